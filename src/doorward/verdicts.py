@@ -112,20 +112,22 @@ def read_verdict(result: Value | Undefined, decision_id: str = "") -> Verdict:
     if result is True or result is False:
         fields = (result, FORBIDDEN, (), "", (), (), decision_id, "", result)
         return _to_verdict(Verdict, fields)
-    given = object_of(result)
-    allowed = read_allowed(given)
-    headers = check_headers(read_headers(given, "headers", "response headers"))
+    document = object_of(result)
+    allowed = read_allowed(document)
+    headers = check_headers(read_headers(document, "headers", "response headers"))
     if not allowed:
-        body, status = read_body(given), read_http_status(given)
+        body, status = read_body(document), read_http_status(document)
         # An interim status ends no request: the client would wait for another one.
         if status < 200:
             raise failed("response http status", f"Invalid HTTP status code {status}")
         return Verdict(False, status, headers, body, decision_id=decision_id, result=result)
-    removed = read_names(given, "request_headers_to_remove", "request headers to remove")
-    what = "response headers to send to client"
-    added = check_headers(read_headers(given, "response_headers_to_add", what))
-    what = "request query parameters to remove"
-    if read_names(given, "query_parameters_to_remove", what) or any(read_parameters(given)):
+    removed = read_names(document, "request_headers_to_remove", "request headers to remove")
+    subject = "response headers to send to client"
+    added = check_headers(read_headers(document, "response_headers_to_add", subject))
+    subject = "request query parameters to remove"
+    if read_names(document, "query_parameters_to_remove", subject) or any(
+        read_parameters(document)
+    ):
         raise failed("request query parameters", "they cannot be changed here")
     return Verdict(
         True,
@@ -225,8 +227,10 @@ def read_headers(result: dict[Key, Value], name: str, what: str) -> Iterator[tup
     """The headers in the field `name`: an object, or a list of objects."""
     if name not in result:
         return
-    given = result[name]
-    for headers in items(given) if isinstance(given, (list, frozenset)) else [given]:
+    headers_value = result[name]
+    for headers in (
+        items(headers_value) if isinstance(headers_value, (list, frozenset)) else [headers_value]
+    ):
         if not isinstance(headers, dict):
             raise mismatch(what, "headers", "object", headers)
         for key in sorted_keys(headers):
@@ -251,11 +255,11 @@ def read_names(result: dict[Key, Value], name: str, what: str) -> list[str]:
     """The texts in the field `name`."""
     if name not in result:
         return []
-    given = result[name]
-    if not isinstance(given, (list, frozenset)):
-        raise mismatch(what, name, "[]string", given)
+    names_value = result[name]
+    if not isinstance(names_value, (list, frozenset)):
+        raise mismatch(what, name, "[]string", names_value)
     names = []
-    for value in items(given):
+    for value in items(names_value):
         if not isinstance(value, str):
             raise mismatch(what, f"{name} value", "string", value)
         names.append(value)
@@ -264,19 +268,19 @@ def read_names(result: dict[Key, Value], name: str, what: str) -> list[str]:
 
 def read_parameters(result: dict[Key, Value]) -> Iterator[tuple[str, str]]:
     """The query parameters in `query_parameters_to_set`."""
-    what, name = "request query parameters to set", "query_parameters_to_set"
+    message_field, name = "request query parameters to set", "query_parameters_to_set"
     if name not in result:
         return
     parameters = result[name]
     if not isinstance(parameters, dict):
         text = f"type assertion error, expected {name} to be a map but got '{_go_type(parameters)}'"
-        raise failed(what, text)
+        raise failed(message_field, text)
     for key in sorted_keys(parameters):
         value = parameters[key]
         for item in items(value) if isinstance(value, (list, frozenset)) else [value]:
             if not isinstance(item, str):
                 raise failed(
-                    what,
+                    message_field,
                     "type assertion error, expected value to be string or array but got "
                     f"'{_go_type(item)}'",
                 )

@@ -29,7 +29,7 @@ from doorward.docker.server import (
     PluginServer,
     bind_tcp,
     bind_unix,
-    inherited,
+    take_inherited,
     tls_context,
 )
 from doorward.transport.slow_calls import History
@@ -321,11 +321,11 @@ def over_tls(context: ssl.SSLContext, address: tuple[str, int]) -> bytes:
 
 def test_socket_of_the_service_manager(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LISTEN_PID", raising=False)
-    assert inherited() is None
+    assert take_inherited() is None
     monkeypatch.setenv("LISTEN_PID", str(os.getpid()))
     monkeypatch.setenv("LISTEN_FDS", "2")
     with pytest.raises(BindError, match="one socket"):
-        inherited()
+        take_inherited()
 
 
 FEW_DESCRIPTORS = """

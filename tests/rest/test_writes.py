@@ -92,9 +92,9 @@ def test_who_waits_too_long_for_other_changes_is_told(monkeypatch: pytest.Monkey
     pdp = PDP(build(Loaded({"a.rego": POLICY})))
     store = Store(pdp)
     app = Api(pdp, Config(), Health(), Metrics("1"), store=store)
-    with store._locked(store._publishing):
+    with store._hold_lock(store._publishing):
         assert code_of(ask(app, "PUT", "/v1/data/x", b"1")) == (503, "unavailable")
-    with store._locked(store._compiling):
+    with store._hold_lock(store._compiling):
         assert code_of(ask(app, "PUT", "/v1/policies/x", b"package x")) == (503, "unavailable")
 
 

@@ -81,7 +81,7 @@ def _compiled_copy(kind: type) -> Callable[[Any], Any]:
 def _record(cls: type[_C], *, guarded: bool, kw_only: bool) -> type[_C]:
     if cls.__doc__ is None:
         cls.__doc__ = f"{cls.__name__}."  # dataclasses would look for a signature
-    own = dict(cls.__dict__)
+    attributes = dict(cls.__dict__)
     record_class: Any = dataclass(init=False, repr=False, eq=False, slots=True, kw_only=kw_only)(
         cls
     )
@@ -96,7 +96,7 @@ def _record(cls: type[_C], *, guarded: bool, kw_only: bool) -> type[_C]:
         methods |= {"__getstate__": _state, "__setstate__": _restore}
     for name, method in methods.items():
         # A class that says itself what is equal says itself how that is hashed.
-        if own.get(name) is None:
+        if attributes.get(name) is None:
             setattr(record_class, name, method)
     record_class.__init__ = _first_init(record_class, guarded=guarded)
     done: type[_C] = record_class
@@ -131,8 +131,8 @@ def _hash_once(compared: Callable[[Any], Any]) -> Callable[[Any], int]:
 
 
 def _text(self: Any) -> str:
-    shown = [f"{each.name}={getattr(self, each.name)!r}" for each in fields(self) if each.repr]
-    return f"{type(self).__qualname__}({', '.join(shown)})"
+    pairs = [f"{each.name}={getattr(self, each.name)!r}" for each in fields(self) if each.repr]
+    return f"{type(self).__qualname__}({', '.join(pairs)})"
 
 
 def _refuse(self: object, name: str, *_value: object) -> NoReturn:

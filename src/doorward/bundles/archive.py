@@ -58,8 +58,8 @@ def _translate_errors() -> Iterator[None]:
     try:
         yield
     except gzip.BadGzipFile as error:
-        what = "checksum" if "check" in str(error) else "header"
-        raise ArchiveError(f"archive read failed: gzip: invalid {what}") from None
+        part = "checksum" if "check" in str(error) else "header"
+        raise ArchiveError(f"archive read failed: gzip: invalid {part}") from None
     except EOFError:
         raise ArchiveError("archive read failed: unexpected EOF") from None
     except _BROKEN:

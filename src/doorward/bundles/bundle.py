@@ -410,8 +410,8 @@ class _Reader:
             with self.timers.measure("rego_data_parse"):
                 document = read_document(base, content)
         except LoadError as error:
-            what = error.messages[0].removeprefix(f"{base}: ")
-            raise ManifestError(f"bundle load failed on {self._show(name)}: {what}") from None
+            reason = error.messages[0].removeprefix(f"{base}: ")
+            raise ManifestError(f"bundle load failed on {self._show(name)}: {reason}") from None
         # Leading dots go, as with OPA, where they are what a path relative to the root begins with.
         path = [part for part in folder.lstrip("./").split("/") if part]
         for part in reversed(path):
@@ -419,8 +419,8 @@ class _Reader:
         if not isinstance(document, dict):
             raise ManifestError(f"bundle load failed on /{name}: root value must be object")
         if not merge(self.data, document):
-            what = f"failed to insert data file from path {'/'.join(path)}"
-            raise ManifestError(f"bundle load failed on /{name}: {what}")
+            reason = f"failed to insert data file from path {'/'.join(path)}"
+            raise ManifestError(f"bundle load failed on /{name}: {reason}")
 
 
 def _is_named(name: str, base: str) -> bool:

@@ -40,7 +40,7 @@ __all__ = [
     "read_document",
     "read_file",
     "split_prefix",
-    "united",
+    "unite_documents",
 ]
 
 _DATA = (".json", ".yaml", ".yml")
@@ -77,10 +77,10 @@ class LoadError(Exception):
         super().__init__(self.messages)
 
     def __str__(self) -> str:
-        said = [each if isinstance(each, str) else render(each) for each in self.problems]
-        if len(said) == 1:
-            return f"1 error occurred during loading: {said[0]}"
-        return "\n".join([f"{len(said)} errors occurred during loading:", *said])
+        messages = [each if isinstance(each, str) else render(each) for each in self.problems]
+        if len(messages) == 1:
+            return f"1 error occurred during loading: {messages[0]}"
+        return "\n".join([f"{len(messages)} errors occurred during loading:", *messages])
 
 
 @record
@@ -230,26 +230,26 @@ def _find(
     from pathlib import PurePosixPath  # and `urllib`, `ipaddress` with it
 
     count = 0
-    for given in paths:
-        prefix, path = split_prefix(given)
+    for argument in paths:
+        prefix, path = split_prefix(argument)
         if not os.path.exists(path):
             messages.append(f"stat {path}: no such file or directory")
             continue
         for entry in _walk(str(PurePosixPath(path)), prefix, ignore, limits, ()):
             count += 1
             if count > limits.files:
-                raise LoadError([f"{given}: more than {limits.files} files"])
+                raise LoadError([f"{argument}: more than {limits.files} files"])
             yield entry
 
 
-def split_prefix(given: str) -> tuple[tuple[str, ...], str]:
+def split_prefix(argument: str) -> tuple[tuple[str, ...], str]:
     """`a.b:file` -> (("a", "b"), "file"); `file://` is taken off."""
-    if given.startswith("file://"):
-        return (), given.removeprefix("file://")
-    prefix, colon, path = given.partition(":")
-    if colon and prefix and not os.path.exists(given):
+    if argument.startswith("file://"):
+        return (), argument.removeprefix("file://")
+    prefix, colon, path = argument.partition(":")
+    if colon and prefix and not os.path.exists(argument):
         return tuple(prefix.split(".")), path.removeprefix("file://")
-    return (), given
+    return (), argument
 
 
 def _walk(
@@ -357,8 +357,8 @@ def _data_of(path: str, content: bytes) -> Value:
             raise
         if not path.endswith(_DATA):
             raise LoadError([f"{path}: can't recognize file type"]) from None
-        what = error.messages[0].removeprefix(f"{path}: ")
-        raise LoadError([f"{path}: error converting YAML to JSON: {what}"]) from None
+        reason = error.messages[0].removeprefix(f"{path}: ")
+        raise LoadError([f"{path}: error converting YAML to JSON: {reason}"]) from None
 
 
 def read_file(path: str, limit: int) -> bytes:
@@ -398,15 +398,15 @@ def merge(into: dict[Key, Value], document: dict[Key, Value]) -> bool:
     return True
 
 
-def united(first: dict[Key, Value], second: dict[Key, Value]) -> dict[Key, Value]:
+def unite_documents(first: dict[Key, Value], second: dict[Key, Value]) -> dict[Key, Value]:
     """Both documents as one, without a change of either; LoadError where both define a value."""
-    whole = dict(first)
+    merged = dict(first)
     for key, value in second.items():
-        present = whole.get(key, value)
+        present = merged.get(key, value)
         if present is value:
-            whole[key] = value
+            merged[key] = value
         elif isinstance(present, dict) and isinstance(value, dict):
-            whole[key] = united(present, value)
+            merged[key] = unite_documents(present, value)
         else:
             raise LoadError([f"merge error: two files or bundles define `{key}`"])
-    return whole
+    return merged

@@ -66,10 +66,10 @@ class Manifest:
             raise ManifestError(f"bundle load failed on manifest decode: {error}") from None
         if not isinstance(document, dict):
             raise _wrong("the manifest", "an object")
-        for name, (kind, wanted) in _KINDS.items():
+        for name, (kind, expected) in _KINDS.items():
             value = document.get(name)
             if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
-                raise _wrong(name, wanted)
+                raise _wrong(name, expected)
         return cls(
             revision=_field_or_default(document, "revision", ""),
             roots=_roots(_field_or_default(document, "roots", [""])),
@@ -104,8 +104,8 @@ class Manifest:
         return f"[{' '.join(self.roots)}]"
 
 
-def _wrong(name: str, wanted: str) -> ManifestError:
-    return ManifestError(f"bundle load failed on manifest decode: {name} must be {wanted}")
+def _wrong(name: str, expected: str) -> ManifestError:
+    return ManifestError(f"bundle load failed on manifest decode: {name} must be {expected}")
 
 
 def _field_or_default(document: Mapping[Key, Any], name: str, default: Any) -> Any:

@@ -119,8 +119,8 @@ class Optimizer:
         spans = {rule.span for rule in left.rules}
         gone = [rule for rule in read.rules if rule.span not in spans]
         rows = {row for rule in gone for row in _rows(rule, left)}
-        kept = tuple([each for each in read.comments if each.span.row not in rows])
-        trimmed = replace(left, comments=kept)
+        other_comments = tuple([each for each in read.comments if each.span.row not in rows])
+        trimmed = replace(left, comments=other_comments)
         return format_module(trimmed, target="v1" if left.v1 else "v0")
 
     def _residual(
@@ -208,11 +208,11 @@ def _foreign(modules: Collection[Module], roots: Sequence[str]) -> list[str]:
     owned = [tuple(filter(None, root.split("/"))) for root in roots]
     if () in owned:
         return []
-    own = {module.package.path for module in modules}
+    packages = {module.package.path for module in modules}
     foreign = {
         path
         for path in _read(modules)
-        if not any(path[: len(root)] == root for root in owned) and path not in own and path
+        if not any(path[: len(root)] == root for root in owned) and path not in packages and path
     }
     outer = {
         path
@@ -243,9 +243,11 @@ def _without(
 ) -> Iterator[tuple[str, Module]]:
     """Modules without the rules of documents that others define now; none that has lost all."""
     for name, module in modules.items():
-        kept = tuple([rule for rule in module.rules if not _is_covered(module, rule, covered)])
-        if kept or not module.rules:
-            yield name, replace(module, rules=kept)
+        remaining_rules = tuple(
+            [rule for rule in module.rules if not _is_covered(module, rule, covered)]
+        )
+        if remaining_rules or not module.rules:
+            yield name, replace(module, rules=remaining_rules)
 
 
 def _is_covered(module: Module, rule: Rule, covered: Collection[Entrypoint]) -> bool:

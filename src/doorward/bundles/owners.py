@@ -42,10 +42,10 @@ class Owners:
             raise OwnedError(f"can't write to document root with {self._kind} roots configured")
         if () in self._roots:
             raise OwnedError(f'all paths owned by {self._kind} "{self._roots[()]}"')
-        whole = tuple(path)
-        bundle = self._above.get(whole)
-        for length in range(1, len(whole) + 1):
-            bundle = bundle or self._roots.get(whole[:length])
+        full_path = tuple(path)
+        bundle = self._above.get(full_path)
+        for length in range(1, len(full_path) + 1):
+            bundle = bundle or self._roots.get(full_path[:length])
         if bundle is not None:
             name = path_text(path).strip("/")
             raise OwnedError(f'path {name} is owned by {self._kind} "{bundle}"')

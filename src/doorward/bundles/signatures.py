@@ -48,7 +48,7 @@ _HASHES: Final = {
     "SHA-512-224": "sha512_224",
     "SHA-512-256": "sha512_256",
 }
-_OWN_VERIFIER: Final = "_default"
+_DEFAULT_VERIFIER: Final = "_default"
 """What `opa build` calls the way of signing that is not a plugin's."""
 _DOCUMENTS: Final = ("data.json", "data.yaml", ".manifest")
 _ESCAPED: Final = re.compile(r"\\\\|\\u(003c|003e|0026)")
@@ -146,7 +146,7 @@ def _token(signatures: bytes) -> str:
         raise SignatureError(f"bundle load failed on signatures decode: {error}") from None
     fields = document if isinstance(document, dict) else {}
     plugin = fields.get("plugin")
-    if plugin not in (None, "", _OWN_VERIFIER):
+    if plugin not in (None, "", _DEFAULT_VERIFIER):
         raise SignatureError(f"no verifier exists under id {plugin}")
     tokens = fields.get("signatures")
     if not isinstance(tokens, list) or not tokens:
@@ -200,8 +200,8 @@ def _decode(text: str, part: str) -> dict[Any, Any]:
 
 def _excludes(pattern: str, name: str) -> bool:
     """Go's `filepath.Match`: a star does not go beyond a slash."""
-    wanted, parts = pattern.split("/"), name.split("/")
-    return len(wanted) == len(parts) and all(map(fnmatchcase, parts, wanted))
+    pattern_parts, parts = pattern.split("/"), name.split("/")
+    return len(pattern_parts) == len(parts) and all(map(fnmatchcase, parts, pattern_parts))
 
 
 def _check(name: str, content: bytes, entry: _Signed) -> None:

@@ -20,7 +20,7 @@ from doorward.bundles.loader import (
     merge,
     note,
     split_prefix,
-    united,
+    unite_documents,
 )
 from doorward.rego.shared import Timers, gc_paused
 
@@ -169,12 +169,12 @@ def with_bundles(loaded: Loaded, bundles: Mapping[str, Bundle]) -> Loaded:
     check_roots({**owners, **{name: bundle.manifest for name, bundle in named.items()}})
     digest = hashlib.sha256(loaded.digest.encode())
     data, modules = loaded.data, dict(loaded.modules)
-    versions, shown = dict(loaded.rego_versions), dict(loaded.shown_names)
+    versions, short_names = dict(loaded.rego_versions), dict(loaded.shown_names)
     for name, bundle in named.items():
-        data = united(data, bundle.data)
+        data = unite_documents(data, bundle.data)
         modules |= bundle.modules
         versions |= bundle.rego_versions
-        shown |= bundle.shown_names
+        short_names |= bundle.shown_names
         note(digest, name, bundle.digest.encode())
     return Loaded(
         modules=modules,
@@ -191,6 +191,6 @@ def with_bundles(loaded: Loaded, bundles: Mapping[str, Bundle]) -> Loaded:
             **{name: bundle.manifest.roots for name, bundle in named.items()},
         },
         bundle_of=loaded.bundle_of,
-        shown_names=shown,
+        shown_names=short_names,
         notes=loaded.notes,
     )

@@ -20,7 +20,7 @@ from doorward.cli.arguments import argument, style_option
 from doorward.cli.errors import OneOf, documents_text, for_people, warn
 from doorward.cli.input_document import read_input
 from doorward.cli.queries import read_query
-from doorward.cli.results import framed
+from doorward.cli.results import frame_rows
 from doorward.rego import (
     Engine,
     Environment,
@@ -315,13 +315,13 @@ def _show(measured: _Measured, options: dict[str, Any]) -> str:
         return indent(object_text(fields), "", "  ") + "\n"
     per_round = measured.total_ns // measured.rounds
     memory = [("B/op", measured.octets), ("allocs/op", measured.blocks)]
-    shown_memory = memory if options["benchmem"] and not options["e2e"] else []
+    memory_rows = memory if options["benchmem"] and not options["e2e"] else []
     if options["style"] == "gobench":
-        figures = [("ns/op", per_round), *histogram, *shown_memory]
+        figures = [("ns/op", per_round), *histogram, *memory_rows]
         texts = [f"{int(value):10d} {name}" for name, value in figures]
         return "\t".join(["BenchmarkOPAEval", f"{measured.rounds:8d}", *texts]) + "\n"
-    rows = [("samples", measured.rounds), ("ns/op", per_round), *shown_memory, *histogram]
-    return framed(*[(name, f"{int(value):10d}") for name, value in rows])
+    rows = [("samples", measured.rounds), ("ns/op", per_round), *memory_rows, *histogram]
+    return frame_rows(*[(name, f"{int(value):10d}") for name, value in rows])
 
 
 def _json_number(value: float) -> str:

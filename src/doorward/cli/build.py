@@ -18,7 +18,7 @@ from typing import Any, Final
 import click
 
 from doorward.bundles.bundle import Bundle, read_bundle
-from doorward.bundles.loader import LoadError, io_message, united
+from doorward.bundles.loader import LoadError, io_message, unite_documents
 from doorward.bundles.manifest import Manifest, ManifestError
 from doorward.bundles.optimize import OptimizeError, Optimizer, entrypoints_of
 from doorward.bundles.signatures import ALGORITHMS, SignatureError, Verification
@@ -274,7 +274,7 @@ def _bundles(paths: Sequence[str], options: Mapping[str, Any]) -> _Parts:
     only = manifests[0] if len(manifests) == 1 else Manifest()
     data: dict[Key, Value] = {}
     for each in bundles:
-        data = united(data, each.data)
+        data = unite_documents(data, each.data)
     return _Parts(
         modules={name: text for each in bundles for name, text in each.modules.items()},
         data=data,

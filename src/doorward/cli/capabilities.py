@@ -29,8 +29,8 @@ def _read(_ctx: click.Context, _param: click.Parameter, path: str | None) -> Cap
     try:
         return Capabilities.from_document(_document(path))
     except OSError as error:
-        what = (error.strerror or "failed").lower()
-        raise click.BadParameter(f"open {path}: {what}") from None
+        reason = (error.strerror or "failed").lower()
+        raise click.BadParameter(f"open {path}: {reason}") from None
     except ValueError as error:
         raise click.BadParameter(f"{path}: {error}") from None
 
@@ -68,8 +68,8 @@ def _choose(version: str | None, file: str | None) -> Any:
         document = _document(file or "")
         Capabilities.from_document(document)
     except (OSError, ValueError) as error:
-        what = (error.strerror or "failed").lower() if isinstance(error, OSError) else error
-        raise click.ClickException(f"{file}: {what}") from None
+        reason = (error.strerror or "failed").lower() if isinstance(error, OSError) else error
+        raise click.ClickException(f"{file}: {reason}") from None
     return document
 
 

@@ -180,11 +180,11 @@ def _check(
     """
     trees: list[Module] = []
     errors: list[Diagnostic] = []
-    for source, own_v0 in _sources(loaded, v0=v0):
+    for source, source_v0 in _sources(loaded, v0=v0):
         try:
-            trees.append(parse_module(source, v0=own_v0, annotations=True, builtins=registry))
+            trees.append(parse_module(source, v0=source_v0, annotations=True, builtins=registry))
             if allowed is not None:
-                errors += allowed.problems(trees[-1], v0=own_v0)
+                errors += allowed.problems(trees[-1], v0=source_v0)
         except ParseError as error:
             errors += error.diagnostics
     if errors:
@@ -206,14 +206,14 @@ def _check_all(
 ) -> None:
     """The same, but nothing hides anything else."""
     parsed: dict[str, Parsed] = {}
-    for source, own_v0 in _sources(loaded, v0=v0):
-        each = parse_with_recovery(source, v0=own_v0, builtins=registry)
+    for source, source_v0 in _sources(loaded, v0=v0):
+        each = parse_with_recovery(source, v0=source_v0, builtins=registry)
         errors = list(each.errors)
         if allowed is not None and each.module is not None:
-            errors += allowed.problems(each.module, v0=own_v0)
+            errors += allowed.problems(each.module, v0=source_v0)
         if not errors:
             try:
-                parse_module(source, v0=own_v0, annotations=True, builtins=registry)
+                parse_module(source, v0=source_v0, annotations=True, builtins=registry)
             except ParseError as error:
                 errors += error.diagnostics
         parsed[source.name] = each._replace(errors=tuple(errors))

@@ -32,8 +32,8 @@ _ANSWERS: Final = {" does not hold": BAD, " holds": GOOD, " is true": GOOD}
 def echo(text: str, kind: str, *, err: bool = False, nl: bool = True) -> None:
     """Print a report of a kind (`errors`, `tests`, `why`, `diff`), in color on a terminal."""
     stream = sys.stderr if err else sys.stdout
-    shown = paint(text, kind) if is_colored(stream) else text
-    click.echo(shown, err=err, nl=nl)
+    painted = paint(text, kind) if is_colored(stream) else text
+    click.echo(painted, err=err, nl=nl)
 
 
 def is_colored(stream: TextIO, environment: Mapping[str, str] = os.environ) -> bool:

@@ -82,11 +82,11 @@ def command(old: str, new: str, **options: Any) -> int:
     try:
         with waiting("compiling both versions"):
             before, after = (_version((path, *options["data"]), options) for path in (old, new))
-        given = [_path(query) for query in options["queries"]]
-        for path in given:
+        queries = [_path(query) for query in options["queries"]]
+        for path in queries:
             if all(each.snapshot.is_nowhere(path) for each in (before, after)):
                 raise ReplayError(f"neither version has data.{path.replace('/', '.')}")
-        paths = given or entry_points([before, after])
+        paths = queries or entry_points([before, after])
         if not paths:
             raise ReplayError("the versions have no document in common: name one with --query")
         if are_same(before, after):

@@ -104,13 +104,13 @@ command.add_command(proxy)
 @click.option(
     "--watchdog", is_flag=True, help="Run under a watchdog that restarts the plugin when it hangs."
 )
-def serve(**given: Any) -> int:
+def serve(**arguments: Any) -> int:
     """Run the plugin: answer the daemon's calls until a signal ends it."""
-    configure(given["log_level"], "json")
+    configure(arguments["log_level"], "json")
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-    options = _service_options(given)
+    options = _service_options(arguments)
     try:
-        if given["watchdog"] and NOTIFY_FD not in os.environ:
+        if arguments["watchdog"] and NOTIFY_FD not in os.environ:
             listener, ours = bind(options)
             has_served = LISTEN_FD in os.environ  # then a plugin became the watchdog
             code = Watchdog(listener, unlink=ours, has_served=has_served).run()
@@ -125,23 +125,23 @@ def serve(**given: Any) -> int:
     return 0
 
 
-def _service_options(given: dict[str, Any]) -> ServiceOptions:
+def _service_options(options: dict[str, Any]) -> ServiceOptions:
     source = click.get_current_context().get_parameter_source("policy")
-    if given["pdp"] and source is ParameterSource.ENVIRONMENT:
-        given["policy"] = ()  # what the managed plugin mounts by default
-    shared = read_shared_options(given)
-    if not 1 <= given["threads"] <= 1024:
+    if options["pdp"] and source is ParameterSource.ENVIRONMENT:
+        options["policy"] = ()  # what the managed plugin mounts by default
+    shared = read_shared_options(options)
+    if not 1 <= options["threads"] <= 1024:
         raise click.UsageError("--threads must be from 1 to 1024")
     return ServiceOptions(
-        socket=given["socket"],
-        threads=given["threads"],
-        inspect=given["inspect"],
-        host_root=given["host_root"],
+        socket=options["socket"],
+        threads=options["threads"],
+        inspect=options["inspect"],
+        host_root=options["host_root"],
         plugin=PluginOptions(
-            read_input_options(given),
-            given["authorize_responses"],
-            given["allow_on_failure"],
-            deny_unlogged=given["deny_unlogged"],
+            read_input_options(options),
+            options["authorize_responses"],
+            options["allow_on_failure"],
+            deny_unlogged=options["deny_unlogged"],
         ),
         **shared,
     )
@@ -188,28 +188,28 @@ def _where(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def _installation(given: dict[str, Any]) -> Installation:
+def _installation(options: dict[str, Any]) -> Installation:
     from doorward.docker.install.installer import Installation
 
     return Installation(
-        name=given["name"],
-        url=given["pdp"],
-        policies=given.get("policy", ()),
-        daemon_json=given["daemon_json"],
-        pidfile=given["pidfile"],
-        socket=given["docker_socket"],
-        plugin_socket=given["plugin_socket"],
-        systemd=not given["no_systemd"],
-        audit_log=given.get("audit_log", ""),
-        state=given["state"],
-        may_be_undecided=given.get("undecided", False),
-        pack_folder=given.get("pack_folder", Path("/etc/doorward/docker")),
-        extra=[*_inspect(given), *given.get("serve", ())],
+        name=options["name"],
+        url=options["pdp"],
+        policies=options.get("policy", ()),
+        daemon_json=options["daemon_json"],
+        pidfile=options["pidfile"],
+        socket=options["docker_socket"],
+        plugin_socket=options["plugin_socket"],
+        systemd=not options["no_systemd"],
+        audit_log=options.get("audit_log", ""),
+        state=options["state"],
+        may_be_undecided=options.get("undecided", False),
+        pack_folder=options.get("pack_folder", Path("/etc/doorward/docker")),
+        extra=[*_inspect(options), *options.get("serve", ())],
     )
 
 
-def _inspect(given: dict[str, Any]) -> list[str]:
-    return ["--inspect", given["docker_socket"]] if given.get("inspect") else []
+def _inspect(options: dict[str, Any]) -> list[str]:
+    return ["--inspect", options["docker_socket"]] if options.get("inspect") else []
 
 
 @command.command(
@@ -248,15 +248,15 @@ Examples:
     help="Install although no decision point answers yet: all requests are denied.",
 )
 @click.option("--dry-run", is_flag=True, help="Print the changes without making them.")
-def install_(**given: Any) -> int:
+def install_(**options: Any) -> int:
     """Install and enable the plugin without restarting the daemon."""
     from doorward.docker.install.daemon import DaemonError
     from doorward.docker.install.installer import install
 
-    if given["pdp"] and given["policy"]:
+    if options["pdp"] and options["policy"]:
         raise click.UsageError("--pdp cannot be combined with --policy")
     try:
-        install(_installation(given), click.echo, dry_run=given["dry_run"])
+        install(_installation(options), click.echo, dry_run=options["dry_run"])
     except DaemonError as error:
         raise click.ClickException(str(error)) from None
     return 0
@@ -265,13 +265,13 @@ def install_(**given: Any) -> int:
 @command.command("uninstall")
 @_where
 @click.option("--dry-run", is_flag=True, help="Print the changes without making them.")
-def uninstall_(**given: Any) -> int:
+def uninstall_(**options: Any) -> int:
     """Disable the plugin in the daemon, then stop it."""
     from doorward.docker.install.daemon import DaemonError
     from doorward.docker.install.installer import uninstall
 
     try:
-        uninstall(_installation(given), click.echo, dry_run=given["dry_run"])
+        uninstall(_installation(options), click.echo, dry_run=options["dry_run"])
     except DaemonError as error:
         raise click.ClickException(str(error)) from None
     return 0
@@ -341,7 +341,7 @@ def upgrade(folder: Path, audit_log: tuple[Path, ...], write: bool) -> int:
 
 @command.command("status")
 @_where
-def status(**given: Any) -> int:
+def status(**options: Any) -> int:
     """Show whether the plugin is active, and what decides.
 
     The exit code is 0 if requests to the daemon reach the plugin; 1 if the daemon answers them
@@ -351,7 +351,7 @@ def status(**given: Any) -> int:
     from doorward.docker.install.doctor import REACHED, past_plugins, state_findings
     from doorward.docker.watch.status import read_status
 
-    installed = _installation(given)
+    installed = _installation(options)
     reach = installed.daemon.reach(installed.listens)
     passed = list(past_plugins(installed))
     if reach is Reach.IN_FORCE and any(finding.level == "fail" for finding in passed):
@@ -378,7 +378,7 @@ def status(**given: Any) -> int:
     metavar="PATH",
     help="Check that nothing bypasses the proxy on this socket.",
 )
-def doctor(**given: Any) -> int:
+def doctor(**options: Any) -> int:
     """Check preconditions and dangers, and suggest fixes; the exit code is 1 if something is wrong.
 
     With --proxy, check the proxy instead of the plugin; --docker-socket is the daemon's own.
@@ -386,11 +386,11 @@ def doctor(**given: Any) -> int:
     from doorward.docker.install.doctor import diagnose
     from doorward.docker.install.proxy_doctor import diagnose_proxy
 
-    installed = _installation(given)
-    if given["proxy"]:
+    installed = _installation(options)
+    if options["proxy"]:
         findings = list(
             diagnose_proxy(
-                given["proxy"],
+                options["proxy"],
                 installed.socket,
                 daemon_json=installed.daemon_json,
                 arguments=list(installed.daemon.arguments()[1:]),
@@ -398,8 +398,8 @@ def doctor(**given: Any) -> int:
         )
     else:
         findings = list(diagnose(installed))
-    for level, what, advice in findings:
-        click.echo(f"{level:4}  {what}")
+    for level, message, advice in findings:
+        click.echo(f"{level:4}  {message}")
         if advice:
             click.echo(f"      -> {advice}")
     return 1 if any(finding.level == "fail" for finding in findings) else 0

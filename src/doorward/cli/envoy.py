@@ -100,12 +100,12 @@ def bootstrap(
     **options: object,
 ) -> None:
     """Print a hardened Envoy configuration; comments explain the settings."""
-    given = {name: value for name, value in options.items() if value is not None}
+    values = {name: value for name, value in options.items() if value is not None}
     try:
         if pdp or workers > 1:
-            given["pdp"] = _worker_addresses(pdp or Bootstrap().pdp, workers)
-        given["responses"] = _worker_addresses(responses, workers)
-        settings = Bootstrap(**given, forward_authorization=forward_authorization)  # type: ignore[arg-type]  # click has checked them
+            values["pdp"] = _worker_addresses(pdp or Bootstrap().pdp, workers)
+        values["responses"] = _worker_addresses(responses, workers)
+        settings = Bootstrap(**values, forward_authorization=forward_authorization)  # type: ignore[arg-type]  # click has checked them
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     click.echo(render(settings), nl=False)
@@ -218,10 +218,10 @@ def _to_redirect(given: dict[str, Any]) -> Redirect:
 
 
 def _stay(options: Redirect, backend: str | None) -> None:
-    told = SignalSafeEvent()
+    stop = SignalSafeEvent()
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: told.set())
-    _attempt(lambda: stay(options, backend, until=told, every=REPAIR, say=click.echo))
+        signal.signal(number, lambda *_: stop.set())
+    _attempt(lambda: stay(options, backend, until=stop, every=REPAIR, say=click.echo))
 
 
 def _one_port(text: str) -> int:

@@ -74,7 +74,7 @@ def for_people(error: RegoError | LoadError) -> str:
         return str(error).replace(" occurred during loading:", " occurred:", 1)
     count = len(error.diagnostics)
     head = "1 error occurred:" if count == 1 else f"{count} errors occurred:"
-    said = render_all(error.diagnostics)
+    details = render_all(error.diagnostics)
     if count == 1 and not error.diagnostics[0].span.row:
-        return f"{head} {said}"
-    return f"{head}\n{said}" if count else head
+        return f"{head} {details}"
+    return f"{head}\n{details}" if count else head

@@ -23,7 +23,7 @@ from doorward.cli.input_document import read_input
 from doorward.cli.metrics import metrics_field, metrics_table
 from doorward.cli.profiles import in_order, profile_document, profile_table
 from doorward.cli.queries import read_query
-from doorward.cli.results import FORMATS, framed, to_document
+from doorward.cli.results import FORMATS, frame_rows, to_document
 from doorward.pdp.solutions import Solution, solutions_of
 from doorward.rego import (
     UNDEFINED,
@@ -476,9 +476,9 @@ def _trace(query: Query, request: _Request, timers: Timers) -> _Answer:
         request.query, recorder, registry, mask, answer, stopped, request.deadline
     )
     report = coverage.report(query.engine.trees) if request.coverage else ""
-    shown = explanation if request.explain != "off" else None
+    explained = explanation if request.explain != "off" else None
     entries = profile.entries() if request.profile else []
-    return _Answer(results, error, shown, report, entries, is_stopped=stopped is not None)
+    return _Answer(results, error, explained, report, entries, is_stopped=stopped is not None)
 
 
 def _distinct(errors: Sequence[EvalError]) -> RegoError:
@@ -507,7 +507,7 @@ def _show(answer: _Answer, request: _Request, style: str, limit: int) -> None:
         click.echo(FORMATS[style](answer.results, limit), nl=False)
     if answer.coverage and style == "pretty":
         percent = json.loads(answer.coverage)["coverage"]
-        click.echo(framed(("Overall Coverage", f"{percent:.2f}")), nl=False)
+        click.echo(frame_rows(("Overall Coverage", f"{percent:.2f}")), nl=False)
     if answer.metrics and style == "pretty":
         click.echo(metrics_table(answer.metrics), nl=False)
     if answer.profile and style == "pretty":

@@ -194,10 +194,10 @@ class _Failed:
 
 
 def _decide(
-    pdp: PDP, path: str, given: tuple[str, Value | LoadError], deadline: float | None
+    pdp: PDP, path: str, named_input: tuple[str, Value | LoadError], deadline: float | None
 ) -> tuple[dict[str, str], Value | type[_Failed]]:
     """The fields of a result, and the value of the decision."""
-    name, input = given
+    name, input = named_input
     if isinstance(input, LoadError):
         error = {"code": "opa_input_error", "message": input.messages[0]}
         return {"path": marshal(name), "error": marshal(dict(error.items()))}, _Failed

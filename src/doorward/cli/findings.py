@@ -89,11 +89,11 @@ def junit(files: Sequence[str], findings: Sequence[Diagnostic]) -> str:
         f'<testsuites {counts}>\n  <testsuite name="check" {counts}>',
     ]
     for name in names:
-        own = [finding for finding in findings if (finding.span.file or "policies") == name]
+        members = [finding for finding in findings if (finding.span.file or "policies") == name]
         lines.append(f'    <testcase classname="check" name={attribute(name)}>')
-        for finding in own:
+        for finding in members:
             message = attribute(f"{finding.code}: {finding.message}")
-            said = text(render(finding))
-            lines.append(f"      <failure message={message}>{said}</failure>")
+            details = text(render(finding))
+            lines.append(f"      <failure message={message}>{details}</failure>")
         lines.append("    </testcase>")
     return "\n".join([*lines, "  </testsuite>", "</testsuites>"]) + "\n"

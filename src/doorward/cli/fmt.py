@@ -160,8 +160,8 @@ def _below(paths: Iterable[str], broken: list[str]) -> Iterator[tuple[str, str]]
 def _message_of(error: RegoError | LoadError | _RefusedResult) -> str:
     if isinstance(error, _RefusedResult):
         return str(error)
-    said = for_people(error) if isinstance(error, RegoError) else str(error)
-    return f"failed to format Rego source file: {said}"
+    message = for_people(error) if isinstance(error, RegoError) else str(error)
+    return f"failed to format Rego source file: {message}"
 
 
 def _file(root: str, name: str, request: _Request) -> bool:

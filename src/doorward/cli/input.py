@@ -132,8 +132,8 @@ def _read(file: str) -> bytes:
             with open(file, "rb") as opened:
                 content = opened.read(_MAX_BYTES + 1)
     except OSError as error:
-        what = (error.strerror or "failed").lower()
-        raise click.ClickException(f"open {file}: {what}") from None
+        reason = (error.strerror or "failed").lower()
+        raise click.ClickException(f"open {file}: {reason}") from None
     if len(content) > _MAX_BYTES:
         raise click.ClickException(f"{file}: larger than {_MAX_BYTES} bytes")
     return content

@@ -54,8 +54,8 @@ def _parse(content: bytes) -> Value | Undefined:
     try:
         return read_document("input", content)
     except LoadError as error:
-        what = error.messages[0].removeprefix("input: ")
-        raise LoadError([f"unable to parse input: {what}"]) from None
+        reason = error.messages[0].removeprefix("input: ")
+        raise LoadError([f"unable to parse input: {reason}"]) from None
 
 
 # The adapters are imported where there is a request: each needs a library of its own.

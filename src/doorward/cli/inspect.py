@@ -138,15 +138,15 @@ def _add_policies(
     content: _Content, modules: Mapping[str, str], versions: Mapping[str, int], *, v0: bool
 ) -> None:
     for file, text in modules.items():
-        own = versions.get(file)
+        version = versions.get(file)
         module = parse_module(
-            Source(file, text), v0=v0 if own is None else own == 0, annotations=True
+            Source(file, text), v0=v0 if version is None else version == 0, annotations=True
         )
         content.add(module.package.path, file)
         content.modules.append(module)
         content.said += _metadata(file, module)
     # As in OPA: by what is described, then by file and row.
-    content.said.sort(key=lambda said: ([str(part) for part in said.path], said.file))
+    content.said.sort(key=lambda note: ([str(part) for part in note.path], note.file))
 
 
 def _metadata(file: str, module: Module) -> Iterator[_Said]:
@@ -184,7 +184,7 @@ def _json(content: _Content, annotations: bool) -> str:
     document["signatures_config"] = content.signatures
     document["namespaces"] = dict(sorted(content.namespaces.items()))
     if annotations and content.said:
-        document["annotations"] = [said.document() for said in content.said]
+        document["annotations"] = [note.document() for note in content.said]
     builtins = [_declaration(name) for name in required_builtins(content.modules, REGISTRY)]
     document["capabilities"] = {
         **({"builtins": builtins} if builtins else {}),
@@ -215,7 +215,7 @@ def _pretty(content: _Content, annotations: bool) -> str:
         ]
         parts.append("NAMESPACES:\n" + table(["NAMESPACE", "FILE"], rows))
     if annotations and content.said:
-        parts.append("ANNOTATIONS:\n" + "".join([_section(said) for said in content.said]))
+        parts.append("ANNOTATIONS:\n" + "".join([_section(note) for note in content.said]))
     return "".join(parts)
 
 
@@ -232,19 +232,19 @@ def _manifest_rows(manifest: Manifest) -> list[tuple[str, str]]:
     return rows
 
 
-def _section(said: _Said) -> str:
-    fields = said.fields
-    package = ".".join(said.path[: len(said.path) - len(said.rule.split("."))])
-    if not said.rule:
-        package = ".".join(said.path)
-    title = fields.get("title") or ".".join(said.path)
+def _section(note: _Said) -> str:
+    fields = note.fields
+    package = ".".join(note.path[: len(note.path) - len(note.rule.split("."))])
+    if not note.rule:
+        package = ".".join(note.path)
+    title = fields.get("title") or ".".join(note.path)
     lines = [title, "=" * len(title), ""]
     if fields.get("description"):
         lines += [fields["description"], ""]
     lines.append(f"Package:  {package}")
-    if said.rule:
-        lines.append(f"Rule:     {said.rule}")
-    lines += [f"Location: {said.file}:{said.row}", f"Scope: {fields['scope']}"]
+    if note.rule:
+        lines.append(f"Rule:     {note.rule}")
+    lines += [f"Location: {note.file}:{note.row}", f"Scope: {fields['scope']}"]
     if fields.get("entrypoint"):
         lines.append("Entrypoint: true")
     lines.append("")
@@ -275,4 +275,4 @@ def _schema(schema: Mapping[str, Any]) -> str:
 def _resources(resources: Sequence[Mapping[str, str]]) -> list[str]:
     width = max([len(each["ref"]) for each in resources], default=0)
     rows = [(each["ref"], each.get("description", "")) for each in resources]
-    return [f"{ref.ljust(width)} {said}" if said else ref for ref, said in rows]
+    return [f"{ref.ljust(width)} {source}" if source else ref for ref, source in rows]

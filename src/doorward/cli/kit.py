@@ -96,17 +96,17 @@ Examples:
     "--scraped-from", default="", metavar="NAMESPACE", help="Kubernetes: namespace of Prometheus."
 )
 @click.pass_context
-def command(context: click.Context, /, **given: Any) -> int:
+def command(context: click.Context, /, **options: Any) -> int:
     """Write the files that deploy a sidecar in front of an application, or check a deployment."""
     if context.invoked_subcommand is not None:
         return 0
-    if not (given["app_port"] and given["policy"] and given["target"]):
+    if not (options["app_port"] and options["policy"] and options["target"]):
         raise click.UsageError("--app-port, --policy and --target are needed")
     try:
-        files = to_files(_to_description(given), given["target"])
+        files = to_files(_to_description(options), options["target"])
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    _put_out(files, given["output"], force=given["force"])
+    _put_out(files, options["output"], force=options["force"])
     return 0
 
 
@@ -122,7 +122,7 @@ def _put_out(files: Mapping[str, str], folder: Path | None, *, force: bool) -> N
 _SAME: Final = ("diagnostic_port", "capture_loopback", "native", "scraped_from")
 
 
-def _to_description(given: Mapping[str, Any]) -> Description:
+def _to_description(options: Mapping[str, Any]) -> Description:
     same = (
         "app_port",
         "name",
@@ -134,14 +134,14 @@ def _to_description(given: Mapping[str, Any]) -> Description:
         "port",
         "user",
     )
-    more = {name: given[name] for name in _SAME}
-    if given["envoy_image"]:
-        more["envoy_image"] = given["envoy_image"]
+    more = {name: options[name] for name in _SAME}
+    if options["envoy_image"]:
+        more["envoy_image"] = options["envoy_image"]
     return Description(
-        policies=tuple(_read(path) for path in given["policy"]),
-        dual_stack=not given["ipv4_only"],
-        lists=tuple(map(ResponseList.parse, given["lists"])),
-        **{name: given[name] for name in same},
+        policies=tuple(_read(path) for path in options["policy"]),
+        dual_stack=not options["ipv4_only"],
+        lists=tuple(map(ResponseList.parse, options["lists"])),
+        **{name: options[name] for name in same},
         **more,
     )
 

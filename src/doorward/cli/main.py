@@ -165,10 +165,10 @@ def run(arguments: list[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         return 130
     except ImportError as error:
-        said = missing_extra(error, arguments)
-        if not said:
+        message = missing_extra(error, arguments)
+        if not message:
             raise
-        click.echo(f"Error: {said}", err=True)
+        click.echo(f"Error: {message}", err=True)
         return 1
     except BrokenPipeError:
         # The reader of our output has closed it; nothing may be written at exit either.

@@ -39,10 +39,10 @@ def metrics_table(measured: Sequence[Metrics]) -> str:
     if len(measured) == 1:
         rows = [[name, str(spent)] for name, spent in measured[0].items()]
         return table(["METRIC", "VALUE"], rows)
-    shown = ("min", "max", "mean", "90%", "99%")
+    keys = ("min", "max", "mean", "90%", "99%")
     columns = {name: _statistics(measured, name) for name in measured[0]}
-    rows = [[name, *(each[key] for key in shown)] for name, each in columns.items()]
-    return table(["METRIC", *shown], rows)
+    rows = [[name, *(each[key] for key in keys)] for name, each in columns.items()]
+    return table(["METRIC", *keys], rows)
 
 
 def _statistics(measured: Sequence[Metrics], name: str) -> dict[str, str]:

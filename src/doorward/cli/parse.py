@@ -86,7 +86,7 @@ def tree(node: object, *, positions: bool = True, label: str = "", depth: int = 
     if not is_dataclass(node) or isinstance(node, type):
         yield f"{lead}{_text(node)}"
         return
-    own: list[str] = []
+    fields_of_node: list[str] = []
     below: list[tuple[str, object]] = []
     position = ""
     for each in fields(node):
@@ -96,8 +96,8 @@ def tree(node: object, *, positions: bool = True, label: str = "", depth: int = 
         elif is_dataclass(value) or (isinstance(value, tuple) and _nest(value)):
             below.append((each.name, value))
         elif each.name == "value" or value not in (None, False, ()):
-            own.append(f" {each.name}={_text(value)}")
-    yield f"{lead}{type(node).__name__}{''.join(own)}{position}"
+            fields_of_node.append(f" {each.name}={_text(value)}")
+    yield f"{lead}{type(node).__name__}{''.join(fields_of_node)}{position}"
     for name, value in below:
         for number, item in enumerate(value if isinstance(value, tuple) else (value,)):
             inner = f"{name}[{number}]" if isinstance(value, tuple) else name

@@ -23,8 +23,8 @@ _ORDERS: Final[dict[str, Callable[[Entry], Any]]] = {
 
 def in_order(entries: Sequence[Entry], order: Sequence[str], limit: int) -> Sequence[Entry]:
     """The first `limit` entries (0: all), by the first of `order`, then the next, then time."""
-    wanted = [*order, "total_time_ns"]
-    ordered = sorted(entries, key=lambda entry: [_ORDERS[name](entry) for name in wanted])
+    keys = [*order, "total_time_ns"]
+    ordered = sorted(entries, key=lambda entry: [_ORDERS[name](entry) for name in keys])
     return ordered[:limit] if limit > 0 else ordered
 
 

@@ -78,7 +78,7 @@ class _Typed:
 
     def parts(self) -> list[str]:
         lines = [f"import {path}" for path in self.imports]
-        rules = [text for own in self.rules.values() for text in own]
+        rules = [text for texts in self.rules.values() for text in texts]
         return ["\n".join(lines), *rules] if lines else rules
 
 
@@ -159,23 +159,23 @@ class Session:
     def _own(self) -> _Typed:
         return self._typed.get(self.package, _Typed())
 
-    def _change(self, own: _Typed | None, package: str = "") -> None:
+    def _change(self, typed_rules: _Typed | None, package: str = "") -> None:
         """Take what is defined of a package, if everything compiles with it."""
         typed = dict(self._typed)
         typed.pop(package or self.package, None)
-        if own is not None:
-            typed[package or self.package] = own
+        if typed_rules is not None:
+            typed[package or self.package] = typed_rules
         self._engine = self._compile(typed)
         self._typed = typed
 
     def _compile(self, typed: Mapping[str, _Typed]) -> Engine:
-        own = {
+        typed_modules = {
             f"package {name}": "\n\n".join([f"package {name}", *each.parts()])
             for name, each in typed.items()
         }
         with gc_paused():
             return Engine(
-                modules={**self.loaded.modules, **own},
+                modules={**self.loaded.modules, **typed_modules},
                 data=self.loaded.data,
                 v0=self.v0,
                 rego_versions=self.loaded.rego_versions,
@@ -195,10 +195,10 @@ class Session:
         return ""
 
     def _import(self, path: str) -> str:
-        own = self._own
+        typed = self._own
         self._parse(f"package {self.package}\n\nimport {path}")
-        if path not in own.imports:
-            self._change(replace(own, imports=(*own.imports, path)))
+        if path not in typed.imports:
+            self._change(replace(typed, imports=(*typed.imports, path)))
         return ""
 
     def _parse(self, text: str) -> Module:
@@ -211,10 +211,10 @@ class Session:
             return ""
         head = rule.head.ref.head
         assert isinstance(head, Var)
-        own, name = self._own, head.name
+        typed, name = self._own, head.name
         # `x := 1` again is another `x`; a rule with a body is one more definition.
-        before = own.rules.get(name, ()) if rule.body or rule.head.key else ()
-        self._change(replace(own, rules={**own.rules, name: (*before, line.strip())}))
+        before = typed.rules.get(name, ()) if rule.body or rule.head.key else ()
+        self._change(replace(typed, rules={**typed.rules, name: (*before, line.strip())}))
         return f"Rule '{name}' defined in package {self.package}."
 
     def _rule(self, line: str) -> Rule | None:
@@ -240,11 +240,11 @@ class Session:
         results = list(solutions_of(query, query.rows(self.input)))
         if self.style == "json":
             documents = "[" + ",".join(map(to_document, results)) + "]"
-            shown = indent(documents, "", "  ")
+            output = indent(documents, "", "  ")
         else:
-            shown = FORMATS["pretty"](results, 0).rstrip("\n")
+            output = FORMATS["pretty"](results, 0).rstrip("\n")
         printed = list(self.printed)
-        return "".join([*self._trace(text), *printed, shown])
+        return "".join([*self._trace(text), *printed, output])
 
     def _trace(self, text: str) -> list[str]:
         """Return the trace of a query, line by line."""
@@ -289,11 +289,11 @@ class Session:
         return f"input is {path}"
 
     def _unset(self, name: str) -> str:
-        own = self._own
-        if name not in own.rules:
+        typed = self._own
+        if name not in typed.rules:
             return f"no rule '{name}' defined here"
-        kept = {other: texts for other, texts in own.rules.items() if other != name}
-        self._change(replace(own, rules=kept))
+        remaining = {other: texts for other, texts in typed.rules.items() if other != name}
+        self._change(replace(typed, rules=remaining))
         return f"Rule '{name}' forgotten."
 
     def _unset_package(self, name: str) -> str:
@@ -382,6 +382,6 @@ def _answers(session: Session, *, is_terminal: bool) -> int:
         text = f"{pending}\n{line}" if pending else line
         # An empty line ends what is open: the error says where.
         pending = text if line.strip() and len(text) < MAX_TEXT and session.is_open(text) else ""
-        shown = "" if pending else session.answer(text)
-        if shown:
-            click.echo(shown)
+        output = "" if pending else session.answer(text)
+        if output:
+            click.echo(output)

@@ -9,7 +9,7 @@ from doorward.pdp.solutions import Solution
 from doorward.rego import Value
 from doorward.rego.golang import indent, marshal, object_text
 
-__all__ = ["FORMATS", "framed", "table", "to_document"]
+__all__ = ["FORMATS", "frame_rows", "table", "to_document"]
 
 
 def to_document(result: Solution) -> str:
@@ -94,7 +94,7 @@ def table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "".join([*lines, rule])
 
 
-def framed(*rows: tuple[str, str]) -> str:
+def frame_rows(*rows: tuple[str, str]) -> str:
     """Rows of a name and its value, in a frame."""
     left, right = (max(map(len, column)) for column in zip(*rows, strict=True))
     rule = f"+{'-' * (left + 2)}+{'-' * (right + 2)}+\n"

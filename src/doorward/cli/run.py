@@ -372,8 +372,8 @@ def _tls_options(options: dict[str, Any]) -> TlsOptions | None:
         raise click.UsageError("--tls-cert-file and --tls-private-key-file must be set together")
     if certificate is None:
         addresses = [*options["addr"], *options["diagnostic_addr"]]
-        is_asked = verifies or any(each.startswith("https://") for each in addresses)
-        if is_asked or options["tls_ca_cert_file"] is not None:
+        is_required = verifies or any(each.startswith("https://") for each in addresses)
+        if is_required or options["tls_ca_cert_file"] is not None:
             raise click.UsageError("TLS needs --tls-cert-file and --tls-private-key-file")
         return None
     if verifies and options["tls_ca_cert_file"] is None:

@@ -92,11 +92,11 @@ def command(
     return 0
 
 
-def read_key(given: str) -> str:
+def read_key(key_or_file: str) -> str:
     """The key itself, where what is given is a file."""
-    if not os.path.isfile(given):
-        return given
-    return read_file(given, _MAX_BYTES).decode(errors="replace")
+    if not os.path.isfile(key_or_file):
+        return key_or_file
+    return read_file(key_or_file, _MAX_BYTES).decode(errors="replace")
 
 
 def read_claims(path: str | None) -> Mapping[str, Any]:

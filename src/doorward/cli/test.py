@@ -370,7 +370,7 @@ def _report(
 
     if request.style in ("sarif", "github"):
         findings = [_finding(result, explained) for result in results if _is_bad(result, request)]
-        findings += [_broken(verdict) for verdict in verdicts if verdict.is_broken]
+        findings += [_report_broken(verdict) for verdict in verdicts if verdict.is_broken]
         return sarif(findings) + "\n" if request.style == "sarif" else github(findings)
     if request.style == "json":
         return json_report(results, _property_documents(verdicts)) + "\n"
@@ -409,15 +409,17 @@ def _property_text(verdicts: Sequence[Verdict], *, verbose: bool) -> str:
 
 
 def _finding(result: Result, explained: Callable[[Result], str]) -> Diagnostic:
-    said = "to do"
+    message = "to do"
     if result.outcome == "FAIL":
-        said = explained(result)
+        message = explained(result)
     elif result.error is not None:
-        said = str(result.error)
-    return Diagnostic(f"test_{result.outcome.lower()}", f"{result.test}\n{said}", result.test.span)
+        message = str(result.error)
+    return Diagnostic(
+        f"test_{result.outcome.lower()}", f"{result.test}\n{message}", result.test.span
+    )
 
 
-def _broken(verdict: Verdict) -> Diagnostic:
+def _report_broken(verdict: Verdict) -> Diagnostic:
     from doorward.search.proofs import lines_of
 
     return Diagnostic("property_fail", "\n".join(lines_of(verdict)), verdict.subject.span)

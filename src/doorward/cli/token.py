@@ -122,8 +122,8 @@ def _claim(text: str) -> tuple[str, Any]:
         return name, value
 
 
-def _secret(given: str | None, file: str | None) -> bytes:
-    if given is not None and file is not None:
+def _secret(key: str | None, file: str | None) -> bytes:
+    if key is not None and file is not None:
         raise click.UsageError("specify --secret or --secret-file but not both")
     if file == "-":
         return _not_empty(sys.stdin.buffer.read().strip(), "standard input")
@@ -133,11 +133,11 @@ def _secret(given: str | None, file: str | None) -> bytes:
                 return _not_empty(stream.read().strip(), file)
         except OSError as error:
             raise click.ClickException(f"{file}: {(error.strerror or 'failed').lower()}") from None
-    if given is None:
-        given = os.environ.get("DOORWARD_SECRET")
-    if given is None:
+    if key is None:
+        key = os.environ.get("DOORWARD_SECRET")
+    if key is None:
         raise click.UsageError("specify --secret or --secret-file, or set DOORWARD_SECRET")
-    return _not_empty(given.encode(), "--secret")
+    return _not_empty(key.encode(), "--secret")
 
 
 def _not_empty(secret: bytes, where: str) -> bytes:

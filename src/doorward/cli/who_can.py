@@ -70,13 +70,13 @@ def command(query: str, files: tuple[str, ...], **options: Any) -> int:
     sources = Sources(files, ignore=options["ignore"], v0=options["v0_compatible"])
     registry = extensions.registry_for(options["builtins"], files)
     try:
-        given = read_input([options["given"]] if options["given"] else [], stdin=False)
+        known_input = read_input([options["given"]] if options["given"] else [], stdin=False)
         paths = [_names(each, "input") for each in options["unknown"]]
         loaded = sources.load()
         version = Version.compile(loaded, v0=sources.v0, registry=registry, deadline=0.5)
         question = Question(
             query,
-            {} if given is UNDEFINED else given,
+            {} if known_input is UNDEFINED else known_input,
             paths,
             _names(options["without"], "data") if options["without"] else (),
             time.time_ns(),

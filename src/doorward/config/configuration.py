@@ -550,20 +550,20 @@ def identified(config: Config) -> Config:
 
 def active_config(config: Config) -> dict[Key, Value]:
     """Return the active configuration without its credentials, as `/v1/config` shows it."""
-    shown = _without_credentials(config.document)
-    shown["labels"] = dict(config.labels.items())
+    document = _without_credentials(config.document)
+    document["labels"] = dict(config.labels.items())
     for name in ("default_decision", "default_authorization_decision"):
-        shown.setdefault(name, f"/{getattr(config, name)}")
-    return shown
+        document.setdefault(name, f"/{getattr(config, name)}")
+    return document
 
 
 def _without_credentials(document: Mapping[str, Any]) -> dict[Key, Value]:
-    shown: dict[Key, Value] = {}
+    public: dict[Key, Value] = {}
     for name, value in document.items():
         is_text = isinstance(value, (str, list)) and names_credential(name)
         if name not in _SECRET and not is_text and not names_all_below(name):
-            shown[name] = _show(value)
-    return shown
+            public[name] = _show(value)
+    return public
 
 
 def _show(value: Any) -> Value:

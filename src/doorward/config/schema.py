@@ -425,11 +425,13 @@ def walk(section_class: type, path: str = "") -> Iterator[tuple[str, Option]]:
     """Yield the options of a section and of those below it, each with its whole path; `NAME`
     stands for names that users choose."""
     for each in options_of(section_class).values():
-        whole = ".".join(filter(None, [path, each.key]))
+        path_of_option = ".".join(filter(None, [path, each.key]))
         if each.key:
-            yield whole, each
+            yield path_of_option, each
         if each.kind.below is not None:
-            yield from walk(each.kind.below, f"{whole}.NAME" if each.kind.is_named else whole)
+            yield from walk(
+                each.kind.below, f"{path_of_option}.NAME" if each.kind.is_named else path_of_option
+            )
 
 
 def json_schema(section_class: type, parts: Mapping[str, type] | None = None) -> dict[str, Any]:
@@ -470,13 +472,13 @@ def _schema_of(each: Option, parts: Mapping[str, type]) -> dict[str, Any]:
             schema = {"type": ["object", "null"], "additionalProperties": inner}
         if each.kind.is_listed:
             schema = {"anyOf": [schema, {"type": "array", "items": inner}]}
-    own = {
+    properties = {
         path.partition(".")[2]: json_schema(part)
         for path, part in parts.items()
         if path.partition(".")[0] == each.key
     }
-    if own:
-        schema = _object(own)
+    if properties:
+        schema = _object(properties)
     if each.text:
         schema["description"] = _LINK.sub(r"\1", each.text)
     if isinstance(each.default, (bool, int, float, str)) and each.default != "":

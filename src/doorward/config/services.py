@@ -419,7 +419,7 @@ class OAuth2:
         if block.values.get("aws_kms") is not None and block.values.get("aws_signing") is None:
             raise ConfigError(f"{block.location('aws_kms')}: aws_kms and aws_signing required")
 
-    def completed(self, block: Block, keys: Mapping[str, Key]) -> OAuth2:
+    def complete_keys(self, block: Block, keys: Mapping[str, Key]) -> OAuth2:
         """Return the credentials with their keys. ConfigError where they cannot work together."""
         if not self.token_url.startswith("https://"):
             raise ConfigError(f"{block.location('token_url')} required to use https scheme")
@@ -627,7 +627,7 @@ def with_keys(
 
 def _credentials(methods: _Methods, block: Block, keys: Mapping[str, Key]) -> Credentials | None:
     if methods.oauth2 is not None:
-        return methods.oauth2.completed(block.block("oauth2"), keys)
+        return methods.oauth2.complete_keys(block.block("oauth2"), keys)
     if methods.s3_signing is not None:
         return methods.s3_signing.signing()
     if methods.bearer is not None:

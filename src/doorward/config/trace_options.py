@@ -74,8 +74,8 @@ def options_of_environment(environment: Mapping[str, str]) -> TraceOptions:
         raise ConfigError(f"OTEL_TRACES_EXPORTER: `{exporter}` is not supported, only otlp")
 
     def given(name: str) -> str:
-        own = environment.get(f"OTEL_EXPORTER_OTLP_TRACES_{name}", "")
-        return (own or environment.get(f"OTEL_EXPORTER_OTLP_{name}", "")).strip()
+        specific = environment.get(f"OTEL_EXPORTER_OTLP_TRACES_{name}", "")
+        return (specific or environment.get(f"OTEL_EXPORTER_OTLP_{name}", "")).strip()
 
     protocol = given("PROTOCOL") or "http/protobuf"
     if protocol not in ("grpc", "http/protobuf"):

@@ -221,10 +221,10 @@ class Console:
     async def _all(self, question: Mapping[str, Any], within: float = WITHIN) -> dict[int, Any]:
         """The answers of all processes by their numbers, of other processes those that come in
         time."""
-        own, others = await asyncio.gather(
+        answer, others = await asyncio.gather(
             self._workers.run(self._process.answer, question), self._ask(question, within)
         )
-        return {self._number: own, **others}
+        return {self._number: answer, **others}
 
     async def _ask(self, question: Mapping[str, Any], within: float = WITHIN) -> dict[int, Any]:
         return {} if self._peers is None else await self._peers.ask(question, within)
@@ -244,13 +244,13 @@ class Console:
     async def _policies(self) -> Response:
         """The policies in force with what real decisions reached of them."""
         answers = await self._all({"about": "policies"})
-        own, pdp = answers[self._number], self._process.pdp
-        if own is None or pdp is None:
+        answer, pdp = answers[self._number], self._process.pdp
+        if answer is None or pdp is None:
             return json_response({"error": "nothing is decided here"}, 404)
-        counts = together.policies(own, answers, self._count)
+        counts = together.policies(answer, answers, self._count)
         missing = counts.pop("missing")
-        shown = await self._workers.run(document, pdp.snapshot, **counts)
-        return json_response(shown | {"missing": missing})
+        page = await self._workers.run(document, pdp.snapshot, **counts)
+        return json_response(page | {"missing": missing})
 
     def _sources(self) -> Response:
         if self._files is not None:
@@ -265,18 +265,18 @@ class Console:
 
     async def _detail(self, decision_id: str) -> Response:
         question = {"about": "decision", "id": decision_id}
-        shown = await self._workers.run(self._process.answer, question)
+        detail = await self._workers.run(self._process.answer, question)
         silent = False
-        if shown is None and self._peers is not None:
-            shown, all_answered = await self._peers.ask_who_knows(question, EXPLAINING)
+        if detail is None and self._peers is not None:
+            detail, all_answered = await self._peers.ask_who_knows(question, EXPLAINING)
             silent = not all_answered
-        if shown is None and self._log is not None:
+        if detail is None and self._log is not None:
             try:
-                shown = await self._searched(lambda search: search.one(decision_id))
+                detail = await self._run_search(lambda search: search.one(decision_id))
             except LogQueryError as error:
                 return json_response({"error": f"this decision is not kept any more; {error}"}, 404)
-        if shown is not None:
-            return json_response(shown)
+        if detail is not None:
+            return json_response(detail)
         if silent:
             return json_response({"error": "not every worker answers: ask again"}, 503)
         return json_response({"error": "this decision is not kept any more"}, 404)
@@ -468,11 +468,11 @@ class Console:
         """Decisions in the log."""
         try:
             question = Question.read(fields)
-            return json_response(await self._searched(lambda search: search.newest(question)))
+            return json_response(await self._run_search(lambda search: search.newest(question)))
         except LogQueryError as error:
             return json_response({"error": str(error)}, 400)
 
-    async def _searched(self, work: Callable[[Search], T]) -> T:
+    async def _run_search(self, work: Callable[[Search], T]) -> T:
         """The result of a search of the log; one at a time, and in so many seconds.
         LogQueryError."""
         if self._log is None:

@@ -100,13 +100,13 @@ def _summary(number: int, line: Mapping[str, Any]) -> dict[str, Any]:
         "role": "",
         "reason": "" if line.get("decision") == "allow" else _text(line, "reason"),
         "rules": [],
-        "failed": _failed(line),
+        "failed": _read_failed_rule(line),
         "revision": "",
         "eval_us": latency * 1000.0 if isinstance(latency, (int, float)) else 0.0,
     }
 
 
-def _failed(line: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _read_failed_rule(line: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The rule that refused, in the form of `reasons.Condition`."""
     rule = _text(line, "rule")
     if not rule or line.get("decision") == "allow":
@@ -116,13 +116,13 @@ def _failed(line: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _detail(number: int, line: Mapping[str, Any]) -> dict[str, Any]:
     """All of a line, in the form of `views.detail`."""
-    shown = hide_credentials({"path": "docker", "input": line.get("input", dict(line))})
+    public = hide_credentials({"path": "docker", "input": line.get("input", dict(line))})
     rule = _text(line, "rule")
     return _summary(number, line) | {
         "has_input": True,
         "handler_us": None,
-        "hidden": [*shown.get("erased", ()), *shown.get("masked", ())],
-        "input": to_python(shown["input"]),
+        "hidden": [*public.get("erased", ()), *public.get("masked", ())],
+        "input": to_python(public["input"]),
         "result": line.get("decision"),
         "why": ": ".join(each for each in (rule, _text(line, "reason")) if each),
     }

@@ -83,12 +83,12 @@ def _texts(value: Any) -> Iterator[str]:
 
 def _text(value: str) -> str:
     """A name for people; names in base64url, which some issuers write, are decoded beside it."""
-    shown = mask_credentials(value)[:LONGEST]
-    decoded = _decoded(value)
-    return f"{decoded} ({shown})" if decoded else shown
+    masked = mask_credentials(value)[:LONGEST]
+    decoded = _decode_value(value)
+    return f"{decoded} ({masked})" if decoded else masked
 
 
-def _decoded(value: str) -> str:
+def _decode_value(value: str) -> str:
     if not 4 <= len(value) <= LONGEST or value.isdecimal() or (value.isalpha() and value.islower()):
         return ""
     try:

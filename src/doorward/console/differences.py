@@ -77,7 +77,7 @@ def _decisions(old: Version, current: Snapshot, entries: Iterable[Entry]) -> dic
         if _text(answer) != _text(decision.result):
             different += 1
             if len(changed) < SHOWN:
-                was, now = (_masked(decision.path, each) for each in (decision.result, answer))
+                was, now = (_mask_result(decision.path, each) for each in (decision.result, answer))
                 changed.append(row_of(entry) | {"was": _text(was), "is": _text(now)})
         if compared % _BETWEEN == 0:
             time.sleep(_PAUSE)
@@ -96,7 +96,7 @@ def _answer(queries: dict[str, Query], current: Snapshot, entry: Entry) -> Any:
         return str(error)
 
 
-def _masked(path: str, result: Any) -> Any:
+def _mask_result(path: str, result: Any) -> Any:
     """A result without the credentials in it, as the list of decisions has it."""
     if isinstance(result, Undefined):
         return result

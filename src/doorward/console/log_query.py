@@ -303,7 +303,7 @@ def _detail(text: str | None, verdict: str) -> dict[str, Any]:
     event = _document(text)
     if not isinstance(event, dict):
         return {"error": f"the event is longer than {SHOWN:,} characters"}
-    shown = hide_credentials({name: event[name] for name in ("input", "result") if name in event})
+    public = hide_credentials({name: event[name] for name in ("input", "result") if name in event})
     path = event.get("query", event.get("path", ""))
     metrics = event.get("metrics")
     eval_ns = metrics.get("timer_rego_query_eval_ns") if isinstance(metrics, dict) else 0
@@ -323,12 +323,12 @@ def _detail(text: str | None, verdict: str) -> dict[str, Any]:
         "revision": noted["revision"] or _revision(event.get("bundles")),
         "eval_us": eval_ns / 1000 if isinstance(eval_ns, (int, float)) else 0.0,
         "has_input": True,
-        "hidden": [*hidden, *_names(shown.get("erased")), *_names(shown.get("masked"))],
+        "hidden": [*hidden, *_names(public.get("erased")), *_names(public.get("masked"))],
         "from_log": True,
     }
     for name in ("input", "result"):
-        if name in shown:
-            document[name] = to_python(shown[name])
+        if name in public:
+            document[name] = to_python(public[name])
     if event.get("error") is not None:
         document["error"] = event["error"]
     return document | _rules(custom) | response_of(custom, hidden)
@@ -342,7 +342,7 @@ def _rules(custom: Any) -> dict[str, Any]:
     """The definitions that `decision_logs.rules` noted, as explanations name them."""
     noted = custom.get("rules") if isinstance(custom, dict) else None
     rules = [each for each in noted if isinstance(each, dict)] if isinstance(noted, list) else []
-    shown = [
+    rule_rows = [
         {
             "text": str(each.get("path", "")),
             "file": str(each.get("file", "")),
@@ -353,6 +353,6 @@ def _rules(custom: Any) -> dict[str, Any]:
         for each in rules
     ]
     return {
-        "rules": [each for each in shown if not each["has_failed"]],
-        "failed": [each for each in shown if each["has_failed"]],
+        "rules": [each for each in rule_rows if not each["has_failed"]],
+        "failed": [each for each in rule_rows if each["has_failed"]],
     }

@@ -26,9 +26,9 @@ def newest_rows(file: str, most: int) -> list[Any] | None:
     except OSError:
         return None
     # The first line may be cut, and the last one under way.
-    whole = lines[1:] if size > BYTES else lines
-    rows = [row for line in reversed(whole[-2 * most :]) if (row := _row(line)) is not None]
-    if len(rows) < most and (size > BYTES or len(whole) > 2 * most):
+    complete = lines[1:] if size > BYTES else lines
+    rows = [row for line in reversed(complete[-2 * most :]) if (row := _row(line)) is not None]
+    if len(rows) < most and (size > BYTES or len(complete) > 2 * most):
         return None
     return sorted(rows, key=lambda row: str(row[1]), reverse=True)[:most]
 

@@ -100,9 +100,9 @@ def _evaluate(files: Mapping[str, str], request: Mapping[str, Any]) -> dict[str,
         return {"errors": [_problem(each) for each in error.diagnostics]}
     bindings = rows if prepared.variables else []
     if _is_large([result, bindings]):
-        said = f"the result is larger than {MAX_RESULT:,} characters"
+        message = f"the result is larger than {MAX_RESULT:,} characters"
         return {
-            "errors": [_problem(Diagnostic("eval_limit_error", said))],
+            "errors": [_problem(Diagnostic("eval_limit_error", message))],
             "printed": printed.lines,
         }
     return {

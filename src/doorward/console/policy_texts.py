@@ -46,8 +46,13 @@ def _note(annotations: Annotations) -> dict[str, Any]:
     fields = annotations.fields
     others = {key: value for key, value in fields.items() if key not in (*_TEXTS, "scope")}
     texts: dict[str, Any] = {each: str(fields[each])[:LONGEST] for each in _TEXTS if each in fields}
-    shown = {key: _as_rego(value) for key, value in others.items()}
-    return {"row": annotations.span.row, "scope": annotations.scope, **texts, "others": shown}
+    other_fields = {key: _as_rego(value) for key, value in others.items()}
+    return {
+        "row": annotations.span.row,
+        "scope": annotations.scope,
+        **texts,
+        "others": other_fields,
+    }
 
 
 def _as_rego(value: Any) -> str:

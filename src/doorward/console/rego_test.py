@@ -25,10 +25,10 @@ def write_test(entry: Entry) -> str:
         del event["input"]
     if not isinstance(decision.result, Undefined):
         event["result"] = decision.result
-    shown = hide_credentials(event)
-    hidden = [*shown.get("erased", ()), *shown.get("masked", ())]
+    public = hide_credentials(event)
+    hidden = [*public.get("erased", ()), *public.get("masked", ())]
     try:
-        text = _test(decision.path, shown, decision.decision_id)
+        text = _test(decision.path, public, decision.decision_id)
     except RegoError:
         return ""
     if len(text) > LONGEST:

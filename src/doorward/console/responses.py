@@ -19,19 +19,19 @@ _TEXTS: Final = ("outcome", "reason", "body_state")
 
 def response_of(custom: Any, erased: Iterable[str]) -> dict[str, Any]:
     """`{"response": …}` for a decision on a response, and nothing for another one."""
-    told = custom.get("response") if isinstance(custom, dict) else None
-    if not isinstance(told, dict):
+    recorded = custom.get("response") if isinstance(custom, dict) else None
+    if not isinstance(recorded, dict):
         return {}
-    lists = told.get("lists")
+    lists = recorded.get("lists")
     counts = [
         {"name": str(name)[:LONGEST], "items": each.get("items"), "shown": each.get("shown")}
         for name, each in (lists.items() if isinstance(lists, dict) else ())
         if isinstance(each, dict) and type(each.get("items")) is type(each.get("shown")) is int
     ]
-    size = told.get("size")
+    size = recorded.get("size")
     return {
         "response": {
-            **{name: str(told.get(name, ""))[:LONGEST] for name in _TEXTS},
+            **{name: str(recorded.get(name, ""))[:LONGEST] for name in _TEXTS},
             "size": size if type(size) is int else None,
             "lists": counts[:MOST],
             "left_out": _BODY in erased,

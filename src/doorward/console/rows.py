@@ -120,8 +120,8 @@ def request(input: Any) -> str:
             # What is after the path may be a token.
             if isinstance(path, list):
                 path = "/" + "/".join([each for each in path if isinstance(each, str)])
-            shown = path.partition("?")[0] if isinstance(path, str) else ""
-            return f"{method} {shown}".strip()
+            target = path.partition("?")[0] if isinstance(path, str) else ""
+            return f"{method} {target}".strip()
     return _authzen(input)
 
 

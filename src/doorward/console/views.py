@@ -113,16 +113,16 @@ def detail(entry: Entry) -> dict[str, Any]:
         event["input"] = entry.input
     if not isinstance(decision.result, Undefined):
         event["result"] = decision.result
-    shown = hide_credentials(event)
+    public = hide_credentials(event)
     document: dict[str, Any] = row_of(entry) | {
         "has_input": entry.has_input,
         "handler_us": None if entry.handler_ns is None else entry.handler_ns / 1000,
-        "hidden": [*shown.get("erased", ()), *shown.get("masked", ())],
+        "hidden": [*public.get("erased", ()), *public.get("masked", ())],
     }
     document |= response_of(decision.custom, decision.erased)
     for name in ("input", "result"):
-        if name in shown:
-            document[name] = _document(shown[name])
+        if name in public:
+            document[name] = _document(public[name])
     if decision.error is not None:
         document["error"] = error_document(decision.error)
     return document | (_why(entry) if entry.has_input else {})
@@ -153,10 +153,10 @@ def try_input(pdp: PDP, path: str, input: Any, *, changes: bool) -> dict[str, An
     decision = pdp.decide(path, input)
     answered = Answered(decision, input, snapshot, time_ns=now_ns)
     entry = Entry(0, answered, 0, has_input=True)
-    shown = detail(entry)
+    entry_detail = detail(entry)
     if changes and not decision.allowed:
-        shown["change"] = change_of(entry)
-    return shown
+        entry_detail["change"] = change_of(entry)
+    return entry_detail
 
 
 def versions(ring: Ring) -> list[dict[str, Any]]:

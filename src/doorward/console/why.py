@@ -67,10 +67,12 @@ class _Tree:
         if attempt.operands:
             node["operands"] = [self._value(each, "") for each in attempt.operands]
         definitions = attempt.tried.values() if depth < DEPTH else ()
-        node["definitions"] = [self._tried(each, depth) for each in definitions if self.left > 0]
+        node["definitions"] = [
+            self._describe_attempt(each, depth) for each in definitions if self.left > 0
+        ]
         return node
 
-    def _tried(self, tried: Tried, depth: int) -> dict[str, Any]:
+    def _describe_attempt(self, tried: Tried, depth: int) -> dict[str, Any]:
         span = tried.rule.span
         is_true = bool(tried.succeeded)
         file = self._names.get(span.file, span.file)

@@ -29,14 +29,14 @@ from doorward.control.fetching import CredentialsError, Fetch, document_of, read
 __all__ = ["AwsAuth", "AwsKeyChain", "EcrAuth"]
 
 _METADATA: Final = "http://169.254.169.254"
-_KEPT: Final = 300.0
+_DEFAULT_SECONDS: Final = 300.0
 """Seconds: keys of a machine's role are renewed at least five minutes before they expire."""
 _SPARE: Final = 300.0
 """Seconds before their end from which a token and keys of a session are not used any more."""
 _STS: Final = re.compile(r"<(AccessKeyId|SecretAccessKey|SessionToken)>([^<]{1,4096})</")
 _FORM: Final = {"content-type": "application/x-www-form-urlencoded"}
 
-_Found = tuple[AwsKeys, float]
+_Keys = tuple[AwsKeys, float]
 """Keys, and for how many seconds they may be kept."""
 
 
@@ -110,11 +110,11 @@ class AwsKeyChain:
     def get(self) -> AwsKeys:
         with self._lock:
             if self._keys is None or time.monotonic() >= self._until:
-                self._keys, kept = self._find()
-                self._until = time.monotonic() + kept
+                self._keys, seconds = self._find()
+                self._until = time.monotonic() + seconds
             return self._keys
 
-    def _find(self) -> _Found:
+    def _find(self) -> _Keys:
         errors: list[str] = []
         for source in self._options.sources:
             try:
@@ -130,7 +130,7 @@ class AwsKeyChain:
         )
 
 
-def _environment(_: AwsSource, __: Fetch) -> _Found:
+def _environment(_: AwsSource, __: Fetch) -> _Keys:
     names = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION")
     for name in names:
         if not os.environ.get(name):
@@ -149,7 +149,7 @@ def _sections(path: str) -> configparser.ConfigParser:
     return parser
 
 
-def _profile(source: AwsSource, _: Fetch) -> _Found:
+def _profile(source: AwsSource, _: Fetch) -> _Keys:
     home = os.path.expanduser("~/.aws/credentials")
     path = source.path or os.environ.get("AWS_SHARED_CREDENTIALS_FILE") or home
     name = source.profile or os.environ.get("AWS_PROFILE") or "default"
@@ -164,7 +164,7 @@ def _profile(source: AwsSource, _: Fetch) -> _Found:
     return AwsKeys(access, secret, region, profile.get("aws_session_token", "")), 0.0
 
 
-def _metadata(source: AwsSource, fetch: Fetch) -> _Found:
+def _metadata(source: AwsSource, fetch: Fetch) -> _Keys:
     region = source.region or os.environ.get("AWS_REGION", "")
     relative = os.environ.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
     full = os.environ.get("AWS_CONTAINER_CREDENTIALS_FULL_URI")
@@ -183,7 +183,7 @@ def _metadata(source: AwsSource, fetch: Fetch) -> _Found:
     return _of_machine(fetch(httpx.Request("GET", url, headers=headers)), region)
 
 
-def _of_machine(response: httpx.Response, region: str) -> _Found:
+def _of_machine(response: httpx.Response, region: str) -> _Keys:
     if response.status_code != 200:
         raise CredentialsError(f"metadata HTTP request returned {response.status_code}")
     document = document_of(response, "the response of the metadata service")
@@ -195,10 +195,10 @@ def _of_machine(response: httpx.Response, region: str) -> _Found:
     )
     if not keys.access_key or not keys.secret_key:
         raise CredentialsError("the metadata service gave no key")
-    return keys, _KEPT
+    return keys, _DEFAULT_SECONDS
 
 
-def _web_identity(source: AwsSource, fetch: Fetch) -> _Found:
+def _web_identity(source: AwsSource, fetch: Fetch) -> _Keys:
     role, path = os.environ.get("AWS_ROLE_ARN"), os.environ.get("AWS_WEB_IDENTITY_TOKEN_FILE")
     region = source.region or os.environ.get("AWS_REGION", "")
     if not role or not path or not region:
@@ -215,7 +215,7 @@ def _web_identity(source: AwsSource, fetch: Fetch) -> _Found:
     return _of_sts(fetch(_sts_request(source, region, form)), region)
 
 
-def _assume_role(source: AwsSource, fetch: Fetch) -> _Found:
+def _assume_role(source: AwsSource, fetch: Fetch) -> _Keys:
     """Keys of a role, which keys of another source ask for."""
     region = source.region or os.environ.get("AWS_REGION", "")
     role = source.role or os.environ.get("AWS_ROLE_ARN", "")
@@ -223,7 +223,7 @@ def _assume_role(source: AwsSource, fetch: Fetch) -> _Found:
         name = "AWS_ROLE_ARN" if region else "AWS_REGION"
         raise CredentialsError(f"no {name} set in environment or configuration")
     assert source.signing is not None
-    own, _ = _SOURCES[source.signing.kind](source.signing, fetch)
+    source_keys, _ = _SOURCES[source.signing.kind](source.signing, fetch)
     form = {
         "Action": "AssumeRole",
         "RoleSessionName": source.session_name,
@@ -231,7 +231,7 @@ def _assume_role(source: AwsSource, fetch: Fetch) -> _Found:
         "Version": "2011-06-15",
     }
     request = _sts_request(source, region, form)
-    request.headers.update(sign_request(request, own, "sts", source.version))
+    request.headers.update(sign_request(request, source_keys, "sts", source.version))
     return _of_sts(fetch(request), region)
 
 
@@ -241,17 +241,17 @@ def _sts_request(source: AwsSource, region: str, form: Mapping[str, str]) -> htt
     return httpx.Request("POST", url, headers=_FORM, content=urlencode(form).encode())
 
 
-def _of_sts(response: httpx.Response, region: str) -> _Found:
+def _of_sts(response: httpx.Response, region: str) -> _Keys:
     if response.status_code != 200:
         raise CredentialsError(f"STS HTTP request returned {response.status_code}")
-    given = dict(_STS.findall(response.text))
-    if len(given) < 3:
+    fields = dict(_STS.findall(response.text))
+    if len(fields) < 3:
         raise CredentialsError("the response of STS holds no credentials")
-    keys = AwsKeys(given["AccessKeyId"], given["SecretAccessKey"], region, given["SessionToken"])
-    return keys, _KEPT
+    keys = AwsKeys(fields["AccessKeyId"], fields["SecretAccessKey"], region, fields["SessionToken"])
+    return keys, _DEFAULT_SECONDS
 
 
-_SOURCES: Final[Mapping[str, Callable[[AwsSource, Fetch], _Found]]] = {
+_SOURCES: Final[Mapping[str, Callable[[AwsSource, Fetch], _Keys]]] = {
     "environment": _environment,
     "assume_role": _assume_role,
     "web_identity": _web_identity,
@@ -283,7 +283,7 @@ class _Session:
         self._fetch = fetch
         self._read_sign_on: _SignedOn | None = None
 
-    def keys(self) -> _Found:
+    def keys(self) -> _Keys:
         session = self._read_sign_on or _read_sign_on(self._source)
         if session.until <= time.time():
             session = self._renew(session)
@@ -309,8 +309,8 @@ class _Session:
             }:
                 until = rest.get("expiration")
                 left = until / 1000 - time.time() if type(until) is int else 0.0
-                kept = min(max(left - _SPARE, 0.0), 3600.0)
-                return AwsKeys(access, secret, session.region, token), kept
+                seconds = min(max(left - _SPARE, 0.0), 3600.0)
+                return AwsKeys(access, secret, session.region, token), seconds
         raise CredentialsError("the portal of SSO gave no keys")
 
     def _renew(self, session: _SignedOn) -> _SignedOn:
@@ -361,14 +361,14 @@ def _read_sign_on(source: AwsSource) -> _SignedOn:
     # The name of the file is the command line's of AWS, and no secret.
     digest = hashlib.sha1(session.encode(), usedforsecurity=False).hexdigest()
     try:
-        kept = json.loads(read_text(os.path.join(folder, f"{digest}.json")))
+        cached = json.loads(read_text(os.path.join(folder, f"{digest}.json")))
     except ValueError:
         raise CredentialsError("failed to load SSO credentials: not JSON") from None
-    if not isinstance(kept, dict):
+    if not isinstance(cached, dict):
         raise CredentialsError("failed to load SSO credentials: not an object")
 
     def text(key: str) -> str:
-        value = kept.get(key)
+        value = cached.get(key)
         return value if isinstance(value, str) else ""
 
     return _SignedOn(

@@ -21,9 +21,9 @@ def time_text(time_ns: int) -> str:
     if not time_ns:
         return NEVER
     seconds, rest = divmod(time_ns, 1_000_000_000)
-    whole = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    date = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
     fraction = f".{rest:09d}".rstrip("0").rstrip(".")
-    return f"{whole}{fraction}Z"
+    return f"{date}{fraction}Z"
 
 
 @record
@@ -51,23 +51,23 @@ class BundleStatus:
 
     def document(self) -> dict[str, Any]:
         """Return the status in the form of OPA's status reports."""
-        shown: dict[str, Any] = {"name": self.name}
+        result: dict[str, Any] = {"name": self.name}
         if self.active_revision:
-            shown["active_revision"] = self.active_revision
+            result["active_revision"] = self.active_revision
         for name in ("activation", "download", "request"):
             key = f"last_successful_{name}"
-            shown[key] = time_text(getattr(self, key))
-        shown["last_request"] = time_text(self.last_request)
+            result[key] = time_text(getattr(self, key))
+        result["last_request"] = time_text(self.last_request)
         if self.type:
-            shown["type"] = self.type
+            result["type"] = self.type
         if self.size:
-            shown["size"] = self.size
+            result["size"] = self.size
         if self.message:
-            shown |= {"code": "bundle_error", "message": self.message}
+            result |= {"code": "bundle_error", "message": self.message}
         if self.http_code is not None:
-            shown["http_code"] = self.http_code
+            result["http_code"] = self.http_code
         if self.diagnostics:
-            shown["errors"] = [diagnostic_document(each) for each in self.diagnostics]
+            result["errors"] = [diagnostic_document(each) for each in self.diagnostics]
         if self.metrics:
-            shown["metrics"] = dict(self.metrics)
-        return shown
+            result["metrics"] = dict(self.metrics)
+        return result

@@ -35,7 +35,7 @@ from doorward.pdp.store import BusyError, NotReplacedError, Store
 from doorward.rego import CompileError, RegoError
 from doorward.rego.shared import ParseError, Timers
 
-__all__ = ["Bundles", "backoff", "failure_of", "jittered"]
+__all__ = ["Bundles", "backoff", "choose_delay", "failure_of"]
 
 FIRST_RETRY: Final = 0.1
 """Seconds until what failed is tried again; they grow up to the longest delay of polling."""
@@ -67,7 +67,7 @@ def _fields(name: str) -> dict[str, object]:
     return {"fields": {"name": name, "plugin": "bundle"}}
 
 
-def jittered(lowest: float, highest: float) -> float:
+def choose_delay(lowest: float, highest: float) -> float:
     """Seconds between two requests, so that many servers do not ask at the same moment."""
     return max(random.uniform(lowest, highest), FIRST_RETRY)
 
@@ -139,14 +139,14 @@ class Bundles:
         starts: bool = True,
     ) -> None:
         """Poll these bundles from now on. Bundles that are not named any more are deactivated."""
-        kept = {
+        remaining = {
             name: poller
             for name, poller in self._pollers.items()
             if options.get(name) == poller.options
             and clients.get(poller.options.service) is poller.client
         }
         for name, poller in self._pollers.items():
-            if name not in kept:
+            if name not in remaining:
                 poller.stop()
         with self._lock:
             gone = [name for name in self._pollers if name not in options]
@@ -156,7 +156,7 @@ class Bundles:
             self._statuses = {name: known.get(name, BundleStatus(name)) for name in options}
             self._pending = {name: each for name, each in self._pending.items() if name in options}
             self._pollers = {
-                name: kept.get(name) or _Poller(self, one, clients.get(one.service), self._v0)
+                name: remaining.get(name) or _Poller(self, one, clients.get(one.service), self._v0)
                 for name, one in options.items()
             }
         new = [name for name in options if name not in known]
@@ -409,7 +409,7 @@ class _Poller:
         self._failures = 0
         if downloader.long_polls:
             return 0.0
-        return jittered(polling.min_delay, polling.max_delay)
+        return choose_delay(polling.min_delay, polling.max_delay)
 
     def _pause_after_failure(self) -> float:
         pause = backoff(self.options.polling.max_delay, self._failures)

@@ -102,15 +102,15 @@ class ServiceClient:
         sent |= {name.lower(): value for name, value in self.service.headers.items()}
         sent |= {name.lower(): value for name, value in (headers or {}).items()}
         if self._tracer is None:
-            return self._asked(method, url, sent, content, wait, limit)
+            return self._ask_service(method, url, sent, content, wait, limit)
         with self._tracer.send(method, url) as (span, fields):
-            answer = self._asked(method, url, sent | fields, content, wait, limit)
+            answer = self._ask_service(method, url, sent | fields, content, wait, limit)
             span.note({"http.response.status_code": answer.status})
             if answer.status >= 400:
                 span.failed(str(answer.status))
             return answer
 
-    def _asked(
+    def _ask_service(
         self, method: str, url: str, sent: dict[str, str], content: bytes, wait: float, limit: int
     ) -> Answer:
         named = f'{method.capitalize()} "{url}"'

@@ -38,7 +38,7 @@ __all__ = ["CredentialsError", "Fetch", "auth_for"]
 
 _SPARE: Final = 10.0
 """Seconds before its end from which a token is not used any more."""
-_SHOWN: Final = 1_000
+_EXCERPT: Final = 1_000
 """Characters of a token endpoint's answer that an error quotes."""
 _CHALLENGE: Final = re.compile(r'(realm|service|scope)="([^"]{1,2048})"')
 _MAX_TOKENS: Final = 100
@@ -65,8 +65,8 @@ class _TokenAuth(httpx.Auth):
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
         with self._lock:
             if self._token is None or time.monotonic() >= self._token.until:
-                text, kept = self._get()
-                self._token = _Token(text, time.monotonic() + kept)
+                text, seconds = self._get()
+                self._token = _Token(text, time.monotonic() + seconds)
         request.headers["Authorization"] = f"{self._scheme} {self._token.text}"
         yield request
 
@@ -87,7 +87,7 @@ class _RegistryAuth(httpx.Auth):
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
         if self._inner is not None:
             next(self._inner.auth_flow(request))
-        own = request.headers.get("authorization")
+        authorization = request.headers.get("authorization")
         repository = request.url.path.rpartition("/")[0].rpartition("/")[0]
         known = self._tokens.get(repository)
         if known is not None and time.monotonic() < known.until:
@@ -96,7 +96,7 @@ class _RegistryAuth(httpx.Auth):
         challenge = response.headers.get("www-authenticate", "")
         if response.status_code != 401 or not challenge.lower().startswith("bearer "):
             return
-        token = self._token(dict(_CHALLENGE.findall(challenge[7:])), own)
+        token = self._token(dict(_CHALLENGE.findall(challenge[7:])), authorization)
         with self._lock:
             if len(self._tokens) >= _MAX_TOKENS:
                 self._tokens.clear()
@@ -104,13 +104,13 @@ class _RegistryAuth(httpx.Auth):
         request.headers["authorization"] = f"Bearer {token.text}"
         yield request
 
-    def _token(self, challenge: Mapping[str, str], own: str | None) -> _Token:
+    def _token(self, challenge: Mapping[str, str], authorization: str | None) -> _Token:
         realm = challenge.get("realm", "")
         if not realm.startswith(("https://", self._service.url.partition("://")[0] + "://")):
             # The credentials go there: nothing may make them go in clear.
             raise CredentialsError("the registry names no place for tokens that is as safe as it")
         query = {name: challenge[name] for name in ("service", "scope") if name in challenge}
-        headers = {} if own is None else {"authorization": own}
+        headers = {} if authorization is None else {"authorization": authorization}
         url = httpx.URL(realm).copy_merge_params(query)
         response = self._fetch(httpx.Request("GET", url, headers=headers))
         if response.status_code != 200:
@@ -124,8 +124,8 @@ class _RegistryAuth(httpx.Auth):
 
 def auth_for(service: Service, fetch: Fetch) -> httpx.Auth | None:
     """Return the signer of requests to `service`; `fetch` sends those for tokens."""
-    own = _auth_for(service, fetch)
-    return _RegistryAuth(own, service, fetch) if service.is_registry else own
+    service_auth = _auth_for(service, fetch)
+    return _RegistryAuth(service_auth, service, fetch) if service.is_registry else service_auth
 
 
 def _auth_for(service: Service, fetch: Fetch) -> httpx.Auth | None:
@@ -162,8 +162,8 @@ def _oauth2(options: OAuth2, fetch: Fetch, signer: KmsSigner | None) -> tuple[st
     request = httpx.Request("POST", options.token_url, headers=headers, content=content)
     response = fetch(request)
     if response.status_code != 200:
-        shown = response.text[:_SHOWN]
-        raise CredentialsError(f"error in response from OAuth2 token endpoint: {shown}")
+        excerpt = response.text[:_EXCERPT]
+        raise CredentialsError(f"error in response from OAuth2 token endpoint: {excerpt}")
     document = document_of(response, "the response from the OAuth2 token endpoint")
     if str(document.get("token_type", "")).lower() != "bearer":
         raise CredentialsError("unknown token type returned from token endpoint")
@@ -228,20 +228,20 @@ def _sign_assertion(options: OAuth2, signer: KmsSigner | None) -> str:
 
 def _gcp(options: GcpMetadata, fetch: Fetch) -> tuple[str, float]:
     if options.audience:
-        what, query = "identity", f"{options.identity_token_path}?audience={options.audience}"
+        kind, query = "identity", f"{options.identity_token_path}?audience={options.audience}"
     else:
         scopes = ",".join(options.scopes)
-        what, query = "access", f"{options.access_token_path}?scopes={scopes}"
+        kind, query = "access", f"{options.access_token_path}?scopes={scopes}"
     url = options.endpoint + query
     response = fetch(httpx.Request("GET", url, headers={"metadata-flavor": "Google"}))
     if response.status_code != 200:
         reasons = {400: "invalid request", 404: "not found"}
         raise CredentialsError(
-            f"error retrieving {what} token from gcp metadata service: "
+            f"error retrieving {kind} token from gcp metadata service: "
             f"error retrieving gcp ID token from {url} {response.status_code}: "
             f"{reasons.get(response.status_code, 'unexpected error')}"
         )
-    if what == "identity":
+    if kind == "identity":
         return response.text, 0.0
     document = document_of(response, "the response of gcp's metadata service")
     return str(document.get("access_token", "")), _lifetime(document.get("expires_in"))
@@ -267,6 +267,6 @@ def _azure(options: AzureIdentity, fetch: Fetch) -> tuple[str, float]:
     if response.status_code != 200:
         raise CredentialsError(
             f"{response.status_code} {document.get('error', '')} retrieving azure token from "
-            f"{url}: {str(document.get('error_description', ''))[:_SHOWN]}"
+            f"{url}: {str(document.get('error_description', ''))[:_EXCERPT]}"
         )
     return str(document.get("access_token", "")), _lifetime(document.get("expires_in"))

@@ -18,7 +18,7 @@ from doorward.config.upload_options import UploadOptions
 from doorward.control.chunks import Chunk
 from doorward.telemetry.otlp import Record, logs_message, rejected_records
 
-__all__ = ["Delivery", "delivery_of", "rejected"]
+__all__ = ["Delivery", "count_rejected", "delivery_of"]
 
 _GZIP: Final = {"content-encoding": "gzip"}
 _JSON: Final = {**_GZIP, "content-type": "application/json"}
@@ -52,7 +52,7 @@ def delivery_of(chunk: Chunk, options: UploadOptions) -> Delivery:
     return Delivery("PUT", path, _JSON, chunk.content)
 
 
-def rejected(options: UploadOptions, body: bytes) -> int:
+def count_rejected(options: UploadOptions, body: bytes) -> int:
     """The events of a delivery that were not taken, although the request was."""
     return rejected_records(body) if options.protocol == "otlp" else 0
 

@@ -21,7 +21,7 @@ from doorward.config.blocks import ConfigError
 from doorward.config.bundle_options import DiscoveryOptions
 from doorward.control.answers import WITHIN, Client
 from doorward.control.bundle_status import BundleStatus
-from doorward.control.bundles import backoff, failure_of, jittered, text_of
+from doorward.control.bundles import backoff, choose_delay, failure_of, text_of
 from doorward.control.downloads import Downloader, DownloadError, limits_for
 from doorward.control.rounds import Job, Runner, Steps, Task, Threads, drive
 from doorward.control.saved_bundles import SavedBundles
@@ -120,7 +120,7 @@ class Discovery:
         self._failures = 0
         if downloader.long_polls:
             return 0.0
-        return jittered(polling.min_delay, polling.max_delay)
+        return choose_delay(polling.min_delay, polling.max_delay)
 
     def _fail(self, status: BundleStatus) -> float:
         self._note(status)

@@ -31,12 +31,12 @@ def read_text(path: str) -> str:
         raise CredentialsError(f"{path}: not UTF-8") from None
 
 
-def document_of(response: httpx.Response, what: str) -> dict[str, Any]:
-    """The object that a response is; CredentialsError, which names it as `what`."""
+def document_of(response: httpx.Response, subject: str) -> dict[str, Any]:
+    """The object that a response is; CredentialsError, which names it as `subject`."""
     try:
         document = response.json()
     except (ValueError, RecursionError):
-        raise CredentialsError(f"{what} is not JSON") from None
+        raise CredentialsError(f"{subject} is not JSON") from None
     if not isinstance(document, dict):
-        raise CredentialsError(f"{what} is not an object")
+        raise CredentialsError(f"{subject} is not an object")
     return document

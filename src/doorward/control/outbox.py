@@ -169,7 +169,7 @@ class DiskOutbox:
 
     def _recover(self, folder: str, encode: Callable[[list[bytes]], Iterable[Chunk]]) -> None:
         """Take over what is there: of an earlier run, and of parts that nobody has."""
-        own = self._locks[0]
+        lock = self._locks[0]
         for name in sorted(os.listdir(folder)):
             part = os.path.join(folder, name)
             if part != self._folder and not (os.path.isdir(part) and self._is_locked(part)):
@@ -184,13 +184,13 @@ class DiskOutbox:
                 with open(journal, "rb") as file:
                     lines = file.read().split(b"\n")
                 # Without its end, the last one was being written when the process was killed.
-                whole = [line for line in lines[:-1] if _is_json(line)]
-                self._count_lost("torn", len([line for line in lines if line]) - len(whole))
-                self.put(encode(whole))
+                complete = [line for line in lines[:-1] if _is_json(line)]
+                self._count_lost("torn", len([line for line in lines if line]) - len(complete))
+                self.put(encode(complete))
                 os.unlink(journal)
         for descriptor in self._locks[1:]:
             os.close(descriptor)
-        self._locks = [own]
+        self._locks = [lock]
 
     def _adopt(self, path: str) -> None:
         name = os.path.basename(path)

@@ -174,8 +174,8 @@ class ControlPlane:
     def _follow(self, config: Config) -> None:
         older = self._clients
         self._clients = {
-            name: kept
-            if (kept := older.get(name)) is not None and kept.service == service
+            name: running
+            if (running := older.get(name)) is not None and running.service == service
             else self._client_for(service)
             for name, service in config.services.items()
         }
@@ -251,7 +251,9 @@ def _check_fixed(discovered: Block, boot: Config, service: str) -> None:
         new = discovered.plain().get(key)
         if not isinstance(known, Mapping) or not isinstance(new, Mapping):
             continue
-        for name, given in new.items():
-            if name in known and given != known[name] and (key == "keys" or name == service):
-                what = "the discovery service" if key == "services" else "keys of the configuration"
-                raise ConfigError(f"updates to {what} are not allowed")
+        for name, value in new.items():
+            if name in known and value != known[name] and (key == "keys" or name == service):
+                subject = (
+                    "the discovery service" if key == "services" else "keys of the configuration"
+                )
+                raise ConfigError(f"updates to {subject} are not allowed")

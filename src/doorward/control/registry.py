@@ -122,9 +122,9 @@ def _layer(manifest: dict[str, Any]) -> tuple[str, int]:
     raise RegistryError("no tarball descriptor found in the layers")
 
 
-def _expect(answer: Answer, what: str) -> None:
+def _expect(answer: Answer, subject: str) -> None:
     if answer.status == 404:
-        raise RegistryError(f"{what}: not found", 404)
+        raise RegistryError(f"{subject}: not found", 404)
     if answer.status != 200:
         text = f"{answer.status} {status_text(answer.status)}".strip()
         raise RegistryError(f"unexpected status: {text}", answer.status)

@@ -122,17 +122,17 @@ class StatusReporter:
 
     def document(self) -> dict[str, Any]:
         """The whole status, as `/v1/status` shows it."""
-        shown: dict[str, Any] = {"labels": dict(self._labels)}
+        result: dict[str, Any] = {"labels": dict(self._labels)}
         if self._bundles:
-            shown["bundles"] = {name: each.document() for name, each in self._bundles.items()}
+            result["bundles"] = {name: each.document() for name, each in self._bundles.items()}
         if self._discovery is not None:
-            shown["discovery"] = self._discovery.document()
+            result["discovery"] = self._discovery.document()
         if self._decision_logs is not None:
-            shown["decision_logs"] = dict(self._decision_logs)
+            result["decision_logs"] = dict(self._decision_logs)
         if metrics := self._metrics():
-            shown["metrics"] = dict(metrics)
-        shown["plugins"] = {name: {"state": state} for name, state in self._plugins().items()}
-        return shown
+            result["metrics"] = dict(metrics)
+        result["plugins"] = {name: {"state": state} for name, state in self._plugins().items()}
+        return result
 
     def report(self) -> None:
         """Send one update everywhere it goes."""

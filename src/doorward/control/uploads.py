@@ -18,9 +18,9 @@ from typing import Any, Final
 
 from doorward.config.upload_options import UploadOptions
 from doorward.control.answers import Client, ServiceError, status_text
-from doorward.control.bundles import backoff, jittered
+from doorward.control.bundles import backoff, choose_delay
 from doorward.control.chunks import Chunk, ChunkEncoder
-from doorward.control.deliveries import delivery_of, rejected
+from doorward.control.deliveries import count_rejected, delivery_of
 from doorward.control.outbox import DiskOutbox, MemoryOutbox, Outbox
 from doorward.edge import Edge, Part, Parts, loop_thread
 
@@ -178,7 +178,7 @@ class Uploads:
         if self._failed:
             pause = backoff(options.max_delay, self._failures - 1)
         else:
-            pause = jittered(options.min_delay, options.max_delay)
+            pause = choose_delay(options.min_delay, options.max_delay)
         if options.trigger == "immediate" and not self._failed:
             self._due.wait(pause)
         else:
@@ -241,7 +241,7 @@ class Uploads:
             text = status_text(answer.status)
             message = f"log upload failed, server replied with HTTP {answer.status} {text}"
             raise _UploadError(message, answer.status)
-        self._lose("rejected", rejected(self.options, answer.body))
+        self._lose("rejected", count_rejected(self.options, answer.body))
 
     def _note_failure(self, error: _UploadError) -> None:
         if self._failed:

@@ -40,11 +40,11 @@ def claims_of(event: Mapping[str, Any], input: Any, environment: Environment) ->
         if verified is None or bool(scheme) is not bool(space):
             continue
         header, payload, constraints = verified
-        shown = {"input": {"header": header, "payload": payload}}
+        document = {"input": {"header": header, "payload": payload}}
         key = key_name(constraints)
-        if key and hide_credentials(shown) is shown:
+        if key and hide_credentials(document) is document:
             digest = hashlib.sha256(token.encode()).hexdigest()
-            claims[digest] = {"path": path, "scheme": scheme, "key": key, **shown["input"]}
+            claims[digest] = {"path": path, "scheme": scheme, "key": key, **document["input"]}
     return claims
 
 

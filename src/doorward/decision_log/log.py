@@ -392,9 +392,12 @@ class DecisionLog:
             return line(event)
         except (BuiltinError, EvaluationAborted):
             documents = [name for name in DOCUMENTS if name in event]
-            kept = {name: value for name, value in event.items() if name not in documents}
-            kept["erased"] = [*kept.get("erased", ()), *[f"/{name}" for name in documents]]
-            return line(kept)
+            remaining = {name: value for name, value in event.items() if name not in documents}
+            remaining["erased"] = [
+                *remaining.get("erased", ()),
+                *[f"/{name}" for name in documents],
+            ]
+            return line(remaining)
 
     def _event(self, answered: Answered) -> dict[str, Any] | None:
         """The whole event; None for one that is dropped."""

@@ -181,8 +181,8 @@ class Plugin:
 
     def answer(self, path: str, body: bytes) -> Response:
         """The answer to one call, however long that takes."""
-        given = self.begin(path, body)
-        return given if isinstance(given, Response) else given.finish()
+        begun = self.begin(path, body)
+        return begun if isinstance(begun, Response) else begun.finish()
 
     def begin(self, path: str, body: bytes) -> Response | Waiting:
         """The answer to one call, or what gives it."""

@@ -104,11 +104,11 @@ def read_requests(files: Sequence[Path]) -> Iterator[Past]:
 
 def _read(path: Path, text: str) -> Iterator[Past]:
     try:
-        whole = from_json(text)
+        line_document = from_json(text)
     except ValueError:
-        whole = None
-    if isinstance(whole, dict):
-        yield from _of_document(str(path), whole)
+        line_document = None
+    if isinstance(line_document, dict):
+        yield from _of_document(str(path), line_document)
         return
     read = 0
     for number, line in enumerate(text.splitlines(), start=1):

@@ -50,7 +50,7 @@ __all__ = [
     "PluginServer",
     "bind_tcp",
     "bind_unix",
-    "inherited",
+    "take_inherited",
     "tls_context",
 ]
 
@@ -141,7 +141,7 @@ def tls_context(*, certificate: str, key: str, authority: str) -> ssl.SSLContext
     return context
 
 
-def inherited() -> socket.socket | None:
+def take_inherited() -> socket.socket | None:
     """The socket that the service manager, or our watchdog, listens on for us, if there is one."""
     if LISTEN_FD in os.environ:
         return socket.socket(fileno=int(os.environ[LISTEN_FD]))
@@ -274,10 +274,10 @@ class PluginServer:
         work = partial(self._begin, request.target.decode("latin-1"), request.body)
         history = self._long
         if len(request.body) < LONG:
-            given = _run_guarded(work)
-            if isinstance(given, Response):
-                return _http(given)
-            work, history = given
+            outcome = _run_guarded(work)
+            if isinstance(outcome, Response):
+                return _http(outcome)
+            work, history = outcome
         else:
             pool = long
         finish = partial(_finish, work)
@@ -306,10 +306,10 @@ def _run_guarded(work: Callable[[], Response | Waiting]) -> Response | Waiting:
 
 def _finish(work: Callable[[], Response | Waiting]) -> Response:
     """The answer, however long that takes."""
-    given = _run_guarded(work)
-    while not isinstance(given, Response):
-        given = _run_guarded(given.finish)
-    return given
+    outcome = _run_guarded(work)
+    while not isinstance(outcome, Response):
+        outcome = _run_guarded(outcome.finish)
+    return outcome
 
 
 def _respond(respond: Respond, request: Request, response: Response) -> None:

@@ -33,7 +33,7 @@ from doorward.docker.server import (
     PluginServer,
     bind_tcp,
     bind_unix,
-    inherited,
+    take_inherited,
     tls_context,
 )
 from doorward.docker.watch.notify import (
@@ -169,7 +169,7 @@ class Service:
     def status(self) -> PluginStatus:
         """Return the options of this plugin and its problems."""
         options = self._options
-        given = PluginStatus(
+        plugin_status = PluginStatus(
             open_listeners=tuple(self._host.listeners),
             pid=os.getpid(),
             version=__version__,
@@ -184,10 +184,10 @@ class Service:
             faults=sum(counts().values()),
         )
         if isinstance(self._decider, RemotePdp):
-            return given
+            return plugin_status
         health = self._decider.health
         return replace(
-            given,
+            plugin_status,
             revision=self._decider.revision,
             broken=health.reload_error or "",
             broken_for=health.failing_for,
@@ -294,10 +294,10 @@ def _protecting(options: ServiceOptions) -> PluginOptions:
 
 def bind(options: ServiceOptions) -> tuple[socket.socket, bool]:
     """The listening socket, and whether its file is this process's to remove."""
-    given = inherited()
-    if given is not None:
+    sockets = take_inherited()
+    if sockets is not None:
         # What a watchdog left behind is its successor's, who is not a watched process.
-        return given, LISTEN_FD in os.environ and NOTIFY_FD not in os.environ
+        return sockets, LISTEN_FD in os.environ and NOTIFY_FD not in os.environ
     if options.listen:
         return bind_tcp(options.listen), False
     return bind_unix(options.socket), True

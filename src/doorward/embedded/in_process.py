@@ -131,9 +131,9 @@ class DecisionPoint:
     ) -> None:
         self._sources = sources
         self._modules = dict(modules or {})
-        given = from_python(dict(data or {}), "data")
-        assert isinstance(given, dict)  # a dict becomes an object
-        self._given = given
+        converted = from_python(dict(data or {}), "data")
+        assert isinstance(converted, dict)  # a dict becomes an object
+        self._given = converted
         self.health = Health()
         """Whether the watch is at work, and the active policies are those of the files."""
         settings = settings or Settings(environment=Environment(tokens=VerifiedTokens()))
@@ -239,9 +239,9 @@ class DecisionPoint:
             return self._threads
 
     def _failed_decision(self, path: PathKey, error: Exception) -> Decision:
-        shown = path if isinstance(path, str) else "/".join(path)
+        path_text = path if isinstance(path, str) else "/".join(path)
         revision = self.pdp.snapshot.revision
-        return Decision(new_decision_id(), shown, error=error, revision=revision)
+        return Decision(new_decision_id(), path_text, error=error, revision=revision)
 
     def _log(self, decision: Decision, input: Value | Undefined) -> Decision:
         if self.pdp.logs_decisions:
@@ -257,8 +257,8 @@ class DecisionPoint:
         InputError where the input stands for no Rego values.
         """
         value: Any = input if input is UNDEFINED else from_python(input, "input")
-        shown = path if isinstance(path, str) else "/".join(path)
-        return Decision("", shown).explain(self.pdp.snapshot, value, now_ns=now_ns)
+        path_text = path if isinstance(path, str) else "/".join(path)
+        return Decision("", path_text).explain(self.pdp.snapshot, value, now_ns=now_ns)
 
     def watch(self, *, interval: float = INTERVAL) -> DecisionPoint:
         """Read the files again whenever they change, looking every `interval` seconds.

@@ -10,7 +10,7 @@ from typing import Final
 
 __all__ = ["AmbiguousRequestError", "RequestError", "RequestParseError", "shown"]
 
-SHOWN: Final = 40
+LONGEST_EXCERPT: Final = 40
 """Characters of a client's text that a reason may repeat."""
 
 
@@ -34,5 +34,5 @@ class AmbiguousRequestError(RequestError):
 
 def shown(text: str) -> str:
     """A piece of the client's text for a reason: quoted, ASCII, short."""
-    cut = text if len(text) <= SHOWN else text[:SHOWN] + "..."
+    cut = text if len(text) <= LONGEST_EXCERPT else text[:LONGEST_EXCERPT] + "..."
     return '"' + cut.encode("ascii", "backslashreplace").decode().replace('"', '\\"') + '"'

@@ -147,7 +147,7 @@ class CheckFlow(Generic[RequestT_contra, AnswerT]):
             decision_id = new_decision_id()
             message = self._edge.report(fault, **{"decision-id": decision_id})
             input_doc = UNDEFINED
-            failure = Failure("internal_error", self._undecided(decision_id, message))
+            failure = Failure("internal_error", self._make_undecided(decision_id, message))
         return self._deny(failure, input_doc, request, started)
 
     def refuse(self, error: RequestError) -> AnswerT:
@@ -158,9 +158,9 @@ class CheckFlow(Generic[RequestT_contra, AnswerT]):
         return denial.answer
 
     def _refusal(self, error: RequestError) -> Failure:
-        return Failure(error.code, self._undecided(new_decision_id(), str(error)), error)
+        return Failure(error.code, self._make_undecided(new_decision_id(), str(error)), error)
 
-    def _undecided(self, decision_id: str, message: str) -> Decision:
+    def _make_undecided(self, decision_id: str, message: str) -> Decision:
         error = DecisionError(message)
         return Decision(decision_id, self._path, error=error, query=self._query)
 

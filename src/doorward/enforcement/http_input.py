@@ -102,10 +102,21 @@ def _refuse(reason: str) -> NoReturn:
 
 def to_input(request: HttpRequest, *, strict: bool = False, skip_body: bool = False) -> Input:
     """The `input` document. RequestError says why there is none; `strict`: docs/strict.md."""
-    method, target, given, host, scheme, protocol, body, is_cut, source, destination = request
+    (
+        method,
+        target,
+        headers_of_request,
+        host,
+        scheme,
+        protocol,
+        body,
+        is_cut,
+        source,
+        destination,
+    ) = request
     # After what was given: a server that takes `:path` for the name of a header deceives nobody.
     headers: dict[str, str] = {
-        **given,
+        **headers_of_request,
         ":authority": host,
         ":method": method,
         ":path": target,

@@ -320,10 +320,10 @@ MAX_NAME: Final = 256
 """Characters of a name beyond ASCII: to normalise n combining ones takes n * n steps."""
 
 
-def _fold(name: str, what: str) -> str:
+def _fold(name: str, kind: str) -> str:
     """One text for all names that some application takes for the same."""
     if len(name) > MAX_NAME and not name.isascii():
-        _refuse(f"name of a {what} is too long to compare")
+        _refuse(f"name of a {kind} is too long to compare")
     return name.casefold() if name.isascii() else unicodedata.normalize("NFKC", name).casefold()
 
 
@@ -331,33 +331,33 @@ _METHOD_FIELD: Final = "_method"
 """In any case: frameworks of Ruby, PHP and Python take it for the method."""
 
 
-def _check_fields(fields: Mapping[str, Any], what: str) -> list[str]:
+def _check_fields(fields: Mapping[str, Any], kind: str) -> list[str]:
     """The names of a query or form, which some applications trim, and make variables of.
 
     Return them in one case.
     """
-    _check_names(fields, what)
-    folded = [_fold(name, what) for name in fields]
-    check_names(folded, what)
+    _check_names(fields, kind)
+    folded = [_fold(name, kind) for name in fields]
+    check_names(folded, kind)
     if sum(map(len, fields.values())) > MAX_FIELDS:
-        _refuse(f"more than {MAX_FIELDS} {what}s")
+        _refuse(f"more than {MAX_FIELDS} {kind}s")
     for name, values in fields.items():
         # URLSearchParams of WHATWG drops a question mark at the beginning of the whole text.
         is_trimmed = name != name.strip() or name.startswith("?")
         if is_trimmed or not (name.isprintable() or name.isascii()):
-            _refuse(f"name of a {what} that can be read in two ways")
+            _refuse(f"name of a {kind} that can be read in two ways")
         if "\ufffd" in name or any(isinstance(v, str) and "\ufffd" in v for v in values):
-            _refuse(f"{what} is not UTF-8")
+            _refuse(f"{kind} is not UTF-8")
     return folded
 
 
-def _check_names(names: Iterable[str], what: str) -> None:
+def _check_names(names: Iterable[str], kind: str) -> None:
     seen: dict[str, str] = {}
     for name in names:
         if "\0" in name:
-            _refuse(f"NUL in the name of a {what}")
-        if seen.setdefault(_fold(name, what), name) != name:
-            _refuse(f"{what}s that differ only in case: {shown(name)}")
+            _refuse(f"NUL in the name of a {kind}")
+        if seen.setdefault(_fold(name, kind), name) != name:
+            _refuse(f"{kind}s that differ only in case: {shown(name)}")
 
 
 def _read_object(pairs: list[tuple[str, Value]]) -> dict[str, Value]:

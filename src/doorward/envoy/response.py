@@ -62,9 +62,9 @@ def to_response(
             return before + encoded + after
         response = _to_boolean(result, decision_id, dry_run=dry_run, version=version)
         return _encode(_with_id(response, id_header, decision_id, version))
-    given = object_of(result)
+    document = object_of(result)
     try:
-        response = _to_answer(given, decision_id, dry_run=dry_run, version=version)
+        response = _to_answer(document, decision_id, dry_run=dry_run, version=version)
         return _encode(_with_id(response, id_header, decision_id, version))
     except UnicodeEncodeError:
         raise ResultError(
@@ -183,11 +183,11 @@ def _to_answer(
 def _add_metadata(metadata: struct_pb2.Struct, result: dict[Key, Value]) -> None:
     if "dynamic_metadata" not in result:
         return
-    given = result["dynamic_metadata"]
-    if not isinstance(given, dict):
-        raise mismatch("dynamic metadata", "dynamic_metadata", "object", given)
+    dynamic_metadata = result["dynamic_metadata"]
+    if not isinstance(dynamic_metadata, dict):
+        raise mismatch("dynamic metadata", "dynamic_metadata", "object", dynamic_metadata)
     try:
-        metadata.update(_to_metadata(given))
+        metadata.update(_to_metadata(dynamic_metadata))
     except OverflowError:
         raise failed("dynamic metadata", "number that no double can hold") from None
 
@@ -212,12 +212,12 @@ def _add_changes(response: auth.OkHttpResponse, result: dict[Key, Value]) -> Non
     """Add the changes of an allowed request, checked in OPA-Envoy's order."""
     removed = read_names(result, "request_headers_to_remove", "request headers to remove")
     response.headers_to_remove.extend(removed)
-    what = "response headers to send to client"
-    added = read_headers(result, "response_headers_to_add", what)
+    subject = "response headers to send to client"
+    added = read_headers(result, "response_headers_to_add", subject)
     response.response_headers_to_add.extend([_to_header(*pair) for pair in added])
-    what = "request query parameters to remove"
+    subject = "request query parameters to remove"
     response.query_parameters_to_remove.extend(
-        read_names(result, "query_parameters_to_remove", what)
+        read_names(result, "query_parameters_to_remove", subject)
     )
     for name, value in read_parameters(result):
         response.query_parameters_to_set.add(key=name, value=value)

@@ -96,7 +96,7 @@ def _chain(
     outwards to the packages above.
     """
     path, package = _path(rule, module), list(module.package.path)
-    own = [a for a in rule.annotations if a.scope == "rule"]
+    of_rule = [a for a in rule.annotations if a.scope == "rule"]
     siblings = [(r, m) for m in modules for r in m.rules if _path(r, m) == path]
     document = {a.span: a for r, _ in siblings for a in r.annotations if a.scope == "document"}
     around = [
@@ -115,7 +115,7 @@ def _chain(
         for block in other.annotations
         if block.scope == scope
     ]
-    for block in [*own, *document.values(), *outer]:
+    for block in [*of_rule, *document.values(), *outer]:
         fields = block.fields.get("compile")
         if isinstance(fields, dict):
             yield fields, block.span

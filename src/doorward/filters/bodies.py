@@ -45,7 +45,7 @@ __all__ = ["BodyReader", "names_of"]
 MAX_CONDITIONS: Final = 20_000
 """At most this many expressions are read for one filter; those of a rule count for each use."""
 
-_WANTED: Final = "$wanted"
+_MEANING: Final = "$wanted"
 _IS_NEGATED: Final = attrgetter("negated")
 _CLOCK: Final = "time.now_ns"
 _EQUATIONS: Final = ("eq", "equal", "assign")
@@ -62,13 +62,13 @@ class BodyReader:
         self,
         comparer: Comparer,
         support: Sequence[Module],
-        kept: dict[int, Comparison | None],
+        cache: dict[int, Comparison | None],
         *,
         now_ns: int | None = None,
     ) -> None:
         self._now_ns = now_ns
         self._comparer = comparer
-        self._kept = kept
+        self._kept = cache
         self._rules: dict[tuple[object, ...], list[Rule]] = {}
         for module in support:
             for rule in module.rules:
@@ -83,12 +83,12 @@ class BodyReader:
             if self._left + len(body) >= 0:
                 self._comparer.fail(body[0].span, f"more than {MAX_CONDITIONS} expressions")
             return None
-        kept = self._kept
+        cache = self._kept
         if self._now_ns is not None:
             body = tuple([_at_time(expr, Scalar(self._now_ns)) for expr in body])
         needed: list[Condition] = []
         for expr in body:
-            known = kept.get(id(expr))
+            known = cache.get(id(expr))
             if known is None:
                 break
             needed.append(known)
@@ -104,8 +104,8 @@ class BodyReader:
             try:
                 holds = self._condition(expr, scope, needed)
             except UnclearError as error:
-                shown = f'invalid statement "{self._comparer.text(expr)}": {error}'
-                self._comparer.fail(expr.span, shown, hint=error.hint)
+                message = f'invalid statement "{self._comparer.text(expr)}": {error}'
+                self._comparer.fail(expr.span, message, hint=error.hint)
                 continue
             if isinstance(holds, bool):
                 never = never or not holds
@@ -178,9 +178,9 @@ class BodyReader:
                     needed += _require_value(meaning, partial(self._comparer.text, expr))
                 return self._require_rule(names_of(term.operator), expr, scope, meanings)
             case Call(_, (key, Ref(Var("data")) as rule)) if term.name == MEMBER:
-                wanted = scope.read(key)
-                needed += _require_value(wanted, partial(self._comparer.text, expr))
-                return self._require_rule(names_of(rule), expr, scope, wanted=wanted)
+                expected = scope.read(key)
+                needed += _require_value(expected, partial(self._comparer.text, expr))
+                return self._require_rule(names_of(rule), expr, scope, wanted=expected)
             case Call(_, (Ref(Var("data")) as rule, Scalar(known))) if term.name in COMPARISONS:
                 return self._value_of_rule(rule, COMPARISONS[term.name], known, expr, scope)
             case Call(_, (Scalar(known), Ref(Var("data")) as rule)) if term.name in COMPARISONS:
@@ -198,48 +198,48 @@ class BodyReader:
         """Return the condition for a call, or True or False if it is decided; None after an
         error.
         """
-        own = Scope(scope, only_one=True) if expr.negated else scope
+        inner = Scope(scope, only_one=True) if expr.negated else scope
         written, call = call, _as_search(_as_equation(call))
-        if call.name == MEMBER and own.begins_here(call.args[1]):
-            return self._element(expr, call, own)
+        if call.name == MEMBER and inner.begins_here(call.args[1]):
+            return self._element(expr, call, inner)
         if FUNCTIONS.get(call.name) == len(call.args):
             if call.name == OBJECT_GET:
                 return self._truth(expr, call, scope)
-            location = own.read(call)
+            location = inner.read(call)
             assert isinstance(location, Place)
             there = _require_value(location, partial(self._comparer.text, expr))
-            return Group((own.around(there),), negated=expr.negated)
+            return Group((inner.around(there),), negated=expr.negated)
         read = expr if call is expr.term else replace(expr, term=call)
         if Var in map(type, call.args):
-            known = tuple([_resolve_constant(arg, own) for arg in call.args])
+            known = tuple([_resolve_constant(arg, inner) for arg in call.args])
             read = replace(read, term=replace(call, args=known))
-        compared = self._comparer.comparison(read, own.field)
+        compared = self._comparer.comparison(read, inner.field)
         if written.name in _PATTERNS and isinstance(compared, Comparison) and expr.negated:
             # Where an operand is undefined, so is `not` before a call: this is not an equation.
             defined = replace(compared, operator="defined", value=None, negated=False)
-            return Group((own.around([defined, compared]),))
+            return Group((inner.around([defined, compared]),))
         if id(expr) in self._kept and isinstance(compared, Comparison) and _is_plain_call(call):
             self._kept[id(expr)] = compared
-        if not isinstance(compared, Comparison) or not expr.negated or not own.asks_for_rows:
+        if not isinstance(compared, Comparison) or not expr.negated or not inner.asks_for_rows:
             return compared
         # `not x < 1` is undefined where x is not there; `not x == 1` holds there.
         is_equation = call.name in ("eq", "equal")
         compared = replace(compared, negated=not is_equation)
-        (whole,) = own.around([compared], negated=is_equation)
-        return whole
+        (existence,) = inner.around([compared], negated=is_equation)
+        return existence
 
-    def _element(self, expr: Expr, call: Call, own: Scope) -> Condition | None:
+    def _element(self, expr: Expr, call: Call, inner: Scope) -> Condition | None:
         """Return the condition that a known value or a column is an element of a column."""
-        location, element = own.read(call.args[1]), own.read(call.args[0])
+        location, element = inner.read(call.args[1]), inner.read(call.args[0])
         value = element.field if isinstance(element, Place) else element
         if not isinstance(location, Place) or not location.name or location.function:
             value = None
         if not isinstance(value, (Field, Scalar)):
-            shown = f"in: a known collection is needed: {self._comparer.text(call.args[1])}"
-            self._comparer.fail(expr.span, shown, hint=ROWS)
+            message = f"in: a known collection is needed: {self._comparer.text(call.args[1])}"
+            self._comparer.fail(expr.span, message, hint=ROWS)
             return None
         assert isinstance(location, Place)
-        row = own.each(location)
+        row = inner.each(location)
         known = to_scalar(value.value) if isinstance(value, Scalar) else value
         same = Comparison(Field(row, ""), "eq", known, text=partial(self._comparer.text, expr))
         some = Some(
@@ -249,19 +249,19 @@ class BodyReader:
             return some
         # `not x in xs` is undefined where one of them is.
         operands = [*_require_value(location, same.text), *_require_value(element, same.text)]
-        return Group((own.around([*operands, replace(some, negated=True)]),))
+        return Group((inner.around([*operands, replace(some, negated=True)]),))
 
     def _truth(self, expr: Expr, term: Term, scope: Scope) -> Condition | bool | None:
         """Return the condition for a column or row alone: it exists and is not false."""
-        own = Scope(scope, only_one=True) if expr.negated else scope
-        location = own.read(term)
+        inner = Scope(scope, only_one=True) if expr.negated else scope
+        location = inner.read(term)
         if not isinstance(location, Place):
             return None
         field = location.field
         if field is None:
             return not expr.negated  # a row is there
         compared = Comparison(field, "ne", False, text=partial(self._comparer.text, expr))
-        return Group((own.around([compared]),), negated=True) if expr.negated else compared
+        return Group((inner.around([compared]),), negated=True) if expr.negated else compared
 
     def _every(
         self, every: Every, expr: Expr, scope: Scope, needed: list[Condition]
@@ -342,7 +342,7 @@ class BodyReader:
                 inner.bind(parameter.name, meaning)
             body = rule.body
             if wanted is not None and rule.head.key is not None:
-                inner.bind(_WANTED, wanted)
+                inner.bind(_MEANING, wanted)
                 body = (Expr(_equation(rule.head.key), span=expr.span), *body)
             conditions = self.body(body, inner)
             if conditions is not None:
@@ -478,13 +478,13 @@ def _resolve_constant(term: Term, scope: Scope) -> Term:
 
 
 def _equation(key: Term) -> Call:
-    return Call(Ref(Var("eq"), ()), (key, Var(_WANTED)), infix=True)
+    return Call(Ref(Var("eq"), ()), (key, Var(_MEANING)), infix=True)
 
 
-def _is_plain(rule: Rule, args: Sequence[Meaning] | None, wanted: Meaning | None) -> bool:
-    """Return True if a rule can only be true or undefined, or, for a `wanted` value, is a set."""
+def _is_plain(rule: Rule, args: Sequence[Meaning] | None, meaning: Meaning | None) -> bool:
+    """Return True if a rule can only be true or undefined, or, for a `meaning` value, is a set."""
     head: Head = rule.head
-    if rule.else_rule is not None or (head.key is None) != (wanted is None):
+    if rule.else_rule is not None or (head.key is None) != (meaning is None):
         return False
     if rule.default:
         return head.value == Scalar(False) and args is None

@@ -203,8 +203,8 @@ def written_test(kind: Kind, operator: str, text: str) -> list[Bound]:
         value = _PARSERS[kind](text)
         return [False if value is None else ("eq", value)]
     if kind != "date":
-        shown = "moment: its text has no order" if kind == "moment" else "UUID"
-        raise fault(f"a column with a {shown} is compared with == and in", _HINTS[kind])
+        kind_text = "moment: its text has no order" if kind == "moment" else "UUID"
+        raise fault(f"a column with a {kind_text} is compared with == and in", _HINTS[kind])
     match operator:
         case "lt":
             return [_before(_first_day(text))]

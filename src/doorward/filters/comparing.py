@@ -99,8 +99,8 @@ class Comparer:
         lines = f"{_place(first)} and {_place(second)}"
         if first == second:
             lines = f"{_place(first)} by itself"
-        shown = f"the rules of {path} may give different values at once: {lines}"
-        self.fail(first, shown, hint=EXCLUSIVE)
+        message = f"the rules of {path} may give different values at once: {lines}"
+        self.fail(first, message, hint=EXCLUSIVE)
 
     def comparison(self, expr: Expr, field: Fields) -> Comparison | bool | None:
         """Return the comparison, or True or False if both sides are known; None after an error."""
@@ -128,8 +128,8 @@ class Comparer:
             return self._member(expr, call, one, location)
         pattern = _constant(right)
         if pattern is None or not isinstance(pattern[0], str):
-            shown = f"{name}: the operand must be a known string: {self.text(right)}"
-            self.fail(location, shown, hint=KNOWN_TEXT)
+            message = f"{name}: the operand must be a known string: {self.text(right)}"
+            self.fail(location, message, hint=KNOWN_TEXT)
             return None
         return Comparison(one, name, pattern[0], expr.negated, self._writer(expr))
 
@@ -139,8 +139,8 @@ class Comparer:
         if name == "internal.member_3":
             self.fail(location, 'invalid use of "... in ..."', hint=INDEX)
         elif isinstance(call.operator.head, Var) and call.operator.head.name == "data":
-            shown = f'has function "{self.text(call.operator)}(...)" an `else`?'
-            self.fail(expr.span, f'invalid data reference "{self.text(expr)}"', shown, ELSE)
+            message = f'has function "{self.text(call.operator)}(...)" an `else`?'
+            self.fail(expr.span, f'invalid data reference "{self.text(expr)}"', message, ELSE)
         elif name not in COMPARISONS and name not in _TEXTS and name != MEMBER:
             self.fail(location, f"invalid builtin `{name}`", hint=builtin_hint(name))
         elif lacking := self._lacking(name):
@@ -164,8 +164,8 @@ class Comparer:
         error.
         """
         if isinstance(term, Call):
-            shown = f"{name}: nested call operand: {self.text(term)}"
-            self.fail(location, shown, hint=builtin_hint(term.name))
+            message = f"{name}: nested call operand: {self.text(term)}"
+            self.fail(location, message, hint=builtin_hint(term.name))
         elif isinstance(term, Ref):
             self.fail(location, f"{name}: invalid ref operand: {self.text(term)}", hint=COLUMN)
         elif isinstance(term, Var):
@@ -218,13 +218,13 @@ class Comparer:
         """Return the comparison that a column is one of known scalars; None after an error."""
         collection = call.args[1]
         if not isinstance(collection, (Array, Set, Object, Scalar)):
-            shown = f"in: a known collection is needed: {self.text(collection)}"
-            self.fail(location, shown, hint=ROWS)
+            message = f"in: a known collection is needed: {self.text(collection)}"
+            self.fail(location, message, hint=ROWS)
             return None
         items = _members(collection)
         if items is None:
-            shown = f"in: a list of scalars is needed: {self.text(collection)}"
-            self.fail(location, shown, hint=SCALAR)
+            message = f"in: a list of scalars is needed: {self.text(collection)}"
+            self.fail(location, message, hint=SCALAR)
             return None
         return Comparison(field, "in", items, expr.negated, self._writer(expr))
 
@@ -279,8 +279,8 @@ def _without_values(tree: Any, literals: Container[Key]) -> Any:
     """Return a tree in which scalars that are not `literals` are hidden."""
     if isinstance(tree, Scalar):
         value = tree.value
-        is_shown = value is None or isinstance(value, bool) or to_key(value) in literals
-        return tree if is_shown else _HIDDEN
+        is_public = value is None or isinstance(value, bool) or to_key(value) in literals
+        return tree if is_public else _HIDDEN
     if isinstance(tree, tuple):
         return tuple([_without_values(each, literals) for each in tree])
     if isinstance(tree, Ref) and tree.head == Var("data"):
@@ -307,8 +307,8 @@ def without_idle(expr: Expr) -> Expr:
         return expr
     read = [_path(node) for node in walk(expr.term) if isinstance(node, Ref)]
     calls = any(path[:1] == ("data",) for path in read)
-    kept = [item for item in expr.withs if calls or _replaces(item.target, read)]
-    return replace(expr, withs=tuple(kept))
+    remaining = [item for item in expr.withs if calls or _replaces(item.target, read)]
+    return replace(expr, withs=tuple(remaining))
 
 
 def _replaces(target: Term, read: Sequence[tuple[object, ...]]) -> bool:

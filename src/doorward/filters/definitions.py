@@ -121,8 +121,8 @@ def _values(
     template = _template(outcome.value)
     bodies = None if template is None else _bodies_for(template[0], outcome.body)
     if template is None or bodies is None:
-        shown = f"the value of the rule {branch.path} is neither a column nor known"
-        comparer.fail(branch.span, shown, hint=HEAD)
+        message = f"the value of the rule {branch.path} is neither a column nor known"
+        comparer.fail(branch.span, message, hint=HEAD)
         return
     is_true, is_other = bodies
     yield to_key(template[1]), is_allowed(template[1]), is_true

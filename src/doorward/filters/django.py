@@ -138,8 +138,8 @@ def _related_rows(row: Model, field: Anything) -> dict[str, Anything]:
     """Return the lookup for the rows that a relation leads to."""
     joined = _join_fields(field)
     assert joined is not None
-    lookup, own = joined
-    return {lookup: getattr(row, own)}
+    lookup, attribute = joined
+    return {lookup: getattr(row, attribute)}
 
 
 def relations_of(model: type[Model]) -> dict[str, Anything]:
@@ -320,8 +320,8 @@ class _Writer:
                     condition = condition & test if negated or not condition else condition | test
                 return condition
             case Match(field, operator, text, negated):
-                column, wanted = self._view(field, "text"), _text(text)
-                return Q(_Matches(column, wanted, operator, negated=negated))
+                column, pattern = self._view(field, "text"), _text(text)
+                return Q(_Matches(column, pattern, operator, negated=negated))
             case Stored(field, kind, negated):
                 return Q(_Stored(self._column(field), kind, negated))
             case Related():
@@ -384,8 +384,8 @@ class _Writer:
         """Return the test that a relation leads to a row for which something holds."""
         table = self._table(related.table)
         field = _relation(table.model, related.relation)
-        lookup, own = _join_fields(field) or ("", "")
-        outer = table.column(own, self._depth + 1)
+        lookup, attribute = _join_fields(field) or ("", "")
+        outer = table.column(attribute, self._depth + 1)
         rows: QuerySet = field.related_model._default_manager.filter(**{lookup: outer})
         self._depth += 1
         self._rows[related.row] = _Place(field.related_model, depth=self._depth)
@@ -715,13 +715,13 @@ class _Matches(_PerDatabase):
     def __init__(
         self,
         column: Anything,
-        wanted: Anything,
+        pattern: Anything,
         operator: str = "contains",
         *,
         negated: bool = False,
         **options: Anything,
     ) -> None:
-        super().__init__(_ExactText(column), _ExactText(wanted), **options)
+        super().__init__(_ExactText(column), _ExactText(pattern), **options)
         self.operator = operator
         self.negated = negated
 
@@ -731,9 +731,9 @@ class _Matches(_PerDatabase):
 
     def _test(self, compiler: Anything, connection: Anything) -> Anything:
         """Return the SQL of a text search without regard to collations."""
-        subject, wanted = self.source_expressions
+        subject, pattern = self.source_expressions
         text, parameters = compiler.compile(subject)
-        other, more = compiler.compile(wanted)
+        other, more = compiler.compile(pattern)
         vendor = connection.vendor
         if vendor == "mysql":
             # Django compares it with TRUE, after which MariaDB would take another text that its

@@ -381,8 +381,8 @@ class _Maker(Generic[T]):
             raise fault(f"{name} is not a declared relation: {_text(some)}", ROWS)
         row_table, many = target
         if many != some.many:
-            shown = "many rows" if many else "one row"
-            raise fault(f"{name} is a relation to {shown}: {_text(some)}", ROWS)
+            count = "many rows" if many else "one row"
+            raise fault(f"{name} is a relation to {count}: {_text(some)}", ROWS)
         self._refuses ^= some.negated
         self._compared[some.row] = {}
         holds = self._require_declared(
@@ -433,9 +433,9 @@ class _Maker(Generic[T]):
             return self._collection(comparison.field, rows)
         if comparison.field.function == COUNT:
             return self._count(comparison, rows)
-        is_whole = not isinstance(self._table(comparison.field.table, rows), _Inside)
+        is_direct = not isinstance(self._table(comparison.field.table, rows), _Inside)
         if (
-            is_whole
+            is_direct
             and not comparison.field.column
             and (comparison.operator, value) == ("ne", False)
         ):
@@ -474,8 +474,8 @@ class _Maker(Generic[T]):
         parts = [_all([there, holds])]
         if decides(to_scalar(from_key(field.default)), comparison.operator, value):
             parts.append(_opposite(there))
-        whole = _any(parts)
-        return _opposite(whole) if comparison.negated else whole
+        condition = _any(parts)
+        return _opposite(condition) if comparison.negated else condition
 
     def _there(self, field: Field, column: Column) -> list[Predicate]:
         """Return the predicates that an operand has a value."""
@@ -554,8 +554,8 @@ class _Maker(Generic[T]):
             raise fault(f"count is compared with a known number: {comparison.text()}", COUNTS)
         rest = {decides(number, operator, value) for number in (1, 2, 3, 1 << 62)}
         known = value if isinstance(value, list) else [value]
-        whole = [each for each in known if rank_of(each) == 2 and decides(each, "gte", 1)]
-        if len(rest) > 1 or (whole and operator in ("eq", "ne", "in")):
+        existing = [each for each in known if rank_of(each) == 2 and decides(each, "gte", 1)]
+        if len(rest) > 1 or (existing and operator in ("eq", "ne", "in")):
             raise fault(f"count tells none from some alone: {comparison.text()}", COUNTS)
         some = Some(
             field.table, field.column, f"{field.column}#count", True, ((),), text=comparison.text
@@ -590,12 +590,12 @@ class _Maker(Generic[T]):
         column = None if table is None else self._schema.column(table, field.column)
         related = table is not None and self._schema.related(table, field.column) is not None
         if column is None:
-            shown = (
+            message = (
                 f"the column {_safe_name(field, comparison)} is not declared: {comparison.text()}"
             )
             if not field.column:
-                shown = f"rows cannot be compared whole: {comparison.text()}"
-            raise fault(shown, ROWS if related or not field.column else None)
+                message = f"rows cannot be compared whole: {comparison.text()}"
+            raise fault(message, ROWS if related or not field.column else None)
         if column.kind is None:
             raise _refusal(_safe_name(field, comparison), column, comparison.text())
         if column.kind == "json" and field.function != NANOSECONDS:
@@ -623,8 +623,8 @@ def _not_a_text(field: Field, column: Column) -> Predicate:
     """
     if column.kind in ("boolean", "number", "array"):
         return NEVER
-    shown = f"{field.function} can be called with columns of texts alone: {field.name}"
-    raise fault(shown, MEMBERS)
+    message = f"{field.function} can be called with columns of texts alone: {field.name}"
+    raise fault(message, MEMBERS)
 
 
 def _refusal(name: str, column: Column, text: str) -> FilterError:
@@ -851,8 +851,8 @@ def _fields(left: Field, column: Column, operator: str, right: Field, other: Col
     assert kind is not None
     assert other_kind is not None
     if kind not in RANKS or other_kind not in RANKS:
-        shown = "a choice or a value in a document of JSON is compared with known values"
-        raise fault(f"{shown}: {left.name} and {right.name}", MEMBERS)
+        message = "a choice or a value in a document of JSON is compared with known values"
+        raise fault(f"{message}: {left.name} and {right.name}", MEMBERS)
     null, there = IsNull(left), IsNull(right, negated=True)
     both_null = _all([null, IsNull(right)])
     if kind == other_kind and kind != "array":
@@ -862,8 +862,8 @@ def _fields(left: Field, column: Column, operator: str, right: Field, other: Col
         more = {"eq": both_null, "lt": _all([null, there]), "lte": null}[operator]
         return _any([holds, more])
     if RANKS[kind] == RANKS[other_kind]:
-        shown = "columns of different types cannot be compared with each other"
-        raise fault(f"{shown}: {left.name} and {right.name}", MEMBERS)
+        message = "columns of different types cannot be compared with each other"
+        raise fault(f"{message}: {left.name} and {right.name}", MEMBERS)
     if operator == "eq":
         return both_null
     if RANKS[kind] < RANKS[other_kind]:

@@ -62,12 +62,12 @@ def names_for(mappings: Mapping[str, Any] | None, target: Target) -> Names:
     invalid.
     """
     chosen = mappings or {}
-    for what, key in (("dialect", target.variant), ("target", target.kind)):
-        own = chosen.get(key)
-        if own is not None:
-            if not isinstance(own, Mapping):
-                raise ValueError(f"invalid mappings for {what} {key}")
-            return Names(own)
+    for setting, key in (("dialect", target.variant), ("target", target.kind)):
+        mapping = chosen.get(key)
+        if mapping is not None:
+            if not isinstance(mapping, Mapping):
+                raise ValueError(f"invalid mappings for {setting} {key}")
+            return Names(mapping)
     return Names(chosen)
 
 

@@ -237,9 +237,15 @@ class Scope:
             return tuple(conditions)
         rows = {row: key for key, row in self._rows.items()}
         needs = [_rows_in(each) & rows.keys() for each in conditions]
-        result = [each for each, own in zip(conditions, needs, strict=True) if not own]
+        result = [
+            each for each, group_needs in zip(conditions, needs, strict=True) if not group_needs
+        ]
         for group in _group_connected(rows, needs):
-            parts = [each for each, own in zip(conditions, needs, strict=True) if own & group]
+            parts = [
+                each
+                for each, group_needs in zip(conditions, needs, strict=True)
+                if group_needs & group
+            ]
             result.append(_nest_rows([(r, rows[r]) for r in rows if r in group], parts, negated))
         return tuple(result)
 

@@ -107,10 +107,10 @@ class _Declared:
         """
         column = column_of(self._columns.get(table, {}).get(name))
         if column is not None and column.kind not in (None, *self._dialect.kinds):
-            shown = (
+            message = (
                 f"is declared as {column.kind}, which {self._dialect.name} keeps in several ways"
             )
-            return refused(shown, DECLARED)
+            return refused(message, DECLARED)
         return column
 
     def related(self, table: str, relation: str) -> tuple[str, bool] | None:
@@ -386,8 +386,8 @@ class _Writer:
 
     def locate(self, name: str, operator: str, text: str) -> str:
         """Return a text search by functions of MySQL that ignore collations."""
-        wanted = self._exact(self._bind(text))
-        return MARIADB_MATCHES[operator].format(self._exact(name), wanted)
+        pattern = self._exact(self._bind(text))
+        return MARIADB_MATCHES[operator].format(self._exact(name), pattern)
 
     def instr(self, name: str, operator: str, text: str) -> str:
         """Return a text search by functions of SQLite that ignore collations."""

@@ -944,12 +944,12 @@ def _compile_match(element: _Match, compiler: Anything, **options: Anything) -> 
 def _match_text(element: _Match, compiler: Anything, **options: Anything) -> str:
     """Return the SQL of a text search without regard to collations."""
     name = _dialect(compiler)
-    subject, wanted = [compiler.process(clause, **options) for clause in element.clauses]
+    subject, pattern = [compiler.process(clause, **options) for clause in element.clauses]
     operator = element.operator
     if operator == "contains":
-        return f"{_FIND[name].format(subject, wanted)} > 0"
+        return f"{_FIND[name].format(subject, pattern)} > 0"
     if name == "mysql":
-        return MARIADB_MATCHES[operator].format(subject, wanted)
+        return MARIADB_MATCHES[operator].format(subject, pattern)
     if operator == "endswith":
-        return f"{_TAIL[name].format(subject, wanted)} = {wanted}"
-    return f"{_FIND[name].format(subject, wanted)} = 1"
+        return f"{_TAIL[name].format(subject, pattern)} = {pattern}"
+    return f"{_FIND[name].format(subject, pattern)} = 1"

@@ -130,9 +130,12 @@ class _Reader:
             if names[:1] == ["partial"]:
                 self._comparer.fail(term.args[-1].span, self._support_fault(names), hint=RULE)
             else:
-                shown = f'has rule "{self._comparer.text(term)}" an `else`?'
+                question = f'has rule "{self._comparer.text(term)}" an `else`?'
                 self._comparer.fail(
-                    expr.span, f'invalid data reference "{self._comparer.text(expr)}"', shown, ELSE
+                    expr.span,
+                    f'invalid data reference "{self._comparer.text(expr)}"',
+                    question,
+                    ELSE,
                 )
         else:
             statement = self._comparer.text(expr)

@@ -119,7 +119,7 @@ class ForwardAuth:
         values: dict[str, list[str]] = {name: [] for name in self._options.response_headers}
         for key, value in verdict.headers:
             values[key.lower()].append(value)
-        return [(name, ",".join(given)) for name, given in values.items()]
+        return [(name, ",".join(lines)) for name, lines in values.items()]
 
 
 def _code(name: str, status: int) -> int:

@@ -64,10 +64,10 @@ def to_files(proxy: str, site: Site) -> dict[str, str]:
 
 
 def _nginx(site: Site) -> dict[str, str]:
-    own = ("x-original-method", "x-original-uri")
-    kept = {LENGTH, CODING, *([SECRET] if site.secret else [])}
-    removed = [name for name in site.stripped if name not in own]
-    questioned = [f'      proxy_set_header {name} "";' for name in removed if name not in kept]
+    proxy_headers = ("x-original-method", "x-original-uri")
+    forwarded = {LENGTH, CODING, *([SECRET] if site.secret else [])}
+    removed = [name for name in site.stripped if name not in proxy_headers]
+    questioned = [f'      proxy_set_header {name} "";' for name in removed if name not in forwarded]
     secret = [f"      proxy_set_header {SECRET} {site.secret};"] if site.secret else []
     variables = {name: name.replace("-", "_") for name in site.response_headers}
     taken = [
@@ -128,8 +128,8 @@ def _nginx(site: Site) -> dict[str, str]:
 
 
 def _caddy(site: Site) -> dict[str, str]:
-    own = ("x-forwarded-method", "x-forwarded-uri", LENGTH, CODING, SECRET)
-    removed = [f"\trequest_header -{name}" for name in site.stripped if name not in own]
+    proxy_headers = ("x-forwarded-method", "x-forwarded-uri", LENGTH, CODING, SECRET)
+    removed = [f"\trequest_header -{name}" for name in site.stripped if name not in proxy_headers]
     secret = [f"\t\theader_up {SECRET} {site.secret}"] if site.secret else []
     copied = (
         [f"\t\tcopy_headers {' '.join(site.response_headers)}"] if site.response_headers else []
@@ -146,7 +146,7 @@ def _caddy(site: Site) -> dict[str, str]:
         f"\tbind {host}",
         "\troute {",
         *[f"\t{line}" for line in removed],
-        *[f"\t\trequest_header -{name}" for name in own],
+        *[f"\t\trequest_header -{name}" for name in proxy_headers],
         "\t\t# To many applications a name with underscores is the one with hyphens.",
         "\t\trequest_header -*_*",
         "\t\t# Caddy takes away what Connection names: a client would hide what the policy sets.",

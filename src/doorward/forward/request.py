@@ -87,8 +87,8 @@ def read_question(
     endpoint, for Envoy. RequestError says why it cannot be known."""
     proxy = PROXIES[name]
     _check_secret(pairs, options)
-    own = {proxy.method, proxy.target, proxy.host, _PROTO}
-    allowed = own | ({"x-envoy-auth-partial-body"} if name == "envoy" else set())
+    proxy_headers = {proxy.method, proxy.target, proxy.host, _PROTO}
+    allowed = proxy_headers | ({"x-envoy-auth-partial-body"} if name == "envoy" else set())
     if proxy.tells:
         allowed |= {LENGTH, CODING}
     for raw, _ in pairs:
@@ -100,15 +100,15 @@ def read_question(
     scheme, host = _one(pairs, _PROTO), _one(pairs, proxy.host)
     if scheme not in ("http", "https") or "," in host or "," in method or not method:
         _refuse("method, scheme or host that is not one")
-    headers, _, _ = join_headers(pairs, _DROPPED | own, strict=options.strict)
+    headers, _, _ = join_headers(pairs, _DROPPED | proxy_headers, strict=options.strict)
     partial = headers.pop("x-envoy-auth-partial-body", "false")
     if not body:
         # The head of the question is not the client's: what it says of a body is what is kept.
         for original, header in ((LENGTH, "content-length"), (CODING, "transfer-encoding")):
             headers.pop(header, None)
             # Some proxies send an empty value where the client sent none.
-            if given := [value for value in _all(pairs, original) if value]:
-                headers[header] = ",".join(given)
+            if values := [value for value in _all(pairs, original) if value]:
+                headers[header] = ",".join(values)
         length = headers.get("content-length")
         says_none = method in SAFE and length is None and "transfer-encoding" not in headers
         is_cut = not says_none and length != "0"
@@ -134,8 +134,8 @@ def _refuse(reason: str) -> NoReturn:
 
 
 def _all(pairs: Iterable[tuple[bytes, bytes]], name: str) -> list[str]:
-    wanted = name.encode()
-    return [value.decode("latin-1") for raw, value in pairs if raw.lower() == wanted]
+    name_bytes = name.encode()
+    return [value.decode("latin-1") for raw, value in pairs if raw.lower() == name_bytes]
 
 
 def _one(pairs: Pairs, name: str) -> str:
@@ -147,9 +147,9 @@ def _one(pairs: Pairs, name: str) -> str:
 
 def _check_secret(pairs: Pairs, options: Options) -> None:
     if options.secret:
-        given = _all(pairs, SECRET)
-        is_right = len(given) == 1 and hmac.compare_digest(
-            given[0].encode("latin-1"), options.secret.encode()
+        secrets = _all(pairs, SECRET)
+        is_right = len(secrets) == 1 and hmac.compare_digest(
+            secrets[0].encode("latin-1"), options.secret.encode()
         )
         if not is_right:
             raise SecretError("not from a proxy of ours")
@@ -157,8 +157,8 @@ def _check_secret(pairs: Pairs, options: Options) -> None:
 
 def _client(pairs: Pairs) -> tuple[str, int] | None:
     """The address that the proxy says is the client's, where it says one."""
-    given = _all(pairs, _CLIENT)
+    addresses = _all(pairs, _CLIENT)
     try:
-        return (str(ipaddress.ip_address(given[0])), 0) if len(given) == 1 else None
+        return (str(ipaddress.ip_address(addresses[0])), 0) if len(addresses) == 1 else None
     except ValueError:
         return None

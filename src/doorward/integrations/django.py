@@ -157,12 +157,12 @@ class PolicyMiddleware:
 
 def _from_scope(scope: Any) -> dict[str, Any]:
     """Return the environment of WSGI for a scope of ASGI."""
-    given = {"wsgi.input_terminated": True, "SERVER_PROTOCOL": f"HTTP/{scope['http_version']}"}
+    environ = {"wsgi.input_terminated": True, "SERVER_PROTOCOL": f"HTTP/{scope['http_version']}"}
     if scope.get("raw_path") is not None:
         query = scope.get("query_string", b"")
         sent = scope["raw_path"] + (b"?" + query if query else b"")
-        given["RAW_URI"] = sent.decode("latin-1")
-    return given
+        environ["RAW_URI"] = sent.decode("latin-1")
+    return environ
 
 
 def _answer(verdict: Verdict) -> HttpResponse:
@@ -428,8 +428,8 @@ class PolicyAdminMixin:
 
     def get_list_filter(self, request: Any) -> list[Any]:
         """Filters by related objects show those that the user may see."""
-        shown = super().get_list_filter(request)  # type: ignore[misc]
-        return [self._list_filter(each) for each in shown]
+        filters = super().get_list_filter(request)  # type: ignore[misc]
+        return [self._list_filter(each) for each in filters]
 
     def _list_filter(self, name: Any) -> Any:
         if not isinstance(name, str) or "__" in name:
@@ -448,14 +448,14 @@ class PolicyAdminMixin:
     def get_changelist_formset(self, request: Any, **options: Any) -> Any:
         """The forms of a list, without those of rows that may not be changed."""
         formset = super().get_changelist_formset(request, **options)  # type: ignore[misc]
-        return self._guarded(formset, request)
+        return self._guard_formset(formset, request)
 
     def get_formset(self, request: Any, obj: Any = None, **options: Any) -> Any:
         """The forms of an inline."""
         formset = super().get_formset(request, obj, **options)  # type: ignore[misc]
-        return self._guarded(formset, request)
+        return self._guard_formset(formset, request)
 
-    def _guarded(self, formset: Any, request: Any) -> Any:
+    def _guard_formset(self, formset: Any, request: Any) -> Any:
         admin = self
 
         class Guarded(formset):

@@ -204,10 +204,10 @@ async def _body_of(request: Request, limit: int) -> tuple[bytes, bool]:
         return b" ", True  # what is longer than the policy may see is not read for it
     is_cut = False
     try:
-        whole = await request.body()
+        content = await request.body()
     except RuntimeError as error:  # FastAPI reads a form, and keeps none of its bytes
         if BODY not in request.scope:
             text = "FastAPI has read the form: give the dependency an `input`, or put"
             raise RuntimeError(f"{text} doorward.integrations.asgi in front") from error
-        whole, is_cut = request.scope[BODY]
-    return whole[:limit], is_cut or len(whole) > limit
+        content, is_cut = request.scope[BODY]
+    return content[:limit], is_cut or len(content) > limit

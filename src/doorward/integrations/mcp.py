@@ -206,12 +206,12 @@ class PolicyMiddleware(Middleware):
         return await self._keep_allowed("prompts/list", await call_next(context), _name)
 
     async def _keep_allowed(
-        self, method: str, given: Sequence[T], name_of: Callable[[Any], str]
+        self, method: str, items: Sequence[T], name_of: Callable[[Any], str]
     ) -> list[T]:
         """Return the tools, resources or prompts that the policy allows."""
         return [
             each
-            for each in given
+            for each in items
             if (await self._ask(method, name_of(each), tags=_tags_of(each))).allowed
         ]
 
@@ -220,10 +220,10 @@ class PolicyMiddleware(Middleware):
         known, or there is no server to ask."""
         if context.fastmcp_context is None:
             return None
-        wanted = (context.message.meta or {}).get("fastmcp")
-        if wanted is None:
+        requested = (context.message.meta or {}).get("fastmcp")
+        if requested is None:
             return await context.fastmcp_context.fastmcp.get_tool(name)
-        version = wanted.get("version") if isinstance(wanted, dict) else wanted
+        version = requested.get("version") if isinstance(requested, dict) else requested
         if isinstance(version, dict):
             return None  # a range: which of them would run is for the server to say
         spec = None if version is None else VersionSpec(eq=str(version))
@@ -255,20 +255,20 @@ class PolicyMiddleware(Middleware):
     def _refusal(self, decision: Decision) -> str | None:
         """Why a use is refused; None where it is not."""
         result: Any = decision.result
-        given = result if isinstance(result, dict) else {}
+        error = result if isinstance(result, dict) else {}
         if not decision.allowed:
-            message = given.get("message")
+            message = error.get("message")
             return message if isinstance(message, str) else "the policy does not allow it"
-        if "budget" not in given:
+        if "budget" not in error:
             return None
         try:
-            return None if self._spend(given["budget"]) else "the budget is used up"
+            return None if self._spend(error["budget"]) else "the budget is used up"
         except BudgetError:
             return "the budget cannot be read"
 
-    def _spend(self, wanted: Any) -> bool:
+    def _spend(self, amount: Any) -> bool:
         """BudgetError where there is no counter, or what the policy asks for cannot be counted."""
-        fields: dict[str, Any] = wanted if isinstance(wanted, dict) else {}
+        fields: dict[str, Any] = amount if isinstance(amount, dict) else {}
         key: Any
         limit: Any
         seconds: Any
@@ -313,11 +313,11 @@ def _collector(run: Callable[..., Any]) -> TypeAdapter[dict[str, Any]]:
         """Return the arguments of a call by name, with the defaults."""
         bound = signature.bind(*args, **named)
         bound.apply_defaults()
-        given = dict(bound.arguments)
+        call_arguments = dict(bound.arguments)
         for parameter in signature.parameters.values():
             if parameter.kind is inspect.Parameter.VAR_KEYWORD:
-                given |= given.pop(parameter.name)
-        return given
+                call_arguments |= call_arguments.pop(parameter.name)
+        return call_arguments
 
     try:
         hints = get_type_hints(run, include_extras=True)
@@ -346,10 +346,10 @@ def _by_schema(schema: dict[str, Any], arguments: dict[str, Any]) -> dict[str, A
 
 def _responses_of(message: Any) -> dict[str, Any]:
     """Return the client's answers to the questions of the previous round, as `responses`."""
-    given = getattr(message, "input_responses", None) or {}
+    responses = getattr(message, "input_responses", None) or {}
     answers = {
         key: each.model_dump(by_alias=True, mode="json", exclude_none=True)
-        for key, each in given.items()
+        for key, each in responses.items()
     }
     return {"responses": answers} if answers else {}
 

@@ -21,8 +21,8 @@ def params_of(message: Any) -> dict[str, Any]:
     if hasattr(message, "model_dump"):
         message = message.model_dump(by_alias=True, mode="json", exclude_none=True)
         message = message.get("params", message)
-    given = message if isinstance(message, dict) else {}
-    return {key: value for key, value in given.items() if key != "_meta"}
+    params = message if isinstance(message, dict) else {}
+    return {key: value for key, value in params.items() if key != "_meta"}
 
 
 def subject_of(params: dict[str, Any]) -> str:

@@ -136,8 +136,8 @@ class ServerPolicy:
         message = fields.get("message")
         if decision.allowed:
             message = "there are no budgets here"
-        shown = message if isinstance(message, str) else "the policy does not allow it"
-        raise MCPError(INVALID_REQUEST, shown)
+        text = message if isinstance(message, str) else "the policy does not allow it"
+        raise MCPError(INVALID_REQUEST, text)
 
 
 def _token_user() -> Any:

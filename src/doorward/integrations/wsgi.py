@@ -180,22 +180,22 @@ def _read_body(
     if length is not None:
         if not length.isdecimal() or not length.isascii():
             _refuse("content-length is not a number")
-        whole = int(length)
+        content_length = int(length)
     elif environ.get("wsgi.input_terminated"):
-        whole = options.max_body + 1
+        content_length = options.max_body + 1
     else:
         # Without a length, reading could wait for ever.
         if options.strict and "transfer-encoding" in headers:
             _refuse("body of undeclared length")
         return b"", False
-    wanted = min(whole, options.max_body + 1)
-    if not wanted:
+    size = min(content_length, options.max_body + 1)
+    if not size:
         return b"", False
     body = b""
-    while len(body) < wanted and (part := stream.read(wanted - len(body))):
+    while len(body) < size and (part := stream.read(size - len(body))):
         body += part
     if len(body) > options.max_body:
-        environ["wsgi.input"] = _Rest(body, stream, whole if length is not None else None)
+        environ["wsgi.input"] = _Rest(body, stream, content_length if length is not None else None)
         return body[: options.max_body], True
     environ["wsgi.input"] = BytesIO(body)
     return body, False
@@ -204,20 +204,20 @@ def _read_body(
 class _Rest(RawIOBase):
     """The chunks read of a body, then the rest; no more than `whole` bytes."""
 
-    def __init__(self, begin: bytes, stream: Any, whole: int | None) -> None:
+    def __init__(self, begin: bytes, stream: Any, length: int | None) -> None:
         self._begin = begin
         self._stream = stream
-        self._left = whole
+        self._left = length
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
         """Read first the bytes that the policy has seen, then the rest of the body."""
-        wanted = len(buffer) if self._left is None else min(len(buffer), self._left)
-        part, self._begin = self._begin[:wanted], self._begin[wanted:]
-        if not part and wanted:
-            part = self._stream.read(wanted)
+        size = len(buffer) if self._left is None else min(len(buffer), self._left)
+        part, self._begin = self._begin[:size], self._begin[size:]
+        if not part and size:
+            part = self._stream.read(size)
         buffer[: len(part)] = part
         if self._left is not None:
             self._left -= len(part)
@@ -232,8 +232,8 @@ def _variable(name: str) -> str:
 def _adding(start_response: Start, headers: list[tuple[str, str]]) -> Start:
     """Return `start_response` with more headers added to each response."""
 
-    def start(status: str, given: list[tuple[str, str]], *rest: Any) -> Any:
-        return start_response(status, [*given, *headers], *rest)
+    def start(status: str, sent: list[tuple[str, str]], *rest: Any) -> Any:
+        return start_response(status, [*sent, *headers], *rest)
 
     return start
 

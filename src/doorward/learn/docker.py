@@ -393,17 +393,19 @@ def _settle_one(values: Iterable[Value], members: Mapping[str, frozenset[str]]) 
             shared.append(each)
         else:
             personal[each.users[0]].append(each)
-    for user, own in personal.items():
+    for user, personal_grants in personal.items():
         above = [each for each in shared if user in members[each.holder]]
-        least = sorted([each for each in own if each.decision == DENY], key=lambda each: each.width)
-        for each in own:
+        least = sorted(
+            [each for each in personal_grants if each.decision == DENY], key=lambda each: each.width
+        )
+        for each in personal_grants:
             _ask_after_denial(each, [*above, *least[:1]])
         for each in above:
             _ask_after_denial(each, least[:1])
-    for user, own in personal.items():
+    for user, personal_grants in personal.items():
         above = [each for each in shared if user in members[each.holder] and each.is_granted]
-        most = max([each.width for each in own if each.is_granted], default=0.0)
-        for each in own:
+        most = max([each.width for each in personal_grants if each.is_granted], default=0.0)
+        for each in personal_grants:
             by_role = any(role.width >= each.width for role in above)
             each.is_covered = not each.decision and (by_role or each.width < most)
 

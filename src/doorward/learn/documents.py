@@ -170,8 +170,8 @@ def _tests(
     """
     sets = {name: {_MEMBER: True} for name in learned["sets"]}
     # Claims are in the input of a test, also where the policy has them from a token.
-    told = {**claims.document(), "from": "input", "claims": list(claims.root)}
-    query = engine_of({"learned": {**learned, "subject": told, "sets": sets}}).prepare(QUERY)
+    subject = {**claims.document(), "from": "input", "claims": list(claims.root)}
+    query = engine_of({"learned": {**learned, "subject": subject, "sets": sets}}).prepare(QUERY)
     allowed, denied = [], []
     for identifier in sorted(grants):
         request = _request(grants[identifier], claims)

@@ -328,8 +328,8 @@ class _Judge:
         denied = sum([n for subject, n in self._denied.items() if subject in members])
         if denied:
             reasons.append(f"would allow {denied} requests that were denied")
-        own = self._owned.events(self._item, members)
-        if own >= BROKEN * total:
+        objections = self._owned.events(self._item, members)
+        if objections >= BROKEN * total:
             reasons.append("an exception: the group does this with its own things")
         return tuple(reasons)
 

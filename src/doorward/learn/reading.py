@@ -183,14 +183,14 @@ def _of_line(line: Mapping[Any, Any], options: Options) -> Access | str:
 
 
 def _access(
-    what: tuple[Subject, Any, Any, Any, str],
+    row: tuple[Subject, Any, Any, Any, str],
     seconds: int,
     identifier: str,
     parameters: Mapping[tuple[str, str], str] | None,
     options: Options,
 ) -> Access | str:
     """Return the access, or the reason why its method, path or host is not used."""
-    subject, host, method, path, outcome = what
+    subject, host, method, path, outcome = row
     if type(method) is not str or not (method.isascii() and method.isalpha() and len(method) <= 20):
         return "no method"
     if type(path) is not list or not all([type(each) is str for each in path]):

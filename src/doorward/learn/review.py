@@ -39,7 +39,7 @@ __all__ = [
 
 DENY: Final = "deny"
 MAX_FILE: Final = 16 << 20
-MOST_SHOWN: Final = 20
+MOST_ROWS: Final = 20
 """At most this many new words are shown for a row."""
 _HEAD: Final = """\
 # Written by `doorward learn`. The first rows need a look most. Yours are `decision` (allow or deny;
@@ -169,7 +169,7 @@ def _row(row: Row) -> dict[str, Any]:
     reasons = [*grant.reasons]
     if row.new_words:
         reasons.append(f"{len(row.new_words)} words are new since the last run")
-        document["new"] = sorted(row.new_words)[:MOST_SHOWN]
+        document["new"] = sorted(row.new_words)[:MOST_ROWS]
     if reasons:
         document["look"] = reasons
     if grant.rarest:

@@ -337,10 +337,10 @@ class Templates:
             if len(alike) < self._limits.words:
                 return []
             pooled = _pool([uses[word] for word in alike])
-            kept = [word for word in alike if uses[word].is_like(pooled)]
-            if kept == alike:
+            common = [word for word in alike if uses[word].is_like(pooled)]
+            if common == alike:
                 break
-            alike = kept
+            alike = common
         if not self._limits.words <= len(alike) <= MAX_SET:
             return []
         if sum([uses[word].events for word in alike]) < self._limits.floor:

@@ -293,14 +293,14 @@ def _narrowing(modules: Iterable[Module]) -> dict[tuple[str, ...], list[Rule]]:
         for name, items in rules.items():
             if name not in plain:
                 heads[name[-1]] += len(items)
-        kept = {
+        remaining = {
             name: items
             for name, items in plain.items()
             if questions[name[-1]] <= positive[name[-1]] + heads[name[-1]]
         }
-        if len(kept) == len(plain):
+        if len(remaining) == len(plain):
             break
-        plain = kept
+        plain = remaining
     return {
         name: [rule for rule in items if not rule.default] for name, items in sorted(plain.items())
     }

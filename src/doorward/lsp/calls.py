@@ -50,8 +50,8 @@ def _name_before(tokens: Sequence[Token], end: int) -> str:
     parts: list[str] = []
     follows = tokens[end].start
     for token in reversed(tokens[:end]):
-        wanted = (IDENT,) if len(parts) % 2 == 0 else (".",)
-        if token.kind not in wanted or token.end != follows:
+        expected = (IDENT,) if len(parts) % 2 == 0 else (".",)
+        if token.kind not in expected or token.end != follows:
             break
         parts.append(token.text)
         follows = token.start

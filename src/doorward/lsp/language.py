@@ -324,12 +324,12 @@ class Policies:
         line = source.text[start : end if end >= 0 else len(source.text)]
         for match in _DOTTED.finditer(line):
             if match.start() <= offset - start <= match.end():
-                whole = match[0]
-                cut = whole.find(".", offset - start - match.start())
-                name = whole if cut < 0 else whole[:cut]
+                text = match[0]
+                cut = text.find(".", offset - start - match.start())
+                name = text if cut < 0 else text[:cut]
                 span = Lexer(source).span(start + match.start(), start + match.start() + len(name))
-                if whole in self.registry:
-                    return Symbol("builtin", (whole,)), span
+                if text in self.registry:
+                    return Symbol("builtin", (text,)), span
                 symbol = resolve_text(name, module, self._exports(module))
                 return None if symbol is None else (symbol, span)
         return None
@@ -351,10 +351,14 @@ class Policies:
 
     def _reachable(self, file: str) -> Iterator[tuple[str, str]]:
         """Rules as they can be called in `file`: by name, by import, by path."""
-        own = self._module(file)
+        module_of_file = self._module(file)
         imports: dict[tuple[str, ...], str] = {}
-        for item in own.imports if own is not None else ():
-            symbol = resolve_text(import_name(item), own, ()) if own is not None else None
+        for item in module_of_file.imports if module_of_file is not None else ():
+            symbol = (
+                resolve_text(import_name(item), module_of_file, ())
+                if module_of_file is not None
+                else None
+            )
             if symbol is not None and symbol.kind == "data":
                 imports[symbol.path] = import_name(item)
         for parsed in self.parsed.values():
@@ -366,7 +370,7 @@ class Policies:
             for rule in module.rules:
                 name = rule.head.ref.head.span.text
                 yield f"{package}.{name}", ""
-                if own is not None and path == own.package.path:
+                if module_of_file is not None and path == module_of_file.package.path:
                     yield name, package
                 if path in imports:
                     yield f"{imports[path]}.{name}", package
@@ -462,7 +466,7 @@ def _stands_alone(occurrence: Occurrence) -> bool:
 def _comment(rule: Rule) -> str:
     """The comment right above a rule."""
     lines = rule.span.source.text.split("\n")[: rule.span.row - 1]
-    said: list[str] = []
+    lines_above: list[str] = []
     while lines and lines[-1].startswith("#"):
-        said.insert(0, lines.pop().lstrip("#").strip())
-    return "\n".join(said)
+        lines_above.insert(0, lines.pop().lstrip("#").strip())
+    return "\n".join(lines_above)

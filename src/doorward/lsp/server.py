@@ -385,14 +385,14 @@ class _Editor:
         uri = params.text_document.uri
         actions = []
         for diagnostic in self._problems.get(uri, []):
-            fix, shown = diagnostic.fix, self._diagnostic(diagnostic)
-            if fix is None or not _overlap(shown.range, params.range):
+            fix, displayed = diagnostic.fix, self._diagnostic(diagnostic)
+            if fix is None or not _overlap(displayed.range, params.range):
                 continue
             edit = types.WorkspaceEdit({uri: [self._edit(uri, fix)]})
             kind = types.CodeActionKind.QuickFix
             title = diagnostic.hint or diagnostic.message
             actions.append(
-                types.CodeAction(title, kind, diagnostics=[shown], is_preferred=True, edit=edit)
+                types.CodeAction(title, kind, diagnostics=[displayed], is_preferred=True, edit=edit)
             )
         return actions
 

@@ -28,8 +28,8 @@ TIME_ALONE: Final = frozenset(
 def noting(registry: Registry) -> Registry:
     """`registry` with the built-ins that ask the world noting what they answered."""
     asking = [each for each in registry if not each.pure and each.name not in TIME_ALONE]
-    kept = {each.name for each in registry}.difference(each.name for each in asking)
-    return registry.restricted(kept, map(_noting, asking))
+    recorded = {each.name for each in registry}.difference(each.name for each in asking)
+    return registry.restricted(recorded, map(_noting, asking))
 
 
 def _noting(builtin: Builtin) -> Builtin:

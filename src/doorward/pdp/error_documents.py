@@ -12,7 +12,7 @@ from doorward.rego.shared import PARSE_ERROR
 __all__ = ["diagnostic_document", "diagnostic_fields", "errors_text"]
 
 # What OPA finds where it makes rules of what it has parsed: without a line.
-_OF_WHOLE_RULES: Final = re.compile(
+_PATH_OF_RULE: Final = re.compile(
     r"cannot be used for rule|keyword is required before|keyword is required for"
     r"|conflicts with built-in|^package expected|^empty module|annotation scope"
     r"|^unexpected package$|^rule must have|^rule argument list"
@@ -64,7 +64,7 @@ def _details(diagnostic: Diagnostic, *, sort_keys: bool) -> str:
 
 def _line_of(diagnostic: Diagnostic) -> tuple[str, int] | None:
     """The line of a parse error and the byte in it; at an end or a space what precedes it."""
-    if diagnostic.code != PARSE_ERROR or _OF_WHOLE_RULES.search(diagnostic.message):
+    if diagnostic.code != PARSE_ERROR or _PATH_OF_RULE.search(diagnostic.message):
         return None
     span = diagnostic.span
     text = span.source.text.encode(errors="replace")

@@ -51,9 +51,9 @@ class Extensions:
         """OPA's built-ins and those of all `names`. ExtensionError where there is no such thing."""
         if not self.names:
             return REGISTRY
-        own = [self._registry(name) for name in self.names]
+        registries = [self._registry(name) for name in self.names]
         try:
-            return Registry(REGISTRY, *own)
+            return Registry(REGISTRY, *registries)
         except ValueError as error:
             raise ExtensionError(f"{', '.join(self.names)}: {error}") from None
 

@@ -154,9 +154,22 @@ class PDP:
         elapsed = perf_counter_ns() - started
         if result is not True and self.on_denied is not None:
             self.on_denied(input)
-        shown = path if type(path) is str else "/".join(path)
+        path_text = path if type(path) is str else "/".join(path)
         number, revision = new_decision_id(), snapshot.revision
-        fields = (number, shown, result, error, revision, elapsed, None, "", notes, marks, None, ())
+        fields = (
+            number,
+            path_text,
+            result,
+            error,
+            revision,
+            elapsed,
+            None,
+            "",
+            notes,
+            marks,
+            None,
+            (),
+        )
         return _to_decision(Decision, fields)
 
     def decide_query(

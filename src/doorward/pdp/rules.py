@@ -31,9 +31,9 @@ def add_rules(event: dict[str, Any], engine: Engine, marks: Sequence[Mark]) -> N
         custom["rules_left_out"] = len(marks) - MAX_RULES
     labels: list[dict[str, Any]] = []
     for mark in marks:
-        own = {} if mark.failed else engine.policies.labels(mark)
-        if own and own not in labels:
-            labels.append(own)
+        labels_of_rule = {} if mark.failed else engine.policies.labels(mark)
+        if labels_of_rule and labels_of_rule not in labels:
+            labels.append(labels_of_rule)
     if labels:
         event["rule_labels"] = labels
 

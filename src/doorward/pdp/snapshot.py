@@ -80,7 +80,7 @@ PathKey = str | tuple[str, ...]
 MAX_PREPARED: Final = 1_000
 """Queries kept, beside those of the configuration: half of them from before the last change of
 generation, which dropped those that had not been used since the one before."""
-MAX_KEPT: Final = 1_024
+MAX_CACHED: Final = 1_024
 """Characters of the longest path that is kept: a longer one is prepared each time."""
 MAX_SEGMENTS: Final = 100
 """Names in a path to rules or below them; OPA has no limit, and takes as long as they are many."""
@@ -315,7 +315,7 @@ class Snapshot:
         document = self._before.get(key)
         if document is None:
             document = _bind(self._queries.get(key, text, strict=strict), self.engine)
-        if len(text) <= MAX_KEPT:
+        if len(text) <= MAX_CACHED:
             self._ready[key] = document
             if len(self._ready) > len(self._pinned) + MAX_PREPARED // 2:
                 self._before, self._ready = self._ready, dict(self._pinned)
@@ -361,7 +361,7 @@ class _Queries:
             document = self._ready.get(key) or self._before.get(key)
             if document is None:
                 document = self._compile(text, strict=strict)
-            if len(text) <= MAX_KEPT:
+            if len(text) <= MAX_CACHED:
                 self._ready[key] = document
                 if len(self._ready) > MAX_PREPARED // 2:
                     self._before, self._ready = self._ready, {}

@@ -132,12 +132,12 @@ class Store:
 
     def reserve(self, root: str) -> None:
         """Nobody but `keep` may write at `root`, a name below `data`, nor define rules there."""
-        with self._locked(self._publishing):
+        with self._hold_lock(self._publishing):
             self._reserved = Owners({root: [root]}, kind=_CONFIGURATION)
 
     def keep(self, path: Path, value: Value, *, text: bytes = b"") -> None:
         """Put `value` at `path`, where it stays whatever bundles bring."""
-        with self._locked(self._publishing):
+        with self._hold_lock(self._publishing):
             snapshot, edit = self._begin()
             _put(edit, path, value)
             self._own[path] = value
@@ -164,7 +164,7 @@ class Store:
         With `only_new` False is returned, and nothing changed, where there is something already.
         `text` is what the value was read from: it counts for the revision.
         """
-        with self._locked(self._publishing):
+        with self._hold_lock(self._publishing):
             snapshot, edit = self._begin()
             self._check_free(snapshot, path)
             if edit.is_missing(path):
@@ -177,7 +177,7 @@ class Store:
 
     def patch(self, operations: Sequence[Operation], *, text: bytes = b"") -> None:
         """All operations or none; StorageError for one that cannot be done."""
-        with self._locked(self._publishing):
+        with self._hold_lock(self._publishing):
             snapshot, edit = self._begin()
             for operation in operations:
                 self._check_free(snapshot, operation.path)
@@ -186,7 +186,7 @@ class Store:
 
     def delete(self, path: Path) -> None:
         """Remove what is at `path`; PathNotFoundError where there is nothing."""
-        with self._locked(self._publishing):
+        with self._hold_lock(self._publishing):
             snapshot, edit = self._begin()
             self._check_free(snapshot, path)
             if edit.read(path) is UNDEFINED:
@@ -211,7 +211,7 @@ class Store:
         """Activate a policy; False where it is that already. CompileError carries all that is
         wrong with it, and what it would do to the others."""
         timers = timers or Timers()
-        with self._locked(self._compiling):
+        with self._hold_lock(self._compiling):
             if name in self._modules:
                 self._check_owner(self._pdp.snapshot.engine.trees[name])
                 if self._modules[name] == text:
@@ -227,7 +227,7 @@ class Store:
     def delete_policy(self, name: str, *, timers: Timers | None = None) -> None:
         """Withdraw a policy; CompileError where others cannot do without it."""
         timers = timers or Timers()
-        with self._locked(self._compiling):
+        with self._hold_lock(self._compiling):
             self._check_owner(self.policy(name))
             modules = {key: text for key, text in self._modules.items() if key != name}
             with timers.measure("rego_module_compile"):
@@ -243,7 +243,7 @@ class Store:
         data = self._pdp.snapshot.engine.data
         loaded = replace(self._loaded, modules=modules, data=data)
         snapshot = self._compile(loaded, self._pdp.snapshot.revision)
-        with self._locked(self._publishing):
+        with self._hold_lock(self._publishing):
             now = self._pdp.snapshot
             change = text.encode(errors="surrogatepass")
             revision = _revision_after(now.revision, verb, name, change)
@@ -267,7 +267,7 @@ class Store:
 
     def load(self, loaded: Loaded) -> Snapshot:
         """Put into force what files are now; what clients added to them stays."""
-        with self._locked(self._compiling):
+        with self._hold_lock(self._compiling):
             return self._replace(loaded, self._bundles)
 
     @property
@@ -284,18 +284,18 @@ class Store:
         for a delta bundle StorageError, and ManifestError where it does not fit the active one.
         """
         timers = timers or Timers()
-        with self._locked(self._compiling):
+        with self._hold_lock(self._compiling):
             if all(self._is_active(name, bundle) for name, bundle in bundles.items()):
                 return self._pdp.snapshot
-            whole = {name: self._apply_delta(name, bundle) for name, bundle in bundles.items()}
+            full = {name: self._apply_delta(name, bundle) for name, bundle in bundles.items()}
             if len(bundles) == 1 and (delta := next(iter(bundles.values()))).changes is not None:
-                return self._change(whole, delta)
+                return self._change(full, delta)
             with timers.measure("rego_module_compile"):
-                return self._replace(self._files, {**self._bundles, **whole})
+                return self._replace(self._files, {**self._bundles, **full})
 
     def deactivate(self, names: Collection[str]) -> Snapshot:
         """Take bundles out of force."""
-        with self._locked(self._compiling):
+        with self._hold_lock(self._compiling):
             left = {name: each for name, each in self._bundles.items() if name not in names}
             return self._replace(self._files, left)
 
@@ -327,19 +327,19 @@ class Store:
             digest=hashlib.sha256(f"{before.digest}{bundle.digest}".encode()).hexdigest(),
         )
 
-    def _change(self, whole: Mapping[str, Bundle], delta: Bundle) -> Snapshot:
-        """Put a delta bundle into force, `whole` with it: only data changes."""
+    def _change(self, full: Mapping[str, Bundle], delta: Bundle) -> Snapshot:
+        """Put a delta bundle into force, `full` with it: only data changes."""
         from doorward.bundles.bundle import changed
 
         changes = delta.changes or ()
-        bundles = {**self._bundles, **whole}
+        bundles = {**self._bundles, **full}
         revisions = {name: bundle.manifest.revision for name, bundle in bundles.items()}
         loaded = replace(
             self._loaded,
             data=changed(self._loaded.data, changes),
             revisions={**self._loaded.revisions, **revisions},
         )
-        with self._locked(self._publishing):
+        with self._hold_lock(self._publishing):
             now = self._pdp.snapshot
             is_plain = now.engine.data is self._loaded.data
             data = self._with_own(loaded.data if is_plain else changed(now.engine.data, changes))
@@ -361,7 +361,7 @@ class Store:
         }
         modules = added | loaded.modules
         snapshot = self._compile(replace(loaded, modules=modules))
-        with self._locked(self._publishing):
+        with self._hold_lock(self._publishing):
             data = self._with_own(_rebase(self._pdp.snapshot.engine.data, self._loaded, loaded))
             if added or data is not loaded.data:
                 change = self._pdp.snapshot.revision.encode()
@@ -373,7 +373,7 @@ class Store:
         return snapshot
 
     @contextmanager
-    def _locked(self, lock: threading.Lock) -> Iterator[None]:
+    def _hold_lock(self, lock: threading.Lock) -> Iterator[None]:
         """Hold a lock; BusyError if it is not free in time."""
         if not lock.acquire(timeout=WAIT):
             raise BusyError
@@ -415,11 +415,11 @@ def _rebase(current: dict[Key, Value], before: Loaded, after: Loaded) -> dict[Ke
     edit = Edit(cast(dict[Key, Value], merged))
     if merged is after.data:
         return edit.document
-    whole = Edit(after.data)
+    edit_of_data = Edit(after.data)
     for roots in after.roots.values():
         for root in roots:
             path = tuple(root.split("/")) if root else ()
-            value = whole.read(path)
+            value = edit_of_data.read(path)
             if not isinstance(value, Undefined):
                 edit.make_parents(path)
                 edit.apply(Operation("add", path, value))

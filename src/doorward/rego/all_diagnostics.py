@@ -71,10 +71,10 @@ def _names_any(error: Diagnostic, lost: set[str]) -> bool:
 def _without(module: Module, errors: Sequence[Diagnostic], lost: set[str]) -> Module:
     """Return a module without the rules that have `errors`; their names are added to `lost`."""
     spans = [error.span for error in errors if error.span.source is module.span.source]
-    kept = []
+    remaining = []
     for rule in module.rules:
         if any(rule.span.start <= span.start <= rule.span.end for span in spans):
             lost |= set(_WORD.findall(rule.head.ref.span.text))
         else:
-            kept.append(rule)
-    return replace(module, rules=tuple(kept))
+            remaining.append(rule)
+    return replace(module, rules=tuple(remaining))

@@ -231,10 +231,10 @@ def _to_object(value: Mapping[Any, Any], position: _Position) -> dict[Key, Value
     if hasattr(value, "getlist") or hasattr(value, "getall"):
         _refuse(position, f"is a {type(value).__name__}, which can hold many values for one key")
     converted: dict[Key, Value] = {}
-    for given, item in value.items():
-        key = given
-        if type(given) is not str:
-            key = to_key(_convert(given, (None, f"{_show(position)} (a key)")))
+    for name, item in value.items():
+        key = name
+        if type(name) is not str:
+            key = to_key(_convert(name, (None, f"{_show(position)} (a key)")))
         if key in converted:
             _refuse(position, f"has two keys that are {to_rego(from_key(key))}")
         converted[key] = _convert(item, (position, from_key(key)))

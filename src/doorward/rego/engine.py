@@ -207,8 +207,8 @@ class Policies:
             check_query(body, self.program, path, imported)
         except CompileError as error:
             # An expression's value is not asked for: it cannot be unsafe.
-            kept = [each for each in error.diagnostics if each.message != _UNSAFE_VALUE]
-            raise CompileError(kept or error.diagnostics) from None
+            remaining = [each for each in error.diagnostics if each.message != _UNSAFE_VALUE]
+            raise CompileError(remaining or error.diagnostics) from None
         node = self.program.root.find(path) if path else None
         exports = () if node is None else tuple(map(str, node.children))
         resolved, _ = resolve_query(body, path, exports, imported)
@@ -902,7 +902,7 @@ class Query:
             except RecursionError:
                 raise _TooDeepError from None
             except EvalError as error:
-                if error.code in _OWN_LIMITS:
+                if error.code in _LIMITS:
                     raise
                 # Reported where the query asks for this rule.
 
@@ -926,7 +926,7 @@ class Query:
 
     def _exactly(self, evaluation: Evaluation, error: EvalError, exact: Callable[[], Work]) -> Any:
         """Return the result of exact code after other code raised `error`."""
-        if self._code.plan.exact or error.code in _OWN_LIMITS:
+        if self._code.plan.exact or error.code in _LIMITS:
             raise error
         answers = self.engine.answers(self._exact, strict=False)
         evaluation.repeat(self._exact.linked.root, answers)
@@ -940,7 +940,7 @@ class Query:
             raise final from final.__cause__
 
 
-_OWN_LIMITS: Final = frozenset({CANCEL_ERROR, INTERNAL_ERROR, LIMIT_ERROR})
+_LIMITS: Final = frozenset({CANCEL_ERROR, INTERNAL_ERROR, LIMIT_ERROR})
 """The codes of errors that no order of evaluation avoids."""
 
 

@@ -122,11 +122,11 @@ def render(diagnostic: Diagnostic) -> str:
 
 def render_all(diagnostics: Iterable[Diagnostic]) -> str:
     """Format several diagnostics for people; the same hint is shown once."""
-    said: set[str] = set()
+    hints: set[str] = set()
     lines = []
     for each in diagnostics:
-        lines.append(render(each if each.hint not in said else replace(each, hint=None)))
-        said |= {each.hint} if each.hint is not None else set()
+        lines.append(render(each if each.hint not in hints else replace(each, hint=None)))
+        hints |= {each.hint} if each.hint is not None else set()
     return "\n".join(lines)
 
 

@@ -24,7 +24,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from doorward.rego.collector import freezes, untracker
-from doorward.rego.json_text import KEPT, Numbers, Strings, refuse_constant, scrubbed
+from doorward.rego.json_text import KEPT, Numbers, Strings, refuse_constant, scrub_value
 from doorward.rego.numbers import Number, parse_number
 from doorward.rego.values import Key, Value
 
@@ -233,42 +233,42 @@ class _Reader:
 
     def _object(self, depth: int) -> Value:
         """Parse an object member by member, or many members at once."""
-        whole: dict[Key, Value] = {}
+        result: dict[Key, Value] = {}
         cuts = _Cuts()
         self._at += 1
         if self._following() == "}":
             self._at += 1
-            return whole
+            return result
         while True:
             if (several := self._several("{", "}", cuts)) is not None:
-                whole.update(several)
+                result.update(several)
             else:
                 if self._following() != '"':
                     raise ValueError("no key")
                 key: Any = self._value(depth)
                 if self._take_token() != ":":
                     raise ValueError("no value")
-                whole[key] = self._value(depth)
+                result[key] = self._value(depth)
                 cuts.note(self._last)
             if self._goes_on("}"):
-                return whole
+                return result
 
     def _array(self, depth: int) -> Value:
         """Parse an array item by item, or many items at once."""
-        whole: list[Value] = []
+        result: list[Value] = []
         cuts = _Cuts()
         self._at += 1
         if self._following() == "]":
             self._at += 1
-            return whole
+            return result
         while True:
             if (several := self._several("[", "]", cuts)) is not None:
-                whole += several
+                result += several
             else:
-                whole.append(self._value(depth))
+                result.append(self._value(depth))
                 cuts.note(self._last)
             if self._goes_on("]"):
-                return whole
+                return result
 
     def _goes_on(self, closing: str) -> bool:
         """Return True if the container ends here; False if another member follows. ValueError for
@@ -301,7 +301,7 @@ class _Reader:
         return self._scrub(value)
 
     def _scrub(self, value: Value) -> Value:
-        return scrubbed(value) if self._has_surrogates else value
+        return scrub_value(value) if self._has_surrogates else value
 
 
 class _Cuts:

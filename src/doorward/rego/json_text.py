@@ -14,7 +14,7 @@ from typing import Any, Final
 from doorward.rego.numbers import MAX_DIGITS, Number, parse_lean, parse_number
 from doorward.rego.values import Value, scrub
 
-__all__ = ["KEPT", "MUCH", "Numbers", "Strings", "from_json", "refuse_constant", "scrubbed"]
+__all__ = ["KEPT", "MUCH", "Numbers", "Strings", "from_json", "refuse_constant", "scrub_value"]
 
 MUCH: Final = 1 << 20
 """Equal parts of a text of at least this many characters are shared."""
@@ -36,7 +36,7 @@ def from_json(text: str | bytes, *, unique_keys: bool = False) -> Value:
             value, end = _scan_short(text, 0)
             if end == len(text) or not text[end:].strip(" \t\n\r"):
                 is_plain = "\\u" not in text or not _SURROGATE_ESCAPE.search(text)
-                return value if is_plain else scrubbed(value)
+                return value if is_plain else scrub_value(value)
         except (StopIteration, ValueError, RecursionError):
             pass  # read again in the way that says what is wrong
     try:
@@ -45,7 +45,7 @@ def from_json(text: str | bytes, *, unique_keys: bool = False) -> Value:
         else:
             decoder = _UNIQUE_DECODER if unique_keys else _DECODER
         value = decoder.decode(text)
-        return scrubbed(value) if _SURROGATE_ESCAPE.search(text) else value
+        return scrub_value(value) if _SURROGATE_ESCAPE.search(text) else value
     except RecursionError:
         raise ValueError("JSON is nested too deeply") from None
 
@@ -92,17 +92,17 @@ def _sharing_decoder(*, unique_keys: bool) -> json.JSONDecoder:
     )
 
 
-def scrubbed(value: Value) -> Value:
+def scrub_value(value: Value) -> Value:
     """Return a new value without lone surrogates; parts without any stay the same objects."""
     if isinstance(value, str):
         return scrub(value)
     if isinstance(value, list):
         for index, item in enumerate(value):
-            value[index] = scrubbed(item)
+            value[index] = scrub_value(item)
         return value
     if isinstance(value, dict):
         for key, item in value.items():
-            value[key] = scrubbed(item)
+            value[key] = scrub_value(item)
         if all(type(key) is not str or key.isascii() or scrub(key) == key for key in value):
             return value
         return {scrub(key) if type(key) is str else key: item for key, item in value.items()}

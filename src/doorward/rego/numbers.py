@@ -156,9 +156,9 @@ class Number(float):
         )
 
     def __hash__(self) -> int:
-        whole = _integer(self)
+        integer = _integer(self)
         # Not that of the float, which thousands of numbers may share.
-        return hash(self.binary) if whole is None else hash_integer(whole)
+        return hash(self.binary) if integer is None else hash_integer(integer)
 
     def __repr__(self) -> str:
         return self.text
@@ -373,8 +373,8 @@ def _read(text: str) -> Binary:
     mantissa.
     """
     digits, _, power = text.lower().partition("e")
-    whole, _, rest = digits.partition(".")
-    scaled = int(whole + rest)
+    integer, _, rest = digits.partition(".")
+    scaled = int(integer + rest)
     scale = int(power or 0) - len(rest)
     if scale >= 0 or not scaled:
         return scaled * 10 ** max(scale, 0), 0
@@ -434,10 +434,10 @@ def quotient(n: int, d: int, bits: int = MANTISSA_BITS) -> Binary:
     # Two bits more than the mantissa has, and one for all that follow, say how to round.
     shift = bits + 2 - n.bit_length() + d.bit_length()
     if shift >= 0:
-        whole, rest = divmod(n << shift, d)
+        integer, rest = divmod(n << shift, d)
     else:
-        whole, rest = divmod(n, d << -shift)
-    return rounded(whole << 1 | (rest != 0), -shift - 1, bits)
+        integer, rest = divmod(n, d << -shift)
+    return rounded(integer << 1 | (rest != 0), -shift - 1, bits)
 
 
 def is_integer(mantissa: int, exponent: int) -> bool:
@@ -449,8 +449,8 @@ def whole_part(mantissa: int, exponent: int) -> int:
     """Return the integer part of a form, truncated."""
     if exponent >= 0:
         return mantissa << exponent
-    whole = abs(mantissa) >> -exponent
-    return -whole if mantissa < 0 else whole
+    integral = abs(mantissa) >> -exponent
+    return -integral if mantissa < 0 else integral
 
 
 def _shortest(mantissa: int, exponent: int, bits: int = MANTISSA_BITS) -> str:
@@ -509,9 +509,11 @@ def _reads_back(digits: int, scale: int, form: Binary, bits: int) -> bool:
 def _lay_out(text: str) -> str:
     """Return the text of a float that is not an integer in the layout of `_shortest`."""
     mantissa, _, power = text.lstrip("-").partition("e")
-    whole, _, rest = mantissa.partition(".")
-    digits = (whole + rest).lstrip("0")
-    exponent10 = len(whole) - 1 + int(power or 0) - (len(whole + rest) - len(digits))
+    integer_digits, _, rest = mantissa.partition(".")
+    digits = (integer_digits + rest).lstrip("0")
+    exponent10 = (
+        len(integer_digits) - 1 + int(power or 0) - (len(integer_digits + rest) - len(digits))
+    )
     return ("-" if text[0] == "-" else "") + _layout(digits.rstrip("0"), exponent10)
 
 

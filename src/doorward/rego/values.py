@@ -759,7 +759,7 @@ _ESCAPES: Final = {**CONTROL_ESCAPES, '"': '\\"', "\\": "\\\\"}
 SHORT_NAMES: Final = 512
 """The texts of an object's names are cached if they have at most this many characters together."""
 
-_kept_name: Final = lru_cache(maxsize=1024)(_quote_rego)
+_cached_name: Final = lru_cache(maxsize=1024)(_quote_rego)
 
 
 def _escape(character: str) -> str:
@@ -783,7 +783,7 @@ def _object_text(value: dict[Key, Value]) -> str:
     texts = _REGO_TEXTS
     keys: list[Any] = sorted_keys(value)
     if not keys or (type(keys[0]) is str and type(keys[-1]) is str):
-        name = _kept_name if sum(map(len, keys)) <= SHORT_NAMES else _quote_rego
+        name = _cached_name if sum(map(len, keys)) <= SHORT_NAMES else _quote_rego
         parts = [f"{name(key)}: {texts[type(value[key])](value[key])}" for key in keys]
     else:
         parts = [f"{to_rego(from_key(key))}: {to_rego(value[key])}" for key in keys]

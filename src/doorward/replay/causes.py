@@ -66,8 +66,8 @@ def _gone(before: Trail | None, now: Trail) -> Cause | None:
     """Return the cause that a definition no longer holds; None if none did so."""
     if before is None:
         return None
-    kept = {_key(location) for location in now.answered}
-    gone = [location for location in before.answered if _key(location) not in kept]
+    remaining = {_key(location) for location in now.answered}
+    gone = [location for location in before.answered if _key(location) not in remaining]
     return Cause(str(gone[-1]), f"`{gone[-1].text}` held, and does not") if gone else None
 
 
@@ -86,5 +86,5 @@ def _refuse(failed: Sequence[Location]) -> Cause | None:
     if not failed:
         return None
     texts = " nor ".join([f"`{location.text}`" for location in failed[:NAMED]])
-    said = f"{texts} does not hold" if len(failed) == 1 else f"neither {texts} holds"
-    return Cause(str(failed[0]), said)
+    message = f"{texts} does not hold" if len(failed) == 1 else f"neither {texts} holds"
+    return Cause(str(failed[0]), message)

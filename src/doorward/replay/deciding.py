@@ -41,22 +41,22 @@ _VERDICT: Final = frozenset({"allow", "stream"})
 
 def recorded_answer(event: Event) -> Answer:
     """Return the answer that the log recorded."""
-    told = _response_of(event)
-    reason = told.get("reason")
-    if event.is_error and told and not str(reason).startswith("eval_"):
+    response_record = _response_of(event)
+    reason = response_record.get("reason")
+    if event.is_error and response_record and not str(reason).startswith("eval_"):
         return Answer(missing=f"the response, which was denied for what it was ({reason})")
     hidden = next(
         (
             path
             for path in event.hidden
-            if path.startswith("/result") and not _is_left_out(path, told)
+            if path.startswith("/result") and not _is_left_out(path, response_record)
         ),
         "",
     )
     if hidden:
         return Answer(missing=f"the recorded result, of which {hidden} is masked")
     answer = Answer(error="failed") if event.is_error else comparable(event, Answer(event.result))
-    lists = logged_lists(told)
+    lists = logged_lists(response_record)
     return answer._replace(lists={name: count for name, (_, count) in lists.items()} or None)
 
 
@@ -64,8 +64,8 @@ def comparable(event: Event, answer: Answer) -> Answer:
     """Return the part of an answer that the log has: for a decision on a response, without the
     fields that may contain parts of the body (`log-bodies`).
     """
-    told, value = _response_of(event), answer.value
-    names = {path.rpartition("/")[2] for path in event.hidden if _is_left_out(path, told)}
+    recorded, value = _response_of(event), answer.value
+    names = {path.rpartition("/")[2] for path in event.hidden if _is_left_out(path, recorded)}
     if isinstance(value, dict) and names:
         return answer._replace(value={k: v for k, v in value.items() if k not in names})
     return answer
@@ -73,13 +73,13 @@ def comparable(event: Event, answer: Answer) -> Answer:
 
 def _response_of(event: Event) -> Mapping[Any, Any]:
     """Return what the log has about the response; {} for other decisions."""
-    told = event.custom.get("response")
-    return told if isinstance(told, dict) else {}
+    recorded = event.custom.get("response")
+    return recorded if isinstance(recorded, dict) else {}
 
 
-def _is_left_out(path: str, told: Mapping[Any, Any]) -> bool:
+def _is_left_out(path: str, recorded: Mapping[Any, Any]) -> bool:
     above, _, name = path.rpartition("/")
-    return bool(told) and above == "/result" and name not in _VERDICT
+    return bool(recorded) and above == "/result" and name not in _VERDICT
 
 
 class Version:

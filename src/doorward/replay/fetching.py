@@ -55,7 +55,7 @@ def _download(client: httpx.Client, url: str, path: Path, headers: Mapping[str, 
     """Download one URL to a file, unchanged; ReplayError for an error, too many bytes or too much
     time.
     """
-    shown = _show(url)
+    address = _show(url)
     # What is stored compressed stays so: it is read as a compressed file is.
     sent = {**headers, "accept-encoding": "identity"}
     until, size = time.monotonic() + WITHIN, 0
@@ -66,18 +66,18 @@ def _download(client: httpx.Client, url: str, path: Path, headers: Mapping[str, 
             path.open("wb") as file,
         ):
             if answer.status_code != 200:
-                raise ReplayError(f"{shown}: status {answer.status_code}")
+                raise ReplayError(f"{address}: status {answer.status_code}")
             for part in answer.iter_raw():
                 size += len(part)
                 if size > MAX_BYTES:
-                    raise ReplayError(f"{shown}: larger than {MAX_BYTES} bytes")
+                    raise ReplayError(f"{address}: larger than {MAX_BYTES} bytes")
                 if time.monotonic() > until:
-                    raise ReplayError(f"{shown}: takes longer than {WITHIN:g} seconds")
+                    raise ReplayError(f"{address}: takes longer than {WITHIN:g} seconds")
                 file.write(part)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise ReplayError(f"{shown}: {type(error).__name__}") from None
+        raise ReplayError(f"{address}: {type(error).__name__}") from None
     except OSError as error:
-        raise ReplayError(f"{shown}: {(error.strerror or 'failed').lower()}") from None
+        raise ReplayError(f"{address}: {(error.strerror or 'failed').lower()}") from None
 
 
 def _show(url: str) -> str:

@@ -23,9 +23,9 @@ Lists: TypeAlias = Mapping[str, tuple[ListOptions, ListCount]]
 _BODY: Final = "/input/response/parsed_body"
 
 
-def logged_lists(told: Mapping[Any, Any]) -> Lists:
+def logged_lists(recorded: Mapping[Any, Any]) -> Lists:
     """Return the lists that a decision on a response filtered, from the log."""
-    lists = told.get("lists")
+    lists = recorded.get("lists")
     read = {
         str(name): _read(each)
         for name, each in (lists.items() if isinstance(lists, dict) else ())
@@ -46,8 +46,8 @@ def _read(each: Mapping[Any, Any]) -> tuple[ListOptions, ListCount] | None:
     if any(type(key) not in (str, int) for key in path):
         return None
     rule, name, hidden = map(str, texts)
-    items, shown = (number for number in numbers if type(number) is int)
-    return ListOptions(tuple(path), rule, name), ListCount(items, shown, hidden)
+    items, displayed = (number for number in numbers if type(number) is int)
+    return ListOptions(tuple(path), rule, name), ListCount(items, displayed, hidden)
 
 
 def filter_lists(

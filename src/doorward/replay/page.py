@@ -17,7 +17,7 @@ from doorward.replay.tally import Example, Tally, Timeline
 
 __all__ = ["page"]
 
-SHOWN: Final = 50
+MOST: Final = 50
 """At most this many groups of a dimension are on the page."""
 _COLORS: Final = {
     UNCHANGED: "#8a8f98",
@@ -60,14 +60,14 @@ def _page(tally: Tally, title: str) -> Iterator[str]:
         yield f"<h2>By {_escape(dimension)}</h2>"
         rows = [
             [f"{sum(kinds.values()):,}", value or "(none)", kinds_text(kinds)]
-            for value, kinds in values[:SHOWN]
+            for value, kinds in values[:MOST]
         ]
         yield _table(["decisions", dimension, "kinds"], rows)
-        if len(values) > SHOWN:
-            yield f"<p>and {len(values) - SHOWN:,} more</p>"
+        if len(values) > MOST:
+            yield f"<p>and {len(values) - MOST:,} more</p>"
     if tally.missing:
         yield "<h2>Not replayable, because the log does not hold</h2>"
-        rows = [[f"{number:,}", reason, ""] for reason, number in tally.missing.most_common(SHOWN)]
+        rows = [[f"{number:,}", reason, ""] for reason, number in tally.missing.most_common(MOST)]
         yield _table(["decisions", "what is missing", ""], rows)
     if tally.examples:
         yield "<h2>Examples</h2>"
@@ -98,9 +98,9 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def _example(example: Example) -> str:
     """Return the HTML of one example, its input folded away."""
     head = f"{example.decision_id} {time_text(example.time_ns)} {example.target}"
-    said = f"was {_value(example.before)}\nis  {_value(example.now)}"
-    shown = f"<summary>{_escape(head)}</summary><pre>{_escape(said)}</pre>"
-    return f"<details>{shown}<pre>{_escape(_value(example.input, indent=2))}</pre></details>"
+    change_text = f"was {_value(example.before)}\nis  {_value(example.now)}"
+    summary_html = f"<summary>{_escape(head)}</summary><pre>{_escape(change_text)}</pre>"
+    return f"<details>{summary_html}<pre>{_escape(_value(example.input, indent=2))}</pre></details>"
 
 
 def _value(value: Any, *, indent: int | None = None) -> str:

@@ -120,8 +120,8 @@ def _parquet(path: str) -> Iterator[Chunk]:
 
 
 def _why(path: str, error: Exception) -> str:
-    said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return f"{path}: {said.lower()}"
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return f"{path}: {reason.lower()}"
 
 
 def _plain(path: str, file: BinaryIO, size: int) -> Iterator[Chunk]:

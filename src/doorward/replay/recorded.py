@@ -98,8 +98,8 @@ class Recorded:
                 replaced[each.name] = each.answered_by(self._at_time(each), context=True)
             elif not each.pure:
                 replaced[each.name] = each.answered_by(self._answer_of(each.name), context=False)
-        kept = {each.name for each in registry} - replaced.keys()
-        return registry.restricted(kept, replaced.values())
+        unchanged = {each.name for each in registry} - replaced.keys()
+        return registry.restricted(unchanged, replaced.values())
 
     def _at_time(self, original: Builtin) -> Callable[..., Any]:
         """Return a built-in that fails if the log lacks the time of the decision."""
@@ -128,8 +128,8 @@ class Recorded:
                 raise self._lacking("a token that another key verified")
             if constraints.get("alg", claims.header.get("alg")) != claims.header.get("alg"):
                 return [False, {}, {}]
-            kept = {k: v for k, v in constraints.items() if k not in ("alg", "cert", "secret")}
-            answer = original.call(context, jwt, {**kept, "secret": _SECRET})
+            options = {k: v for k, v in constraints.items() if k not in ("alg", "cert", "secret")}
+            answer = original.call(context, jwt, {**options, "secret": _SECRET})
             return [True, claims.header, answer[2]] if answer[0] is True else answer
 
         return decode_verify
@@ -156,9 +156,9 @@ class Recorded:
             """Return the answer recorded for these operands; an error if there is none."""
             recorded = self._answers.get(name)
             if isinstance(recorded, dict):
-                wanted = to_json(list(operands))
+                operands_text = to_json(list(operands))
                 for key, value in recorded.items():
-                    if key == wanted or _canonical(key) == wanted:
+                    if key == operands_text or _canonical(key) == operands_text:
                         return value
             raise self._lacking(f"the answer of {name}")
 

@@ -110,13 +110,13 @@ def as_json(tally: Tally) -> str:
 
 def _example(example: Example) -> dict[str, Any]:
     """Return one example for JSON."""
-    shown = {"was": example.before, "is": example.now, "input": example.input}
+    fields = {"was": example.before, "is": example.now, "input": example.input}
     return {
         "decision_id": example.decision_id,
         "timestamp": None if example.time_ns is None else time_text(example.time_ns),
         "target": example.target,
-        **{name: json.loads(value) for name, value in shown.items() if isinstance(value, str)},
-        **{name: value for name, value in shown.items() if isinstance(value, dict)},
+        **{name: json.loads(value) for name, value in fields.items() if isinstance(value, str)},
+        **{name: value for name, value in fields.items() if isinstance(value, dict)},
     }
 
 
@@ -179,8 +179,8 @@ def _cut(value: Any) -> str:
     """Return an answer as text of at most 120 characters."""
     if value is None:
         return "undefined"
-    shown = value["error"] if isinstance(value, dict) else str(value)
-    return plain(shown if len(shown) <= 120 else f"{shown[:119]}…")
+    cell = value["error"] if isinstance(value, dict) else str(value)
+    return plain(cell if len(cell) <= 120 else f"{cell[:119]}…")
 
 
 def plain(value: str) -> str:

@@ -29,7 +29,7 @@ __all__ = ["Shadow"]
 
 STUCK_AFTER: Final = 60.0
 """The shadow thread counts as stuck if one decision takes longer than this many seconds."""
-KEPT: Final = 200
+MAX_PENDING: Final = 200
 """At most this many differences are kept for display."""
 _ROUND: Final = 1.0
 """The seconds that the thread waits for work before it reports that it is alive."""
@@ -58,7 +58,7 @@ class Shadow:
         self._on_dropped = on_dropped
         self._kinds: Counter[str] = Counter()
         self._dropped: Counter[str] = Counter()
-        self._differences: deque[dict[str, Any]] = deque(maxlen=KEPT)
+        self._differences: deque[dict[str, Any]] = deque(maxlen=MAX_PENDING)
         self._queue: deque[tuple[Answered, float]] = deque()
         self._waits = threading.Event()
         self._stop = threading.Event()

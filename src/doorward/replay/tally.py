@@ -137,17 +137,17 @@ class Tally:
 
     def add_examples(self, key: tuple[str, str, str], examples: Iterable[Example]) -> None:
         """Add examples under a key, up to the limit."""
-        kept = self.examples.get(key)
-        if kept is None:
+        known_examples = self.examples.get(key)
+        if known_examples is None:
             if len(self.examples) >= CAUSES:
                 return
-            kept = self.examples[key] = []
-        kept += list(examples)[: EXAMPLES - len(kept)]
+            known_examples = self.examples[key] = []
+        known_examples += list(examples)[: EXAMPLES - len(known_examples)]
 
     def wants_example(self, key: tuple[str, str, str]) -> bool:
         """Return True if there is room for another example under the key."""
-        kept = self.examples.get(key)
-        return len(self.examples) < CAUSES if kept is None else len(kept) < EXAMPLES
+        examples = self.examples.get(key)
+        return len(self.examples) < CAUSES if examples is None else len(examples) < EXAMPLES
 
     def merge(self, other: Tally) -> None:
         """Add the counts of the next part of the log."""

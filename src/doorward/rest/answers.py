@@ -29,6 +29,7 @@ __all__ = [
     "failed",
     "failure_fields",
     "forbidden",
+    "gzip_response",
     "internal_error",
     "json_answer",
     "metrics_text",
@@ -40,7 +41,6 @@ __all__ = [
     "redirect",
     "unauthorized",
     "unknown_path",
-    "zipped",
 ]
 
 _REJECTED: Final = "request rejected by administrative policy"
@@ -191,7 +191,7 @@ def redirect(status: int, location: str, method: str) -> Response:
     return Response(body.encode(), status, headers, media_type="text/html; charset=utf-8")
 
 
-def zipped(answer: Response, accept: str, options: Server) -> Response:
+def gzip_response(answer: Response, accept: str, options: Server) -> Response:
     """`answer`, which depends on what the client accepts, as gzip where that is worth it."""
     answer.headers["vary"] = "Accept-Encoding"
     body = bytes(answer.body)

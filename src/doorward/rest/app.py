@@ -163,7 +163,7 @@ class Api:
         path, headers = raw.decode("latin-1"), request.headers
         method = request.method
         scope = request.scope
-        given = request_attributes(
+        attributes = request_attributes(
             method,
             path,
             headers.get,
@@ -171,7 +171,7 @@ class Api:
             is_encrypted=scope.get("scheme") == "https",
             version=scope.get("http_version", "1.1"),
         )
-        with tracer.serve("http", headers.get, given) as span:
+        with tracer.serve("http", headers.get, attributes) as span:
             name, answer = await self._answer(request, raw)
             size = len(getattr(answer, "body", b""))
             route = scope.get(_TEMPLATE, "")

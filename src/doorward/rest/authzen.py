@@ -73,14 +73,14 @@ def get_metadata(options: Authzen, path: tuple[str, ...]) -> Response:
     base = options.policy_decision_point
     if not base or path != options.base_path:
         return error(404, "there is no such policy decision point")
-    shown: dict[Key, Value] = {
+    metadata: dict[Key, Value] = {
         "policy_decision_point": base,
         "access_evaluation_endpoint": base.rstrip("/") + EVALUATION,
         "access_evaluations_endpoint": base.rstrip("/") + EVALUATIONS,
     }
     for kind in options.search:
-        shown[f"search_{kind}_endpoint"] = base.rstrip("/") + SEARCH + kind
-    return json_answer(marshal(shown))
+        metadata[f"search_{kind}_endpoint"] = base.rstrip("/") + SEARCH + kind
+    return json_answer(marshal(metadata))
 
 
 def post_evaluation(
@@ -197,8 +197,8 @@ def answered(decision: Decision, deadline: float | None) -> tuple[Decision, str]
         return decision, object_text(fields)
     if not isinstance(explained, dict):
         return decision._replace(error=DecisionError("`context` must be an object")), ""
-    shown, fields["context"] = encoded(decision._replace(result=explained), deadline)
-    return decision._replace(error=shown.error), object_text(fields)
+    encoded_answer, fields["context"] = encoded(decision._replace(result=explained), deadline)
+    return decision._replace(error=encoded_answer.error), object_text(fields)
 
 
 PERMITTED: Final = object_text({"decision": marshal(True)})[:-1]
@@ -257,8 +257,8 @@ def input_of(
         for field in required:
             value = entity.get(field)
             if not isinstance(value, str):
-                what = "is missing" if value is None else "must be a string"
-                raise InvalidError(f"`{name}.{field}` {what}")
+                problem = "is missing" if value is None else "must be a string"
+                raise InvalidError(f"`{name}.{field}` {problem}")
         if not isinstance(entity.get("properties") or {}, dict):
             raise InvalidError(f"`{name}.properties` must be an object")
         if name != lacking:

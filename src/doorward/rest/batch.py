@@ -96,13 +96,13 @@ def _answers(
     answers: dict[str, dict[str, str]] = {}
     # Each item has the common input in a copy of its own, which may wait for the decision log.
     shared = estimate_memory(marshal(common).encode(errors="replace")) if inputs else 0
-    for key, given in inputs.items():
+    for key, input_of_key in inputs.items():
         if is_stopped() or (until is not None and monotonic() > until):
             answers[str(key)] = _failure(DecisionError(_LATE))
             continue
         call = Call(pdp, path, context)
         call.snapshot, call.batch_decision_id = snapshot, batch_id
-        input = _merge(common, given)
+        input = _merge(common, input_of_key)
         call.size = size // len(inputs) + shared
         call.parsed()
         fields = reply(call, input, parameters)
@@ -122,9 +122,9 @@ def _failure(error: Exception) -> dict[str, str]:
 _LATE: Final = "the batch takes too long: this input was not decided"
 
 
-def _merge(common: Value, given: Value) -> Value:
+def _merge(common: Value, other: Value) -> Value:
     """Both where they are objects, at any depth; what is given wins."""
-    if not (isinstance(common, dict) and isinstance(given, dict)):
-        return given
-    both = {key: _merge(common[key], value) for key, value in given.items() if key in common}
-    return {**common, **given, **both}
+    if not (isinstance(common, dict) and isinstance(other, dict)):
+        return other
+    both = {key: _merge(common[key], value) for key, value in other.items() if key in common}
+    return {**common, **other, **both}

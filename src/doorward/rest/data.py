@@ -341,8 +341,8 @@ def post_v0(
     call.size += len(result)
     if decision.error is None and isinstance(decision.result, Undefined):
         state = "undefined" if call.snapshot.has_rule_at(path) else "missing"
-        said = f"document {state}: {'.'.join(['data', *path])}"
-        decision = decision._replace(error=UndefinedDocumentError(said))
+        message = f"document {state}: {'.'.join(['data', *path])}"
+        decision = decision._replace(error=UndefinedDocumentError(message))
     # OPA logs the input that is missing as null.
     call.record(decision, None if isinstance(input, Undefined) else input)
     if isinstance(decision.error, UndefinedDocumentError):

@@ -233,8 +233,8 @@ async def filter_document(exchange: Exchange) -> Response:
 
 
 async def get_config(exchange: Exchange) -> Response:
-    shown = object_text({"result": marshal(active_config(exchange.service.config))})
-    return json_answer(shown, pretty=exchange.parameters.flag("pretty"))
+    text = object_text({"result": marshal(active_config(exchange.service.config))})
+    return json_answer(text, pretty=exchange.parameters.flag("pretty"))
 
 
 async def get_status(exchange: Exchange) -> Response:
@@ -242,8 +242,8 @@ async def get_status(exchange: Exchange) -> Response:
     status = exchange.service.status
     if status is None or not status.is_enabled:
         return internal_error("status plugin not enabled")
-    shown = object_text({"result": marshal(from_python(status.document()))})
-    return json_answer(shown, pretty=exchange.parameters.flag("pretty"))
+    text = object_text({"result": marshal(from_python(status.document()))})
+    return json_answer(text, pretty=exchange.parameters.flag("pretty"))
 
 
 # AuthZEN

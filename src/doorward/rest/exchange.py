@@ -17,7 +17,7 @@ from doorward.pdp.decision import RequestContext
 from doorward.pdp.pdp import PDP
 from doorward.pdp.sizes import estimate_memory
 from doorward.pdp.store import Store
-from doorward.rest.answers import zipped
+from doorward.rest.answers import gzip_response
 from doorward.rest.body import Body
 from doorward.rest.data import is_below
 from doorward.rest.explanation import mode_of
@@ -186,7 +186,7 @@ class Exchange:
         if not self._route.zips:
             return answer
         accept = self.request.headers.get("accept-encoding", "")
-        return zipped(answer, accept, self.service.config.server)
+        return gzip_response(answer, accept, self.service.config.server)
 
     async def _read(self, room: Room) -> Body:
         """The body of a request; its bytes, and what its values may take, are taken from `room`."""

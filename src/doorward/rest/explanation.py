@@ -34,8 +34,8 @@ _NOTE: Final = {
 def mode_of(parameters: Parameters) -> Mode | None:
     """Return the mode of explanation that a client asks for; the first valid value counts, as in
     OPA."""
-    given = parameters.values("explain")
-    return next((mode for each in given for mode in _MODES if each == mode), None)
+    values = parameters.values("explain")
+    return next((mode for each in values for mode in _MODES if each == mode), None)
 
 
 def explained(

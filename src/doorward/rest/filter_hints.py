@@ -30,8 +30,8 @@ def hints(left: Partial, unknowns: Iterable[str]) -> list[dict[str, Any]]:
             continue
         seen.add(parts)
         meant = [_text((name, *parts[1:])) for name in near]
-        shown = meant[0] if len(meant) == 1 else f"any of [{' '.join(meant)}]"
-        message = f"{_text(parts)} undefined, did you mean {shown}?"
+        alternatives = meant[0] if len(meant) == 1 else f"any of [{' '.join(meant)}]"
+        message = f"{_text(parts)} undefined, did you mean {alternatives}?"
         location = {"file": span.file, "row": span.row, "col": span.col}
         result.append({"message": message, "location": location})
     return result

@@ -109,7 +109,7 @@ def post_filter(
     names = [name for segment in path for name in segment.split("/") if name]
     try:
         request = _request(body)
-        told = _read_targets(snapshot, names, request)
+        targets = _read_targets(snapshot, names, request)
         # METADATA is read once for both, where the request does not say them.
         if not request.unknowns:
             timers.add("compile_extract_annotations_unknowns", perf_counter_ns() - started)
@@ -117,8 +117,8 @@ def post_filter(
             timers.add("compile_extract_annotations_mask", 0)
         chosen = _targets(accept, request.dialects)
         with timers.measure("rego_partial_eval"), within(snapshot.deadline):
-            masks = _masks(snapshot, told, request.input, timers)
-            left = _evaluate_residual(pdp, snapshot, names, request, told)
+            masks = _masks(snapshot, targets, request.input, timers)
+            left = _evaluate_residual(pdp, snapshot, names, request, targets)
             conditions = _conditions(left, request, chosen)
         with timers.measure("compile_translate_queries"):
             result = _result(conditions, chosen, request, masks, many=accept == _MULTI)
@@ -126,7 +126,7 @@ def post_filter(
         return refused.response
     timers.add("server_handler", perf_counter_ns() - started)
     fields = {} if result is None else {"result": ordered_text(result)}
-    if meant := hints(left, told.unknowns):
+    if meant := hints(left, targets.unknowns):
         fields["hints"] = ordered_text(meant)
     logged: Any = UNDEFINED if result is None else result
     decision = Decision(
@@ -136,10 +136,10 @@ def post_filter(
         revision=snapshot.revision,
         eval_ns=perf_counter_ns() - started,
         custom={
-            "mask_rule": told.mask_rule,
+            "mask_rule": targets.mask_rule,
             "options": request.options,
             "type": "open-policy-agent/compile",
-            "unknowns": list(told.unknowns),
+            "unknowns": list(targets.unknowns),
         },
     )
     if context is not None:
@@ -252,25 +252,25 @@ def _targets(accept: str, dialects: Sequence[str]) -> list[Target]:
 
 
 def _masks(
-    snapshot: Snapshot, told: Told, input: Value | Undefined, timers: Timers
+    snapshot: Snapshot, targets: Told, input: Value | Undefined, timers: Timers
 ) -> Value | None:
     """Evaluate the mask rule; None if there is none, or if it masks nothing."""
-    if not told.mask_rule:
+    if not targets.mask_rule:
         return None
     timers.add("rego_external_resolve", 0)
     with timers.measure("compile_eval_mask_rule"):
-        return _evaluate_masks(snapshot, told, input)
+        return _evaluate_masks(snapshot, targets, input)
 
 
-def _evaluate_masks(snapshot: Snapshot, told: Told, input: Value | Undefined) -> Value | None:
+def _evaluate_masks(snapshot: Snapshot, targets: Told, input: Value | Undefined) -> Value | None:
     """Return the masks of columns that the mask rule computes for an input."""
     engine = snapshot.engine
     try:
-        root, names = path_names(told.mask_rule)
+        root, names = path_names(targets.mask_rule)
         if root != "data" or not engine.has_rules(names):
-            raise _Refused(bad_request(f"the mask rule {told.mask_rule} does not exist"))
+            raise _Refused(bad_request(f"the mask rule {targets.mask_rule} does not exist"))
         query = engine.prepare(
-            told.mask_rule, strict_builtin_errors=True, deadline=snapshot.deadline
+            targets.mask_rule, strict_builtin_errors=True, deadline=snapshot.deadline
         )
         masks: Any = query.value(input)
     except CompileError as error:
@@ -278,7 +278,7 @@ def _evaluate_masks(snapshot: Snapshot, told: Told, input: Value | Undefined) ->
     except RegoError as error:
         raise _Refused(failed(error)) from None
     except ValueError:
-        raise _Refused(bad_request(f"the mask rule {told.mask_rule} is not a path")) from None
+        raise _Refused(bad_request(f"the mask rule {targets.mask_rule} is not a path")) from None
     if masks is UNDEFINED or masks is None:
         return None
     if not isinstance(masks, dict):
@@ -292,7 +292,7 @@ def _evaluate_masks(snapshot: Snapshot, told: Told, input: Value | Undefined) ->
 
 
 def _evaluate_residual(
-    pdp: PDP, snapshot: Snapshot, names: Sequence[str], request: _Request, told: Told
+    pdp: PDP, snapshot: Snapshot, names: Sequence[str], request: _Request, targets: Told
 ) -> Partial:
     """Evaluate a rule with unknown rows, and return the residual."""
     try:
@@ -300,7 +300,7 @@ def _evaluate_residual(
             snapshot,
             pdp.build_gate,
             document_ref(tuple(names)),
-            told.unknowns,
+            targets.unknowns,
             request.input,
             disable_inlining=request.disable_inlining,
             nondeterministic=True,

@@ -55,12 +55,12 @@ class Room:
         self._size += size
         if self._size <= UNCOUNTED:
             return
-        wanted = self._size - self.counted
+        needed = self._size - self.counted
         until = monotonic() + WAIT
         # One that is larger than all there is gets what there is, alone.
-        while (taken := self._memory.taken) > self.counted and taken + wanted > self._memory.limit:
+        while (taken := self._memory.taken) > self.counted and taken + needed > self._memory.limit:
             if monotonic() > until:
                 raise NoRoomError
             await asyncio.sleep(_LOOK)
-        self._memory.taken += wanted
-        self.counted += wanted
+        self._memory.taken += needed
+        self.counted += needed

@@ -66,7 +66,9 @@ def _parameters_of_path(route: Route, path: str) -> dict[str, Any]:
 
 def _operation(route: Route) -> dict[str, Any]:
     parameters = [_parameter(name, _FLAGS[name], {"type": "boolean"}) for name in route.flags]
-    parameters += [_parameter(name, what, _TEXT) for name, what in route.query.items()]
+    parameters += [
+        _parameter(name, description, _TEXT) for name, description in route.query.items()
+    ]
     statuses = dict.fromkeys([*route.answers, "400", "405", "500", "503"])
     operation = {
         "summary": route.summary,

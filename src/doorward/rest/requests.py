@@ -148,28 +148,28 @@ def unzip(body: bytes, limits: Server) -> bytes:
     to take much memory.
     """
     limit = min(limits.gzip_max_length, GZIP_BASE + GZIP_RATIO * len(body))
-    what = "could not decompress the body: "
+    problem = "could not decompress the body: "
     if body[:2] != _GZIP:
-        raise BadRequest(what + ("gzip payload too large" if body else "unexpected EOF"))
+        raise BadRequest(problem + ("gzip payload too large" if body else "unexpected EOF"))
     texts: list[bytes] = []
     for _ in range(MAX_MEMBERS):
         unzip = zlib.decompressobj(wbits=31)
         try:
             text = unzip.decompress(body, limit + 1)
         except zlib.error:
-            raise BadRequest(what + "gzip: invalid data") from None
+            raise BadRequest(problem + "gzip: invalid data") from None
         limit -= len(text)
         if limit < 0:
-            raise BadRequest(what + "gzip payload too large")
+            raise BadRequest(problem + "gzip payload too large")
         if not unzip.eof:
-            raise BadRequest(what + "unexpected EOF")
+            raise BadRequest(problem + "unexpected EOF")
         texts.append(text)
         body = unzip.unused_data
         if not body:
             return b"".join(texts)
         if body[:2] != _GZIP:
             break
-    raise BadRequest(what + "gzip: invalid header")
+    raise BadRequest(problem + "gzip: invalid header")
 
 
 def any_body(body: bytes, content_type: str) -> Value | Undefined:
@@ -182,8 +182,8 @@ def any_body(body: bytes, content_type: str) -> Value | Undefined:
         with gc_paused() if len(body) >= MUCH else nullcontext():
             return read_json(body, trailing=True, most=MAX_EXPLAINED)
     except LoadError as error:
-        what = error.messages[0].removeprefix("body: ")
-        raise BadRequest(f"body contains malformed input document: {what}") from None
+        reason = error.messages[0].removeprefix("body: ")
+        raise BadRequest(f"body contains malformed input document: {reason}") from None
     except JSONError as error:
         raise BadRequest(f"body contains malformed input document: {error}") from None
 

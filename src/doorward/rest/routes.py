@@ -13,7 +13,7 @@ from doorward.rest.route import RequestBody, Route, Routes
 __all__ = ["ROUTES"]
 
 _DECIDE: Final = ("pretty", "metrics", "instrument", "provenance", "strict-builtin-errors")
-_SHOWN: Final = ("pretty", "metrics")
+_COMMON_QUERY: Final = ("pretty", "metrics")
 _ANY: Final[dict[str, Any]] = {}
 _TEXT: Final = {"type": "string"}
 _NAMES: Final = {"type": "array", "items": _TEXT}
@@ -261,7 +261,7 @@ _RULES: Final = (
         access=rules.POLICIES,
         body=RequestBody(_TEXT, "text/plain", unzips=False),
         summary="Create or replace a policy.",
-        flags=_SHOWN,
+        flags=_COMMON_QUERY,
     ),
     Route(
         path="/v1/policies/{id}",
@@ -271,7 +271,7 @@ _RULES: Final = (
         access=rules.POLICIES,
         body=None,
         summary="Delete a policy.",
-        flags=_SHOWN,
+        flags=_COMMON_QUERY,
         answers=("200", "404"),
     ),
     Route(
@@ -282,7 +282,7 @@ _RULES: Final = (
         access=rules.QUERIES,
         body=None,
         summary="Evaluate an ad-hoc query.",
-        flags=_SHOWN,
+        flags=_COMMON_QUERY,
         query={"q": "Rego"},
     ),
     Route(
@@ -293,7 +293,7 @@ _RULES: Final = (
         access=rules.QUERIES,
         body=RequestBody(_object({"query": _TEXT, "input": _ANY}), unzips=False),
         summary="Evaluate an ad-hoc query.",
-        flags=_SHOWN,
+        flags=_COMMON_QUERY,
     ),
     Route(
         # As in OPA, what is behind it has no method.
@@ -325,7 +325,7 @@ _RULES: Final = (
         access=rules.QUERIES,
         body=RequestBody(_RESIDUAL),
         summary="Partially evaluate a query.",
-        flags=_SHOWN,
+        flags=_COMMON_QUERY,
         zips=True,
         says_methods=True,
     ),
@@ -337,7 +337,7 @@ _RULES: Final = (
         access=rules.FILTERS,
         body=_FILTERED,
         summary="Convert a policy to a filter, with a body as in a POST.",
-        flags=_SHOWN,
+        flags=_COMMON_QUERY,
         says_methods=True,
     ),
     Route(
@@ -348,7 +348,7 @@ _RULES: Final = (
         access=rules.FILTERS,
         body=_FILTERED,
         summary="Convert a policy to a database filter.",
-        flags=_SHOWN,
+        flags=_COMMON_QUERY,
         zips=True,
         says_methods=True,
     ),

@@ -23,7 +23,7 @@ from doorward.config.configuration import Config
 from doorward.edge import FAULTS, Edge
 from doorward.pdp.decision import RequestContext
 from doorward.pdp.pdp import PDP
-from doorward.rest.answers import busy, internal_error, json_answer, zipped
+from doorward.rest.answers import busy, gzip_response, internal_error, json_answer
 from doorward.rest.body import Body
 from doorward.rest.data import ID_HEADER, Answer, get_v1_text, post_v1_text
 from doorward.rest.request_log import RequestLog
@@ -176,11 +176,11 @@ class ShortPath:
             return None if value is None else value.decode("latin-1")
 
         method, target = request.method.decode(), request.target.partition(b"?")[0]
-        shown = target.decode("latin-1")
-        given = request_attributes(
-            method, shown, header, request.client, is_encrypted=self._is_encrypted
+        target_text = target.decode("latin-1")
+        attributes = request_attributes(
+            method, target_text, header, request.client, is_encrypted=self._is_encrypted
         )
-        with tracer.serve("v1/data", header, given) as span:
+        with tracer.serve("v1/data", header, attributes) as span:
             response = self._decide(path, request, query, number)
             template = "/v1/data/{path...}" if path else "/v1/data"
             span.note(response_attributes(response.status, len(response.body), template))
@@ -200,7 +200,7 @@ class ShortPath:
             answer = json_answer(text)
             if decision_id:
                 answer.headers[ID_HEADER] = decision_id
-        return _convert(zipped(answer, accept.decode("latin-1"), self._server))
+        return _convert(gzip_response(answer, accept.decode("latin-1"), self._server))
 
     def _context(self, request: Request, number: int) -> RequestContext | None:
         """Return the request's part of the decision log; None where there is none."""

@@ -114,8 +114,8 @@ def _operation(document: Value, root: tuple[str, ...]) -> Operation:
         raise _no_such_type(document, "value", "types.PatchV1")
     # Go matches the names of fields in any case; the last one counts.
     fields = {str(key).lower(): value for key, value in document.items()}
-    given = {name: fields.get(name) for name in ("op", "path")}
-    texts = {name: "" if value is None else value for name, value in given.items()}
+    fields_of_operation = {name: fields.get(name) for name in ("op", "path")}
+    texts = {name: "" if value is None else value for name, value in fields_of_operation.items()}
     for name, text in texts.items():
         if not isinstance(text, str):
             raise _no_such_type(text, f"struct field PatchV1.{name}", "string")

@@ -18,7 +18,7 @@ __all__ = ["Candidates", "Focus"]
 
 CORPUS: Final = 400
 """At most this many inputs are kept to be changed."""
-WHOLE: Final = 24
+WHOLE_VALUES: Final = 24
 """The number of first inputs that have a value at every location that policies read."""
 CHANGES: Final = 3
 """At most this many changes are made to one input."""
@@ -71,7 +71,7 @@ class Candidates:
         self._keys = [(path, key) for path, each in locations for key in each.keys.values()]
         self._examples = list(material.examples)
         self.corpus: list[Any] = [{}, *material.examples]
-        for _ in range(WHOLE):
+        for _ in range(WHOLE_VALUES):
             self.corpus.append(self._whole(shape))
 
     def keep(self, input: Any) -> None:
@@ -141,8 +141,8 @@ class Candidates:
             return self._token(shape, shape.claims)
         chance = random.random()
         if shape.members and chance < (0.5 if shape.values else 0.85):
-            whole: Value = self._whole(shape)
-            return whole
+            sample: Value = self._whole(shape)
+            return sample
         if shape.values and random.random() < 0.8:
             return random.choice(list(shape.values.values()))
         return random.choice(self._constants if random.random() < 0.65 else _ODD)
@@ -152,8 +152,8 @@ class Candidates:
         `Bearer`.
         """
         random = self._random
-        whole = self._whole(claimed) if claimed.members else {}
-        claims: dict[Key, Value] = whole if isinstance(whole, dict) else {}
+        document = self._whole(claimed) if claimed.members else {}
+        claims: dict[Key, Value] = document if isinstance(document, dict) else {}
         if random.random() < 0.8:
             claims = {**claims, "nbf": 0, "exp": 4102444800}
         secret = random.choice([*shape.secrets, "a"]) if random.random() < 0.9 else "b"

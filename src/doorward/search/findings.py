@@ -13,7 +13,7 @@ from doorward.rego import Undefined, to_json, to_python, to_rego
 from doorward.replay.compare import Answer
 from doorward.search.searching import NOW_NS, Finding, Reach, Search
 
-__all__ = ["absence_test", "as_json", "markdown", "rego_test", "text", "unreached"]
+__all__ = ["absence_test", "as_json", "describe_unreached", "markdown", "rego_test", "text"]
 
 _WORD: Final = re.compile(r"[^A-Za-z0-9]+")
 
@@ -32,11 +32,11 @@ def tried(search: Search) -> str:
             "Requests that were not tried may differ as well."
         )
         + _not_inverted(search)
-        + "".join(f"\n{line}" for line in unreached(search.reach))
+        + "".join(f"\n{line}" for line in describe_unreached(search.reach))
     )
 
 
-def unreached(reach: Iterable[Reach]) -> list[str]:
+def describe_unreached(reach: Iterable[Reach]) -> list[str]:
     """Describe, one per line, each expression that no tried request made both true and false."""
     lines = []
     for each in reach:
@@ -59,8 +59,8 @@ def text(search: Search) -> str:
 def _text(search: Search) -> Iterator[str]:
     """Yield the lines that describe each finding: answers, cause, input and a test in Rego."""
     for number, each in enumerate(search.findings, start=1):
-        said = f"was {_show(each.old)}, is {_show(each.new)}"
-        yield f"{number}. {each.kind}: {document_ref(each.path)} {said}"
+        change = f"was {_show(each.old)}, is {_show(each.new)}"
+        yield f"{number}. {each.kind}: {document_ref(each.path)} {change}"
         yield f"   {each.cause.text}{f' ({each.cause.rule})' if each.cause.rule else ''}"
         yield f"   input: {to_json(each.input)}"
         yield from [f"   {line}" for line in rego_test(each, number).splitlines()]
@@ -108,23 +108,23 @@ def as_json(search: Search) -> str:
 def rego_test(finding: Finding, number: int = 1) -> str:
     """Write a Rego test rule that passes with the new version and fails with the old one."""
     ref, value = document_ref(finding.path), finding.new.value
-    given = _inputs(finding)
+    inputs = _inputs(finding)
     if isinstance(value, Undefined):
         # `not` would hold for a result that is false, too.
-        said = f"not {ref} {given}"
+        condition = f"not {ref} {inputs}"
         if finding.old.value is False:
-            said = f"count([1 | _ = {ref} {given}]) == 0"
+            condition = f"count([1 | _ = {ref} {inputs}]) == 0"
     else:
-        said = f"{ref} == {to_rego(value)} {given}"
+        condition = f"{ref} == {to_rego(value)} {inputs}"
     name = f"{finding.path}_{finding.kind}_{number}"
-    return _rule_of_test(name, finding.cause.text, said)
+    return _rule_of_test(name, finding.cause.text, condition)
 
 
 def absence_test(finding: Finding) -> str:
     """Write a Rego test rule that passes once the counterexample's document is no longer true."""
     cause = f"fails while this is so: {finding.cause.text}"
-    said = f"not {document_ref(finding.path)} {_inputs(finding)}"
-    return _rule_of_test(finding.path, cause, said)
+    condition = f"not {document_ref(finding.path)} {_inputs(finding)}"
+    return _rule_of_test(finding.path, cause, condition)
 
 
 def _inputs(finding: Finding) -> str:

@@ -139,7 +139,7 @@ class _ReachOf:
     """Collects the expressions that held, and those that failed, in any of the requests."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
-        expressions = [each for rule in rules for each in _written(rule)]
+        expressions = [each for rule in rules for each in _find_written(rule)]
         self._keys = {_key(each): each for each in expressions if each.span.file}
         self._holds: set[_Key] = set()
         self._fails: set[_Key] = set()
@@ -174,7 +174,7 @@ class _ReachOf:
         )
 
 
-def _written(rule: Rule) -> Iterator[Expr]:
+def _find_written(rule: Rule) -> Iterator[Expr]:
     """Yield the expressions of a rule, without those that the compiler added for a negated one."""
     expressions = [node for node in walk(rule) if isinstance(node, Expr)]
     prepared = {id(each) for expr in expressions for each in expr.before}
@@ -441,7 +441,7 @@ def _changed_conditions(versions: Sequence[Version], changed: frozenset[str]) ->
             expr.span.text
             for rule in _rules(version)
             if rule.span.text in changed
-            for expr in _written(rule)
+            for expr in _find_written(rule)
         }
         for version in versions
     ]

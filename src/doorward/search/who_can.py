@@ -460,12 +460,12 @@ def _condition(body: Sequence[Expr], engine: Engine, support: Sequence[Module]) 
 
     # That a token was verified is what its key says.
     flags = {Var(each) for each in _flags(body)}
-    shown = name_variables([rewrite(expr, named) for expr in left if expr.term not in flags])
+    named_exprs = name_variables([rewrite(expr, named) for expr in left if expr.term not in flags])
 
     def write(expr: Expr) -> str:
         return " ".join(_text(_infix(expr)).split())
 
-    texts = dict.fromkeys(in_words(shown, support, NAMESPACE, write))
+    texts = dict.fromkeys(in_words(named_exprs, support, NAMESPACE, write))
     # Keys may be data, or stand in the policy: what a cryptographic call is given is not shown.
     calls = [node for expr in body for node in walk(expr) if isinstance(node, Call)]
     terms = [arg for call in calls if call.name.startswith(_KEYED) for arg in call.args]

@@ -34,9 +34,9 @@ def in_words(
         names = _path_of(expr.term) if expr.negated and isinstance(expr.term, Ref) else ()
         denied = bodies.get(names[-1], []) if names[:1] == (namespace,) else []
         if not denied:
-            yield write(_renamed(expr, namespace))
+            yield write(_restore_names(expr, namespace))
         for each in denied:
-            texts = [write(_renamed(inner, namespace)) for inner in each]
+            texts = [write(_restore_names(inner, namespace)) for inner in each]
             yield f"not {{ {'; '.join(texts)} }}"
 
 
@@ -83,7 +83,7 @@ def _path_of(ref: Ref) -> tuple[str, ...]:
     return tuple(str(arg.value) for arg in ref.args if isinstance(arg, Scalar))
 
 
-def _renamed(expr: Expr, namespace: str) -> Expr:
+def _restore_names(expr: Expr, namespace: str) -> Expr:
     """Return an expression that names the policies' rules instead of their copies in the
     support.
     """

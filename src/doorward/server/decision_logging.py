@@ -67,10 +67,10 @@ class DecisionLogging:
 
     def follow(self, config: Config) -> None:
         """Log as this configuration says; StartupError where that cannot be."""
-        wanted = self._settings_of(config)
-        if wanted == self._followed:
+        settings = self._settings_of(config)
+        if settings == self._followed:
             return
-        self._followed = wanted
+        self._followed = settings
         before = self._pdp.log_to(self._watched(self._log(config)))
         # What waits there is sent before the next begins.
         if before is not None:

@@ -343,7 +343,7 @@ class WorkerGroup:
         """Return the message that tells a worker the state of the whole group."""
         states = self._states()
         known = {state["worker"]: state for state in states}
-        shown = [
+        workers = [
             {name: known[number][name] for name in ("worker", "revision", "down", "stopped")}
             if number in known
             else {"worker": number, "revision": "", "down": [f"worker-{number}"], "stopped": []}
@@ -351,7 +351,7 @@ class WorkerGroup:
         ]
         return {
             "is": "group",
-            "workers": shown,
+            "workers": workers,
             "metrics": self._totals.render(states, self._supervisor.restarts, self._reloads),
             "reload_error": self._health.reload_error,
             "plane": self._plane.told(),

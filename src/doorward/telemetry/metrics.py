@@ -55,11 +55,11 @@ class _Caches(Collector):
         hits = CounterMetricFamily("cache_hits", "Uses of what a cache kept.", labels=labels)
         misses = CounterMetricFamily("cache_misses", "What a cache did not have.", labels=labels)
         entries = GaugeMetricFamily("cache_entries", "What a cache keeps.", labels=labels)
-        for name, (kept, hit, missed) in self._counts().items():
+        for name, (cached, hit, missed) in self._counts().items():
             if hit is not None:
                 hits.add_metric((name,), hit)
             misses.add_metric((name,), missed)
-            entries.add_metric((name,), kept)
+            entries.add_metric((name,), cached)
         return [hits, misses, entries]
 
 

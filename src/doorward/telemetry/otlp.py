@@ -93,10 +93,10 @@ def spans_message(spans: Sequence[Any]) -> bytes:
 
 def _span(span: Any) -> bytes:
     """Return the protobuf message of a span."""
-    own, parent, status = span.context, span.parent, span.status
-    content = _field(1, own.trace_id.to_bytes(16, "big"))
-    content += _field(2, own.span_id.to_bytes(8, "big"))
-    if state := own.trace_state.to_header():
+    context, parent, status = span.context, span.parent, span.status
+    content = _field(1, context.trace_id.to_bytes(16, "big"))
+    content += _field(2, context.span_id.to_bytes(8, "big"))
+    if state := context.trace_state.to_header():
         content += _text(3, state)
     if parent is not None:
         content += _field(4, parent.span_id.to_bytes(8, "big"))

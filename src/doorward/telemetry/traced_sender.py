@@ -29,8 +29,8 @@ class TracedSender:
         if self.tracer is None:
             return inner.send(request, deadline)
         with self.tracer.send(request.method, request.url) as (sent, headers):
-            kept = [pair for pair in request.headers if pair[0] not in headers]
-            added = tuple([*kept, *headers.items()])
+            remaining = [pair for pair in request.headers if pair[0] not in headers]
+            added = tuple([*remaining, *headers.items()])
             response = inner.send(replace(request, headers=added), deadline)
             sent.note({"http.response.status_code": response.status_code})
             if response.status_code >= 400:

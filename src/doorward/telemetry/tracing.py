@@ -108,9 +108,13 @@ class Tracer:
         span = self._tracer.start_span(f"HTTP {method}", kind=SpanKind.CLIENT)
         with Served(span) as sent:
             host, port = parts.hostname or "", parts.port
-            shown = parts._replace(netloc=host if port is None else f"{host}:{port}", query="")
+            public_url = parts._replace(netloc=host if port is None else f"{host}:{port}", query="")
             sent.note(
-                {"http.request.method": method, "url.full": shown.geturl(), "server.address": host}
+                {
+                    "http.request.method": method,
+                    "url.full": public_url.geturl(),
+                    "server.address": host,
+                }
             )
             if port is not None:
                 sent.note({"server.port": port})

@@ -46,10 +46,10 @@ def measure(
     """
     for test in tests:
         result = run_one(suite, test)
-        yield _measured(suite, test, seconds, memory=memory) if result.passed else result
+        yield _measure_test(suite, test, seconds, memory=memory) if result.passed else result
 
 
-def _measured(suite: Suite, test: Test, seconds: float, *, memory: bool) -> Measured:
+def _measure_test(suite: Suite, test: Test, seconds: float, *, memory: bool) -> Measured:
     """Run a test repeatedly for `seconds` and return its rounds and time."""
     query = suite.query
     rounds = 0

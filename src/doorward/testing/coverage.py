@@ -36,7 +36,7 @@ from doorward.testing.finding import TELL_CASE
 
 __all__ = ["Coverage", "lines_of"]
 
-_ASKED: Final = (Ref, Call, ArrayComprehension, SetComprehension, ObjectComprehension)
+_EVALUATED: Final = (Ref, Call, ArrayComprehension, SetComprehension, ObjectComprehension)
 """Terms for which OPA's coverage has an expression of its own."""
 
 
@@ -140,28 +140,30 @@ def _rows(tree: Module, but: type[Node] | tuple[type[Node], ...]) -> Iterator[in
 
 def _operands(node: Rule | Expr) -> Iterator[tuple[Node, set[int]]]:
     """Yield the nodes whose operands are evaluated with them, and the rows of these operands."""
-    own: set[int] = set()
-    yield node, own
+    members: set[int] = set()
+    yield node, members
     waiting: list[tuple[Term, set[int]]] = []
     if isinstance(node, Rule):
-        whole = [term for term in (node.head.key, node.head.value) if term is not None]
+        terms = [term for term in (node.head.key, node.head.value) if term is not None]
     else:
-        whole = [modifier.value for modifier in node.withs]
+        terms = [modifier.value for modifier in node.withs]
     # OPA assigns these before, if there is something to evaluate in them.
-    own.update(term.span.row for term in whole if any(isinstance(n, _ASKED) for n in walk(term)))
-    waiting += [(term, own) for term in whole]
+    members.update(
+        term.span.row for term in terms if any(isinstance(n, _EVALUATED) for n in walk(term))
+    )
+    waiting += [(term, members) for term in terms]
     match node:
         case Expr(term=Call(args=args) as call):
             for arg in args:
                 if call.name in ("eq", "assign") and isinstance(arg, Ref):
                     # An equation asks for its sides itself.
-                    waiting += [(part, own) for part in arg.args]
+                    waiting += [(part, members) for part in arg.args]
                 else:
-                    waiting.append((arg, own))
+                    waiting.append((arg, members))
         case Expr(term=Every(domain=domain)):
-            waiting.append((domain, own))
+            waiting.append((domain, members))
         case Expr(term=Ref(args=args)):
-            waiting += [(arg, own) for arg in args]
+            waiting += [(arg, members) for arg in args]
     while waiting:
         term, rows = waiting.pop()
         inner: list[Term] = []

@@ -24,7 +24,7 @@ __all__ = ["assert_filter_matches"]
 
 Select = Callable[[Conditions], set[int]]
 """A function that gives the numbers of the rows that fulfil conditions."""
-_SHOWN: Final = 5
+_MOST_ROWS: Final = 5
 
 
 def assert_filter_matches(
@@ -67,8 +67,8 @@ def assert_filter_matches(
 
 
 def _check(number: int, rows: Sequence[Any], wrong: set[int], what: str) -> None:
-    shown = [repr(rows[index]) for index in sorted(wrong)[:_SHOWN]]
-    assert not wrong, f"input {number}: {len(wrong)} rows are {what}: {', '.join(shown)}"
+    texts = [repr(rows[index]) for index in sorted(wrong)[:_MOST_ROWS]]
+    assert not wrong, f"input {number}: {len(wrong)} rows are {what}: {', '.join(texts)}"
 
 
 def _source(rows: Sequence[Any], table: str, nulls: Nulls) -> tuple[list[Any], Select]:
@@ -147,18 +147,20 @@ def _of_mappings(rows: Sequence[Any], table: str, nulls: Nulls) -> tuple[list[An
         quoted = ['"' + name.replace('"', '""') + '"' for name in columns]
         connection.execute(f'create table "{table}" ({", ".join(["row number", *quoted])})')
         marks = ", ".join("?" * (len(columns) + 1))
-        stored = [(n, *[_stored(row.get(name)) for name in columns]) for n, row in enumerate(rows)]
+        stored = [
+            (n, *[_to_stored(row.get(name)) for name in columns]) for n, row in enumerate(rows)
+        ]
         connection.executemany(f'insert into "{table}" values ({marks})', stored)
         text = f'select "row" from "{table}" where {clause.text}'
         numbers = {number for (number,) in connection.execute(text, clause.parameters)}
         connection.close()
         return numbers
 
-    whole = [{name: row.get(name) for name in names} for row in rows]
-    return [_document(each, nulls) for each in whole], select
+    row_documents = [{name: row.get(name) for name in names} for row in rows]
+    return [_document(each, nulls) for each in row_documents], select
 
 
-def _stored(value: Any) -> Any:
+def _to_stored(value: Any) -> Any:
     return float(value) if isinstance(value, Decimal) else value
 
 

@@ -85,7 +85,7 @@ def find_tests(trees: Mapping[str, Module]) -> tuple[dict[str, Module], list[Tes
             if names:
                 if rule.head.args == ():
                     rule = replace(rule, head=replace(rule.head, args=None))
-                rule = _numbered(rule, names, counts, tree.package.path)
+                rule = _number_rule(rule, names, counts, tree.package.path)
                 names = _test_name(rule)
                 tests.append(_test(tree, rule, names))
                 rule = _telling(rule, len(names) - 1)
@@ -114,7 +114,7 @@ def _is_test(name: str) -> bool:
     return name.startswith((_PREFIX, _SKIPPED))
 
 
-def _numbered(
+def _number_rule(
     rule: Rule, names: Sequence[str], counts: Counter[tuple[Key, ...]], package: Sequence[Key]
 ) -> Rule:
     """Return the rule, renamed with a number if an earlier test has the same name."""
@@ -123,10 +123,10 @@ def _numbered(
     path = (*package, *names)
     number = counts[path]
     counts[path] += 1
-    return _renamed(rule, len(names) - 1, f"{names[-1]}#{number:02}") if number else rule
+    return _rename_rule(rule, len(names) - 1, f"{names[-1]}#{number:02}") if number else rule
 
 
-def _renamed(rule: Rule, position: int, name: str) -> Rule:
+def _rename_rule(rule: Rule, position: int, name: str) -> Rule:
     """Return a rule, with its `else` branches, in which the part of the name at a position is
     changed.
     """
@@ -138,7 +138,7 @@ def _renamed(rule: Rule, position: int, name: str) -> Rule:
         ref = replace(ref, args=(*ref.args[: position - 1], part, *ref.args[position:]))
     following = rule.else_rule
     if following is not None:
-        following = _renamed(following, position, name)
+        following = _rename_rule(following, position, name)
     return replace(rule, head=replace(rule.head, ref=ref), else_rule=following)
 
 
@@ -161,11 +161,11 @@ def _telling(rule: Rule, count: int) -> Rule:
     tail = rule.head.ref.args[count:]
     if not tail or rule.head.args is not None or _tells(rule):
         return rule
-    names, bindings = _named(tail, rule)
+    names, bindings = _split_case_names(tail, rule)
     body = rule.body or (Expr(Scalar(True, rule.head.span), span=rule.head.span),)
-    declared = frozenset(_declared(body))
+    declared = frozenset(_find_declared(body))
     for name, expr in bindings:
-        body = _placed(body, name, expr, declared)
+        body = _place_binding(body, name, expr, declared)
     position = 1 + max((_first(body, {t.name}) for t in names if isinstance(t, Var)), default=-1)
     call = Call(_operator(TELL_CASE), (Array(names, rule.head.span),), rule.head.span)
     body = (*body[:position], Expr(call, span=rule.head.span), *body[position:])
@@ -179,7 +179,9 @@ def _tells(rule: Rule) -> bool:
     return any(call.name == TELL_CASE for call in calls)
 
 
-def _named(tail: Sequence[Term], rule: Rule) -> tuple[tuple[Term, ...], list[tuple[str, Expr]]]:
+def _split_case_names(
+    tail: Sequence[Term], rule: Rule
+) -> tuple[tuple[Term, ...], list[tuple[str, Expr]]]:
     """Return the names of a case as constants and variables, and the expressions that bind new
     variables.
     """
@@ -204,7 +206,7 @@ def _operator(name: str) -> Ref:
     return Ref(Var(first), tuple(map(Scalar, rest)))
 
 
-def _placed(body: Body, name: str, expr: Expr, declared: frozenset[str]) -> Body:
+def _place_binding(body: Body, name: str, expr: Expr, declared: frozenset[str]) -> Body:
     """Return `body` with the expression that binds `name` directly after those it needs. Undeclared
     variables are not considered, as in OPA: their expressions are ordered by the compiler.
     """
@@ -226,7 +228,7 @@ def _variables(node: Node) -> list[str]:
     return [each.name for each in walk(node) if isinstance(each, Var)]
 
 
-def _declared(body: Body) -> Iterator[str]:
+def _find_declared(body: Body) -> Iterator[str]:
     """Yield the variables that a body declares."""
     for expr in body:
         match expr.term:
@@ -236,17 +238,17 @@ def _declared(body: Body) -> Iterator[str]:
                 for part in (key, value):
                     yield from () if part is None else _variables(part)
             case Call(args=(target, _)) as call if call.infix and call.name == "assign":
-                yield from _assigned(target)
+                yield from _find_assigned(target)
 
 
-def _assigned(target: Term) -> Iterator[str]:
+def _find_assigned(target: Term) -> Iterator[str]:
     """Yield the variables in the left side of an assignment."""
     match target:
         case Var(name=name):
             yield name
         case Array(items=items):
             for item in items:
-                yield from _assigned(item)
+                yield from _find_assigned(item)
         case Object(items=pairs):
             for _, value in pairs:
-                yield from _assigned(value)
+                yield from _find_assigned(value)

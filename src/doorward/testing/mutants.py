@@ -98,6 +98,6 @@ def _mutant(file: str, span: Span, rule: str, new: str, change: str) -> Mutant:
     """Return the mutant with a span of a file replaced."""
     source = span.source.text
     before = " ".join(span.text.split())
-    shown = before if len(before) <= 60 else f"{before[:59]}…"
+    excerpt = before if len(before) <= 60 else f"{before[:59]}…"
     text = f"{source[: span.start]}{new}{source[span.end :]}"
-    return Mutant(file, span.row, rule, f"`{shown}`: {change}", text)
+    return Mutant(file, span.row, rule, f"`{excerpt}`: {change}", text)

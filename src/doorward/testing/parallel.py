@@ -75,10 +75,10 @@ def run_parallel(
         copies = multiprocessing.get_context("fork")
         with ProcessPoolExecutor(processes, mp_context=copies) as pool:
             starts = range(0, len(tests), _CHUNK)
-            for start, (said, hits) in zip(starts, pool.map(_work, starts), strict=True):
+            for start, (outcomes, hits) in zip(starts, pool.map(_work, starts), strict=True):
                 if coverage is not None:
                     coverage.hits |= hits
-                for test, each in zip(tests[start : start + _CHUNK], said, strict=True):
+                for test, each in zip(tests[start : start + _CHUNK], outcomes, strict=True):
                     yield _result(test, each)
     finally:
         _jobs.pop()
@@ -88,15 +88,15 @@ def _work(start: int) -> tuple[list[_Said], set[tuple[str, int]]]:
     """Run a chunk of tests in a worker process; return the results and the covered rows."""
     job = _jobs[-1]
     coverage = Coverage() if job.covers else None
-    said = []
+    outcomes = []
     for test in job.tests[start : start + _CHUNK]:
         result = run_one(job.suite, test, timeout=job.timeout, tracer=coverage)
         error = result.error
         failure = None if error is None else (error.code, error.message, error.span)
-        said.append(
+        outcomes.append(
             _Said(result.passed, failure, result.duration_ns, result.output, dict(result.cases))
         )
-    return said, coverage.hits if coverage is not None else set()
+    return outcomes, coverage.hits if coverage is not None else set()
 
 
 def _result(test: Test, said: _Said) -> Result:

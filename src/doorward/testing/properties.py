@@ -171,10 +171,10 @@ def _testcase(verdict: Verdict) -> Iterator[str]:
         f"name={attribute(verdict.subject.path[-1])} file={attribute(span.file)} "
         f'line="{span.row}" time="{verdict.seconds:.6f}">'
     )
-    said = "\n".join(lines_of(verdict))
+    details = "\n".join(lines_of(verdict))
     if verdict.is_broken:
-        yield f'      <failure message="counterexample">{text(said)}</failure>'
+        yield f'      <failure message="counterexample">{text(details)}</failure>'
     elif verdict.outcome != NONE_EXISTS:
         yield f"      <skipped message={attribute(verdict.outcome)}/>"
-        yield f"      <system-out>{text(said)}</system-out>"
+        yield f"      <system-out>{text(details)}</system-out>"
     yield "    </testcase>"

@@ -85,20 +85,20 @@ class RegoFile(pytest.File):
             raise self.CollectError(str(error)) from None
         except RegoError as error:
             raise self.CollectError(error.render()) from None
-        own = os.path.abspath(self.path)
+        path = os.path.abspath(self.path)
         for test in suite.tests:
-            if os.path.abspath(test.span.file) == own:
+            if os.path.abspath(test.span.file) == path:
                 item: RegoItem = RegoItem.from_parent(self, name=test.name, suite=suite, test=test)
                 yield item
         if suite.has_properties:
-            yield from self._properties(suite, own)
+            yield from self._properties(suite, path)
 
-    def _properties(self, suite: Suite, own: str) -> Iterator[RegoProperty]:
+    def _properties(self, suite: Suite, path: str) -> Iterator[RegoProperty]:
         """Yield an item per property defined in this file."""
         from doorward.search.proofs import properties_of
 
         for each in properties_of(suite.engine):
-            if os.path.abspath(each.span.file) == own:
+            if os.path.abspath(each.span.file) == path:
                 item: RegoProperty = RegoProperty.from_parent(
                     self, name=each.path[-1], paths=self._paths(), subject=each
                 )

@@ -38,14 +38,14 @@ def pretty(results: Sequence[Result], *, verbose: bool = False, why: Why | None 
     """
     if not results:
         return ""
-    lines = _explained(results, why)
-    shown = [result for result in results if verbose or result.outcome != "PASS"]
-    for number, (_, group) in enumerate(groupby(shown, key=lambda r: r.test.span.file)):
+    lines = _explain_failures(results, why)
+    displayed = [result for result in results if verbose or result.outcome != "PASS"]
+    for number, (_, group) in enumerate(groupby(displayed, key=lambda r: r.test.span.file)):
         members = list(group)
         lines += [""] * bool(number) + [f"{members[0].test.span.file}:"]
         for result in members:
             lines += _summary(result, verbose=verbose)
-    if shown:
+    if displayed:
         lines.append(RULE)
     counts = Counter(outcome for result in results for outcome in result.outcomes)
     total = counts.total()
@@ -58,7 +58,7 @@ def unmet(results: Iterable[Result], why: Why) -> str:
     pass.
     """
     bad = [result for result in results if result.outcome != "PASS"]
-    lines = _explained(bad, why)
+    lines = _explain_failures(bad, why)
     for result in bad:
         lines.append(result_line(result))
         if result.error is not None:
@@ -68,7 +68,7 @@ def unmet(results: Iterable[Result], why: Why) -> str:
     return "\n".join(lines)
 
 
-def _explained(results: Sequence[Result], why: Why | None) -> list[str]:
+def _explain_failures(results: Sequence[Result], why: Why | None) -> list[str]:
     """Return the lines that explain the failures; [] without failures."""
     if why is None or all(result.outcome != "FAIL" for result in results):
         return []
@@ -244,8 +244,8 @@ def _testcase(result: Result, why: Why) -> Iterator[str]:
     if result.outcome == "SKIPPED":
         yield '      <skipped message="todo"/>'
     elif result.error is not None:
-        said = render(result.error.diagnostics[0])
-        yield f"      <error message={attribute(str(result.error))}>{text(said)}</error>"
+        details = render(result.error.diagnostics[0])
+        yield f"      <error message={attribute(str(result.error))}>{text(details)}</error>"
     elif not result.passed:
         failed = [name for name, case in result.cases.items() if not case.passed]
         message = f"not true for {', '.join(failed)}" if failed else "not true"

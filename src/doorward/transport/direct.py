@@ -128,10 +128,10 @@ class DirectTransport(asyncio.Transport):
 
     def _watch(self) -> None:
         """Be called when there is something to read, as long as somebody wants it."""
-        wanted = self._wants_reading and not self._is_closing
-        if wanted is not self._is_reading:
-            self._is_reading = wanted
-            if wanted:
+        should_read = self._wants_reading and not self._is_closing
+        if should_read is not self._is_reading:
+            self._is_reading = should_read
+            if should_read:
                 self._loop.add_reader(self._fd, self._read)
             else:
                 self._loop.remove_reader(self._fd)

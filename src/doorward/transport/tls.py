@@ -156,17 +156,17 @@ def _context(options: TlsOptions) -> ssl.SSLContext:
     context.minimum_version = MINIMUMS[options.minimum]
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
     context.set_alpn_protocols(["http/1.1"])
-    what = options.certificate
+    path = options.certificate
     try:
         context.load_cert_chain(options.certificate, options.private_key, _no_password)
         if options.client_ca is not None:
-            what = options.client_ca
+            path = options.client_ca
             context.load_verify_locations(options.client_ca)
         if options.cipher_suites:
-            what = "cipher suites"
+            path = "cipher suites"
             context.set_ciphers(":".join(CIPHER_SUITES[name] for name in options.cipher_suites))
     except (OSError, ssl.SSLError) as error:
-        raise TlsError(f"{what}: {_reason(error)}") from None
+        raise TlsError(f"{path}: {_reason(error)}") from None
     if options.verifies_clients:
         context.verify_mode = ssl.CERT_REQUIRED
     return context

@@ -230,12 +230,12 @@ class Supervisor:
 
     def watch(self, descriptors: Collection[int]) -> None:
         """`poll` ends as well when one of them can be read."""
-        wanted = frozenset(descriptors)
-        for each in self._watched - wanted:
+        descriptors_to_watch = frozenset(descriptors)
+        for each in self._watched - descriptors_to_watch:
             self._selector.unregister(each)
-        for each in wanted - self._watched:
+        for each in descriptors_to_watch - self._watched:
             self._selector.register(each, selectors.EVENT_READ)
-        self._watched = wanted
+        self._watched = descriptors_to_watch
 
     def poll(self, seconds: float) -> frozenset[int]:
         """Wait for messages, for so long at most, and do what is due: starts, ends, kills.

@@ -413,7 +413,7 @@ def test_what_is_shown_at_a_glance_is_what_a_walk_shows(seed: int) -> None:
     known = hiding._Known()
     for event in events(Random(seed)):
         walk = hiding._Walk({name: event[name] for name in ("input", "result")})
-        shown, erased, masked = hiding._walked(copy.deepcopy(event), is_secret=False)
+        shown, erased, masked = hiding._mask_event(copy.deepcopy(event), is_secret=False)
         quick = known.hidden(event)
         if quick is not None:
             assert (quick[0], sorted(quick[1]), sorted(quick[2])) == (
@@ -431,7 +431,7 @@ def test_an_event_like_the_last_one_is_not_walked(monkeypatch: pytest.MonkeyPatc
     http = {"headers": headers, "path": f"/a?token={SECRET}", "body": body}
     event = {"input": {"attributes": {"request": {"http": http}}}, "result": {"allowed": True}}
     first = hidden(event)
-    monkeypatch.delattr(hiding, "_walked")
+    monkeypatch.delattr(hiding, "_mask_event")
     again = hidden(event)
     assert again == first
     raw = base64.b64encode(body.encode()).decode()

@@ -14,8 +14,8 @@ from doorward.cli.docker import command
 from doorward.docker.audit import AuditLog
 from doorward.docker.decider.embedded import PACK, EmbeddedPdp, with_shipped
 from doorward.docker.install.daemon import DaemonError
-from doorward.docker.install.doctor import Finding, _copied
-from doorward.docker.install.installer import _shipped, copy_pack
+from doorward.docker.install.doctor import Finding, _check_copies
+from doorward.docker.install.installer import _find_shipped, copy_pack
 from doorward.docker.install.upgrade import copies, lacking
 from doorward.docker.plugin import Plugin
 
@@ -53,12 +53,12 @@ def test_new_installation_has_data_only(tmp_path: Path) -> None:
 
 def test_copies_are_reported_and_refused_by_the_installer(folder: Path) -> None:
     assert [path.name for path in copies(folder)] == ["authz.rego"]
-    [finding] = _copied([str(folder), str(PACK)])
+    [finding] = _check_copies([str(folder), str(PACK)])
     assert isinstance(finding, Finding)
     assert finding.level == "fail"
     assert finding.advice == f"doorward docker upgrade {folder}"
     with pytest.raises(DaemonError, match="has copies of the shipped policies"):
-        _shipped(folder)
+        _find_shipped(folder)
 
 
 def test_upgrade_shows_and_then_does_what_changes(folder: Path, tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_upgrade_shows_and_then_does_what_changes(folder: Path, tmp_path: Path) 
     assert "docker.io" in data["registries"]["allow"]
     assert data["users"] == {"alice": ["developer"]}
     assert lacking(folder) == {}
-    EmbeddedPdp(_shipped(folder), watch=False).close()
+    EmbeddedPdp(_find_shipped(folder), watch=False).close()
 
 
 def test_upgrade_shows_what_is_newly_refused(folder: Path, tmp_path: Path) -> None:

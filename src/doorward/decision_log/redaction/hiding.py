@@ -75,19 +75,19 @@ def hide_credentials(event: dict[str, Any]) -> dict[str, Any]:
         event.get("path") or event.get("query", "")
     )
     hidden = _NOT_SURE if is_secret or "nd_builtin_cache" in event else _known.hidden(event)
-    shown, erased, masked = hidden or _walked(event, is_secret=is_secret)
+    public, erased, masked = hidden or _mask_event(event, is_secret=is_secret)
     for name in _ASKED:
         text = event.get(name, "")
         if text and (hidden_text := _show(text, is_encoded=False)) != text:
-            shown = {**shown, name: hidden_text}
+            public = {**public, name: hidden_text}
             masked = [*masked, f"/{name}"]
     if not erased and not masked:
         return event
     for name, paths in (("erased", erased), ("masked", masked)):
         if paths:
             # In order, so that an event does not show in which way they were found.
-            shown[name] = [*event.get(name, ()), *sorted(paths)[:LISTED]]
-    return shown
+            public[name] = [*event.get(name, ()), *sorted(paths)[:LISTED]]
+    return public
 
 
 Hidden: TypeAlias = tuple[dict[str, Any], list[str], list[str]]
@@ -106,11 +106,11 @@ class _Known:
 
     def hidden(self, event: dict[str, Any]) -> Hidden | None:
         """The event, if there is nothing to hide but at known locations; None if there may be."""
-        shown = event
+        public = event
         erased: list[str] = []
         masked: list[str] = []
         for parent, names in self._locations.items():
-            value = shown
+            value = public
             for key in parent:
                 value = value.get(key)  # type: ignore[assignment] # looked at below
                 if type(value) is not dict:
@@ -118,8 +118,8 @@ class _Known:
             else:
                 changed = _change(value, names, erased, masked)
                 if changed is not value:
-                    shown = _with(shown, parent, changed)
-        rest = _without_raw_bodies(shown)
+                    public = _with(public, parent, changed)
+        rest = _without_raw_bodies(public)
         if rest is None:
             return None
         documents = (rest.get("input"), rest.get("result"))
@@ -127,15 +127,15 @@ class _Known:
             encoded = orjson.dumps(documents, default=_plain)
         except TypeError:
             return None  # numbers, names or depths that are not everybody's JSON
-        return None if may_hold_credentials(encoded) else (shown, erased, masked)
+        return None if may_hold_credentials(encoded) else (public, erased, masked)
 
     def learn(self, locations: list[Location]) -> None:
         """Remember locations; the oldest are forgotten for them."""
         known = [(parent, name) for parent, names in self._locations.items() for name in names]
         new = [(each[:-1], each[-1]) for each in locations]
-        kept = [*[each for each in known if each not in new], *new][-LOCATIONS:]
-        by_parent: dict[Location, dict[str, str]] = {parent: {} for parent, _ in kept}
-        for parent, name in kept:
+        remembered = [*[each for each in known if each not in new], *new][-LOCATIONS:]
+        by_parent: dict[Location, dict[str, str]] = {parent: {} for parent, _ in remembered}
+        for parent, name in remembered:
             by_parent[parent][name] = _path((*parent, name))
         self._locations = by_parent
 
@@ -208,7 +208,7 @@ def _without_raw_bodies(event: dict[str, Any]) -> dict[str, Any] | None:
     return _with(event, ("input", *_HTTP), rest)
 
 
-def _walked(event: dict[str, Any], *, is_secret: bool) -> Hidden:
+def _mask_event(event: dict[str, Any], *, is_secret: bool) -> Hidden:
     """Return the event after every value was masked; `is_secret`: without its result."""
     documents = {name: event[name] for name in DOCUMENTS if name in event}
     if is_secret:
@@ -216,16 +216,16 @@ def _walked(event: dict[str, Any], *, is_secret: bool) -> Hidden:
     answers = documents.get("nd_builtin_cache", _NOTHING)
     telling = [name for name, each in answers.items() if _tells(name, each)]
     if telling:
-        kept = {name: each for name, each in answers.items() if name not in telling}
-        documents["nd_builtin_cache"] = kept
+        remaining = {name: each for name, each in answers.items() if name not in telling}
+        documents["nd_builtin_cache"] = remaining
     walk = _Walk(documents)
     if walk.locations and not walk.is_below_body:
         _known.learn(walk.locations)
-    shown, bodies = _without_bodies(walk)
+    public, bodies = _without_bodies(walk)
     paths = [*bodies, *(["/result"] if is_secret else [])]
     paths += [f"/nd_builtin_cache/{name}" for name in telling]
     others = {name: value for name, value in event.items() if name not in DOCUMENTS}
-    return {**others, **shown}, [*walk.erased, *paths], walk.masked
+    return {**others, **public}, [*walk.erased, *paths], walk.masked
 
 
 def _tells(name: str, answers: Mapping[str, Value]) -> bool:
@@ -316,9 +316,9 @@ class _Walk:
                 self._nodes.append((item, number, index))
 
     def _text(self, number: int, key: Any, text: str, named: int = 0) -> None:
-        shown = _show_under(named, text)
-        if shown != text:
-            self._change.setdefault(number, {})[key] = shown
+        masked = _show_under(named, text)
+        if masked != text:
+            self._change.setdefault(number, {})[key] = masked
             self._note(self.masked, number, key)
 
     def _note(self, paths: list[str], number: int, key: Any) -> None:
@@ -405,28 +405,30 @@ def _fields_of_pair(value: dict[Any, Any]) -> frozenset[str]:
     lowered = {key.lower(): key for key in value if type(key) is str and len(key) <= 9}
     fields = set()
     for name, field in _NAMED:
-        said = value[lowered[name]] if name in lowered else None
-        if type(said) is str and names_credential(said) and field.lower() in lowered:
+        name_field = value[lowered[name]] if name in lowered else None
+        if type(name_field) is str and names_credential(name_field) and field.lower() in lowered:
             fields.add(lowered[field.lower()])
     return frozenset(fields)
 
 
 def _show(text: str, *, is_encoded: bool, is_body: bool = False) -> str:
     """`text` with the credentials masked where their ends are known, else `MASKED`."""
-    shown = _without_looks(text)
+    masked_text = _without_looks(text)
     if "=" in text:
-        shown = _SETTING.sub(_mask_setting, shown)
+        masked_text = _SETTING.sub(_mask_setting, masked_text)
     if ": " in text or ":\t" in text:
-        shown = _LINE.sub(_mask_line, shown)
+        masked_text = _LINE.sub(_mask_line, masked_text)
     if is_encoded:
         decoded = _decode(text)
         if decoded and _show(decoded, is_encoded=False, is_body=True) != decoded:
             return MASKED
     if '"' in text and has_credential_names(text):
         return MASKED
-    if assigns_credential(shown) or (is_body and _is_unknown(text) and mentions_credential(shown)):
+    if assigns_credential(masked_text) or (
+        is_body and _is_unknown(text) and mentions_credential(masked_text)
+    ):
         return MASKED
-    return shown
+    return masked_text
 
 
 def _show_under(named: int, text: str) -> str:

@@ -107,8 +107,8 @@ def _without(value: Value, path: tuple[str, ...]) -> Value:
         return {k: v for k, v in value.items() if k != key}
     if isinstance(value, list):
         index = _index(value, key)
-        kept = [_without(value[index], rest)] if rest else []
-        return [*value[:index], *kept, *value[index + 1 :]]
+        inner = [_without(value[index], rest)] if rest else []
+        return [*value[:index], *inner, *value[index + 1 :]]
     raise LookupError(key)
 
 

@@ -37,9 +37,9 @@ class SecretTexts:
         gone = [name for name, answers in notes.items() if _holds(answers, texts)]
         if not gone:
             return event
-        kept = {name: answers for name, answers in notes.items() if name not in gone}
+        remaining = {name: answers for name, answers in notes.items() if name not in gone}
         erased = [*event.get("erased", ()), *[f"/nd_builtin_cache/{name}" for name in gone]]
-        return {**event, "nd_builtin_cache": kept, "erased": erased}
+        return {**event, "nd_builtin_cache": remaining, "erased": erased}
 
     def _texts(self, snapshot: Snapshot) -> frozenset[str]:
         known = self._known
@@ -54,8 +54,8 @@ def _holds(answers: dict[Key, Value], texts: frozenset[str]) -> bool:
     if len(texts) > _MOST:
         return True
     # Operands are JSON texts already; inside of one, texts are escaped once more.
-    shown = [each for key, value in answers.items() for each in (str(key), to_json(value))]
-    return any(text in each for each in shown for text in texts)
+    answer_texts = [each for key, value in answers.items() for each in (str(key), to_json(value))]
+    return any(text in each for each in answer_texts for text in texts)
 
 
 def _leaves(value: Any) -> Iterator[str]:

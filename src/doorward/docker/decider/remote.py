@@ -138,9 +138,9 @@ class RemotePdp:
 
     def _ask(self, body: bytes, until: float) -> tuple[int, bytes]:
         with contextlib.suppress(IndexError):
-            kept = self._idle.pop()
+            idle = self._idle.pop()
             try:
-                return self._exchange(kept, body, until)
+                return self._exchange(idle, body, until)
             except _STALE:
                 pass  # closed while nobody used it; nothing of an answer was seen
         connection = _Connection(self._url, self._context, until, self._address)

@@ -106,7 +106,7 @@ def _builder(
 ) -> x509.CertificateBuilder:
     """A certificate of `key`, signed with `issuing`'s. Both are named in it: RFC 5280 wants that,
     and strict clients, such as Python's from 3.13 on, refuse what lacks it."""
-    own, signing = x509.SubjectKeyIdentifier, x509.AuthorityKeyIdentifier
+    identifier, signing = x509.SubjectKeyIdentifier, x509.AuthorityKeyIdentifier
     now = datetime.now(UTC)
     return (
         x509.CertificateBuilder()
@@ -116,7 +116,7 @@ def _builder(
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _SKEW)
         .not_valid_after(now + timedelta(days=days))
-        .add_extension(own.from_public_key(key), critical=False)
+        .add_extension(identifier.from_public_key(key), critical=False)
         .add_extension(signing.from_issuer_public_key(issuing), critical=False)
     )
 

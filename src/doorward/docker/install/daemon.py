@@ -237,13 +237,13 @@ class Daemon:
 
     def wait_until(self, plugin_socket: str, *, in_force: bool, seconds: float = 60.0) -> bool:
         """Wait until requests reach the plugin (or do not any more); whether that came true."""
-        wanted = {Reach.IN_FORCE} if in_force else {Reach.OPEN, Reach.REFUSED}
+        expected = {Reach.IN_FORCE} if in_force else {Reach.OPEN, Reach.REFUSED}
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             if self.pid() is None:
                 return False
             # A daemon that gives no answer may ask the plugin all the same.
-            if self.reach(plugin_socket) in wanted:
+            if self.reach(plugin_socket) in expected:
                 return True
             time.sleep(0.1)
         return False

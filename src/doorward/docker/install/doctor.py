@@ -68,7 +68,7 @@ def diagnose(installed: Installation) -> Iterator[Finding]:
         yield from state_findings(status)
         written = [each for each in (status.audit_log,) if each != OFF]
         yield from _writable([*status.policies, *written])
-        yield from _copied(status.policies)
+        yield from _check_copies(status.policies)
     yield from _decision(installed, status)
     yield from _surroundings(installed)
 
@@ -328,7 +328,7 @@ def _surroundings(installed: Installation) -> Iterator[Finding]:
         )
 
 
-def _copied(policies: Iterable[str]) -> Iterator[Finding]:
+def _check_copies(policies: Iterable[str]) -> Iterator[Finding]:
     """Copies of the shipped policies, which no upgrade of the package changes."""
     for folder in map(Path, policies):
         if folder != PACK and folder.is_dir() and copies(folder):

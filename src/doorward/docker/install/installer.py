@@ -108,41 +108,41 @@ def check_name(name: str) -> None:
         raise DaemonError("a plugin's name is small letters, digits and ._-")
 
 
-def install(wanted: Installation, say: Say, *, dry_run: bool = False) -> None:
+def install(installation: Installation, say: Say, *, dry_run: bool = False) -> None:
     """Install, or bring up to date. DaemonError with everything as it was where that fails."""
     if dry_run:
-        _show_plan(wanted, say)
+        _show_plan(installation, say)
         return
-    document = _check(wanted)
-    with _alone(wanted):
-        _install(wanted, document, say)
+    document = _check(installation)
+    with _alone(installation):
+        _install(installation, document, say)
 
 
-def _install(wanted: Installation, document: dict[str, Any], say: Say) -> None:
-    config = wanted.config
-    named = wanted.name in document.get(KEY, [])
-    running = wanted.daemon.check_process()
-    if not wanted.url and not wanted.policies:
-        copy_pack(wanted.pack_folder, say)
-    _take_service(wanted, say)
+def _install(installation: Installation, document: dict[str, Any], say: Say) -> None:
+    config = installation.config
+    named = installation.name in document.get(KEY, [])
+    running = installation.daemon.check_process()
+    if not installation.url and not installation.policies:
+        copy_pack(installation.pack_folder, say)
+    _take_service(installation, say)
     before = config.content()
     try:
         if not named:
-            document[KEY] = [*document.get(KEY, []), wanted.name]
+            document[KEY] = [*document.get(KEY, []), installation.name]
             config.write(document, keep_old=True)
-            say(f"{config.path} names {wanted.name}; the old file is {config.backup}")
+            say(f"{config.path} names {installation.name}; the old file is {config.backup}")
         if not running:
             say("dockerd does not run: the plugin is in force when it starts")
             return
-        wanted.daemon.reload()
-        if not wanted.daemon.wait_until(wanted.listens, in_force=True):
+        installation.daemon.reload()
+        if not installation.daemon.wait_until(installation.listens, in_force=True):
             raise DaemonError("no request reached the plugin after the reload")
     except DaemonError as error:
         try:
-            _undo(wanted, before, named=named)
+            _undo(installation, before, named=named)
         except DaemonError as other:
             raise DaemonError(f"{error}; and not everything could be taken back: {other}") from None
-        if running and wanted.daemon.pid() is None:
+        if running and installation.daemon.pid() is None:
             raise DaemonError(
                 f"{error}; dockerd has ended: start it, the old file is back"
             ) from None
@@ -151,11 +151,11 @@ def _install(wanted: Installation, document: dict[str, Any], say: Say) -> None:
 
 
 @contextmanager
-def _alone(wanted: Installation) -> Iterator[None]:
+def _alone(installation: Installation) -> Iterator[None]:
     """Keep other installers away; the kernel lets them in when this process ends, however."""
-    path = wanted.state / "installer.lock"
+    path = installation.state / "installer.lock"
     try:
-        wanted.state.mkdir(mode=0o755, parents=True, exist_ok=True)
+        installation.state.mkdir(mode=0o755, parents=True, exist_ok=True)
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
         raise DaemonError(f"{path}: {(error.strerror or 'failed').lower()}") from None
@@ -168,40 +168,40 @@ def _alone(wanted: Installation) -> Iterator[None]:
         os.close(lock)
 
 
-def _check(wanted: Installation) -> dict[str, Any]:
+def _check(installation: Installation) -> dict[str, Any]:
     """Everything that can be known beforehand; the configuration as it is."""
-    _check_given(wanted)
-    for reason in _obstacles(wanted):
+    _check_given(installation)
+    for reason in _obstacles(installation):
         raise DaemonError(reason)
-    return wanted.config.read()
+    return installation.config.read()
 
 
-def _check_given(wanted: Installation) -> None:
+def _check_given(installation: Installation) -> None:
     """Check the options as far as that is possible anywhere: the name is valid, and something
     decides."""
-    check_name(wanted.name)
+    check_name(installation.name)
     decider: RemotePdp | EmbeddedPdp
     try:
-        if wanted.url:
-            deadline = float(_option(wanted.extra, "--timeout", str(DEADLINE)))
-            decider = RemotePdp(wanted.url, deadline=deadline)
+        if installation.url:
+            deadline = float(_option(installation.extra, "--timeout", str(DEADLINE)))
+            decider = RemotePdp(installation.url, deadline=deadline)
         else:
-            policies = wanted.policies or _shipped(wanted.pack_folder)
+            policies = installation.policies or _find_shipped(installation.pack_folder)
             decider = EmbeddedPdp(
-                policies, path=_option(wanted.extra, "--decision", DECISION), watch=False
+                policies, path=_option(installation.extra, "--decision", DECISION), watch=False
             )
     except UrlError as error:
-        raise DaemonError(f"{wanted.url}: {error}") from None
+        raise DaemonError(f"{installation.url}: {error}") from None
     except (LoadError, RegoError) as error:
         raise DaemonError(f"the policies cannot be used: {error}") from None
     try:
-        if not wanted.may_be_undecided:
-            _try(wanted, lambda: why_undecided(decider))
+        if not installation.may_be_undecided:
+            _try(installation, lambda: why_undecided(decider))
     finally:
         decider.close()
 
 
-def _shipped(folder: Path) -> Sequence[str]:
+def _find_shipped(folder: Path) -> Sequence[str]:
     """The package's policies with the data in `folder`, which has no copies of them."""
     if not folder.exists():
         return [str(PACK)]
@@ -213,37 +213,37 @@ def _shipped(folder: Path) -> Sequence[str]:
     return with_shipped([str(folder)])
 
 
-def _try(wanted: Installation, ask: Callable[[], str]) -> None:
+def _try(installation: Installation, ask: Callable[[], str]) -> None:
     """DaemonError where usual requests are not decided."""
     for _ in range(_TRIALS):
         reason = ask()
         if not reason:
             return
-    where = wanted.url or ", ".join(wanted.policies) or str(wanted.pack_folder)
+    where = installation.url or ", ".join(installation.policies) or str(installation.pack_folder)
     raise DaemonError(
         f"{where}: {reason}, and everyone would be locked out: is that the path of a decision? "
         "(--undecided installs it anyway)"
     )
 
 
-def _obstacles(wanted: Installation) -> Iterator[str]:
+def _obstacles(installation: Installation) -> Iterator[str]:
     """Why the plugin cannot be installed on this machine, as it is now."""
     if os.geteuid() != 0:
         yield "only root may install a plugin"
-    if wanted.systemd and not has_systemd():
+    if installation.systemd and not has_systemd():
         yield "systemd does not run here: use --no-systemd"
     try:
-        wanted.config.read()
+        installation.config.read()
     except DaemonError as error:
         yield str(error)
-    daemon = wanted.daemon
+    daemon = installation.daemon
     if daemon.has_plugin_flag():
         yield (
             "dockerd was started with --authorization-plugin: move that into "
-            f"{wanted.daemon_json}, since a reload drops it, and start dockerd without it"
+            f"{installation.daemon_json}, since a reload drops it, and start dockerd without it"
         )
     started_with = daemon.config_file()
-    if started_with and Path(started_with).resolve() != wanted.daemon_json.resolve():
+    if started_with and Path(started_with).resolve() != installation.daemon_json.resolve():
         yield f"dockerd reads {started_with}: use --daemon-json {started_with}"
 
 
@@ -272,105 +272,108 @@ def copy_pack(folder: Path, say: Say, *, whole: bool = False) -> None:
     say(f"who may do what is in {folder}/data.json")
 
 
-def _show_plan(wanted: Installation, say: Say) -> None:
+def _show_plan(installation: Installation, say: Say) -> None:
     """Say each step, and what would keep it from being done on this machine."""
-    check_name(wanted.name)
+    check_name(installation.name)
     try:
-        named = wanted.name in wanted.config.plugins()
+        named = installation.name in installation.config.plugins()
     except DaemonError:
         named = False  # it is among the obstacles
-    for step in _plan(wanted, named=named):
+    for step in _plan(installation, named=named):
         say(step if step.startswith(" ") else f"would {step}")
     try:
-        _check_given(wanted)
+        _check_given(installation)
     except DaemonError as error:
         say(f"but: {error}")
-    for reason in _obstacles(wanted):
+    for reason in _obstacles(installation):
         say(f"but: {reason}")
 
 
-def _plan(wanted: Installation, *, named: bool) -> Iterator[str]:
-    decider = wanted.url or ", ".join(wanted.policies) or str(wanted.pack_folder)
+def _plan(installation: Installation, *, named: bool) -> Iterator[str]:
+    decider = installation.url or ", ".join(installation.policies) or str(installation.pack_folder)
     yield f"put usual requests to {decider}, and go on only if one is decided"
-    if not wanted.url and not wanted.policies and not wanted.pack_folder.exists():
-        yield f"copy the shipped data to {wanted.pack_folder}"
-    yield from wanted.supervisor.describe(wanted.arguments)
-    yield f"ask {wanted.listens} whether it is the plugin that was started, and whether it decides"
+    if not installation.url and not installation.policies and not installation.pack_folder.exists():
+        yield f"copy the shipped data to {installation.pack_folder}"
+    yield from installation.supervisor.describe(installation.arguments)
+    socket = installation.listens
+    yield f"ask {socket} whether it is the plugin that was started, and whether it decides"
     if not named:
-        yield f'append "{wanted.name}" to {KEY} in {wanted.daemon_json}'
+        yield f'append "{installation.name}" to {KEY} in {installation.daemon_json}'
     yield "send SIGHUP to dockerd, and check that a request reaches the plugin"
 
 
-def _take_service(wanted: Installation, say: Say) -> None:
+def _take_service(installation: Installation, say: Say) -> None:
     def ask() -> str:
-        answer = call_plugin(wanted.listens, TRIAL, timeout=_TRIAL)
+        answer = call_plugin(installation.listens, TRIAL, timeout=_TRIAL)
         return str(answer["Undecided"]) if answer else "the plugin does not answer"
 
     def check() -> None:
         try:
-            _try(wanted, ask)
+            _try(installation, ask)
         except DaemonError:
-            if not wanted.may_be_undecided:
+            if not installation.may_be_undecided:
                 raise
             say(f"WARNING: {ask()}: until that changes, every request is denied")
 
-    wanted.supervisor.start(wanted.arguments, check)
-    say(f"the plugin answers at {wanted.listens}")
+    installation.supervisor.start(installation.arguments, check)
+    say(f"the plugin answers at {installation.listens}")
 
 
-def _undo(wanted: Installation, before: bytes | None, *, named: bool) -> None:
+def _undo(installation: Installation, before: bytes | None, *, named: bool) -> None:
     """The configuration first, so that the daemon asks nobody when the service ends."""
     if named:
         return
     # Where this fails the daemon still names the plugin, and the service has to stay.
-    wanted.config.restore(before)
-    if wanted.daemon.pid() is not None:
-        wanted.daemon.reload()
-        wanted.daemon.wait_until(wanted.listens, in_force=False, seconds=5.0)
-    wanted.supervisor.stop()
+    installation.config.restore(before)
+    if installation.daemon.pid() is not None:
+        installation.daemon.reload()
+        installation.daemon.wait_until(installation.listens, in_force=False, seconds=5.0)
+    installation.supervisor.stop()
 
 
-def uninstall(wanted: Installation, say: Say, *, dry_run: bool = False) -> None:
+def uninstall(installation: Installation, say: Say, *, dry_run: bool = False) -> None:
     """Take the plugin out of the chain, and only when nobody asks it any more, end it."""
-    check_name(wanted.name)
-    if wanted.systemd and not has_systemd():
-        wanted = replace(wanted, systemd=False)  # only a process can have been started here
+    check_name(installation.name)
+    if installation.systemd and not has_systemd():
+        # Only a process can have been started here.
+        installation = replace(installation, systemd=False)
     if dry_run:
-        if wanted.name in wanted.config.plugins():
+        if installation.name in installation.config.plugins():
             say(
-                f'would take "{wanted.name}" out of {wanted.daemon_json} and send SIGHUP to dockerd'
+                f'would take "{installation.name}" out of {installation.daemon_json} '
+                "and send SIGHUP to dockerd"
             )
         say("would end the service when no request reaches it any more")
         return
     if os.geteuid() != 0:
         raise DaemonError("only root may take a plugin out")
-    with _alone(wanted):
-        _uninstall(wanted, say)
+    with _alone(installation):
+        _uninstall(installation, say)
 
 
-def _uninstall(wanted: Installation, say: Say) -> None:
-    config = wanted.config
+def _uninstall(installation: Installation, say: Say) -> None:
+    config = installation.config
     document = config.read()
-    chain = [name for name in document.get(KEY, []) if name != wanted.name]
-    named = wanted.name in document.get(KEY, [])
+    chain = [name for name in document.get(KEY, []) if name != installation.name]
+    named = installation.name in document.get(KEY, [])
     if named:
         document[KEY] = chain
         if not chain:
             del document[KEY]
         before = config.content()
         config.write(document, keep_old=False)
-        say(f"{config.path} does not name {wanted.name} any more")
-    if wanted.daemon.pid() is not None:
+        say(f"{config.path} does not name {installation.name} any more")
+    if installation.daemon.pid() is not None:
         if named:
-            wanted.daemon.reload()
-        if not wanted.daemon.wait_until(wanted.listens, in_force=False):
+            installation.daemon.reload()
+        if not installation.daemon.wait_until(installation.listens, in_force=False):
             if named:
                 config.restore(before)
-                wanted.daemon.reload()
+                installation.daemon.reload()
             raise DaemonError(
                 "requests still reach the plugin, or dockerd does not answer: it stays, and the "
                 "file too"
             )
         say("no request reaches the plugin any more")
-    wanted.supervisor.stop()
+    installation.supervisor.stop()
     say("the service has ended")

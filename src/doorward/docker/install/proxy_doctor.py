@@ -85,7 +85,7 @@ def _other_ways(path: str, daemon_json: Path, arguments: list[str]) -> Iterator[
     others = [
         each for each in listener_options(str(daemon_json), arguments) if each not in verified
     ]
-    own = os.path.realpath(path)
+    socket_path = os.path.realpath(path)
     for each in others:
         name = each.removeprefix("unix://")
         if each.startswith("fd://"):
@@ -94,7 +94,7 @@ def _other_ways(path: str, daemon_json: Path, arguments: list[str]) -> Iterator[
                 "dockerd takes the socket of docker.socket (fd://), past the proxy",
                 "systemctl mask docker.socket, and start dockerd without -H fd://",
             )
-        elif each.startswith("unix://") and os.path.realpath(name) != own:
+        elif each.startswith("unix://") and os.path.realpath(name) != socket_path:
             yield Finding("fail", f"dockerd listens at {name} too", "take it out of its hosts")
         elif each.startswith("tcp://"):
             yield Finding(
@@ -106,11 +106,11 @@ def _other_ways(path: str, daemon_json: Path, arguments: list[str]) -> Iterator[
 
 def _containers(path: str) -> Iterator[Finding]:
     """Containers that have the daemon's own socket, or a folder with it."""
-    own = os.path.realpath(path)
+    socket_path = os.path.realpath(path)
     for container in _get(path, "/containers/json?all=1") or ():
         for mount in container.get("Mounts") or ():
             source = os.path.realpath(str(mount.get("Source") or "/nowhere"))
-            if own == source or own.startswith(source.rstrip("/") + "/"):
+            if socket_path == source or socket_path.startswith(source.rstrip("/") + "/"):
                 name = str((container.get("Names") or ["?"])[0]).removeprefix("/")
                 yield Finding(
                     "fail",

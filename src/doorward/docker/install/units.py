@@ -71,8 +71,8 @@ def wait_for(socket: str, instance: str, seconds: float = _START) -> bool:
     time."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
-        said = call_plugin(socket, "/Doorward.Instance", timeout=1.0)
-        if said == {"Instance": instance} and is_plugin(socket):
+        answer = call_plugin(socket, "/Doorward.Instance", timeout=1.0)
+        if answer == {"Instance": instance} and is_plugin(socket):
             return True
         time.sleep(0.05)
     return False
@@ -261,8 +261,8 @@ def _systemctl(*arguments: str) -> None:
         ["systemctl", *arguments], capture_output=True, text=True, check=False, timeout=60
     )
     if done.returncode:
-        said = done.stderr.strip().splitlines() or ["failed"]
-        raise DaemonError(f"systemctl {arguments[0]}: {said[0]}")
+        errors = done.stderr.strip().splitlines() or ["failed"]
+        raise DaemonError(f"systemctl {arguments[0]}: {errors[0]}")
 
 
 _ERROR: Final = "Error: "

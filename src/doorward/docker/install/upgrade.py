@@ -51,12 +51,12 @@ def _read(path: Path) -> dict[str, Any]:
 
 def lacking(folder: Path) -> dict[str, dict[str, Any]]:
     """The settings that the shipped data has and the folder's lacks: by section and name."""
-    own, shipped = (_read(each / "data.json")["docker"] for each in (folder, PACK))
+    installed, shipped = (_read(each / "data.json")["docker"] for each in (folder, PACK))
     return {
         section: missing
         for section, values in shipped.items()
         if isinstance(values, dict) and section != "users"
-        if (missing := {n: v for n, v in values.items() if n not in (own.get(section) or {})})
+        if (missing := {n: v for n, v in values.items() if n not in (installed.get(section) or {})})
     }
 
 
@@ -79,11 +79,11 @@ def newly_refused(folder: Path, logs: Sequence[Path]) -> Iterator[str]:
 def apply_upgrade(folder: Path) -> Iterator[str]:
     """Take the copies out, and add the settings that the data lacks; say what was done."""
     missing = lacking(folder)
-    kept = folder.with_name(f"{folder.name}.before-upgrade")
+    backup = folder.with_name(f"{folder.name}.before-upgrade")
     try:
-        kept.mkdir(mode=0o755, exist_ok=True)
+        backup.mkdir(mode=0o755, exist_ok=True)
         path = folder / "data.json"
-        shutil.copy2(path, kept / path.name)
+        shutil.copy2(path, backup / path.name)
         if missing:
             document = _read(path)
             for section, values in missing.items():
@@ -94,7 +94,7 @@ def apply_upgrade(folder: Path) -> Iterator[str]:
             shutil.copymode(path, temporary)
             os.replace(temporary, path)
         for copy in copies(folder):
-            os.replace(copy, kept / copy.name)
-            yield f"{copy} is in {kept}"
+            os.replace(copy, backup / copy.name)
+            yield f"{copy} is in {backup}"
     except OSError as error:
         raise DaemonError(f"{folder}: {(error.strerror or 'failed').lower()}") from None

@@ -150,14 +150,14 @@ def _owner_of(labels: Any) -> str:
 
 def _of_labels(items: Any, owner: str, *path: str) -> list[Any]:
     """The items whose label, at `path`, names the owner."""
-    kept = []
+    remaining = []
     for item in items or ():
         labels = item
         for name in (*path, "Labels"):
             labels = labels.get(name) if type(labels) is dict else None
         if _owner_of(labels) == owner:
-            kept.append(item)
-    return kept
+            remaining.append(item)
+    return remaining
 
 
 def _containers(document: Any, owner: str) -> Any:
@@ -195,8 +195,10 @@ def _disk(document: Any, owner: str) -> Any:
         "Images": _images,
         "Volumes": _containers,
     }
-    kept = {name: filters[name](document.get(name), owner) for name in filters if name in document}
-    return {"LayersSize": 0, **kept, "BuildCache": []}
+    filtered = {
+        name: filters[name](document.get(name), owner) for name in filters if name in document
+    }
+    return {"LayersSize": 0, **filtered, "BuildCache": []}
 
 
 _FILTERS: Final[Mapping[str, Callable[[Any, str], Any]]] = {

@@ -329,15 +329,15 @@ class Exchange:
         content = request.head + request.body
         self._check_client()
         is_short = self._request is not None and self._request.ended and not reading.is_taken_over
-        kept = self._daemon.kept() if is_short else None
-        if kept is not None:
-            self._upstream = kept
-            kept.write(content)
-            while not kept.data and await kept.wait():
+        idle = self._daemon.kept() if is_short else None
+        if idle is not None:
+            self._upstream = idle
+            idle.write(content)
+            while not idle.data and await idle.wait():
                 pass
-            if kept.data:
-                return kept
-            kept.abort()
+            if idle.data:
+                return idle
+            idle.abort()
             self._check_client()
             if reading.head.method not in ("GET", "HEAD"):
                 # The daemon may have acted on it.

@@ -242,8 +242,8 @@ class Relay:
             raise CutError  # its client would miss the credit for what is not sent on
         pending.content += frame.payload
         ends = bool(frame.flags & Flag.END_STREAM)
-        whole = len(pending.content) >= _PREFIX.size
-        compressed, size = _PREFIX.unpack_from(pending.content) if whole else (0, MOST_SOLVE)
+        is_complete = len(pending.content) >= _PREFIX.size
+        compressed, size = _PREFIX.unpack_from(pending.content) if is_complete else (0, MOST_SOLVE)
         if sum([len(each.content) for each in self._pending.values()]) > MOST_PENDING:
             raise CutError
         if compressed or size > MOST_SOLVE:

@@ -164,16 +164,16 @@ _known_path: Final = lru_cache(512)(_parse_path)
 """The same for paths as clients send them with every request."""
 
 
-def _decode(text: str, what: str) -> str:
+def _decode(text: str, subject: str) -> str:
     if "%" in text:
         if _BAD_ESCAPE.search(text):
-            raise MalformedRequestError(f"{what} has a broken escape")
+            raise MalformedRequestError(f"{subject} has a broken escape")
         try:
             text = unquote_to_bytes(text).decode()
         except UnicodeDecodeError:
-            raise MalformedRequestError(f"{what} is not UTF-8") from None
+            raise MalformedRequestError(f"{subject} is not UTF-8") from None
     if not text.isprintable() and any(c < " " or c == "\x7f" for c in text):
-        raise AmbiguousRequestError(f"{what} has control characters")
+        raise AmbiguousRequestError(f"{subject} has control characters")
     return text
 
 

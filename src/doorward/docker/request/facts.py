@@ -96,8 +96,8 @@ class ContainerFacts:
         """Return True if the daemon asks about a question of ours."""
         if request.method != "GET":
             return False
-        given = request.headers.get(_HEADER, "")
-        return hmac.compare_digest(given.encode(errors="replace"), self._nonce.encode())
+        token = request.headers.get(_HEADER, "")
+        return hmac.compare_digest(token.encode(errors="replace"), self._nonce.encode())
 
     def join(self, view: dict[str, Any], *, may_wait: bool = True) -> None:
         """Put what the daemon says about the subjects of a request into its input.

@@ -138,8 +138,10 @@ def open_listeners(config: str, arguments: Sequence[str]) -> list[str]:
 
 def listener_options(config: str, arguments: Sequence[str]) -> list[str]:
     """Every address that the configuration or the command line of a daemon names."""
-    given = _document(config).get("hosts")
-    hosts = [each for each in given if type(each) is str] if type(given) is list else []
+    hosts_option = _document(config).get("hosts")
+    hosts = (
+        [each for each in hosts_option if type(each) is str] if type(hosts_option) is list else []
+    )
     hosts += _values(arguments, "--host") + _values(arguments, "-H")
     return [host for host in hosts if host]
 

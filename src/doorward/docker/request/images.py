@@ -24,7 +24,7 @@ _HUB_HOSTS: Final = ("index.docker.io", "registry-1.docker.io")
 _DIGEST: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}")
 _TAG: Final = re.compile(r"[\w][\w.-]{0,127}", re.ASCII)
 _IDENTIFIER: Final = re.compile(r"(?:sha256:)?[0-9a-f]{1,64}")
-_WHOLE: Final = re.compile(r"(?:sha256:)?[0-9a-f]{64}")
+_FULL_ID: Final = re.compile(r"(?:sha256:)?[0-9a-f]{64}")
 """A whole identifier, which the daemon takes for no name; a part of one may be a name."""
 _COMPONENT: Final = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 _PATH: Final = re.compile(rf"{_COMPONENT}(?:/{_COMPONENT})*")
@@ -60,10 +60,10 @@ def parse_image(reference: str, tag: str = "") -> Image:
 
 
 def _parse(reference: str, tag: str) -> Image:
-    whole = reference
+    complete = reference
     if tag:
-        whole = f"{reference}@{tag}" if _DIGEST.fullmatch(tag) else f"{reference}:{tag}"
-    rest, at, digest = whole.partition("@")
+        complete = f"{reference}@{tag}" if _DIGEST.fullmatch(tag) else f"{reference}:{tag}"
+    rest, at, digest = complete.partition("@")
     name, colon, tag_part = rest.rpartition(":")
     if not colon or "/" in tag_part:
         name, tag_part = rest, ""
@@ -75,24 +75,24 @@ def _parse(reference: str, tag: str) -> Image:
     if domain == _HUB and "/" not in path:
         path = f"library/{path}"
     valid = (
-        len(whole) <= _MAX
+        len(complete) <= _MAX
         and _DOMAIN.fullmatch(domain)
         and _PATH.fullmatch(path)
         and (not colon or not tag_part or _TAG.fullmatch(tag_part))
         and (not at or _DIGEST.fullmatch(digest))
     )
-    if not valid or _IDENTIFIER.fullmatch(whole):
+    if not valid or _IDENTIFIER.fullmatch(complete):
         return Image(
-            reference=whole[:_MAX],
+            reference=complete[:_MAX],
             registry="",
             repository="",
             name="",
             tag="",
-            digest=whole if _WHOLE.fullmatch(whole) else "",
+            digest=complete if _FULL_ID.fullmatch(complete) else "",
             unresolved=True,
         )
     return Image(
-        reference=whole,
+        reference=complete,
         registry=domain,
         repository=path,
         name=f"{domain}/{path}",

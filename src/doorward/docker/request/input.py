@@ -274,8 +274,8 @@ def _check_version(text: str, minimum: tuple[int, ...]) -> None:
     if not parts:
         raise AmbiguousRequestError("API version is not written as the daemon writes it")
     if parts < minimum:
-        shown = ".".join(map(str, minimum))
-        raise OldVersionError(f"API version is below the minimum of {shown}")
+        minimum_text = ".".join(map(str, minimum))
+        raise OldVersionError(f"API version is below the minimum of {minimum_text}")
 
 
 @lru_cache(256)

@@ -60,7 +60,7 @@ _BILLION: Final = 1_000_000_000
 
 def create_resources(host: Mapping[str, Any]) -> Resources:
     """Of a HostConfig, or of an update."""
-    if _GIVEN.isdisjoint(host):
+    if _VIEW_NAMES.isdisjoint(host):
         return NO_RESOURCES
     resources = dict(NO_RESOURCES)
     for field, value in host.items():
@@ -90,8 +90,8 @@ def update_resources(body: Mapping[str, Any]) -> Resources:
 
 def after_update(before: Resources, update: Resources) -> Resources:
     """The resources of a container once an update has been made."""
-    kept = [name for name in (*_FIELDS, "cpuset_cpus", "cpuset_mems", "restart")]
-    values = {name: (update if name in update["changed"] else before)[name] for name in kept}
+    names = [name for name in (*_FIELDS, "cpuset_cpus", "cpuset_mems", "restart")]
+    values = {name: (update if name in update["changed"] else before)[name] for name in names}
     cpus = _cpus(values["nano_cpus"], values["cpu_quota"], values["cpu_period"])
     return {**before, **values, "cpus": cpus, "changed": update["changed"]}
 
@@ -127,19 +127,19 @@ def ulimits_view(ulimits: Iterable[Mapping[str, Any] | None]) -> list[dict[str, 
 
 def service_resources(task: Mapping[str, Any]) -> Resources:
     """Of the tasks of a swarm service."""
-    given = task.get("Resources") or {}
-    limits = given.get("Limits") or {}
+    resources = task.get("Resources") or {}
+    limits = resources.get("Limits") or {}
     spec = task.get("ContainerSpec") or {}
     nano = limits.get("NanoCPUs") or 0
     return {
         **NO_RESOURCES,
         "memory": limits.get("MemoryBytes") or 0,
-        "memory_swap": given.get("SwapBytes") or 0,
+        "memory_swap": resources.get("SwapBytes") or 0,
         "nano_cpus": nano,
         "cpus": _cpus(nano, 0, 0),
         "pids": limits.get("Pids") or 0,
         "oom_score_adj": spec.get("OomScoreAdj") or 0,
-        "memory_reservation": (given.get("Reservations") or {}).get("MemoryBytes") or 0,
+        "memory_reservation": (resources.get("Reservations") or {}).get("MemoryBytes") or 0,
         "ulimits": ulimits_view(spec.get("Ulimits") or ()),
         "log_driver": (task.get("LogDriver") or {}).get("Name") or "",
     }
@@ -177,4 +177,4 @@ _VIEWS: Final[dict[str, tuple[str, Callable[[Any], Any] | None]]] = {
     "LogConfig": ("log_driver", lambda config: config.get("Type") or ""),
 }
 """Names of what fields of a HostConfig say, and what makes it of their values."""
-_GIVEN: Final = frozenset(_VIEWS)
+_VIEW_NAMES: Final = frozenset(_VIEWS)

@@ -243,10 +243,10 @@ def _tmpfs(origin: str, source: str, target: str, flags: Sequence[str]) -> Mount
 
 def _tmpfs_flags(options: Mapping[str, Any]) -> list[str]:
     """`TmpfsOptions.Options`: lists of a name or of a name and a value."""
-    given = options.get("Options") or ()
-    if type(given) is not list or not all(type(each) is list for each in given):
+    flags = options.get("Options") or ()
+    if type(flags) is not list or not all(type(each) is list for each in flags):
         return ["?"]
-    return ["=".join(map(str, each)) for each in given]
+    return ["=".join(map(str, each)) for each in flags]
 
 
 def volume_mounts(

@@ -122,8 +122,8 @@ def service_network(spec: Mapping[str, Any]) -> dict[str, Any]:
     Whatever could be the prefix of an identifier is unresolved: the host's network has one, too.
     """
     task = spec.get("TaskTemplate") or {}
-    wanted = [*(task.get("Networks") or ()), *(spec.get("Networks") or ())]
-    names = sorted({(item or {}).get("Target") or "" for item in wanted})
+    attachments = [*(task.get("Networks") or ()), *(spec.get("Networks") or ())]
+    names = sorted({(item or {}).get("Target") or "" for item in attachments})
     identifiers = [name for name in names if name != "host" and _IDENTIFIER.fullmatch(name)]
     return {
         **NO_NETWORK,

@@ -24,9 +24,9 @@ _MAX_CONFIG: Final = 1 << 20
 def protected_paths(used: Iterable[str]) -> tuple[str, ...]:
     """`used` (`""` and `-` are skipped) and the plugin's own program, as given and with links
     followed."""
-    own = [sys.prefix, str(Path(__file__).parents[2]), sys.executable]
+    programs = [sys.prefix, str(Path(__file__).parents[2]), sys.executable]
     paths: set[str] = set()
-    for path in (*used, *own):
+    for path in (*used, *programs):
         if path and path != "-":
             absolute = os.path.abspath(path.removeprefix("unix://"))
             paths |= {absolute, os.path.realpath(absolute)}

@@ -65,7 +65,7 @@ def read_status(socket: str) -> PluginStatus | None:
     if type(document) is not dict:
         return None
     known = {each.name: each for each in fields(PluginStatus)}
-    given = {name: value for name, value in document.items() if name in known}
+    status_fields = {name: value for name, value in document.items() if name in known}
     for name in ("open_listeners", "policies", "stopped"):
-        given[name] = tuple(given.get(name) or ())
-    return PluginStatus(**given)
+        status_fields[name] = tuple(status_fields.get(name) or ())
+    return PluginStatus(**status_fields)

@@ -98,12 +98,12 @@ def change(
     """The body that is left; `HIDDEN` where that is nothing, PathError for a path that does not
     fit. `drop`: indexes of items that go, by the path of their list."""
     values, removed = tuple(set), tuple(remove)
-    kept = None if keep is None else tuple(keep)
-    if values or any(drop.values()) or len(removed) + len(kept or ()) > MOST_KNOWN:
-        outcome = _plan(kept, removed, values, drop)
+    names = None if keep is None else tuple(keep)
+    if values or any(drop.values()) or len(removed) + len(names or ()) > MOST_KNOWN:
+        outcome = _plan(names, removed, values, drop)
     else:
         # Most responses of a policy are changed in one of a few ways.
-        outcome = _cached_plan(kept, removed)
+        outcome = _cached_plan(names, removed)
     return _apply(outcome, body)
 
 
@@ -132,15 +132,15 @@ def _plan(
         if (known := sets.at(path)) is not None and _differ(known.value, value):
             raise PathError("two values are set at one path")
         sets.add(path).value = value
-    kept = None if keep is None else [keeps]
-    return _outcome(kept, [removes], [sets], is_set=False)
+    names = None if keep is None else [keeps]
+    return _outcome(names, [removes], [sets], is_set=False)
 
 
 def _differ(one: Value, other: Value) -> bool:
     return to_json(one) != to_json(other)  # to Python, true is 1
 
 
-_WHOLE: Final[Any] = object()
+_ALL: Final[Any] = object()
 """All of a value stays as it is."""
 
 
@@ -177,7 +177,7 @@ class _Parts:
         """The keys of an object without which it stays as it is; none where more is to do."""
 
     def _find_hidden(self) -> tuple[Name, ...]:
-        if self.others is not _WHOLE or self.has_index or self.drops:
+        if self.others is not _ALL or self.has_index or self.drops:
             return ()
         names = tuple(self.mentioned)
         return names if all(self.at(name) is HIDDEN for name in names) else ()
@@ -220,12 +220,12 @@ def _outcome(keeps: _Nodes | None, removes: _Nodes, sets: _Nodes, *, is_set: boo
     if ends:
         return _Replaced(ends[0].value, _outcome(keeps, removes, [], is_set=True))
     if keeps is None and not any([node.below or node.drops for node in (*removes, *sets)]):
-        return _WHOLE
+        return _ALL
     return _Parts(keeps, removes, sets, is_set=is_set)
 
 
 def _apply(outcome: Any, value: Value) -> Any:
-    if outcome is _WHOLE:
+    if outcome is _ALL:
         return value
     if outcome is HIDDEN:
         return HIDDEN
@@ -249,7 +249,7 @@ def _apply(outcome: Any, value: Value) -> Any:
 
 def _members(parts: _Parts, value: dict[Any, Value]) -> dict[Any, Value]:
     mentioned, others = parts.mentioned, parts.others
-    if others is _WHOLE:
+    if others is _ALL:
         left = dict(value)
         for name in mentioned:
             if name in left:
@@ -274,7 +274,7 @@ def _items(parts: _Parts, value: list[Value]) -> list[Value]:
     if parts.drops:
         drops = parts.drops
         pairs = [(name, each) for name, each in enumerate(value) if name not in drops]
-        if not mentioned and others is _WHOLE:
+        if not mentioned and others is _ALL:
             return [each for _, each in pairs]
     elif not mentioned and type(others) is _Parts and not others.has_index:
         # Objects in a list, as most are: one step less for each of them.

@@ -65,7 +65,7 @@ STALE: Final = frozenset(
 )
 """Headers of a response that are about the body as it was, or let others have it."""
 _CACHES: Final = "-cache-control"
-_ENVOYS_OWN: Final = (
+_ENVOY_HEADERS: Final = (
     *("ext_authz_", "rbac_access_denied", "jwt_authn_access_denied", "local_rate_limited"),
     *("request_payload_too_large", "request_overall_timeout", "request_header_timeout"),
     *("route_not_found", "cluster_not_found", "no_healthy_upstream", "maintenance_mode"),
@@ -178,8 +178,8 @@ class ResponseExchange:
                 return messages.write_trailers({name.decode("latin-1") for name, _ in read.headers})
             case "response_trailers", "foreign" | "unread":
                 return messages.write_trailers(())
-        what = f"{read.phase or 'an unknown message'} is not what comes next"
-        raise GrpcError(Status.FAILED_PRECONDITION, what)
+        problem = f"{read.phase or 'an unknown message'} is not what comes next"
+        raise GrpcError(Status.FAILED_PRECONDITION, problem)
 
     def finish(self) -> None:
         """GrpcError where the response was not decided."""
@@ -241,12 +241,12 @@ class ResponseExchange:
 
     def _on_response(self, message: Message) -> bytes:
         details = message.attributes.get("response.code_details", "")
-        if isinstance(details, str) and details.startswith(_ENVOYS_OWN):
+        if isinstance(details, str) and details.startswith(_ENVOY_HEADERS):
             self._stage = "foreign"
             return messages.write_unread(Mutation())
         if self._stage == "new":
-            what = "the headers of the request did not come: request_header_mode must be SEND"
-            raise GrpcError(Status.FAILED_PRECONDITION, what)
+            problem = "the headers of the request did not come: request_header_mode must be SEND"
+            raise GrpcError(Status.FAILED_PRECONDITION, problem)
         headers = messages.to_headers(message.headers)
         status = headers.pop(":status", "")
         if not (status.isascii() and status.isdecimal() and len(status) == 3):
@@ -300,9 +300,9 @@ class ResponseExchange:
         try:
             return self._decide(state, body, started)
         except FAULTS as fault:
-            said = _EDGE.report(fault, **{"decision-id": decision.decision_id})
+            fault_id = _EDGE.report(fault, **{"decision-id": decision.decision_id})
         return self._fail(
-            decision, UNDEFINED, _Denied("internal_error", said), started, state, size
+            decision, UNDEFINED, _Denied("internal_error", fault_id), started, state, size
         )
 
     def _decide(self, state: State, body: bytes | None, started: int) -> bytes:
@@ -460,8 +460,8 @@ class ResponseExchange:
         self._stage = "decided"
         decision = decision._replace(error=DecisionError(str(why)))
         self._log_answer(decision, input, "failed", started, state, size, None, why.code)
-        what = "A response was not let through"
-        self._processor.complain(what, why.code, decision.decision_id)
+        message = "A response was not let through"
+        self._processor.complain(message, why.code, decision.decision_id)
         return messages.write_denial(FORBIDDEN, (), "", f"doorward_{why.code}")
 
     # What is told of it
@@ -479,12 +479,12 @@ class ResponseExchange:
     ) -> None:
         processor = self._processor
         if processor.pdp.logs_decisions:
-            told: dict[str, Any] = {"outcome": outcome, "body_state": state, "size": size}
+            record: dict[str, Any] = {"outcome": outcome, "body_state": state, "size": size}
             if reason:
-                told["reason"] = reason
+                record["reason"] = reason
             if hidden is not None and hidden.counts:
-                told["lists"] = hidden.record(processor.options.lists)
-            decision = decision._replace(custom={"response": told})
+                record["lists"] = hidden.record(processor.options.lists)
+            decision = decision._replace(custom={"response": record})
             self._record(decision, input, started, size)
         processor.note(outcome, reason, started)
 
@@ -536,19 +536,19 @@ def _without_body(
     erased: list[str] = []
     response: Any = None if isinstance(input, Undefined) else input.get("response")
     if isinstance(response, dict) and "parsed_body" in response:
-        shown = {name: each for name, each in response.items() if name != "parsed_body"}
+        without_body = {name: each for name, each in response.items() if name != "parsed_body"}
         assert not isinstance(input, Undefined)
-        input = {**input, "response": shown}
+        input = {**input, "response": without_body}
         erased.append("/input/response/parsed_body")
     result: Any = decision.result
     if isinstance(result, dict):
-        kept: Any = {
+        remaining: Any = {
             name: each
             for name, each in result.items()
             if name in FIELDS and (name in _FLAGS or not has_body_of(name))
         }
-        erased += [f"/result/{name}" for name in result if name not in kept]
-        decision = decision._replace(result=kept)
+        erased += [f"/result/{name}" for name in result if name not in remaining]
+        decision = decision._replace(result=remaining)
     return decision._replace(erased=tuple(erased[:100])), input
 
 

@@ -80,8 +80,8 @@ def read_message(message: bytes) -> Message:
     try:
         request: Any = pb.ProcessingRequest.FromString(message)
     except DecodeError:
-        what = "message is not a ProcessingRequest"
-        raise GrpcError(Status.INVALID_ARGUMENT, what) from None
+        problem = "message is not a ProcessingRequest"
+        raise GrpcError(Status.INVALID_ARGUMENT, problem) from None
     phase: Phase = request.WhichOneof("request") or ""
     part: Any = getattr(request, phase) if phase else None
     headers: Headers = []

@@ -38,7 +38,7 @@ FIELDS: Final = (
 """The names that mean something."""
 MAX_PATHS: Final = 100_000
 """Paths in one field."""
-_SHOWN: Final = 5
+_MOST_NAMES: Final = 5
 """Names that an error shows."""
 _FRAMING: Final = frozenset(
     {"connection", "content-encoding", "content-length", "content-range", "keep-alive", "te"}
@@ -79,16 +79,16 @@ def read_response_verdict(result: Value | Undefined) -> ResponseVerdict:
     document = object_of(result)
     unknown = [name for name in sorted_keys(document) if name not in FIELDS]
     if unknown:
-        shown = ", ".join([f"`{name}`" for name in unknown[:_SHOWN]])
-        raise failed(shown, "no field has this name; rules that help need another package")
+        names = ", ".join([f"`{name}`" for name in unknown[:_MOST_NAMES]])
+        raise failed(names, "no field has this name; rules that help need another package")
     if not _read_flag(document, "allow"):
         headers = check_headers(read_headers(document, "headers", "response headers"))
         status = read_http_status(document)
         if status < 200 or status in (204, 304):
             raise failed("response http status", f"no denial has the status {status}")
         return ResponseVerdict(False, status, headers, read_body(document))
-    what = "response headers to send to client"
-    added = check_headers(read_headers(document, "response_headers_to_add", what))
+    subject = "response headers to send to client"
+    added = check_headers(read_headers(document, "response_headers_to_add", subject))
     removed = read_names(document, "response_headers_to_remove", "response headers to remove")
     removed = [name.lower() for name in removed]
     if not _FRAMING.isdisjoint([*removed, *[name.lower() for name, _ in added]]):

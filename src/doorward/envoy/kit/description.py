@@ -204,7 +204,7 @@ _WHY: Final = {
 
 
 def _check(description: Description) -> None:
-    for what, pattern, text in (
+    for subject, pattern, text in (
         ("name", _NAME, description.name),
         ("image", _IMAGE, description.image),
         ("application's image", _IMAGE, description.app_image),
@@ -212,7 +212,7 @@ def _check(description: Description) -> None:
         ("decision", _DECISION, description.decision),
     ):
         if pattern.fullmatch(text) is None:
-            raise ValueError(f"`{text}` cannot be the {what}")
+            raise ValueError(f"`{text}` cannot be the {subject}")
     if description.responses and _DECISION.fullmatch(description.responses) is None:
         raise ValueError(f"`{description.responses}` cannot be the decision on responses")
     if description.lists and not description.responses:

@@ -11,7 +11,7 @@ from doorward.envoy.lint.finding import Finding
 
 __all__ = ["check_compose", "check_manifests", "check_pdp", "check_unit", "is_pdp"]
 
-Found = tuple[str, str, Located]
+Problem = tuple[str, str, Located]
 
 _PLUGIN: Final = "envoy_ext_authz_grpc"
 _RESPONSES: Final = "envoy_ext_proc_grpc"
@@ -35,7 +35,7 @@ def check_pdp(file: str, document: Located) -> Iterator[Finding]:
         yield Finding(file, at.line, rule, message)
 
 
-def _check_pdp(document: Located) -> Iterator[Found]:
+def _check_pdp(document: Located) -> Iterator[Problem]:
     plugin = document.get("plugins", _PLUGIN)
     if _is_given(plugin):
         yield from _check_plugin(plugin)
@@ -47,28 +47,28 @@ def _check_pdp(document: Located) -> Iterator[Found]:
         yield "pdp-no-decision-log", "there are no decision logs", document
 
 
-def _check_plugin(plugin: Located) -> Iterator[Found]:
+def _check_plugin(plugin: Located) -> Iterator[Problem]:
     """Of the plugin that decides on requests."""
     address = plugin.get("addr")
     if not str(address.value or ":9191").startswith(_LOCAL):
         yield "pdp-exposed", f"`{address.value or ':9191'}` is open to others", address
-    if (given := plugin.get("dry-run")).value not in _FALSE:
-        yield "pdp-dry-run", "dry-run is on", given
-    if (given := plugin.get("on-error")).value == "fail-call":
-        yield "pdp-fail-call", "on-error is fail-call", given
-    if (given := plugin.get("strict")).value is not True:
-        yield "pdp-not-strict", "strict is not true", given
+    if (option := plugin.get("dry-run")).value not in _FALSE:
+        yield "pdp-dry-run", "dry-run is on", option
+    if (option := plugin.get("on-error")).value == "fail-call":
+        yield "pdp-fail-call", "on-error is fail-call", option
+    if (option := plugin.get("strict")).value is not True:
+        yield "pdp-not-strict", "strict is not true", option
 
 
-def _check_processor(plugin: Located) -> Iterator[Found]:
+def _check_processor(plugin: Located) -> Iterator[Problem]:
     """Of the plugin that decides on responses; its default listens on loopback."""
     address = plugin.get("addr")
     if address.value is not None and not str(address.value).startswith(_LOCAL):
         yield "pdp-exposed", f"`{address.value}` is open to others", address
-    if (given := plugin.get("dry-run")).value not in _FALSE:
-        yield "pdp-dry-run", "dry-run of responses is on", given
-    if (given := plugin.get("log-bodies")).value is True:
-        yield "pdp-logs-bodies", "log-bodies is true", given
+    if (option := plugin.get("dry-run")).value not in _FALSE:
+        yield "pdp-dry-run", "dry-run of responses is on", option
+    if (option := plugin.get("log-bodies")).value is True:
+        yield "pdp-logs-bodies", "log-bodies is true", option
 
 
 def _is_given(at: Located) -> bool:
@@ -111,7 +111,7 @@ def _check_services(documents: Sequence[tuple[str, Located]], spec: Located) -> 
                     yield Finding(file, target.line, "kit-exposed-port", message)
 
 
-def _check_pod(spec: Located) -> Iterator[Found]:
+def _check_pod(spec: Located) -> Iterator[Problem]:
     init = spec.get("initContainers")
     redirects = [each for each in init.items() if _redirect(_words(each)) or _is_proxy_init(each)]
     if not redirects:
@@ -122,8 +122,8 @@ def _check_pod(spec: Located) -> Iterator[Found]:
             yield "kit-ipv4-only", "proxy_init redirects IPv4 only", each
     if spec.get("hostNetwork").value is True:
         yield "kit-host-network", "hostNetwork is true", spec.get("hostNetwork")
-    if (given := spec.get("automountServiceAccountToken")).value is not False:
-        yield "kit-token", "automountServiceAccountToken is not false", given
+    if (option := spec.get("automountServiceAccountToken")).value is not False:
+        yield "kit-token", "automountServiceAccountToken is not false", option
     common = spec.get("securityContext")
     if common.get("seccompProfile", "type").value not in {"RuntimeDefault", "Localhost"}:
         yield "kit-seccomp", "there is no seccompProfile", common
@@ -132,26 +132,29 @@ def _check_pod(spec: Located) -> Iterator[Found]:
     yield from _check_users(spec, common, redirects)
 
 
-def _check_container(each: Located, common: Located, *, is_redirect: bool) -> Iterator[Found]:
-    name, own = each.get("name").value, each.get("securityContext")
-    own = own if own.value is not None else Located({}, each.line)
+def _check_container(each: Located, common: Located, *, is_redirect: bool) -> Iterator[Problem]:
+    name, security = each.get("name").value, each.get("securityContext")
+    security = security if security.value is not None else Located({}, each.line)
     if not is_redirect:
-        user, non_root = _either(own, common, "runAsUser"), _either(own, common, "runAsNonRoot")
+        user, non_root = (
+            _either(security, common, "runAsUser"),
+            _either(security, common, "runAsNonRoot"),
+        )
         if user == 0 or (user is None and non_root is not True):
-            yield "kit-root", f"`{name}` may run as root", own
-    if own.get("allowPrivilegeEscalation").value is not False:
-        yield "kit-privileges", f"`{name}` may gain privileges", own
-    if [item.value for item in own.get("capabilities", "drop").items()] != ["ALL"]:
-        yield "kit-capabilities", f"`{name}` does not drop all capabilities", own
-    for item in own.get("capabilities", "add").items():
+            yield "kit-root", f"`{name}` may run as root", security
+    if security.get("allowPrivilegeEscalation").value is not False:
+        yield "kit-privileges", f"`{name}` may gain privileges", security
+    if [item.value for item in security.get("capabilities", "drop").items()] != ["ALL"]:
+        yield "kit-capabilities", f"`{name}` does not drop all capabilities", security
+    for item in security.get("capabilities", "add").items():
         if not (is_redirect and item.value in {"NET_ADMIN", "NET_RAW"}):
             yield "kit-capabilities", f"`{name}` has the capability {item.value}", item
     if each.get("resources", "requests").value is None:
         yield "kit-resources", f"`{name}` requests no resources", each
     if is_redirect or not _is_sidecar(each):
         return
-    if own.get("readOnlyRootFilesystem").value is not True:
-        yield "kit-writable", f"the file system of `{name}` is writable", own
+    if security.get("readOnlyRootFilesystem").value is not True:
+        yield "kit-writable", f"the file system of `{name}` is writable", security
     if each.get("readinessProbe").value is None:
         yield "kit-probe", f"`{name}` has no readinessProbe", each
     for word in _words(each):
@@ -160,18 +163,18 @@ def _check_container(each: Located, common: Located, *, is_redirect: bool) -> It
             yield "pdp-exposed", f"`{address}` is open to others", each
 
 
-def _check_users(spec: Located, common: Located, redirects: list[Located]) -> Iterator[Found]:
+def _check_users(spec: Located, common: Located, redirects: list[Located]) -> Iterator[Problem]:
     users = {_option(_words(each), "-u") for each in redirects}
     for each in _containers(spec):
         if each not in redirects and not _is_sidecar(each):
-            own = each.get("securityContext")
-            if str(_either(own, common, "runAsUser")) in users:
+            security = each.get("securityContext")
+            if str(_either(security, common, "runAsUser")) in users:
                 name = each.get("name").value
                 yield "kit-shared-user", f"`{name}` runs as the user of Envoy", each
 
 
-def _either(own: Located, common: Located, key: str) -> Any:
-    value = own.get(key).value
+def _either(security: Located, common: Located, key: str) -> Any:
+    value = security.get(key).value
     return common.get(key).value if value is None else value
 
 
@@ -200,10 +203,10 @@ def _is_proxy_init(container: Located) -> bool:
 def _words(container: Located) -> list[str]:
     words = []
     for key in ("entrypoint", "command", "args"):
-        given = container.get(key)
-        if isinstance(given.value, str):
-            words += given.value.split()
-        words += [str(item.value) for item in given.items()]
+        words_of_key = container.get(key)
+        if isinstance(words_of_key.value, str):
+            words += words_of_key.value.split()
+        words += [str(item.value) for item in words_of_key.items()]
     return words
 
 
@@ -217,7 +220,7 @@ def _option(words: Sequence[str], name: str) -> str:
     return words[words.index(name) + 1] if name in words[:-1] else ""
 
 
-def _check_redirect(at: Located, words: Sequence[str], ports: set[str]) -> Iterator[Found]:
+def _check_redirect(at: Located, words: Sequence[str], ports: set[str]) -> Iterator[Problem]:
     if "--capture-loopback" not in words:
         yield "kit-loopback", "loopback is not captured", at
     for position, word in enumerate(words[:-1]):
@@ -236,7 +239,7 @@ def check_compose(file: str, document: Located) -> Iterator[Finding]:
         yield Finding(file, at.line, rule, message)
 
 
-def _check_compose(services: dict[str, Located]) -> Iterator[Found]:
+def _check_compose(services: dict[str, Located]) -> Iterator[Problem]:
     redirects = {name for name, each in services.items() if _redirect(_words(each))}
     if not redirects:
         first = next(iter(services.values()))
@@ -275,7 +278,7 @@ def check_unit(file: str, text: str) -> Iterator[Finding]:
         if names.isdisjoint({"envoy", "doorward", "opa"}) or "docker" in words[1:2]:
             continue
         at = Located(None, number)
-        findings: list[Found] = []
+        findings: list[Problem] = []
         if _redirect(words):
             findings += _check_redirect(at, words, set())
         elif not any(line.startswith(("User=", "DynamicUser=yes")) for line in lines):

@@ -100,7 +100,7 @@ def _is_passed(directive: _Directive) -> bool:
 def _check_nginx_headers(
     file: str, location: _Directive, *, is_question: bool
 ) -> Iterator[Finding]:
-    given = {
+    headers = {
         inner.words[1].lower(): " ".join(inner.words[2:])
         for inner in location.block
         if inner.words[:1] == ["proxy_set_header"] and len(inner.words) > 1
@@ -110,14 +110,14 @@ def _check_nginx_headers(
             ("x-original-method", "$request_method"),
             ("x-original-uri", "$request_uri"),
         ):
-            if given.get(name) != value:
+            if headers.get(name) != value:
                 message = f"{name} is not set to {value}"
                 yield Finding(file, location.line, "forward-question", message)
-    for name, value in given.items():
+    for name, value in headers.items():
         if name in _USERS and "$http_" in value:
             yield _client_identity(file, location.line, name)
-    own = {"x-original-uri"} if is_question else set()
-    yield from _forged_headers(file, location.line, set(given) | own)
+    set_by_proxy = {"x-original-uri"} if is_question else set()
+    yield from _forged_headers(file, location.line, set(headers) | set_by_proxy)
 
 
 def _client_identity(file: str, line: int, name: str) -> Finding:
@@ -174,8 +174,8 @@ def check_caddy(file: str, text: str) -> Iterator[Finding]:
     taken: set[str] = set()
     for number, words in _lines(text):
         # A matcher leaves headers of other requests; of Connection those of an upgrade.
-        is_whole = len(words) == 2 or words[-1].lower() == "-connection"
-        if words[0] == "request_header" and words[-1].startswith("-") and is_whole:
+        is_complete = len(words) == 2 or words[-1].lower() == "-connection"
+        if words[0] == "request_header" and words[-1].startswith("-") and is_complete:
             taken.add(words[-1][1:].lower())
         is_header = words[0] in ("header_up", "request_header") and len(words) > 2
         if is_header and words[-2].lower().lstrip("+") in _USERS and "header." in words[-1]:

@@ -159,8 +159,8 @@ class _Package:
             yield from self._check_send(call)
 
     def _check_send(self, call: Call) -> Iterator[tuple[str, str, Span]]:
-        given = _fields(call.args[0]).get("timeout")
-        seconds = _DEFAULT_SEND if given is None else _duration(given)
+        timeout = _fields(call.args[0]).get("timeout")
+        seconds = _DEFAULT_SEND if timeout is None else _duration(timeout)
         if seconds is not None and seconds >= self._timeout:
             message = f"http.send waits {seconds:g} s, and Envoy {self._timeout:g} s"
             yield "policy-slow-http-send", message, call.span

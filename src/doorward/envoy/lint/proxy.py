@@ -49,10 +49,10 @@ def check_proxy(file: str, document: Located) -> Iterator[Finding]:
         yield Finding(file, at.line, rule, message)
 
 
-Found = tuple[str, str, Located]
+Problem = tuple[str, str, Located]
 
 
-def _check_surroundings(document: Located) -> Iterator[Found]:
+def _check_surroundings(document: Located) -> Iterator[Problem]:
     admin = document.get("admin")
     if admin.value is not None and not _is_local(admin.get("address")):
         yield "envoy-admin-exposed", "the administration interface is open to others", admin
@@ -76,7 +76,7 @@ def _check_surroundings(document: Located) -> Iterator[Found]:
         yield "envoy-no-check", "there is no HTTP connection manager", document
 
 
-def _check_manager(document: Located, manager: Located) -> Iterator[Found]:
+def _check_manager(document: Located, manager: Located) -> Iterator[Problem]:
     yield from _check_paths(manager)
     yield from _check_protocols(manager)
     yield from _check_limits(manager)
@@ -105,14 +105,14 @@ def _check_manager(document: Located, manager: Located) -> Iterator[Found]:
             yield "envoy-check-disabled", message, override
 
 
-def _check_paths(manager: Located) -> Iterator[Found]:
+def _check_paths(manager: Located) -> Iterator[Problem]:
     for field, rule in (
         ("normalize_path", "envoy-normalize-path"),
         ("merge_slashes", "envoy-merge-slashes"),
         ("use_remote_address", "envoy-remote-address"),
     ):
-        if (given := manager.get(field)).value is not True:
-            yield rule, f"{field} is not true", given
+        if (option := manager.get(field)).value is not True:
+            yield rule, f"{field} is not true", option
     slashes = manager.get("path_with_escaped_slashes_action")
     if slashes.value not in _SLASHES:
         yield "envoy-escaped-slashes", "path_with_escaped_slashes_action does not refuse", slashes
@@ -120,13 +120,13 @@ def _check_paths(manager: Located) -> Iterator[Found]:
     if underscores.value not in {"REJECT_REQUEST", "DROP_HEADER"}:
         message = "headers_with_underscores_action does not refuse"
         yield "envoy-underscores", message, underscores
-    if (given := manager.get("internal_address_config")).value is None:
-        yield "envoy-internal-address", "internal_address_config is not given", given
-    if not (given := manager.get("early_header_mutation_extensions")).items():
-        yield "envoy-client-headers", "no headers of clients are taken away early", given
+    if (option := manager.get("internal_address_config")).value is None:
+        yield "envoy-internal-address", "internal_address_config is not given", option
+    if not (option := manager.get("early_header_mutation_extensions")).items():
+        yield "envoy-client-headers", "no headers of clients are taken away early", option
 
 
-def _check_protocols(manager: Located) -> Iterator[Found]:
+def _check_protocols(manager: Located) -> Iterator[Problem]:
     if (upgrades := manager.get("upgrade_configs")).items():
         yield "envoy-upgrade", "upgrade_configs allow upgrades", upgrades
     for each in manager.walk():
@@ -138,7 +138,7 @@ def _check_protocols(manager: Located) -> Iterator[Found]:
             yield "envoy-chunked-length", "allow_chunked_length is true", each
 
 
-def _check_limits(manager: Located) -> Iterator[Found]:
+def _check_limits(manager: Located) -> Iterator[Problem]:
     common = manager.get("common_http_protocol_options")
     missing = [name for name in _TIMEOUTS if manager.get(name).value is None]
     missing += ["idle_timeout"] if common.get("idle_timeout").value is None else []
@@ -154,29 +154,29 @@ def _check_limits(manager: Located) -> Iterator[Found]:
         yield "envoy-access-log", "there is no access log", log
 
 
-def _check_ext_authz(document: Located, config: Located) -> Iterator[Found]:
-    if (given := config.get("failure_mode_allow")).value is True:
-        yield "envoy-failure-mode-allow", "failure_mode_allow is true", given
-    if (given := config.get("clear_route_cache")).value is True:
-        yield "envoy-clear-route-cache", "clear_route_cache is true", given
-    if (given := config.get("transport_api_version")).value != "V3":
-        yield "envoy-api-version", "transport_api_version is not V3", given
-    if (given := config.get("validate_mutations")).value is not True:
-        yield "envoy-validate-mutations", "validate_mutations is not true", given
-    if (given := config.get("deny_at_disable", "default_value")).value is not True:
-        yield "envoy-deny-at-disable", "deny_at_disable is not true", given
+def _check_ext_authz(document: Located, config: Located) -> Iterator[Problem]:
+    if (option := config.get("failure_mode_allow")).value is True:
+        yield "envoy-failure-mode-allow", "failure_mode_allow is true", option
+    if (option := config.get("clear_route_cache")).value is True:
+        yield "envoy-clear-route-cache", "clear_route_cache is true", option
+    if (option := config.get("transport_api_version")).value != "V3":
+        yield "envoy-api-version", "transport_api_version is not V3", option
+    if (option := config.get("validate_mutations")).value is not True:
+        yield "envoy-validate-mutations", "validate_mutations is not true", option
+    if (option := config.get("deny_at_disable", "default_value")).value is not True:
+        yield "envoy-deny-at-disable", "deny_at_disable is not true", option
     body = config.get("with_request_body")
     if body.value is not None and body.get("pack_as_bytes").value is not True:
         yield "envoy-pack-as-bytes", "pack_as_bytes is not true", body
-    if (given := _timeout(config)).value is None:
-        yield "envoy-check-timeout", "the check has no timeout", given
+    if (option := _timeout(config)).value is None:
+        yield "envoy-check-timeout", "the check has no timeout", option
     service = config.get("grpc_service")
-    if (given := service.get("google_grpc")).value is not None:
-        yield "envoy-google-grpc", "google_grpc is used, not envoy_grpc", given
-        if not _is_local_name(str(given.get("target_uri").value)) and (
-            given.get("channel_credentials").value is None
+    if (option := service.get("google_grpc")).value is not None:
+        yield "envoy-google-grpc", "google_grpc is used, not envoy_grpc", option
+        if not _is_local_name(str(option.get("target_uri").value)) and (
+            option.get("channel_credentials").value is None
         ):
-            yield "envoy-pdp-in-the-clear", "the decision point is asked without TLS", given
+            yield "envoy-pdp-in-the-clear", "the decision point is asked without TLS", option
     name = service.get("envoy_grpc", "cluster_name").value
     for cluster in document.get("static_resources", "clusters").items():
         if cluster.get("name").value == name and cluster.get("transport_socket").value is None:
@@ -186,35 +186,35 @@ def _check_ext_authz(document: Located, config: Located) -> Iterator[Found]:
                     yield "envoy-pdp-in-the-clear", message, each
 
 
-def _check_ext_proc(config: Located) -> Iterator[Found]:
+def _check_ext_proc(config: Located) -> Iterator[Problem]:
     """Of the filter that sends responses to a decision point."""
-    if (given := config.get("failure_mode_allow")).value is True:
-        yield "envoy-failure-mode-allow", "failure_mode_allow of ext_proc is true", given
-    if (given := config.get("observability_mode")).value is True:
-        yield "envoy-responses-observed", "observability_mode is true", given
-    if (given := config.get("disable_immediate_response")).value is True:
+    if (option := config.get("failure_mode_allow")).value is True:
+        yield "envoy-failure-mode-allow", "failure_mode_allow of ext_proc is true", option
+    if (option := config.get("observability_mode")).value is True:
+        yield "envoy-responses-observed", "observability_mode is true", option
+    if (option := config.get("disable_immediate_response")).value is True:
         message = "disable_immediate_response is true: a denial is a failure"
-        yield "envoy-responses-observed", message, given
+        yield "envoy-responses-observed", message, option
     mode = config.get("processing_mode")
     for name, right in _MODES.items():
-        given = mode.get(name)
-        if given.value not in right:
-            yield "envoy-responses-mode", f"{name} is {given.value or 'not given'}", given
-    if (given := mode.get("response_trailer_mode")).value != "SEND":
-        yield "envoy-responses-trailers", "response_trailer_mode is not SEND", given
-    if (given := config.get("allow_mode_override")).value is True:
+        option = mode.get(name)
+        if option.value not in right:
+            yield "envoy-responses-mode", f"{name} is {option.value or 'not option'}", option
+    if (option := mode.get("response_trailer_mode")).value != "SEND":
+        yield "envoy-responses-trailers", "response_trailer_mode is not SEND", option
+    if (option := config.get("allow_mode_override")).value is True:
         allowed = config.get("allowed_override_modes")
         if not allowed.items():
             message = "allow_mode_override without allowed_override_modes"
-            yield "envoy-responses-override", message, given
+            yield "envoy-responses-override", message, option
         for each in allowed.items():
             if each.get("response_header_mode").value == "SKIP":
                 message = "an allowed mode leaves out the headers of responses"
                 yield "envoy-responses-override", message, each
-    if (given := config.get("message_timeout")).value is None:
-        yield "envoy-responses-timeout", "ext_proc has no message_timeout", given
-    if (given := config.get("status_on_error")).value is None:
-        yield "envoy-responses-status", "ext_proc has no status_on_error", given
+    if (option := config.get("message_timeout")).value is None:
+        yield "envoy-responses-timeout", "ext_proc has no message_timeout", option
+    if (option := config.get("status_on_error")).value is None:
+        yield "envoy-responses-status", "ext_proc has no status_on_error", option
 
 
 def _managers(document: Located) -> list[Located]:

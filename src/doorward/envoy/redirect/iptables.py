@@ -114,8 +114,8 @@ def _transaction(lines: Iterable[str]) -> str:
 def _installation(chains: Chains, listed: list[str]) -> str:
     """Ours are emptied or made and filled, old jumps go and new ones come first, as one change."""
     ours = [name for name in chains if _CHAINS[name] in _OURS]
-    wanted = {_CHAINS[name] for name in ours}
-    stale = [chain for chain in _existing(listed) if chain not in wanted]
+    required = {_CHAINS[name] for name in ours}
+    stale = [chain for chain in _existing(listed) if chain not in required]
     lines = [f":{_CHAINS[name]} - [0:0]" for name in ours]
     lines += [_deletion(line) for line in _jumps(listed)]
     lines += [f"-F {chain}" for chain in stale]
@@ -184,27 +184,27 @@ def _compare(chains: Chains, listed: list[str]) -> list[str]:
     there = _existing(listed)
     for name, rules in chains.items():
         chain = _CHAINS[name]
-        wanted = [_to_conditions(_write(rule)) for rule in rules]
+        expected = [_to_conditions(_write(rule)) for rule in rules]
         prefix = f"-A {chain} "
         listed_rules = [
             _to_conditions(line.removeprefix(prefix)) for line in listed if line.startswith(prefix)
         ]
         if chain in _OURS and chain not in there:
             problems.append(f"there is no chain {chain}")
-        elif (listed_rules if chain in _OURS else listed_rules[: len(wanted)]) != wanted:
-            problems += _explain(chain, rules, wanted, listed_rules)
-    wanted_jumps = sum(len(chains[name]) for name in chains if _CHAINS[name] not in _OURS)
-    if not problems and len(_jumps(listed)) > wanted_jumps:
+        elif (listed_rules if chain in _OURS else listed_rules[: len(expected)]) != expected:
+            problems += _explain(chain, rules, expected, listed_rules)
+    expected_jumps = sum(len(chains[name]) for name in chains if _CHAINS[name] not in _OURS)
+    if not problems and len(_jumps(listed)) > expected_jumps:
         problems.append("there are more jumps than there should be")
     return problems
 
 
 def _explain(
-    chain: str, rules: Sequence[Rule], wanted: list[Conditions], listed_rules: list[Conditions]
+    chain: str, rules: Sequence[Rule], expected: list[Conditions], listed_rules: list[Conditions]
 ) -> list[str]:
     missing = [
         f"{chain}: missing: {_write(rule)}"
-        for rule, conditions in zip(rules, wanted, strict=True)
+        for rule, conditions in zip(rules, expected, strict=True)
         if conditions not in listed_rules
     ]
     return missing or [f"{chain}: other rules stand before or between ours"]

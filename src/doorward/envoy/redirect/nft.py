@@ -61,11 +61,11 @@ class Nft:
         differences = []
         for family in self._families:
             listed = self._list(family)
-            wanted = _table(family, to_rules(options, family))
+            expected = _table(family, to_rules(options, family))
             if not listed:
                 differences.append(f"nft: there is no table {family} {TABLE}")
-            elif listed != wanted:
-                differences += _differences(family, wanted, listed)
+            elif listed != expected:
+                differences += _differences(family, expected, listed)
         return differences
 
     def install(self, options: Redirect) -> None:
@@ -135,12 +135,12 @@ def _write(family: Family, rule: Rule) -> str:
     return " ".join([*words, f'comment "{rule.why}"'])
 
 
-def _differences(family: Family, wanted: list[str], listed: list[str]) -> list[str]:
-    missing = [line for line in wanted if line not in listed]
-    foreign = [line for line in listed if line not in wanted]
+def _differences(family: Family, expected_lines: list[str], listed: list[str]) -> list[str]:
+    missing = [line for line in expected_lines if line not in listed]
+    foreign = [line for line in listed if line not in expected_lines]
     differences = [f"nft {family}: missing: {line}" for line in missing]
     differences += [f"nft {family}: not ours: {line}" for line in foreign]
-    for expected, line in zip_longest(wanted, listed):
+    for expected, line in zip_longest(expected_lines, listed):
         if not differences and expected != line:
             differences.append(f"nft {family}: in the wrong place: {line or expected}")
     return differences

@@ -30,10 +30,10 @@ class RedirectError(Exception):
 class MissingCapability(RedirectError):
     """The kernel does not let this process change rules."""
 
-    def __init__(self, said: str = "") -> None:
+    def __init__(self, message: str = "") -> None:
         super().__init__(
             "the capability NET_ADMIN is needed in this network namespace"
-            + (f" (said: {said})" if said else "")
+            + (f" (said: {message})" if message else "")
         )
 
 
@@ -69,10 +69,10 @@ def run_program(command: Sequence[str], script: str = "") -> str:
     except OSError as error:
         raise RedirectError(f"{name} could not be started: {error.strerror}") from None
     if done.returncode != 0:
-        said = _first_line(done.stderr)
+        message = _first_line(done.stderr)
         if _REFUSED.search(done.stderr):
-            raise MissingCapability(f"{name}: {said}")
-        raise RedirectError(f"{name}: {said or f'ended with {done.returncode}'}")
+            raise MissingCapability(f"{name}: {message}")
+        raise RedirectError(f"{name}: {message or f'ended with {done.returncode}'}")
     return done.stdout
 
 

@@ -148,8 +148,8 @@ def _write(network: Network) -> str | None:
     kind = socket.AF_INET if network.version == 4 else socket.AF_INET6
     # As the kernel's tools write it, so that what they list can be compared.
     address = socket.inet_ntop(kind, network.network_address.packed)
-    whole = network.prefixlen == network.max_prefixlen
-    return address if whole else f"{address}/{network.prefixlen}"
+    is_single = network.prefixlen == network.max_prefixlen
+    return address if is_single else f"{address}/{network.prefixlen}"
 
 
 def read_ports(texts: Iterable[str]) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ from doorward.envoy.redirect.iptables import Iptables
 from doorward.envoy.redirect.nft import Nft
 from doorward.envoy.redirect.programs import MissingCapability, RedirectError, check_capability
 from doorward.envoy.redirect.rules import Family, Redirect
-from doorward.envoy.redirect.tracking import untracked
+from doorward.envoy.redirect.tracking import find_untracked
 
 __all__ = ["BACK_ENDS", "dry_run", "find_families", "install", "remove", "stay", "verify"]
 
@@ -66,12 +66,12 @@ def stay(
 
     They stay active after that. RedirectError when they cannot be applied.
     """
-    said = ""
+    message = ""
     while True:
         done = install(options, name)
-        if done != said:
+        if done != message:
             say(done)
-        said = done.replace("in force (", "in force already (")
+        message = done.replace("in force (", "in force already (")
         if until.wait(every):
             return
 
@@ -91,7 +91,7 @@ def verify(options: Redirect, name: str | None = None) -> list[str]:
     """Return the rules that are missing, or that connections pass untracked, in words. None: all is
     active."""
     check_capability()
-    return [*_choose(options, name)[1], *untracked(find_families())]
+    return [*_choose(options, name)[1], *find_untracked(find_families())]
 
 
 def remove(name: str | None = None) -> list[str]:

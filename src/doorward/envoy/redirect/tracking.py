@@ -18,7 +18,7 @@ from doorward.envoy.redirect.programs import (
 )
 from doorward.envoy.redirect.rules import Family
 
-__all__ = ["untracked", "untracked_by_iptables", "untracked_by_nft"]
+__all__ = ["find_untracked", "untracked_by_iptables", "untracked_by_nft"]
 
 _WHY: Final = "is not tracked, and passes the redirection"
 _TABLES: Final[dict[Family, str]] = {
@@ -27,7 +27,7 @@ _TABLES: Final[dict[Family, str]] = {
 }
 
 
-def untracked(families: Sequence[Family]) -> list[str]:
+def find_untracked(families: Sequence[Family]) -> list[str]:
     """Return the connections that are not tracked, in words, by any program that can list them."""
     problems: list[str] = []
     if nft := find_program("nft"):

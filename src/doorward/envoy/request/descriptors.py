@@ -53,12 +53,12 @@ class Services:
         try:
             parsed = kind.FromString(body[5 : 5 + length])
         except message.DecodeError as error:
-            what = (
+            reason = (
                 "field contains invalid UTF-8"
                 if "UTF-8" in str(error)
                 else ("cannot parse invalid wire-format data")
             )
-            raise RequestParseError(f"proto: {what}") from None
+            raise RequestParseError(f"proto: {reason}") from None
         try:
             return _to_value(json_format.MessageToDict(parsed)), False
         except (json_format.Error, TypeError, ValueError) as error:

@@ -79,7 +79,7 @@ def to_input(
 
 def _malformed_error(error: DecodeError) -> MalformedRequestError:
     if "UTF-8" in str(error):
-        what = "string field contains invalid UTF-8"
+        reason = "string field contains invalid UTF-8"
     else:
-        what = "proto: cannot parse invalid wire-format data"
-    return MalformedRequestError(f"grpc: error unmarshalling request: {what}")
+        reason = "proto: cannot parse invalid wire-format data"
+    return MalformedRequestError(f"grpc: error unmarshalling request: {reason}")

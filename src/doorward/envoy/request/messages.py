@@ -22,7 +22,7 @@ __all__ = ["parse_check"]
 
 _PACKAGE: Final = "doorward.envoy"
 _THEIRS: Final = attribute_context_pb2.AttributeContext.DESCRIPTOR
-_KEPT_AS_BYTES: Final = (
+_READ_AS_BYTES: Final = (
     "source",
     "destination",
     "metadata_context",
@@ -44,7 +44,7 @@ def _declaration() -> descriptor_pb2.FileDescriptorProto:
     _THEIRS.CopyToProto(theirs)
     attributes.field.extend(theirs.field)
     for field in attributes.field:
-        if field.name in _KEPT_AS_BYTES:
+        if field.name in _READ_AS_BYTES:
             # "Optional" tells one that is empty from one that is not there, as with a message.
             field.oneof_index = len(attributes.oneof_decl)
             attributes.oneof_decl.add(name=f"_{field.name}")

@@ -103,9 +103,9 @@ class Binding:
             case Ref(head, args):
                 self.value(head)
                 # What the collection is made of is not bound by walking it: `x[x]`.
-                given = {var.name for var in term_vars(head)}
+                names = {var.name for var in term_vars(head)}
                 for arg in args:
-                    if given and any(var.name in given for var in term_vars(arg)):
+                    if names and any(var.name in names for var in term_vars(arg)):
                         self.value(arg)
                     else:
                         self.operand(arg)
@@ -257,11 +257,11 @@ def analyse(expr: Expr, bound: AbstractSet[str], outer: AbstractSet[str], arity:
             pass
         case SomeIn(key, value, domain):
             binding.value(domain)
-            given = {var.name for var in term_vars(domain)}
+            names = {var.name for var in term_vars(domain)}
             for part in (key, value):
                 if part is None:
                     continue
-                binding.need(var for var in term_vars(part) if var.name in given)
+                binding.need(var for var in term_vars(part) if var.name in names)
                 binding.settle()
                 binding.pattern(part)
         case Every(_, _, domain, body):

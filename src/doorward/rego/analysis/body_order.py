@@ -242,8 +242,8 @@ class _Rebuilding:
         withs = tuple([replace(item, value=self.term(item.value)) for item in expr.withs])
         expr = replace(expr, term=term, withs=withs)
         # A body in steps may hold what was taken apart before: parts of template strings.
-        is_whole = expr.negated and not expr.before
-        return self.negations.apart(expr) if is_whole else expr
+        is_apart = expr.negated and not expr.before
+        return self.negations.apart(expr) if is_apart else expr
 
     def term(self, term: _Part) -> _Part:
         """Return a term with its inner bodies in order."""

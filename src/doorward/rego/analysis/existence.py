@@ -123,8 +123,8 @@ def check_calls(
 def _check(call: Call, span: Span, callees: Callees, *, is_value: bool) -> Iterator[Diagnostic]:
     """Yield the error for one call: an unknown function, or a wrong number of operands."""
     callee = callees.find(call)
-    given = len(call.args)
-    if callee is not None and callee.arity in (None, given):
+    argument_count = len(call.args)
+    if callee is not None and callee.arity in (None, argument_count):
         return
     name = _name_in_source(call)
     if callee is None:
@@ -135,14 +135,14 @@ def _check(call: Call, span: Span, callees: Callees, *, is_value: bool) -> Itera
         return  # OPA appends the result and finds the equation unsafe, if it has three sides
     arity = callee.arity
     assert arity is not None  # any number of operands is right above
-    if given == arity + 1 and not is_value:
+    if argument_count == arity + 1 and not is_value:
         return
     if callee.builtin is not None:
         signature = Globals(callees.registry).builtin(callee.builtin.name)
         assert signature is not None  # that of a built-in which is there
         yield _builtin_arity(call, name, signature, span, callees, is_value=is_value)
-    elif given or not is_value:
-        counted = f"{given} argument{'' if given == 1 else 's'}"
+    elif argument_count or not is_value:
+        counted = f"{argument_count} argument{'' if argument_count == 1 else 's'}"
         yield Diagnostic(TYPE_ERROR, f"function {name} has arity {arity}, got {counted}", span)
 
 

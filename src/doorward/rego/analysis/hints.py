@@ -88,16 +88,16 @@ def _with_hint(error: Diagnostic, names: Names, registry: Registry) -> Diagnosti
 
 def _fix(name: str, hint: str | None, span: Span) -> Fix | None:
     """Return the edit that replaces one name by another, as the hint proposes; else None."""
-    said = _MEANT.match(hint or "")
-    if said is None:
+    meant = _MEANT.match(hint or "")
+    if meant is None:
         return None
     # A key with `-` was read as a difference, the name is the end of it.
-    pattern = rf"[A-Za-z_][\w.]*-{re.escape(name)}\b" if said["key"] else rf"\b{re.escape(name)}\b"
+    pattern = rf"[A-Za-z_][\w.]*-{re.escape(name)}\b" if meant["key"] else rf"\b{re.escape(name)}\b"
     match = re.search(pattern, span.text[:MAX_TEXT])
     if match is None:
         return None
     start = span.start + match.start()
-    return Fix(start, span.start + match.end(), said["key"] or said["name"])
+    return Fix(start, span.start + match.end(), meant["key"] or meant["name"])
 
 
 def _of_var(name: str, span: Span, names: Names) -> str | None:
@@ -139,16 +139,16 @@ def near_name(name: str, names: Iterable[str]) -> str | None:
 
 def names_of_modules(modules: Sequence[Module], span: Span) -> Iterator[str]:
     """Yield the names that are visible at a position in one of the parsed `modules`."""
-    own = next((each for each in modules if each.span.source is span.source), None)
-    if own is None:
+    module_of_error = next((each for each in modules if each.span.source is span.source), None)
+    if module_of_error is None:
         return
     yield from ("input", "data")
-    yield from (name for item in own.imports if (name := import_name(item)))
+    yield from (name for item in module_of_error.imports if (name := import_name(item)))
     for module in modules:
-        if module.package.path == own.package.path:
+        if module.package.path == module_of_error.package.path:
             heads = (rule.head.ref.head for rule in module.rules)
             yield from (head.name for head in heads if isinstance(head, Var))
-    for rule in own.rules:
+    for rule in module_of_error.rules:
         if rule.span.start <= span.start <= rule.span.end:
             # The name that stands for nothing is among them: as often as it was written wrong.
             yield from (node.name for node in walk(rule) if isinstance(node, Var))

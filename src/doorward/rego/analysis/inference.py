@@ -158,21 +158,21 @@ class Inference:
             return None
         if not isinstance(callee, Function):
             return undefined_function(call.operator, expr.span)
-        wanted: tuple[Type, ...] = callee.args
-        if callee.result == UNKNOWN and len(call.args) > len(wanted):
+        expected: tuple[Type, ...] = callee.args
+        if callee.result == UNKNOWN and len(call.args) > len(expected):
             # The function asks another one with an error in it, whose result nobody knows.
             have = [self.type(arg, scope) for arg in call.args]
             return arguments_error(
-                ref_text(call.operator), "too many arguments", have, wanted, expr.span
+                ref_text(call.operator), "too many arguments", have, expected, expr.span
             )
         if callee.result is not None:
-            wanted = (*wanted, callee.result)
+            expected = (*expected, callee.result)
         for n, arg in enumerate(call.args):
-            want = wanted[n] if n < len(wanted) else callee.variadic
+            want = expected[n] if n < len(expected) else callee.variadic
             if want is None or not self.fit(arg, want, scope):
                 have = [self.type(arg, scope) for arg in call.args]
                 name = ref_text(call.operator)
-                return arguments_error(name, "invalid argument(s)", have, wanted, expr.span)
+                return arguments_error(name, "invalid argument(s)", have, expected, expr.span)
         return None
 
     # Types of terms

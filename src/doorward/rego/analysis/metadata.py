@@ -58,24 +58,26 @@ def _insert_metadata(rule: Rule, module: Module, modules: Sequence[Module]) -> R
         chain = [{"path": path}, *around]
         branches.append(_insert_metadata_of_rule(replace(branch, else_rule=None), chain, {}))
         branch = branch.else_rule
-    own = _document(blocks[0]) if blocks else {}
+    of_package = _document(blocks[0]) if blocks else {}
     chain = [*_own_entries(blocks, path), *around]
-    answered = _insert_metadata_of_rule(replace(rule, else_rule=None), chain, own)
+    answered = _insert_metadata_of_rule(replace(rule, else_rule=None), chain, of_package)
     following: Rule | None = None
     for each in reversed(branches):
         following = replace(each, else_rule=following)
     return replace(answered, else_rule=following)
 
 
-def _insert_metadata_of_rule(rule: Rule, chain: list[dict[str, Any]], own: dict[str, Any]) -> Rule:
-    """Replace the metadata calls in one rule by `chain` or the rule's `own` annotations."""
+def _insert_metadata_of_rule(
+    rule: Rule, chain: list[dict[str, Any]], of_rule: dict[str, Any]
+) -> Rule:
+    """Replace the metadata calls in one rule by `chain` or the rule's `of_rule` annotations."""
 
     matches: dict[int, tuple[Term, Call]] = {}
 
     def answer(node: Node) -> Node:
         """Replace a metadata call; one with an output operand becomes an equation."""
         if isinstance(node, Call) and node.name in FUNCTIONS:
-            value = _term(chain if node.name.endswith("chain") else own)
+            value = _term(chain if node.name.endswith("chain") else of_rule)
             if not node.args:
                 return value
             # An operand is matched with the answer, and then the call has no value of its own.
@@ -98,8 +100,8 @@ def labels_at(span: Span, modules: Sequence[Module]) -> dict[str, Any]:
     labels: dict[str, Any] = {}
     rule, module = _rule_around(span, modules)
     for entry in _chain(rule, module, modules):
-        own = entry.get("annotations", {}).get("labels", {})
-        labels |= {name: value for name, value in own.items() if name not in labels}
+        labels_of_entry = entry.get("annotations", {}).get("labels", {})
+        labels |= {name: value for name, value in labels_of_entry.items() if name not in labels}
     return labels
 
 

@@ -199,7 +199,7 @@ def check_annotations(program: Program) -> list[Diagnostic]:
 def check_replacements(program: Program) -> list[Diagnostic]:
     """Check `with` targets, before calls, some of which they change."""
     withs = [item for each in program.sites for item in each.withs]
-    program.mocked = _mocked(withs, program.callees)
+    program.mocked = _find_mocked(withs, program.callees)
     return replacements.check_replacements(withs, program.callees)
 
 
@@ -292,10 +292,12 @@ def check(
         except RecursionError:
             raise CompileError([Diagnostic(COMPILE_ERROR, _TOO_DEEP)]) from None
         if errors:
-            shown = report(errors, options.max_errors, is_ordered=run is check_calls)
+            errors_to_report = report(errors, options.max_errors, is_ordered=run is check_calls)
             from doorward.rego.analysis.hints import add_hints, names_of_modules
 
-            raise CompileError(add_hints(shown, partial(names_of_modules, modules), registry))
+            raise CompileError(
+                add_hints(errors_to_report, partial(names_of_modules, modules), registry)
+            )
     return program
 
 
@@ -375,10 +377,10 @@ def _check_query(
     if errors:
         from doorward.rego.analysis.hints import add_hints
 
-        shown = report(errors, program.options.max_errors, is_ordered=bool(of_calls))
+        errors_to_report = report(errors, program.options.max_errors, is_ordered=bool(of_calls))
         names = [*exports, *map(import_name, imports), "input", "data"]
-        raise CompileError(add_hints(shown, lambda _: names, program.registry))
-    return Query(resolved, _mocked(withs, callees))
+        raise CompileError(add_hints(errors_to_report, lambda _: names, program.registry))
+    return Query(resolved, _find_mocked(withs, callees))
 
 
 def report(
@@ -395,5 +397,5 @@ def report(
     return unique
 
 
-def _mocked(withs: Iterable[With], callees: Callees) -> frozenset[str]:
+def _find_mocked(withs: Iterable[With], callees: Callees) -> frozenset[str]:
     return frozenset(name for item in withs for name in replaced_names(item, callees))

@@ -38,10 +38,14 @@ def required_builtins(modules: Iterable[Module], registry: Registry) -> list[str
     """
     names: set[str] = set()
     for module in modules:
-        own = {rule.head.ref.head.name for rule in module.rules if type(rule.head.ref.head) is Var}
-        documents = own | {import_name(each) for each in module.imports} | ROOTS
+        rule_names = {
+            rule.head.ref.head.name for rule in module.rules if type(rule.head.ref.head) is Var
+        }
+        documents = rule_names | {import_name(each) for each in module.imports} | ROOTS
         for rule in module.rules:
-            names.update(name for name in _functions_called(rule, documents) if name not in own)
+            names.update(
+                name for name in _functions_called(rule, documents) if name not in rule_names
+            )
     return sorted(name for name in names - _REPLACED if name in registry)
 
 

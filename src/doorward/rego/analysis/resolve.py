@@ -63,9 +63,9 @@ def names_of_packages(modules: Iterable[Module]) -> dict[tuple[str, ...], frozen
     """Return the names of the rules in each package, by its path."""
     names: dict[tuple[str, ...], set[str]] = {}
     for module in modules:
-        own = names.setdefault(module.package.path, set())
-        own.update(_rule_name(rule) for rule in module.rules)
-    return {path: frozenset(own) for path, own in names.items()}
+        names_of_package = names.setdefault(module.package.path, set())
+        names_of_package.update(_rule_name(rule) for rule in module.rules)
+    return {path: frozenset(names_of_package) for path, names_of_package in names.items()}
 
 
 @record(guarded=False)
@@ -325,11 +325,11 @@ class Resolver:
         domain = self.term(term.domain, scope)
         # What the collection is made of is not bound by walking it. Nor is a document: to OPA
         # `some input in xs` asks if the input is in it, whatever an import is called.
-        given = {v.name for v in term_vars(term.domain)} | ROOTS
+        known = {v.name for v in term_vars(term.domain)} | ROOTS
         parts = [part for part in (term.key, term.value) if part is not None]
         named = {v.name: v for part in parts for v in pattern_vars(part) if not v.is_wildcard}
         for name, var in named.items():
-            if name not in given:
+            if name not in known:
                 scope.declare(var, "declared", term.span)
                 if name in scope.declared:
                     scope.declared[name].used = True

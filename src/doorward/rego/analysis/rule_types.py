@@ -162,10 +162,10 @@ def _type_and_path(
         args = tuple(inference.type(arg, scope) for arg in head.args)
         return Function(args, value), _keys(path, tail)
     keys = [inference.type(term, scope) for term in tail]
-    given: Type = value
+    type_: Type = value
     if head.key is not None:
         value = inference.type(head.key, scope)
-        given = SetType(value)
+        type_ = SetType(value)
     for key in reversed(keys):
-        given = ObjectType((), (key, given))
-    return (None if UNKNOWN in (value, *keys) else given), _keys(path, ())
+        type_ = ObjectType((), (key, type_))
+    return (None if UNKNOWN in (value, *keys) else type_), _keys(path, ())

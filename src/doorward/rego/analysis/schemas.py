@@ -117,8 +117,8 @@ class _Reader:
         """Return the union of the schemas in `anyOf`."""
         types = [self.type(each, depth + 1) for each in parts]
         if part.kinds:
-            own = {key: value for key, value in part.schema.items() if key != "anyOf"}
-            core = self.type(own, depth + 1)
+            rest = {key: value for key, value in part.schema.items() if key != "anyOf"}
+            core = self.type(rest, depth + 1)
             if isinstance(core, ObjectType) and core.rest is None:
                 types.append(core)
         return union_of(types)

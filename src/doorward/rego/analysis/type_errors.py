@@ -66,8 +66,8 @@ def arguments_error(
     respect.
     """
     lines = (f"have: {_tuple_text(have)}", f"want: {_tuple_text(want)}")
-    wanted = {"args": [type_json(t) for t in want]} if want else {}
-    details = Details(lines, {"have": [type_json(t) for t in have], "want": wanted})
+    expected = {"args": [type_json(t) for t in want]} if want else {}
+    details = Details(lines, {"have": [type_json(t) for t in have], "want": expected})
     error = Diagnostic(TYPE_ERROR, f"{name}: {what}", span, details=details)
     # A function among the operands is an error of its own, and hides none.
     follows = any(map(has_unknown, have)) and not any(map(has_function, have))
@@ -98,13 +98,13 @@ def bad_operand(
     keys = [to_rego(from_key(key)) for key in _in_order(one_of)]
     data: dict[str, object] = {"ref": text, "pos": position}
     if have is None:
-        given = f"{pad}have: {term_text(operand)}"
+        actual = f"{pad}have: {term_text(operand)}"
     else:
-        given = f"{pad}have (type): {type_text(have)}"
+        actual = f"{pad}have (type): {type_text(have)}"
         data["have"] = type_json(have)
-    wanted = f"(one of): [{' '.join(keys)}]" if keys else f"(type): {type_text(want)}"
+    expected = f"(one of): [{' '.join(keys)}]" if keys else f"(type): {type_text(want)}"
     data |= {"want": type_json(want), "oneOf": keys or None}
-    lines = (text, f"{pad}^", given, f"{pad}want {wanted}")
+    lines = (text, f"{pad}^", actual, f"{pad}want {expected}")
     error = Diagnostic(
         TYPE_ERROR, f"undefined ref: {text}", ref.head.span, details=Details(lines, data)
     )

@@ -250,17 +250,17 @@ def select(type_: Type | None, key: Value) -> Type:
                 return UNKNOWN
             return items[key] if key < len(items) else rest or UNKNOWN
         case ObjectType(fields, rest):
-            wanted = to_key(key)
+            key_id = to_key(key)
             for name, field_type in fields:
-                if name == wanted and _are_written_alike(
+                if name == key_id and _are_written_alike(
                     from_key(name),  # type: ignore[arg-type] # fields are in key form
                     key,
                 ):
                     return field_type
             return rest[1] if rest is not None and _admits(rest[0], type_of(key)) else UNKNOWN
         case SetType(of):
-            wanted_type = type_of(key)
-            return wanted_type if _admits(of, wanted_type) else UNKNOWN
+            key_type = type_of(key)
+            return key_type if _admits(of, key_type) else UNKNOWN
         case AnyOf(options):
             return union_of(select(option, key) for option in options) if options else any_
     return UNKNOWN

@@ -89,9 +89,9 @@ def part_vars(part: Expr, *, closures: bool = True) -> Iterator[Var]:
     """Yield the variables of a template string's expression, except those of its steps `local =
     value`.
     """
-    own = {next(expr_vars(step)).name for step in part.before}
+    bound = {next(expr_vars(step)).name for step in part.before}
     for var in expr_vars(part, closures=closures):
-        if var.name not in own:
+        if var.name not in bound:
             yield var
 
 

@@ -67,8 +67,11 @@ def providers_aws_sign_req(request: Object, aws_config: Object, time_ns: AnyNumb
     token = aws_config.get("aws_session_token")
     if isinstance(token, str) and token:
         added["x-amz-security-token"] = token
-    given = _headers(request)
-    signed = {**added, **{k.lower(): v for k, v in given.items() if k.lower() not in _UNSIGNED}}
+    request_headers = _headers(request)
+    signed = {
+        **added,
+        **{k.lower(): v for k, v in request_headers.items() if k.lower() not in _UNSIGNED},
+    }
     names = sorted(signed)
     canonical = "\n".join(
         [
@@ -90,18 +93,18 @@ def providers_aws_sign_req(request: Object, aws_config: Object, time_ns: AnyNumb
         f"SignedHeaders={';'.join(names)},Signature={signature}"
     )
     headers: Object = {}
-    headers.update({**given, **added, "Authorization": authorization})
+    headers.update({**request_headers, **added, "Authorization": authorization})
     return {**request, "headers": headers}
 
 
-def _texts(given: Object, names: tuple[str, ...], message: str) -> list[str]:
+def _texts(fields: Object, names: tuple[str, ...], message: str) -> list[str]:
     """The string values of `names` in an object; BuiltinError names all those that are missing or
     not strings.
     """
-    missing = [name for name in names if name not in given]
+    missing = [name for name in names if name not in fields]
     if missing:
         raise OperandError(message.format("missing required", to_rego(make_set(missing))))
-    values = [given[name] for name in names]
+    values = [fields[name] for name in names]
     texts = [value for value in values if isinstance(value, str) and value]
     if len(texts) != len(names):
         pairs = zip(names, values, strict=True)
@@ -138,9 +141,9 @@ def _headers(request: Object) -> dict[str, str]:
     """The request's headers, the items of an array joined by commas; BuiltinError for other
     values.
     """
-    given = request.get("headers", {})
+    request_headers = request.get("headers", {})
     headers: dict[str, str] = {}
-    for key, value in given.items() if isinstance(given, dict) else ():
+    for key, value in request_headers.items() if isinstance(request_headers, dict) else ():
         if type(key) is str:
             items = value if isinstance(value, list) else [value]
             texts = [item for item in items if isinstance(item, str)]

@@ -109,12 +109,12 @@ def _as_json(text: str) -> str:
     plain = text.replace("_", "").lstrip("+")
     sign = "-" if plain.startswith("-") else ""
     mantissa, mark, exponent = plain.lstrip("-").partition("e" if "e" in plain else "E")
-    whole, point, rest = mantissa.partition(".")
+    integer_digits, point, rest = mantissa.partition(".")
     if point:
         rest = rest or "0"
     elif "_" in text and not mark:
         point, rest = ".", "0"
-    return f"{sign}{whole.lstrip('0') or '0'}{point}{rest}{mark}{exponent}"
+    return f"{sign}{integer_digits.lstrip('0') or '0'}{point}{rest}{mark}{exponent}"
 
 
 def _in_range(text: str, value: Fraction) -> Fraction:
@@ -128,13 +128,13 @@ def _hexadecimal(match: re.Match[str]) -> Fraction:
     """The exact value of a matched hexadecimal float such as `0x1.8p3`; an error if the exponent is
     too large.
     """
-    whole = (match["whole"] or "").replace("_", "")
+    integer = (match["whole"] or "").replace("_", "")
     rest = (match["rest"] or "").replace("_", "")
     power = int(match["power"]) - 4 * len(rest)
     if abs(power) > _MAX_TEXT:
         kind = LimitError if power < 0 else BuiltinError
         raise kind("number exponent is out of range")
-    value = Fraction(int(whole + rest, 16)) * Fraction(2) ** power
+    value = Fraction(int(integer + rest, 16)) * Fraction(2) ** power
     return -value if match["sign"] == "-" else value
 
 

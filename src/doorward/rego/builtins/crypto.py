@@ -150,12 +150,12 @@ def _verify_chain(
             certificates = split_certificates(certs)
         except BuiltinError:
             return [False, []]
-        wanted = options()
+        verify_options = options()
         if len(certificates) < 2:
             return [False, []]
         try:
             fields = [certificate_fields(octets) for octets in certificates]
-            chain = verified_chain(fields, wanted, context.check_deadline)
+            chain = verified_chain(fields, verify_options, context.check_deadline)
         except (Unverified, ValueError):
             return [False, []]
         return [True, [certificate_of(certificates[n], uri_strings=uri_strings) for n in chain]]

@@ -105,8 +105,8 @@ def hex_decode(x: str) -> str:
     if bad:
         code = bad[0][0]
         character = chr(code)
-        shown = f" '{character}'" if character.isprintable() else ""
-        raise BuiltinError(f"encoding/hex: invalid byte: U+{code:04X}{shown}")
+        quoted = f" '{character}'" if character.isprintable() else ""
+        raise BuiltinError(f"encoding/hex: invalid byte: U+{code:04X}{quoted}")
     if len(octets) % 2:
         raise BuiltinError("encoding/hex: odd length hex string")
     return from_bytes(binascii.unhexlify(octets))

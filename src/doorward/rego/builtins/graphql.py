@@ -114,12 +114,12 @@ def graphql_schema_is_valid(context: Context, schema: Value) -> bool:
     return True
 
 
-def _enforce_deadline(context: Context, *given: Value) -> AbstractContextManager[None]:
+def _enforce_deadline(context: Context, *texts: Value) -> AbstractContextManager[None]:
     """Return a context that stops at the decision's deadline; the size of an object's text is
     unknown, so it counts as long.
     """
     return context.enforce_deadline(
-        sum(len(text) if isinstance(text, str) else LONG for text in given)
+        sum(len(text) if isinstance(text, str) else LONG for text in texts)
     )
 
 
@@ -143,16 +143,16 @@ def _schema_text(schema: Value) -> str:
     return _text(2, schema, schema_text)
 
 
-def _text(position: int, given: Value, write: Callable[[Value], str]) -> str:
+def _text(position: int, value: Value, write: Callable[[Value], str]) -> str:
     """Return a document as text, an AST object written by `write`; an operand error for other
     kinds.
     """
-    if isinstance(given, str):
-        return given
-    if not isinstance(given, dict):
-        raise operand_error(position, given, "string", "object")
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, dict):
+        raise operand_error(position, value, "string", "object")
     try:
-        return write(given)
+        return write(value)
     except RecursionError:
         raise LimitError("GraphQL AST is nested too deeply") from None
 
@@ -179,13 +179,13 @@ def _parse(text: str, max_tokens: int) -> Any:
 @lru_cache(maxsize=1)
 def _reading(parse: Callable[..., Any]) -> dict[str, Any]:
     """Return the options for graphql-core's parser; its releases name them differently."""
-    wanted = {
+    readers = {
         "allow_empty_selection_sets": False,
         "allow_legacy_fragment_variables": True,
         "experimental_fragment_arguments": True,
     }
     known = signature(parse).parameters
-    return {name: value for name, value in wanted.items() if name in known}
+    return {name: value for name, value in readers.items() if name in known}
 
 
 _INVALID: Final = ("Invalid character", "Invalid number", "Unterminated", "Unexpected character")

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Final
 
 from doorward.rego.builtins.http_client.cache import StoredResponse
-from doorward.rego.builtins.http_client.freshness import keep, revalidated
+from doorward.rego.builtins.http_client.freshness import keep, revalidate
 from doorward.rego.builtins.http_client.message import (
     Certificates,
     HTTPRequest,
@@ -125,22 +125,22 @@ def _options(request: dict[Key, Value]) -> Options:
     """
     missing = {"method", "url"} - request.keys()
     if missing:
-        shown = to_rego(make_set(list(missing)))
-        raise OperandError(f"operand 1 missing required request parameters(s): {shown}")
+        names = to_rego(make_set(list(missing)))
+        raise OperandError(f"operand 1 missing required request parameters(s): {names}")
     unknown = request.keys() - _KNOWN
     if unknown:
-        shown = to_rego(make_set([from_key(key) for key in unknown]))
-        raise OperandError(f"operand 1 invalid request parameters(s): {shown}")
+        names = to_rego(make_set([from_key(key) for key in unknown]))
+        raise OperandError(f"operand 1 invalid request parameters(s): {names}")
     options = {str(key): value for key, value in request.items()}
     for name, value in options.items():
         if name in _SWITCHES and type(value) is int and value in (0, 1):
             options[name] = value == 1
             continue
-        wanted = (
+        expected = (
             "string" if name in _STRINGS else "boolean" if name in _BOOLEANS else _KIND.get(name)
         )
-        if wanted is not None and kind_name(value) != wanted:
-            raise OperandError(f"operand 1 `{name}` must be {wanted} but got {kind_name(value)}")
+        if expected is not None and kind_name(value) != expected:
+            raise OperandError(f"operand 1 `{name}` must be {expected} but got {kind_name(value)}")
     return options
 
 
@@ -189,7 +189,7 @@ def _refresh(
     conditions = tuple(pair for pair in stale.validators if pair[0] not in names)
     response = _send(context, replace(request, headers=request.headers + conditions))
     if response.status_code == 304:
-        return revalidated(stale, response, context.now_ns)
+        return revalidate(stale, response, context.now_ns)
     return keep(response, context.now_ns, None) or StoredResponse(response, 0)
 
 
@@ -222,8 +222,8 @@ def _cache_key(options: Options) -> Hashable:
     names = {name.lower() for name in _ignored_headers(options)}
     headers = options.get("headers")
     if names and isinstance(headers, dict):
-        kept = {k: v for k, v in headers.items() if str(k).lower() not in names}
-        options = {**options, "headers": kept}
+        remaining = {k: v for k, v in headers.items() if str(k).lower() not in names}
+        options = {**options, "headers": remaining}
     return to_key({k: v for k, v in options.items() if k not in _NOT_IN_KEY})
 
 
@@ -314,10 +314,10 @@ def check_host(host: str, allowed: frozenset[str] | None) -> None:
 _TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+\Z")
 
 
-def _headers(given: Value) -> tuple[tuple[str, str], ...]:
+def _headers(operand: Value) -> tuple[tuple[str, str], ...]:
     """The headers with lower-case names; an error for an invalid name or value."""
     headers: list[tuple[str, str]] = []
-    for key, value in given.items() if isinstance(given, dict) else ():
+    for key, value in operand.items() if isinstance(operand, dict) else ():
         if type(key) is not str or not _TOKEN.match(key):
             raise SendError(f"net/http: invalid header field name {to_rego(from_key(key))}")
         if not isinstance(value, str):
@@ -342,17 +342,17 @@ _UNITS: Final = {
 }
 
 
-def _timeout(given: Value) -> float:
+def _timeout(operand: Value) -> float:
     """The timeout in seconds; a number means nanoseconds, a string is a duration in Go's
     notation.
     """
     seconds = 0.0
-    if isinstance(given, str):
-        if not given or not _DURATIONS.fullmatch(given):
+    if isinstance(operand, str):
+        if not operand or not _DURATIONS.fullmatch(operand):
             raise BuiltinError("invalid `timeout`")
-        seconds = sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(given))
-    elif isinstance(given, (int, float)) and not isinstance(given, bool):
-        seconds = min(exact(given), 10**18) / 1e9
+        seconds = sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(operand))
+    elif isinstance(operand, (int, float)) and not isinstance(operand, bool):
+        seconds = min(exact(operand), 10**18) / 1e9
     else:
         raise BuiltinError("`timeout` must be a string or a number")
     if seconds < 0:

@@ -86,9 +86,9 @@ def _network_or_address(text: str) -> _Network:
     try:
         return _network(text)
     except BuiltinError:
-        shown = scrub(text)
+        scrubbed = scrub(text)
         raise BuiltinError(
-            f"not a valid textual representation of an IP address or CIDR: {shown}"
+            f"not a valid textual representation of an IP address or CIDR: {scrubbed}"
         ) from None
 
 

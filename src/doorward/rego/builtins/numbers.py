@@ -179,16 +179,16 @@ def round_(x: AnyNumber) -> int:
 def ceil(x: AnyNumber) -> int:
     """The smallest integer not below the number. As in OPA, the result between -1 and 0 is 1."""
     form = binary_operand(x)
-    whole = whole_part(*form)
-    return whole if whole < 0 or is_integer(*form) else whole + 1
+    integral = whole_part(*form)
+    return integral if integral < 0 or is_integer(*form) else integral + 1
 
 
 @builtin("floor", number, returns=number, inverse=inverse("rounding"))
 def floor(x: AnyNumber) -> int:
     """The largest integer not above the number. As in OPA, the result between -1 and 0 is 0."""
     form = binary_operand(x)
-    whole = whole_part(*form)
-    return whole - 1 if whole < 0 and not is_integer(*form) else whole
+    integral = whole_part(*form)
+    return integral - 1 if integral < 0 and not is_integer(*form) else integral
 
 
 @builtin(

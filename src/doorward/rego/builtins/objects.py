@@ -104,10 +104,10 @@ def object_keys(object_: Object) -> frozenset[Key]:
 )
 def object_filter(object_: Object, keys: Keys) -> Object:
     """A copy of the object with only these keys."""
-    wanted = _keys(keys)
-    if len(object_) < len(wanted):
-        return {key: object_[key] for key in wanted if key in object_}
-    return {key: value for key, value in object_.items() if key in wanted}
+    names = _keys(keys)
+    if len(object_) < len(names):
+        return {key: object_[key] for key in names if key in object_}
+    return {key: value for key, value in object_.items() if key in names}
 
 
 @builtin(
@@ -143,11 +143,11 @@ def object_union(a: Object, b: Object) -> Object:
     count_step()
     united = dict(a)
     for key, value in b.items():
-        united[key] = _united(united[key], value) if key in united else value
+        united[key] = _unite_values(united[key], value) if key in united else value
     return united
 
 
-def _united(mine: Value, theirs: Value) -> Value:
+def _unite_values(mine: Value, theirs: Value) -> Value:
     """Merge two objects; for other values the second replaces the first."""
     if isinstance(mine, dict) and isinstance(theirs, dict):
         return object_union(mine, theirs)
@@ -165,14 +165,14 @@ def object_union_n(context: Context, objects: list[Value]) -> Object:
         if not isinstance(item, dict):
             refuse_operand(1, "array of objects", f"array containing {kind_name(item)}")
     united: Object = {}
-    own: set[int] = set()
+    copied: set[int] = set()
     for item in context.checked_iter(objects, 1):
-        _unite(united, cast(Object, item), own, last_text=True)
+        _unite(united, cast(Object, item), copied, last_text=True)
     return united
 
 
-def _unite(united: Object, item: Object, own: set[int], *, last_text: bool) -> None:
-    """Merge `item` into `united` in place; `own` holds the ids of nested objects that are copies
+def _unite(united: Object, item: Object, copied: set[int], *, last_text: bool) -> None:
+    """Merge `item` into `united` in place; `copied` holds the ids of nested objects that are copies
     and may be changed.
     """
     count_step()
@@ -180,10 +180,10 @@ def _unite(united: Object, item: Object, own: set[int], *, last_text: bool) -> N
         # Of equal keys the last text stays: `pop` first, or the dict would keep the old one.
         before = united.pop(key, None) if last_text else united.get(key)
         if isinstance(before, dict) and isinstance(value, dict):
-            if id(before) not in own:
+            if id(before) not in copied:
                 before = dict(before)
-                own.add(id(before))
-            _unite(before, value, own, last_text=False)
+                copied.add(id(before))
+            _unite(before, value, copied, last_text=False)
             value = before
         united[key] = value
 

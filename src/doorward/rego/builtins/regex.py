@@ -1,8 +1,8 @@
 """Regular expressions in RE2's syntax: linear time, so no look-around and no back references.
 
 `golang.regexp` matches; here matches become answers. Results are at most `MAX_TEXT` characters long
-and hold at most `MAX_FOUND` strings. One search takes time in the length of its text, many of them
-that much each: the deadline is checked between them.
+and hold at most `MAX_MATCHES` strings. One search takes time in the length of its text, many of
+them that much each: the deadline is checked between them.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from doorward.rego.values import Value
 
 __all__: list[str] = []
 
-MAX_FOUND: Final = 1 << 20
+MAX_MATCHES: Final = 1 << 20
 
 _CACHED: Final = 256
-_KEPT_TEXT: Final = 4096
+_CACHED_TEXT: Final = 4096
 
 
 @builtin(
@@ -114,21 +114,21 @@ def regex_split(context: Context, expression: str, value: str) -> list[str]:
 
 def _matches(context: Context, regex: Pattern, data: bytes, limit: int) -> Iterator[Spans]:
     """The spans of up to `limit` matches and their groups; LimitError if there are more than
-    `MAX_FOUND` spans.
+    `MAX_MATCHES` spans.
     """
     matches = regex.every(data, limit, context.check_deadline)
-    if (len(data) + 1) * len(regex.names) <= MAX_FOUND:
+    if (len(data) + 1) * len(regex.names) <= MAX_MATCHES:
         return matches
     return _limit(matches)
 
 
 def _limit(matches: Iterable[Spans]) -> Iterator[Spans]:
-    """Pass the matches on; LimitError after `MAX_FOUND` spans."""
-    room = MAX_FOUND
+    """Pass the matches on; LimitError after `MAX_MATCHES` spans."""
+    room = MAX_MATCHES
     for spans in matches:
         room -= len(spans)
         if room < 0:
-            raise LimitError(f"more than {MAX_FOUND} strings are found")
+            raise LimitError(f"more than {MAX_MATCHES} strings are found")
         yield spans
 
 
@@ -206,7 +206,7 @@ def regex_replace(context: Context, base: str, expression: str, value: str) -> s
     regex = pattern(expression)
     data = _bytes(base)
     # What is long is not worth the memory of keeping it.
-    is_short = len(value) + len(expression) <= _KEPT_TEXT
+    is_short = len(value) + len(expression) <= _CACHED_TEXT
     pieces = _cached_template(value, expression) if is_short else _template(value, regex)
     return _text(regex.replace(data, pieces, MAX_TEXT, context.check_deadline))
 

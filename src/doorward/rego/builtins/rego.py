@@ -23,7 +23,7 @@ MAX_TEXT: Final = 1024 * 1024
 """The most characters of a module's text."""
 
 _OUTSIDE: Final = "the rego.metadata.{} function must only be called within the scope of a rule"
-_SHOWN: Final = ("illegal", "unexpected", "var cannot", "invalid")
+_REPEATED: Final = ("illegal", "unexpected", "var cannot", "invalid")
 """The prefixes of messages after which OPA shows the line and a caret."""
 
 
@@ -64,7 +64,7 @@ def _with_line(diagnostic: Diagnostic) -> str:
     """Write a diagnostic; syntax errors are followed by their line and a caret."""
     span = diagnostic.span
     text = span.source.line(span.row)
-    if not diagnostic.message.startswith(_SHOWN) or not text:
+    if not diagnostic.message.startswith(_REPEATED) or not text:
         return str(diagnostic)
     column = min(span.col, len(text.rstrip()))
     return f"{diagnostic}\n\t{text}\n\t{' ' * (column - 1)}^"

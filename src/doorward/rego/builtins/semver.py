@@ -48,7 +48,7 @@ def semver_compare(a: str, b: str) -> int:
 
 def _version(position: int, text: str) -> _Parts:
     """The parsed version; BuiltinError if operand `position` is not a semantic version."""
-    parsed = _cached_parts(text) if len(text) <= _KEPT_TEXT else _parse(text)
+    parsed = _cached_parts(text) if len(text) <= _CACHED_TEXT else _parse(text)
     if parsed is None:
         raise BuiltinError(f"operand {position}: string {quote(text)} is not a valid SemVer")
     return parsed
@@ -66,7 +66,7 @@ def _parse(text: str) -> _Parts | None:
     return numbers, release.split(".") if release else []
 
 
-_KEPT_TEXT: Final = 64
+_CACHED_TEXT: Final = 64
 
 
 @lru_cache(maxsize=256)

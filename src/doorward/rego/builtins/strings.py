@@ -383,8 +383,8 @@ def _pace(parts: tuple[str, ...]) -> int:
     return max(1, 20_000 // (len(parts) + 1))
 
 
-def _one_or_more(position: int, given: str | Strings) -> list[str]:
-    return [given] if isinstance(given, str) else _texts(position, given)
+def _one_or_more(position: int, value: str | Strings) -> list[str]:
+    return [value] if isinstance(value, str) else _texts(position, value)
 
 
 _BASES: Final = {2: "b", 8: "o", 10: "d", 16: "x"}

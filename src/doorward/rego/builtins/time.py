@@ -336,8 +336,8 @@ def time_parse_duration_ns(duration: str) -> int:
     total = at = 0
     while at < len(rest):
         match = _SEGMENT.match(rest, at)
-        whole, part, name = match.groups() if match else ("", "", "")
-        if not match or not (whole or part):
+        integer, part, name = match.groups() if match else ("", "", "")
+        if not match or not (integer or part):
             raise _invalid_duration(duration)
         if not name:
             raise BuiltinError(f"time: missing unit in duration {_quote(duration)}")
@@ -345,7 +345,7 @@ def time_parse_duration_ns(duration: str) -> int:
         if unit is None:
             name = _quote(name)
             raise BuiltinError(f"time: unknown unit {name} in duration {_quote(duration)}")
-        total += int(whole or 0) * unit + (_part(part, unit) if part else 0)
+        total += int(integer or 0) * unit + (_part(part, unit) if part else 0)
         at = match.end()
     if total > _LIMIT or (total == _LIMIT and duration[0] != "-"):
         raise _invalid_duration(duration)

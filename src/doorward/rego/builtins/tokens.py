@@ -33,9 +33,9 @@ from doorward.rego.builtins.jose.compact import (
     understand_header,
 )
 from doorward.rego.builtins.jose.constraints import (
-    claimed,
     constraints_of,
     meets,
+    read_claim,
     read_constraints,
     verified_by_any,
 )
@@ -101,7 +101,7 @@ def _declare_hmac(size: int) -> None:
         signed = signed_text(header, payload)
         return algorithm.verify(to_bytes(secret), signed, base64.url_decode(signature))
 
-    verify = _cached(name, verified)
+    verify = _cache_verification(name, verified)
     verify.__doc__ = f"Return true if the token's HS{size} signature is that of `secret`."
     candidates = inverse("verify_token", str(size))
     builtin(name, string, string, returns=boolean, context=True, inverse=candidates)(verify)
@@ -118,7 +118,7 @@ def _declare_asymmetric(algorithm: Algorithm, name: str) -> None:
         header = understand_header(encoded)
         return verified_by_any(algorithm, header, keys, signed_text(encoded, payload), signature)
 
-    verify = _cached(name, verified)
+    verify = _cache_verification(name, verified)
     verify.__doc__ = (
         f"Return true if the token's {algorithm.name} signature is that of a PEM certificate or "
         "public key, a JWK or one key of a JWK set."
@@ -126,7 +126,9 @@ def _declare_asymmetric(algorithm: Algorithm, name: str) -> None:
     builtin(name, string, string, returns=boolean, context=True, refuse=_refuse_certificate)(verify)
 
 
-def _cached(name: str, verified: Callable[[str, str], bool]) -> Callable[[Context, str, str], bool]:
+def _cache_verification(
+    name: str, verified: Callable[[str, str], bool]
+) -> Callable[[Context, str, str], bool]:
     """Wrap `verified` in the token cache, keyed by built-in, token and key; only valid results are
     stored.
     """
@@ -199,8 +201,8 @@ def io_jwt_decode_verify(context: Context, jwt: str, constraints: Object) -> lis
         return _decode_verify(jwt, constraints, context.now_ns)[0]
     known: tuple[_Verified, ...] = tokens.get(jwt) or ()
     now = context.now_ns
-    for given, answer, start, end in known:
-        if given == constraints and start <= now < end:
+    for options, answer, start, end in known:
+        if options == constraints and start <= now < end:
             return answer
     answer, start, end = _decode_verify(jwt, constraints, now)
     cacheable = answer[0] is True and len(jwt) <= MAX_CACHED and start <= now < end
@@ -222,11 +224,11 @@ def verified_token(environment: Environment, jwt: str) -> tuple[Object, Object, 
     return None if "cty" in header else (header, payload, constraints)
 
 
-def _decode_verify(jwt: str, given: Object, now: int) -> tuple[list[Value], int, int]:
+def _decode_verify(jwt: str, options: Object, now: int) -> tuple[list[Value], int, int]:
     """The result of `io.jwt.decode_verify`, and the first and last time in nanoseconds for which it
     holds.
     """
-    constraints = constraints_of(given)
+    constraints = constraints_of(options)
     invalid: tuple[list[Value], int, int] = [False, {}, {}], 0, 0
     for _ in range(MAX_NESTING):
         encoded, encoded_payload, encoded_signature = split_token(jwt)
@@ -245,10 +247,10 @@ def _decode_verify(jwt: str, given: Object, now: int) -> tuple[list[Value], int,
             return invalid
         # In OPA's order: a claim that is not a number is an error where none before it refuses.
         seconds: Any = (float(now) if constraints.time is None else constraints.time) / 1e9
-        expires = claimed(claims, "exp")
+        expires = read_claim(claims, "exp")
         if expires is not None and _to_compare(seconds, expires) >= expires:
             return invalid
-        starts = claimed(claims, "nbf")
+        starts = read_claim(claims, "nbf")
         if starts is not None and _to_compare(seconds, starts) < starts:
             return invalid
         begin = 0 if starts is None else int(starts * 10**9) + _ROUNDING_NS

@@ -44,8 +44,8 @@ def units_parse(x: str) -> int | Number:
     times, parts = _factor(unit)
     numerator *= times
     denominator *= parts
-    whole, rest = divmod(numerator, denominator)
-    return Number(_decimal(numerator, denominator)) if rest else whole
+    integer, rest = divmod(numerator, denominator)
+    return Number(_decimal(numerator, denominator)) if rest else integer
 
 
 def _factor(unit: str) -> tuple[int, int]:
@@ -62,9 +62,9 @@ def _factor(unit: str) -> tuple[int, int]:
 
 def _decimal(numerator: int, denominator: int) -> str:
     """A fraction as text with ten decimal places, halves rounded away from zero."""
-    whole, rest = divmod(abs(numerator) * 10**_PLACES, denominator)
-    whole += 2 * rest >= denominator
-    digits = str(whole).zfill(_PLACES + 1)
+    integer, rest = divmod(abs(numerator) * 10**_PLACES, denominator)
+    integer += 2 * rest >= denominator
+    digits = str(integer).zfill(_PLACES + 1)
     sign = "-" if numerator < 0 else ""
     return f"{sign}{digits[:-_PLACES]}.{digits[-_PLACES:]}"
 
@@ -77,13 +77,13 @@ def units_parse_bytes(x: str) -> int:
     factor = _BYTES.get(unit)
     if factor is None:
         raise BuiltinError(f"units.parse_bytes: byte unit {unit} not recognized")
-    if len(amount) < _PLAIN and amount.isdecimal() and (whole := int(amount) * factor) < _EXACT:
-        return whole
+    if len(amount) < _PLAIN and amount.isdecimal() and (integer := int(amount) * factor) < _EXACT:
+        return integer
     value = quotient(*_amount(amount, "units.parse_bytes", "byte amount"))
     return whole_part(*multiply(value, (factor, 0)))
 
 
-def _split(text: str, name: str, what: str) -> tuple[str, str]:
+def _split(text: str, name: str, part_name: str) -> tuple[str, str]:
     """Split an amount into its number and its unit; BuiltinError without a number."""
     if len(text) > MAX_TEXT:
         raise LimitError(f"{name}: text is longer than {MAX_TEXT} characters")
@@ -93,21 +93,21 @@ def _split(text: str, name: str, what: str) -> tuple[str, str]:
     match = re.match(r"(?:[\d.+-]|[eE](?=[\d+-])[+-]?)*", text, re.ASCII)
     end = match.end() if match else 0
     if end == 0:
-        raise BuiltinError(f"{name}: no {what} provided")
+        raise BuiltinError(f"{name}: no {part_name} provided")
     return text[:end], text[end:]
 
 
-def _amount(text: str, name: str, what: str) -> tuple[int, int]:
+def _amount(text: str, name: str, part: str) -> tuple[int, int]:
     """The number of an amount as numerator and denominator; BuiltinError if it is not a number."""
     if text.isdecimal() and text.isascii() and len(text) <= MAX_DIGITS:
         return int(text), 1
     match = _AMOUNT.fullmatch(text)
     if not match or len(text) > MAX_DIGITS:
-        raise BuiltinError(f"{name}: could not parse {what} to a number")
+        raise BuiltinError(f"{name}: could not parse {part} to a number")
     exponent = match["exponent"] or "0"
     if len(exponent) > 7 or abs(int(exponent)) > MAX_DIGITS:
         raise LimitError(f"{name}: exponent too large")
-    whole, _, rest = text.lower().partition("e")[0].partition(".")
+    integer, _, rest = text.lower().partition("e")[0].partition(".")
     scale = int(exponent) - len(rest)
-    digits = int(whole + rest)
+    digits = int(integer + rest)
     return (digits * 10**scale, 1) if scale >= 0 else (digits, 10**-scale)

@@ -51,19 +51,19 @@ def uuid_parse(uuid: str) -> dict[Key, Value] | Undefined:
     digits = b"".join([part for part in match.groups()[1:] if part])
     data = bytes.fromhex(digits.decode("ascii"))
     version = data[6] >> 4
-    said: dict[Key, Value] = {"version": version, "variant": _variant(data[8])}
+    fields: dict[Key, Value] = {"version": version, "variant": _variant(data[8])}
     if version in {1, 2}:
         ticks = int.from_bytes(data[:4], "big") | int.from_bytes(data[4:6], "big") << 32
         ticks |= (int.from_bytes(data[6:8], "big") & 0x0FFF) << 48
-        said["time"] = (ticks - _GREGORIAN) * 100
-        said["nodeid"] = data[10:].hex("-")
-        said["macvariables"] = _address_kind(data[10])
-        said["clocksequence"] = int.from_bytes(data[8:10], "big") & 0x3FFF
+        fields["time"] = (ticks - _GREGORIAN) * 100
+        fields["nodeid"] = data[10:].hex("-")
+        fields["macvariables"] = _address_kind(data[10])
+        fields["clocksequence"] = int.from_bytes(data[8:10], "big") & 0x3FFF
     if version == 2:
-        said["id"] = int.from_bytes(data[:4], "big")
+        fields["id"] = int.from_bytes(data[:4], "big")
         domain = data[9]
-        said["domain"] = _DOMAINS[domain] if domain < len(_DOMAINS) else f"Domain{domain}"
-    return said
+        fields["domain"] = _DOMAINS[domain] if domain < len(_DOMAINS) else f"Domain{domain}"
+    return fields
 
 
 def _variant(byte: int) -> str:

@@ -62,15 +62,15 @@ def _keep_returns(statements: list[ast.stmt], name: str) -> None:
         if isinstance(statement, ast.Return):
             value = statement.value
             assert value is not None
-            kept = ast.IfExp(
+            return_cached = ast.IfExp(
                 test=ast.Compare(
                     left=load(name), ops=[ast.Is()], comparators=[ast.Constant(value=None)]
                 ),
                 body=value,
                 orelse=method_of(load(name), "keep", value),
             )
-            locate(kept, statement.lineno, statement.col_offset)
-            statement.value = kept
+            locate(return_cached, statement.lineno, statement.col_offset)
+            statement.value = return_cached
         elif not isinstance(statement, ast.FunctionDef):
             for part in ("body", "orelse", "finalbody"):
                 waiting += getattr(statement, part, ())

@@ -129,10 +129,10 @@ class ExactRules:
         index = self.index
         if index is None:
             with self.code.lock:
-                index = self.index = self.index or self._indexed()
+                index = self.index = self.index or self._build_index()
         return index.select(partial(_read, ctx, args))
 
-    def _indexed(self) -> RuleIndex:
+    def _build_index(self) -> RuleIndex:
         """Build the index of these rules and those below."""
         self.chains = [list(self._in_steps(d.rule)) for d in self.own]
         below = [d.rule for node in self._below() for d in node.definitions if not d.rule.default]
@@ -214,12 +214,12 @@ class ExactRules:
 
     def _definition(self, number: int, n: int) -> Definition:
         """Return one rule of a chain as a definition; for traced code as it was written."""
-        rule, own = self.chains[number][n], self.own[number]
+        rule, declared = self.chains[number][n], self.own[number]
         if self.code.plan.traced:
             # Traced code reports the expressions that the author wrote.
-            rule = list(branches(own.rule))[n]
+            rule = list(branches(declared.rule))[n]
         operands = rule.head.ref.args
-        return Definition(rule, operands[len(operands) - len(own.tail) :], own.module)
+        return Definition(rule, operands[len(operands) - len(declared.tail) :], declared.module)
 
     def _compile(
         self,

@@ -81,7 +81,9 @@ class _Split:
 
     def choice(self) -> Choice:
         """Return the table."""
-        candidates = {key: tuple(sorted([*own, *self.always])) for key, own in self.named.items()}
+        candidates = {
+            key: tuple(sorted([*numbers, *self.always])) for key, numbers in self.named.items()
+        }
         return Choice(self.source, candidates, tuple(self.always))
 
 

@@ -69,11 +69,11 @@ def operand_tests(builtin: Builtin, operands: Sequence[Operand]) -> list[ast.exp
     """Return tests for what is not known of the operands; None if one test each is not enough."""
     tests: list[ast.expr] = []
     for type_, operand in zip(builtin.signature.args, operands, strict=True):
-        wanted = kinds(type_)
-        if not wanted or operand.kind in wanted:
+        allowed = kinds(type_)
+        if not allowed or operand.kind in allowed:
             continue
-        name = _CLASS.get(wanted[0])
-        if len(wanted) > 1 or name is None or not isinstance(operand.code, ast.Name):
+        name = _CLASS.get(allowed[0])
+        if len(allowed) > 1 or name is None or not isinstance(operand.code, ast.Name):
             return None
         tests.append(is_class(operand.code, name))
     return tests if len(tests) <= MAX_INLINE else None

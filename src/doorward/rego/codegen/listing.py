@@ -100,8 +100,8 @@ def _legend(used: set[str], names: Mapping[str, Any]) -> Iterator[str]:
     yield from _CONTEXT
     kinds = {name.partition(".")[0] for name in used if "." in name}
     yield from (line for kind, line in _KINDS.items() if kind in kinds)
-    own = [name for name in used if name.startswith(("k.", "at."))]
-    for name in sorted(own, key=lambda name: int(name.partition(".")[2])):
+    constants = [name for name in used if name.startswith(("k.", "at."))]
+    for name in sorted(constants, key=lambda name: int(name.partition(".")[2])):
         yield f"{name:10} {_show(names[name])}"
 
 

@@ -191,8 +191,10 @@ def share(state: FunctionState, document: str, names: Sequence[str]) -> None:
     assert isinstance(base, ast.Name)
     temp = read(state, base, names, lookup_in(document))
     getter = state.temps.holding(f"{names[-1]}_get" if names else "get")
-    own, other = attribute(temp, "get"), call(runtime("getter"), temp)
-    state.code.assign(getter, ast.IfExp(test=is_class(temp, "dict"), body=own, orelse=other))
+    getter_of_value, other = attribute(temp, "get"), call(runtime("getter"), temp)
+    state.code.assign(
+        getter, ast.IfExp(test=is_class(temp, "dict"), body=getter_of_value, orelse=other)
+    )
     state.reads.share((base.id, *names), temp, getter)
 
 

@@ -42,7 +42,7 @@ class Unit:
         one.
         """
         try:
-            module = self._compiled(self.tree)
+            module = self._compile_tree(self.tree)
         except _REFUSALS as refusal:
             errors = [d for d in map(self._refuse, self.tree.body) if d is not None]
             raise CompileError(errors or [self._diagnostic(self.tree.body[0], refusal)]) from None
@@ -50,7 +50,7 @@ class Unit:
         # rule's head is reached when it is evaluated.
         return (code for code in module.co_consts if isinstance(code, CodeType))
 
-    def _compiled(self, tree: ast.Module) -> CodeType:
+    def _compile_tree(self, tree: ast.Module) -> CodeType:
         """Compile a tree under the policy's file name."""
         # No file name of a system holds a NUL; the name of a policy given as text may.
         name = self.file.replace("\0", "\ufffd") or "<query>"
@@ -61,7 +61,7 @@ class Unit:
         it.
         """
         try:
-            self._compiled(ast.Module(body=[function], type_ignores=[]))
+            self._compile_tree(ast.Module(body=[function], type_ignores=[]))
         except _REFUSALS as refusal:
             return self._diagnostic(function, refusal)
         return None

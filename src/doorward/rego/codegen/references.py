@@ -142,11 +142,11 @@ def rule_answer(state: FunctionState, node: RuleNode) -> ast.Name:
     temp = state.temps.holding(name_of_rules(node))
     state.code.assign(temp, method_of(cache, "get", slot, runtime("MISSING")))
     missing = ast.Compare(left=load(temp), ops=[ast.Is()], comparators=[runtime("MISSING")])
-    kept = ast.Subscript(value=cache, slice=slot, ctx=ast.Store())
+    cached = ast.Subscript(value=cache, slice=slot, ctx=ast.Store())
     answer = call(load(node.name), evaluation)
     if is_listed(node, state.plan):
         answer = method_of(evaluation, "as_set", load(node.name), slot, cache)
-    compute = ast.Assign(targets=[store(temp), kept], value=answer)
+    compute = ast.Assign(targets=[store(temp), cached], value=answer)
     state.code.add(ast.If(test=missing, body=[compute], orelse=[]))
     return load(temp)
 

@@ -115,18 +115,22 @@ def rule_function(
 
 
 def _rule_function(
-    node: RuleNode, choice: Choice | None, own: Sequence[Part], plan: Plan, constants: Constants
+    node: RuleNode,
+    choice: Choice | None,
+    rule_parts: Sequence[Part],
+    plan: Plan,
+    constants: Constants,
 ) -> ast.FunctionDef:
-    """Write the function for the rules at `node`, whose own definitions are `own` unless `choice`
-    is a table.
+    """Write the function for the rules at `node`, whose own definitions are `rule_parts` unless
+    `choice` is a table.
     """
     final = _final(definitions_of(node), plan)
     defaults = [d for d in node.definitions if d.rule.default]
     multiplicity = multiplicity_of_rules(
-        [*defaults, *(part.definition for part in own)],
+        [*defaults, *(part.definition for part in rule_parts)],
         plan.callees,
         prints=plan.prints,
-        bound=frozenset().union(*(part.variables for part in own)),
+        bound=frozenset().union(*(part.variables for part in rule_parts)),
     )
     kind = FunctionKind.RULE if choice is None else FunctionKind.CHOICE
     if node.is_function:
@@ -135,8 +139,8 @@ def _rule_function(
     rules = _rules_at(state, node, final)
     with state.code.at(node.definitions[0].rule.span):
         if choice is None:
-            share_reads(state, _references([part.definition for part in own]))
-            _all_definitions(state, rules, own)
+            share_reads(state, _references([part.definition for part in rule_parts]))
+            _all_definitions(state, rules, rule_parts)
         else:
             _choose_definitions(state, rules, choice)
         if node.is_function:
@@ -316,14 +320,14 @@ MAX_COMPARED: Final = 64
 # Complete rules and functions
 
 
-def _all_definitions(state: FunctionState, rules: _Rules, own: Sequence[Part]) -> None:
+def _all_definitions(state: FunctionState, rules: _Rules, rule_parts: Sequence[Part]) -> None:
     """Write all definitions of a node, one after the other."""
     if rules.have_one_answer:
-        _single(state, rules, own, rules.node.default)
+        _single(state, rules, rule_parts, rules.node.default)
         return
     out = _collection(state, rules)
-    for part in own:
-        is_last = part is own[-1] and part.group is None and not rules.node.children
+    for part in rule_parts:
+        is_last = part is rule_parts[-1] and part.group is None and not rules.node.children
         leave = (lambda: _collection_value(rules, out)) if is_last else None
         with _rounds(state, part.group):
             _fill(state, rules, part.definition, out, leave=leave)
@@ -360,32 +364,32 @@ def _rounds(state: FunctionState, group: Group | None) -> Iterator[None]:
 
 
 def _single(
-    state: FunctionState, rules: _Rules, own: Sequence[Part], default: Definition | None
+    state: FunctionState, rules: _Rules, rule_parts: Sequence[Part], default: Definition | None
 ) -> None:
     """Write definitions that together have at most one answer."""
-    _prefetch_first(state, [part.definition for part in own])
+    _prefetch_first(state, [part.definition for part in rule_parts])
     leave = _fallback_value(state, default)
-    if len(own) == 1 and own[0].group is None and not rules.is_final(0):
-        _alternatives(state, rules, own[0].definition.rule, leave)
+    if len(rule_parts) == 1 and rule_parts[0].group is None and not rules.is_final(0):
+        _alternatives(state, rules, rule_parts[0].definition.rule, leave)
     else:
-        _joined(state, rules, own, leave)
+        _write_joined(state, rules, rule_parts, leave)
     _fallback(state, default)
 
 
-def _joined(
+def _write_joined(
     state: FunctionState,
     rules: _Rules,
-    own: Sequence[Part],
+    rule_parts: Sequence[Part],
     leave: Callable[[], ast.expr] | None,
 ) -> None:
     """Write definitions whose answers are compared, up to the final one. `leave` returns the code
     for no answer.
     """
     answer = ""
-    for n, part in enumerate(own):
+    for n, part in enumerate(rule_parts):
         rule = part.definition.rule
         if rules.is_final(n):
-            is_last = part is own[-1] and part.group is None and not answer
+            is_last = part is rule_parts[-1] and part.group is None and not answer
             with (
                 _rounds(state, part.group),
                 _rule_scope(state, rule, rules.args, leave=leave if is_last else None),
@@ -498,10 +502,10 @@ def _definition(state: FunctionState, rules: _Rules, definition: Definition, ans
     with state.counters.scope(), state.code.redirect_to(function):
         _alternatives(state, rules, rule, lambda: runtime("UNDEFINED"))
         state.code.give_back(runtime("UNDEFINED"))
-    own = state.code.bind_temp(call(load(function.name)))
+    result = state.code.bind_temp(call(load(function.name)))
     with state.scope():
-        state.code.test_defined(own)
-        _join(state, rules, answer, own, rule.span)
+        state.code.test_defined(result)
+        _join(state, rules, answer, result, rule.span)
 
 
 def _join(state: FunctionState, rules: _Rules, answer: str, value: ast.expr, span: Span) -> None:
@@ -703,8 +707,8 @@ def _rule_scope(
     """
     head = rule.head
     parameters = head.args or ()
-    own = state.env.scope(state.multiplicity.outer(rule))
-    with own, state.code.at(rule.span), state.scope(), state.code.leaving(leave):
+    scope = state.env.scope(state.multiplicity.outer(rule))
+    with scope, state.code.at(rule.span), state.scope(), state.code.leaving(leave):
         trace(state, rule)
         # Of a set or object the others fail in most evaluations: only an answer is noted.
         is_joined = rule.head.key is not None or patterns is not None

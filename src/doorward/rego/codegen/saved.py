@@ -93,13 +93,13 @@ def link_saved(plan: Plan, saved: SavedFunctions) -> Linked:
 
 def _link_node(functions: Functions, node: RuleNode, saved: SavedFunctions) -> None:
     """Bind the saved functions and table of one node."""
-    bind(functions.namespace, node.name, _filled(rule_stub(functions, node), saved))
+    bind(functions.namespace, node.name, _fill_stub(rule_stub(functions, node), saved))
     name = functions.plan.table_name(node)
     if name not in saved.tables:
         return
     definitions = []
     for number, definition in enumerate(definitions_of(node)):
-        stub = _filled(definition_stub(functions, node, number, definition), saved)
+        stub = _fill_stub(definition_stub(functions, node, number, definition), saved)
         bind(functions.namespace, stub.__name__, stub)
         definitions.append((stub, definition.rule.span))
     by_value, others = saved.tables[name]
@@ -108,7 +108,7 @@ def _link_node(functions: Functions, node: RuleNode, saved: SavedFunctions) -> N
     bind(functions.namespace, name, Candidates(table, tuple(pick(others))))
 
 
-def _filled(stub: FunctionType, saved: SavedFunctions) -> FunctionType:
+def _fill_stub(stub: FunctionType, saved: SavedFunctions) -> FunctionType:
     """Give a stub its saved code and constants, if there are any."""
     code = saved.code[stub.__name__]
     if code is not None:

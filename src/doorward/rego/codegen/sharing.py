@@ -118,9 +118,9 @@ class Group:
         any.
         """
         for member in self.members:
-            own = tuple(self._own(member))
+            member_value = tuple(self._own(member))
             values = _values(member)
-            yield (*values, own) if own else values
+            yield (*values, member_value) if member_value else values
 
     def _own(self, member: Reading) -> Iterator[Span | Site]:
         """Yield a member's values for `positions`: spans and call sites."""

@@ -126,9 +126,9 @@ def count_item(state: FunctionState) -> None:
         count(state, "count_items", ast.Constant(value=1), state.code.span)
 
 
-def count(state: FunctionState, how: str, what: ast.expr, span: Span) -> None:
-    """Count `what` as part of what collections and texts hold together."""
-    state.code.run(method(how, what, state.constants.add(span)))
+def count(state: FunctionState, how: str, amount: ast.expr, span: Span) -> None:
+    """Count `amount` as part of what collections and texts hold together."""
+    state.code.run(method(how, amount, state.constants.add(span)))
 
 
 def _template(state: FunctionState, term: TemplateString) -> Operand:

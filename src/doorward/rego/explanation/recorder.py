@@ -164,8 +164,8 @@ class Recorder:
 
     def _expression(self, tried: Tried, expr: Expr, sample: Sample, *, holds: bool) -> None:
         """Record an expression, and messages of `trace`."""
-        own = any(expr is each for each in tried.rule.body)
-        steps = tried.steps if own or tried.open is None else tried.open.inner
+        is_member = any(expr is each for each in tried.rule.body)
+        steps = tried.steps if is_member or tried.open is None else tried.open.inner
         step = steps.get(id(expr))
         if step is None:
             self.left -= 1
@@ -176,7 +176,7 @@ class Recorder:
                 self.left -= 1
                 self.notes.append((expr.span, sample, expr.term.args[0]))
         else:
-            if own:
+            if is_member:
                 tried.open = step
             step.begin(sample)
 

@@ -48,8 +48,8 @@ class Mask:
 
     def text(self, text: str) -> str:
         """Return `text` with every known secret in it masked."""
-        shown = mask_credentials(text)
-        return self._pattern.sub(MASKED, shown) if self._pattern is not None else shown
+        masked_text = mask_credentials(text)
+        return self._pattern.sub(MASKED, masked_text) if self._pattern is not None else masked_text
 
     def value(self, value: Any, label: str = "") -> Any:
         """Return `value` with its secrets masked; `label` is the name it is under."""

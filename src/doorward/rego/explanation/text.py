@@ -52,11 +52,11 @@ class _Tree:
         if depth >= MAX_DEPTH or again:
             return
         definitions = [tried for tried in attempt.tried.values() if not tried.rule.default]
-        shown = definitions if self.full else _telling(definitions)
-        for tried in shown:
+        visible = definitions if self.full else _telling(definitions)
+        for tried in visible:
             yield from self._attempt_lines(tried, depth + 1)
-        if len(shown) < len(definitions):
-            left = len(definitions) - len(shown)
+        if len(visible) < len(definitions):
+            left = len(definitions) - len(visible)
             yield f"{lead}  ({left} more definitions did not get as far)"
 
     def _answer(self, attempt: Attempt) -> str:
@@ -64,8 +64,8 @@ class _Tree:
         operands = ", ".join([self.record.shown(each) for each in attempt.operands])
         name = f"{attempt.name}({operands})" if attempt.operands else attempt.name
         by_default = any(t.rule.default and t.succeeded for t in attempt.tried.values())
-        what = self.record.shown(attempt.answer, attempt.name)
-        return f"{name} is {what}{', its default' if by_default else ''}"
+        value = self.record.shown(attempt.answer, attempt.name)
+        return f"{name} is {value}{', its default' if by_default else ''}"
 
     def _attempt_lines(self, tried: Tried, depth: int) -> Iterator[str]:
         """Yield the lines for a definition: that it holds, or the condition that failed."""

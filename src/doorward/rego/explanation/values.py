@@ -70,15 +70,15 @@ def values_of(expr: Expr, sample: Sample, registry: Registry) -> dict[str, Any]:
     reader.under(expr)
     operands = dict(_operands(expr))
     reader.bind(operands)
-    shown: dict[str, Any] = {}
+    value_texts: dict[str, Any] = {}
     for term in _parts(expr, operands):
-        if len(shown) >= MAX_VALUES:
+        if len(value_texts) >= MAX_VALUES:
             break
         label = " ".join(without_secrets(term).split())
         value = reader.value(term)
-        if label and value is not _UNKNOWN and label not in shown:
-            shown[label] = value
-    return shown
+        if label and value is not _UNKNOWN and label not in value_texts:
+            value_texts[label] = value
+    return value_texts
 
 
 def value_of(term: Term, sample: Sample, registry: Registry) -> Any:

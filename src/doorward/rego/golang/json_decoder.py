@@ -99,8 +99,8 @@ def end_of_only_value(text: bytes) -> int:
     raise _trailing(token.decode("utf-8", "replace").strip('"'))
 
 
-def _trailing(what: str) -> JSONError:
-    return JSONError(f"error: invalid character '{what}' after top-level value")
+def _trailing(trailing: str) -> JSONError:
+    return JSONError(f"error: invalid character '{trailing}' after top-level value")
 
 
 def _skip(text: bytes, at: int) -> int:

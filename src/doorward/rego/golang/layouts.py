@@ -211,8 +211,8 @@ def _offset(element: str, offset: int) -> str:
     # Go looks at whole minutes for the sign.
     sign = "-" if offset <= -60 else "+"
     digits = [seconds // 3600, seconds // 60 % 60, seconds % 60]
-    shown = digits[: len(element.replace(":", "")) // 2]
-    return sign + (":" if ":" in element else "").join([f"{n:02d}" for n in shown])
+    digits_of_part = digits[: len(element.replace(":", "")) // 2]
+    return sign + (":" if ":" in element else "").join([f"{n:02d}" for n in digits_of_part])
 
 
 def _fraction(element: str, nanosecond: int) -> str:
@@ -245,14 +245,14 @@ def read_by_elements(layout: str, value: str) -> tuple[int, int]:
     """Parse as `parse_time` does, element by element, for any layout."""
     reader = _Reader(as_bytes(value))
     layout = as_bytes(layout)
-    whole = f"parsing time {quote_bytes(reader.rest)}"
+    head = f"parsing time {quote_bytes(reader.rest)}"
 
     def skip(text: str) -> None:
         """Skip literal text of the layout; BuiltinError if the value has other text."""
         try:
             reader.skip(text)
         except _BadValueError:
-            raise _cannot(whole, layout, reader.rest, text) from None
+            raise _cannot(head, layout, reader.rest, text) from None
 
     elements = chunks(layout)
     for (before, element), following in pairwise(elements):
@@ -261,16 +261,16 @@ def read_by_elements(layout: str, value: str) -> tuple[int, int]:
         try:
             reader.read(element, following)
         except _RangeError as error:
-            raise BuiltinError(f"{whole}: {error} out of range") from None
+            raise BuiltinError(f"{head}: {error} out of range") from None
         except _BadValueError:
-            raise _cannot(whole, layout, start, element) from None
+            raise _cannot(head, layout, start, element) from None
     skip(elements[-1][0])
     if reader.rest:
-        raise BuiltinError(f"{whole}: extra text: {quote_bytes(reader.rest)}")
+        raise BuiltinError(f"{head}: extra text: {quote_bytes(reader.rest)}")
     try:
         return reader.instant()
     except _RangeError as error:
-        raise BuiltinError(f"{whole}: {error}") from None
+        raise BuiltinError(f"{head}: {error}") from None
 
 
 # Most layouts have a place for each element, and most values are right: such a value is cut up and
@@ -371,9 +371,9 @@ def _read_at_once(layout: str, value: str) -> tuple[int, int] | None:
     return since.days * 86_400 + since.seconds - offset, nanosecond
 
 
-def _cannot(whole: str, layout: str, rest: str, element: str) -> BuiltinError:
-    what = f"cannot parse {quote_bytes(rest)} as {quote_bytes(element)}"
-    return BuiltinError(f"{whole} as {quote_bytes(layout)}: {what}")
+def _cannot(head: str, layout: str, rest: str, element: str) -> BuiltinError:
+    problem = f"cannot parse {quote_bytes(rest)} as {quote_bytes(element)}"
+    return BuiltinError(f"{head} as {quote_bytes(layout)}: {problem}")
 
 
 _DIGITS: Final = frozenset("0123456789")

@@ -49,12 +49,12 @@ def _layout(value: float, *, low: int, high: int, pad: bool) -> str:
     """
     mantissa, _, exponent_text = f"{value!r}".partition("e")
     sign, mantissa = ("-", mantissa[1:]) if mantissa[0] == "-" else ("", mantissa)
-    whole, _, fraction = mantissa.partition(".")
-    digits = (whole + fraction).lstrip("0")
+    integer, _, fraction = mantissa.partition(".")
+    digits = (integer + fraction).lstrip("0")
     if not digits:
         return sign + "0"
-    exponent = int(exponent_text or 0) + len(whole) - 1
-    exponent -= len(whole + fraction) - len(digits)
+    exponent = int(exponent_text or 0) + len(integer) - 1
+    exponent -= len(integer + fraction) - len(digits)
     digits = digits.rstrip("0")
     if exponent < low or exponent >= high:
         point = "." + digits[1:] if len(digits) > 1 else ""
@@ -62,6 +62,6 @@ def _layout(value: float, *, low: int, high: int, pad: bool) -> str:
         return f"{sign}{digits[0]}{point}e{'-' if exponent < 0 else '+'}{abs(exponent):0{width}d}"
     if exponent < 0:
         return f"{sign}0.{'0' * (-exponent - 1)}{digits}"
-    whole, fraction = digits[: exponent + 1], digits[exponent + 1 :]
-    whole += "0" * (exponent + 1 - len(whole))
-    return f"{sign}{whole}.{fraction}" if fraction else sign + whole
+    integer, fraction = digits[: exponent + 1], digits[exponent + 1 :]
+    integer += "0" * (exponent + 1 - len(integer))
+    return f"{sign}{integer}.{fraction}" if fraction else sign + integer

@@ -291,12 +291,12 @@ def _explain(error: str, text: str) -> str:
         return f"error parsing regexp: invalid or unsupported Perl syntax: `{operator[:3]}`"
     for theirs, ours in _WORDS:
         if error == theirs or error.startswith(theirs + ": "):
-            what = error.removeprefix(theirs).removeprefix(": ")
+            message = error.removeprefix(theirs).removeprefix(": ")
             if theirs in {"missing )", "unexpected )"}:
-                what = text
+                message = text
             elif ours == "missing argument to repetition operator":
-                what = what[:1]
-            return f"error parsing regexp: {ours}: `{what}`"
+                message = message[:1]
+            return f"error parsing regexp: {ours}: `{message}`"
     return f"error parsing regexp: {error}"
 
 

@@ -161,8 +161,8 @@ class _Printer:
     def extra(self) -> None:
         """Append the arguments that no verb has used, as `%!(EXTRA …)`."""
         rest = self.arguments[self.next :]
-        shown = [f"{_type(argument)}={_print(argument, 'v', _Spec())}" for argument in rest]
-        self.put(f"%!(EXTRA {', '.join(shown)})")
+        texts = [f"{_type(argument)}={_print(argument, 'v', _Spec())}" for argument in rest]
+        self.put(f"%!(EXTRA {', '.join(texts)})")
 
     @property
     def here(self) -> str:
@@ -488,16 +488,16 @@ def _shortest(number: float, precision: int | None) -> str:
         return f"{digits[0]}{point}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
     if exponent < 0:
         return "0." + "0" * (-exponent - 1) + digits
-    whole = digits[: exponent + 1].ljust(exponent + 1, "0")
-    return whole + ("." + digits[exponent + 1 :] if len(digits) > exponent + 1 else "")
+    integer = digits[: exponent + 1].ljust(exponent + 1, "0")
+    return integer + ("." + digits[exponent + 1 :] if len(digits) > exponent + 1 else "")
 
 
 def _split(text: str) -> tuple[str, int]:
     """Return a number's digits without zeros at both ends, and the exponent of the first digit."""
     mantissa, _, power = text.partition("e")
-    whole, _, rest = mantissa.partition(".")
-    digits = (whole + rest).lstrip("0")
-    exponent = len(whole) - 1 + int(power or 0) - (len(whole + rest) - len(digits))
+    integer, _, rest = mantissa.partition(".")
+    digits = (integer + rest).lstrip("0")
+    exponent = len(integer) - 1 + int(power or 0) - (len(integer + rest) - len(digits))
     return (digits.rstrip("0"), exponent) if digits else ("0", 0)
 
 
@@ -523,10 +523,10 @@ def _hexadecimal(number: float, precision: int | None) -> str:
     mantissa, exponent = mantissa << shift, exponent - shift + 52
     if precision is not None and precision < 13:
         cut = 52 - 4 * precision
-        whole, rest = divmod(mantissa, 1 << cut)
+        integer, rest = divmod(mantissa, 1 << cut)
         half = 1 << (cut - 1)
-        whole += rest > half or (rest == half and whole & 1)
-        mantissa = whole << cut
+        integer += rest > half or (rest == half and integer & 1)
+        mantissa = integer << cut
         if mantissa.bit_length() > 53:
             mantissa, exponent = mantissa >> 1, exponent + 1
     digits = f"{mantissa & ((1 << 52) - 1):013x}"

@@ -53,15 +53,15 @@ def _escape(char: str, mark: str, *, ascii_only: bool) -> str:
 def upper(text: str) -> str:
     """Convert to upper case, character by character: `ß` stays."""
     # What becomes several characters makes the whole longer; nothing makes it shorter.
-    whole = text.upper()
-    return whole if len(whole) == len(text) else "".join([_upper(char) for char in text])
+    upper_text = text.upper()
+    return upper_text if len(upper_text) == len(text) else "".join([_upper(char) for char in text])
 
 
 def lower(text: str) -> str:
     """Convert to lower case, character by character: a final sigma is an ordinary one."""
-    whole = text.lower()
-    plain = len(whole) == len(text) and "\N{GREEK CAPITAL LETTER SIGMA}" not in text
-    return whole if plain else "".join([_lower(char) for char in text])
+    lower_text = text.lower()
+    plain = len(lower_text) == len(text) and "\N{GREEK CAPITAL LETTER SIGMA}" not in text
+    return lower_text if plain else "".join([_lower(char) for char in text])
 
 
 @lru_cache(maxsize=4096)

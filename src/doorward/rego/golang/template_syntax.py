@@ -156,8 +156,8 @@ _KEYWORDS: Final = frozenset(
 )
 
 
-def _fail(what: str) -> BuiltinError:
-    return BuiltinError(f"template: template: {what}")
+def _fail(problem: str) -> BuiltinError:
+    return BuiltinError(f"template: template: {problem}")
 
 
 def _lex(source: str) -> list[str | list[_Token]]:

@@ -89,8 +89,8 @@ def _from_rego(value: Any) -> Any:
     return JSONNumber(number_text(value))
 
 
-def _fail(what: str) -> BuiltinError:
-    return BuiltinError(f'template: template: executing "template": {what}')
+def _fail(problem: str) -> BuiltinError:
+    return BuiltinError(f'template: template: executing "template": {problem}')
 
 
 _MISSING: Final = object()

@@ -88,8 +88,8 @@ def _percent_decode(octets: bytes) -> bytes:
 
     wrong = _NO_ESCAPE.search(octets)
     if wrong is not None:
-        shown = octets[wrong.start() : wrong.start() + 3]
-        raise BuiltinError(f"invalid URL escape {_quote(from_bytes(shown))}")
+        octets_of_escape = octets[wrong.start() : wrong.start() + 3]
+        raise BuiltinError(f"invalid URL escape {_quote(from_bytes(octets_of_escape))}")
     return unquote_to_bytes(octets)
 
 
@@ -140,9 +140,9 @@ def _show(url: str) -> str:
 
 def _quote(text: str) -> str:
     """Quote a text as Go's errors do."""
-    shown = text.replace("\\", "\\\\").replace('"', '\\"')
-    shown = _CONTROL.sub(lambda m: CONTROL_ESCAPES.get(m[0], f"\\x{ord(m[0]):02x}"), shown)
-    return f'"{shown}"'
+    quoted = text.replace("\\", "\\\\").replace('"', '\\"')
+    quoted = _CONTROL.sub(lambda m: CONTROL_ESCAPES.get(m[0], f"\\x{ord(m[0]):02x}"), quoted)
+    return f'"{quoted}"'
 
 
 def _parse(address: str) -> dict[str, str]:

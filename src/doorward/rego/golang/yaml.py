@@ -133,9 +133,9 @@ class _Reader:
             key = self._key(key_node)
             below = self.value(item)
             if key is None:
-                shown = "<nil>" if below is None else go_syntax(item, _scalar, _is_text_map)
+                value_text = "<nil>" if below is None else go_syntax(item, _scalar, _is_text_map)
                 raise BuiltinError(
-                    f"unsupported map key of type: %!s(<nil>), key: <nil>, value: {shown}"
+                    f"unsupported map key of type: %!s(<nil>), key: <nil>, value: {value_text}"
                 )
             value[key] = below
         return value
@@ -152,8 +152,8 @@ class _Reader:
         """Return a key as text, None for null; BuiltinError for a collection."""
         if node.target.kind != "scalar":
             self.value(node)  # which bounds what is shown
-            shown = go_syntax(node, _scalar, _is_text_map)
-            raise BuiltinError(f"yaml: invalid map key: {shown}")
+            key_text = go_syntax(node, _scalar, _is_text_map)
+            raise BuiltinError(f"yaml: invalid map key: {key_text}")
         key = _scalar(node.target)
         if isinstance(key, str):
             return key
@@ -238,8 +238,8 @@ def _json_value(resolved: object) -> Value:
     """Return a scalar as a Rego value; BuiltinError for infinity and NaN."""
     if isinstance(resolved, float):
         if isnan(resolved) or isinf(resolved):
-            shown = "NaN" if isnan(resolved) else "+Inf" if resolved > 0 else "-Inf"
-            raise BuiltinError(f"json: unsupported value: {shown}")
+            text = "NaN" if isnan(resolved) else "+Inf" if resolved > 0 else "-Inf"
+            raise BuiltinError(f"json: unsupported value: {text}")
         return parse_number(json_float(resolved))
     return resolved  # type: ignore[return-value] # a string, bool, int or None
 

@@ -119,13 +119,13 @@ def _outcomes(
 ) -> Iterator[_Outcome]:
     """Yield one outcome per way in which a rule may hold."""
     for rule in rules:
-        own = search.child()
+        bindings = search.child()
         with search.apart() as saved:
-            for _ in solutions(rule, own):
+            for _ in solutions(rule, bindings):
                 assert rule.value is not None
-                value = search.names.plug(rule.value, own)
+                value = search.names.plug(rule.value, bindings)
                 rest = () if start is None else rule.path[start:]
-                keys = tuple([search.names.plug(part, own) for part in rest])
+                keys = tuple([search.names.plug(part, bindings) for part in rest])
                 yield _Outcome(rule, keys, value, body_of(saved, search.names))
 
 

@@ -345,7 +345,7 @@ class _Flow:
             known = self.descend(known, _key_of(part))
         return known
 
-    def anchored(self, term: Term) -> Iterator[tuple[int, Location]]:
+    def find_anchored(self, term: Term) -> Iterator[tuple[int, Location]]:
         """Yield locations, each with the number of its leading keys that a variable's value stands
         for.
         """
@@ -542,7 +542,7 @@ class _Uses:
             if type(term.parts[0]) not in (Var, Ref):
                 self._value(term.parts[0], refused=refused)
             self._operands(term, refused=refused)
-        for first, location in self._flow.anchored(term):
+        for first, location in self._flow.find_anchored(term):
             if refused:
                 self.refused.add((first, location))
             else:

@@ -130,12 +130,12 @@ def _outcomes(search: SearchContext, rule: Rule) -> Iterable[Outcome]:
     """Return the ways in which a rule gives a value, without those that never hold by their
     types.
     """
-    own = search.child()
+    bindings = search.child()
     outcomes = []
     assert rule.value is not None
     with search.apart() as saved:
-        for _ in search.rule(rule, own):
-            value = search.names.plug(rule.value, own)
+        for _ in search.rule(rule, bindings):
+            value = search.names.plug(rule.value, bindings)
             outcome = _outcome(search, value, body_of(saved, search.names))
             if outcome is not None:
                 outcomes.append(outcome)
@@ -165,14 +165,14 @@ def _define_by_solutions(search: SearchContext, path: Ref) -> Definitions:
     """Return the definitions of a document that is not a complete rule: each possible value by
     itself.
     """
-    own = search.child()
+    bindings = search.child()
     name = Var("value")
-    site = Site(Expr((path, name), "eq"), 0, own, own.number)
+    site = Site(Expr((path, name), "eq"), 0, bindings, bindings.number)
     span = site.expr.span
     branches = []
     with search.apart() as saved:
         for _ in search.expr(site):
-            value = search.names.plug(name, own)
+            value = search.names.plug(name, bindings)
             outcome = _outcome(search, value, body_of(saved, search.names))
             if outcome is not None:
                 branches.append((Branch(_path_text(path), span, (outcome,)),))

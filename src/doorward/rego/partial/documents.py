@@ -201,8 +201,8 @@ class _Walk:
         search = self.search
         if search.disabled.from_caller(tuple(plugged)):
             rest = [plug(part, self.b1) for part in self.path[pos:]]
-            whole = Ref((*plugged, *rest))
-            yield from search.save_equation(whole, self.result, self.b1, self.b2, self.site)
+            document = Ref((*plugged, *rest))
+            yield from search.save_equation(document, self.result, self.b1, self.b2, self.site)
             return
         keys = [key for key, _ in iterate(base(search, plugged))]
         seen = {to_key(key) for key in keys}
@@ -219,8 +219,8 @@ class _Walk:
         """
         search = self.search
         if search.is_unknown(Ref(plugged), self.b1):
-            whole = Ref(plugged)
-            yield from search.save_equation(whole, self.result, self.b1, self.b2, self.site)
+            reference = Ref(plugged)
+            yield from search.save_equation(reference, self.result, self.b1, self.b2, self.site)
             return
         value = self._extent(plugged, node)
         if value is not UNDEFINED:
@@ -246,9 +246,9 @@ class _Walk:
             if not child.is_virtual:
                 document[child.key] = self._leaves(here, child)
                 continue
-            leaf, own = self.search.leaf(), self.b1
-            for _ in self.search.unify(Ref(here), leaf, own, own, self.site):
-                document[child.key] = as_value(plug(leaf, own))
+            leaf, bindings = self.search.leaf(), self.b1
+            for _ in self.search.unify(Ref(here), leaf, bindings, bindings, self.site):
+                document[child.key] = as_value(plug(leaf, bindings))
         return document
 
 
@@ -299,8 +299,8 @@ class _Virtual:
             if search.settings.truth and seen not in search.compared:
                 search.compared.add(seen)
                 search.conflicts += conflicts_of_branches(node.rules)
-            whole = Ref(self.path)
-            yield from search.save_equation(whole, walk.result, walk.b1, walk.b2, walk.site)
+            document = Ref(self.path)
+            yield from search.save_equation(document, walk.result, walk.b1, walk.b2, walk.site)
         elif node.rules and (node.rules[0].is_set or not node.is_ground):
             yield from self._partial()
         else:
@@ -338,21 +338,21 @@ class _Virtual:
             self._note_conflict()
         needs_support = False
         if default is not None:
-            wanted = plug(walk.result, walk.b2)
+            expected = plug(walk.result, walk.b2)
             # If another value than the default is wanted, the rules alone decide: the default is
             # not needed.
-            needs_support = type(wanted) is not Constant or default.value == wanted
-            if search.settings.truth and default.value == FALSE and _is_truth(wanted):
+            needs_support = type(expected) is not Constant or default.value == expected
+            if search.settings.truth and default.value == FALSE and _is_truth(expected):
                 needs_support = False  # undefined and false are the same to what asks
         if needs_support or search.settings.shallow or search.disabled.has(self.plugged):
             yield from self._support(self._complete_support)
             return
         for rule in self.node.branches:
             # Each rule has variables of its own, so that two uses of it never share one.
-            own = search.child()
+            bindings = search.child()
             assert rule.value is not None
-            for _ in search.branch(rule, own):
-                yield from self._inside(rule.value, own, self.pos + 1)
+            for _ in search.branch(rule, bindings):
+                yield from self._inside(rule.value, bindings, self.pos + 1)
 
     def _note_conflict(self) -> None:
         """Record rules that may give this document two values."""
@@ -383,10 +383,10 @@ class _Virtual:
         for branch in rule.branches():
             known = before
             answered = False
-            own = self.search.child()
+            bindings = self.search.child()
             assert branch.value is not None
-            for _ in self.search.rule(branch, own):
-                value = as_value(plug(branch.value, own))
+            for _ in self.search.rule(branch, bindings):
+                value = as_value(plug(branch.value, bindings))
                 if known is not UNDEFINED and not equal(known, value):
                     text = "complete rules must not produce multiple outputs"
                     raise EvalError(CONFLICT_ERROR, text, branch.span)
@@ -398,13 +398,13 @@ class _Virtual:
     def _complete_support(self, rule: Rule) -> bool:
         """Add the residual of a complete rule to the support; return True if it may hold."""
         search = self.search
-        own = search.child()
+        bindings = search.child()
         is_defined = False
         with search.apart() as saved:
-            for _ in search.branch(rule, own):
+            for _ in search.branch(rule, bindings):
                 is_defined = True
                 assert rule.value is not None
-                add_complete(search, self.plugged, rule, own, saved)
+                add_complete(search, self.plugged, rule, bindings, saved)
         return is_defined
 
     # Sets, objects, and references with variables
@@ -421,8 +421,8 @@ class _Virtual:
             if unknown:
                 yield from self._support(self._partial_support)
             else:
-                whole = Constant(self._whole())
-                yield from search.unify(whole, walk.result, walk.b1, walk.b2, walk.site)
+                document = Constant(self._whole())
+                yield from search.unify(document, walk.result, walk.b1, walk.b2, walk.site)
         elif (unknown and search.settings.shallow) or search.disabled.has(
             self.plugged[: self.pos + 1]
         ):
@@ -439,20 +439,20 @@ class _Virtual:
         following = self.path[self.pos + 1 : min(longest, len(self.path))]
         if any(search.is_unknown(part, walk.b1) for part in following):
             for rule in self.node.rules:
-                own = search.child()
-                for _ in search.rule(rule, own):
+                bindings = search.child()
+                for _ in search.rule(rule, bindings):
                     # The key is not known, so the body goes first: it may bind what the head
                     # names.
-                    for _ in self._head(rule, own):
-                        yield from self._answer(rule, own)
+                    for _ in self._head(rule, bindings):
+                        yield from self._answer(rule, bindings)
         elif unknown:
             for rule in self.node.rules:
-                own = search.child()
+                bindings = search.child()
                 # The key is known and the body is not: rules with another key are left out at
                 # once.
-                for _ in self._head(rule, own):
-                    for _ in search.rule(rule, own):
-                        yield from self._answer(rule, own)
+                for _ in self._head(rule, bindings):
+                    for _ in search.rule(rule, bindings):
+                        yield from self._answer(rule, bindings)
         else:
             key = plug(self.path[self.pos + 1], walk.b1)
             value = self._below(key) if type(key) is Constant else self._whole()
@@ -504,9 +504,9 @@ class _Virtual:
             return cached[0]
         building = _Building(self.node.rules, self.pos)
         for rule in self.node.rules:
-            own = self.search.child()
-            for _ in self.search.rule(rule, own):
-                building.add(rule, own)
+            bindings = self.search.child()
+            for _ in self.search.rule(rule, bindings):
+                building.add(rule, bindings)
         value = building.value()
         self.search.replaced.cache(self.plugged, value)
         return value
@@ -515,21 +515,21 @@ class _Virtual:
         """Return the part of the document that is needed to look `key` up."""
         building = _Building(self.node.rules, self.pos)
         for rule in self.node.rules:
-            own = self.search.child()
-            for _ in self._head(rule, own):
-                for _ in self.search.rule(rule, own):
-                    building.add(rule, own)
+            bindings = self.search.child()
+            for _ in self._head(rule, bindings):
+                for _ in self.search.rule(rule, bindings):
+                    building.add(rule, bindings)
         return building.value()
 
     def _partial_support(self, rule: Rule) -> bool:
         """Add the residual of a partial rule to the support; return True if it may hold."""
         search = self.search
-        own = search.child()
+        bindings = search.child()
         is_defined = False
         with search.apart() as saved:
-            for _ in search.rule(rule, own):
+            for _ in search.rule(rule, bindings):
                 # Without a rule in the support the document would be undefined, and not empty.
-                is_defined = add_partial(search, rule, own, saved) or is_defined
+                is_defined = add_partial(search, rule, bindings, saved) or is_defined
         return is_defined
 
     def _support(self, add: Any) -> Solutions:
@@ -538,16 +538,16 @@ class _Virtual:
         # Rules below an object would become packages, which are there without a member.
         is_mixed = not node.is_ground and any(rule.is_ground for rule in node.rules)
         if is_mixed or not search.support.is_open(self.plugged, known_documents(search)):
-            whole = Ref(self.path)
-            yield from search.save_equation(whole, walk.result, walk.b1, walk.b2, walk.site)
+            document = Ref(self.path)
+            yield from search.save_equation(document, walk.result, walk.b1, walk.b2, walk.site)
             return
-        location = search.support.namespaced(self.plugged)
+        location = search.support.add_namespace(self.plugged)
         is_defined = search.support.has(location)
         if not is_defined:
             rules = [*node.branches, *([] if node.default is None else [node.default])]
             for rule in rules:
                 is_defined = add(rule) or is_defined
-        term: Term = Ref(search.support.namespaced(self.path))
+        term: Term = Ref(search.support.add_namespace(self.path))
         if not is_defined:
             if add == self._complete_support or len(self.path) != self.pos + 1:
                 return
@@ -563,22 +563,22 @@ class _Building:
         self.is_set = all(rule.is_ground and rule.is_set for rule in rules)
         self._made: dict[Any, Any] = {}
 
-    def add(self, rule: Rule, own: Bindings) -> None:
+    def add(self, rule: Rule, rule_bindings: Bindings) -> None:
         """Add the member that a rule gives with these bindings; EvalError for conflicting
         values.
         """
         span: Span = rule.span
-        path = [as_value(plug(part, own)) for part in rule.path[self.pos + 1 :]]
+        path = [as_value(plug(part, rule_bindings)) for part in rule.path[self.pos + 1 :]]
         if rule.is_set:
             assert rule.key is not None
-            member = as_value(plug(rule.key, own))
+            member = as_value(plug(rule.key, rule_bindings))
             if self.is_set:
                 self._made[to_key(member)] = None
             else:
                 insert_member_at(self._made, path, member, span)
             return
         assert rule.value is not None
-        value = as_value(plug(rule.value, own))
+        value = as_value(plug(rule.value, rule_bindings))
         if len(path) == 1:
             insert(self._made, path[0], value, span)
         else:

@@ -107,8 +107,8 @@ def _builtin(search: SearchContext, site: Site, name: str, args: Sequence[Term])
         return
     operands = [as_value(plug(arg, bindings)) for arg in args[:count]]
     evaluation = search.evaluation
-    given = (evaluation, *operands) if declared.context else tuple(operands)
-    answer = evaluation.call_builtin(CallSite(name, site.expr.span), declared.call, *given)
+    arguments = (evaluation, *operands) if declared.context else tuple(operands)
+    answer = evaluation.call_builtin(CallSite(name, site.expr.span), declared.call, *arguments)
     if answer is UNDEFINED:
         return
     answers = answer if declared.relation else (answer,)
@@ -158,8 +158,8 @@ class _Function:
         needed = default is not None and (self.has_result or default.value != FALSE)
         if needed or search.settings.shallow or search.disabled.has(self.operator.parts):
             bindings = self.site.bindings
-            given = (self.operator, *self.args[: self.count])
-            if any(search.is_unknown(term, bindings) for term in given):
+            operands = (self.operator, *self.args[: self.count])
+            if any(search.is_unknown(term, bindings) for term in operands):
                 return self._support()
         return self._alternatives() if node.has_else and is_unknown else self._values()
 
@@ -204,19 +204,19 @@ class _Function:
         `answered[0]` True.
         """
         search, site = self.search, self.site
-        own = search.child()
+        bindings = search.child()
         head = list(rule.args or ())
         assert rule.value is not None
         if self.has_result:
             head.append(rule.value)
-        for _ in search.unify_all(self.args, head, site.bindings, own, site):
-            for _ in search.branch(rule, own):
-                if not self.has_result and search.unknowns.has(rule.value, own):
+        for _ in search.unify_all(self.args, head, site.bindings, bindings, site):
+            for _ in search.branch(rule, bindings):
+                if not self.has_result and search.unknowns.has(rule.value, bindings):
                     answered[0] = True
                     state[0] = rule.value
-                    yield from search.save(Expr((rule.value,)), own, own, site)
+                    yield from search.save(Expr((rule.value,)), bindings, bindings, site)
                     continue
-                result = plug(rule.value, own)
+                result = plug(rule.value, bindings)
                 answered[0] = True
                 if not self.has_result and result == FALSE:
                     before = state[0]
@@ -234,7 +234,7 @@ class _Function:
         if not search.support.is_open(self.operator.parts, known_documents(search)):
             yield from search.save_call(self.operator, self.args, self.count, self.site)
             return
-        target = search.support.namespaced(self.operator.parts)
+        target = search.support.add_namespace(self.operator.parts)
         if not search.support.has(target):
             rules = [*self.node.branches, *([self.node.default] if self.node.default else [])]
             for rule in rules:
@@ -245,18 +245,18 @@ class _Function:
     def _support_rule(self, rule: Rule, target: tuple[Term, ...]) -> None:
         """Add the residual of one rule of the function to the support, its parameters unknown."""
         search = self.search
-        own = search.child()
+        bindings = search.child()
         names = [name for arg in rule.args or () for name in _variables(arg)]
         for name in names:
-            search.unknowns.mark(Var(name), own)
+            search.unknowns.mark(Var(name), bindings)
         try:
             with search.apart() as saved:
                 for _ in (
-                    search.branch(rule, own)
+                    search.branch(rule, bindings)
                     if rule.before
-                    else search.body(rule.body, own, own.number)
+                    else search.body(rule.body, bindings, bindings.number)
                 ):
-                    add_function(search, target, rule, own, saved)
+                    add_function(search, target, rule, bindings, saved)
         finally:
             search.unknowns.unmark(len(names))
 

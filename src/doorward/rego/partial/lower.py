@@ -74,7 +74,8 @@ def lower_modules(
     rules = [(rule, len(m.package.path) + 1) for m in modules for rule in m.rules]
     keys = [stages.head_operands(rule) for rule, _ in rules]
     lowered = [
-        stages.rule(rule, own, package) for (rule, package), own in zip(rules, keys, strict=True)
+        stages.rule(rule, module_key, package)
+        for (rule, package), module_key in zip(rules, keys, strict=True)
     ]
     for (rule, _), new in zip(rules, lowered, strict=True):
         if id(rule) in in_order or _is_in_order(rule, callees):
@@ -258,9 +259,9 @@ class _Stages:
             case nodes.Call() as call if call.name == "print" and not call.infix:
                 return []
             case nodes.Call(args=(_, value)) as call if call.infix and call.name == "assign":
-                given = self.term(value)
+                operand = self.term(value)
                 withs = self._withs(expr)
-                sides = self.term(call.args[0]), given
+                sides = self.term(call.args[0]), operand
                 return [Expr(sides, EQUALITY, withs=withs, span=expr.span)]
             case nodes.Call(operator, args) as call:
                 operands = tuple([self.term(arg) for arg in args])
@@ -527,8 +528,8 @@ class _Stages:
                 inner = self.plain_operands(expr.every.body)
                 out.append(replace(expr, every=replace(expr.every, domain=domain, body=inner)))
                 continue
-            whole = expr.operator is None or expr.is_equation
-            each = self._outermost if whole else self._operand
+            is_equation = expr.operator is None or expr.is_equation
+            each = self._outermost if is_equation else self._operand
             args = tuple([each(arg, expr, out) for arg in expr.args])
             out.append(changed(expr, args, expr.withs))
         return tuple(out)

@@ -91,8 +91,8 @@ class Search:
         self.settings = settings
         self.evaluation = evaluation
         self.well_typed = well_typed
-        given = evaluation.input
-        self.input: Term | None = None if given is UNDEFINED else Constant(given)
+        input_value = evaluation.input
+        self.input: Term | None = None if input_value is UNDEFINED else Constant(input_value)
         self.data: Any = evaluation.data
         self.unknowns = Unknowns(settings.documents)
         self.disabled = Disabled(settings.disabled)
@@ -127,16 +127,16 @@ class Search:
         """The ways in which the body of a rule of the program holds."""
         return self._trace(self._rule(rule, own), rule.span, is_rule=True)
 
-    def _rule(self, rule: Rule, own: Bindings) -> Solutions:
+    def _rule(self, rule: Rule, bindings: Bindings) -> Solutions:
         """Yield for each way in which a rule's body holds, with prepared steps where possible."""
         # A built-in that `with` replaces may be evaluated where it would be saved.
         if self._settled is None or self.replaced.functions_number:
-            return self.body(rule.body, own, own.number)
+            return self.body(rule.body, bindings, bindings.number)
         steps = self._settled.steps(rule)
         first = steps[0]
         if len(steps) == 1 and type(first) is Run:
             return self._save_run(first)
-        return self.body(steps, own, own.number)
+        return self.body(steps, bindings, bindings.number)
 
     def branch(self, rule: Rule, own: Bindings) -> Solutions:
         """The ways in which the body of a rule holds, and none of those before its `else`."""
@@ -340,10 +340,10 @@ class Search:
     @contextmanager
     def apart(self) -> Iterator[list[Saved]]:
         """Collect the expressions that this block saves in a separate residual."""
-        own: list[Saved] = []
-        self.saved.append(own)
+        saved_here: list[Saved] = []
+        self.saved.append(saved_here)
         try:
-            yield own
+            yield saved_here
         finally:
             self.saved.pop()
 
@@ -518,9 +518,9 @@ class Search:
         else:
             yield from self.unify(term, result, where, b2, site)
             return
-        for own, (target, there) in members(term, where):
+        for item_key, (target, there) in members(term, where):
             self._count()
-            for _ in self.unify(own, path[pos], where, bindings, site):
+            for _ in self.unify(item_key, path[pos], where, bindings, site):
                 yield from self.inside(path, pos + 1, bindings, target, there, result, b2, site)
 
     def _save_inside(
@@ -569,13 +569,13 @@ def _tell(tracer: PartialTracer, solutions: Solutions, span: Span, is_rule: bool
         solutions.close()  # type: ignore[attr-defined] # they are generators
 
 
-def _bind(var: Var, term: Term, own: Bindings, other: Bindings) -> Solutions:
+def _bind(var: Var, term: Term, bindings: Bindings, other: Bindings) -> Solutions:
     """Bind a variable to a term while the generator is suspended at its yield."""
-    own.values[var.name] = term, other
+    bindings.values[var.name] = term, other
     try:
         yield
     finally:
-        del own.values[var.name]
+        del bindings.values[var.name]
 
 
 def kind_of(term: Term) -> str:
@@ -619,8 +619,8 @@ def member(term: Term, where: Bindings, key: Constant) -> tuple[Term, Bindings] 
         if not isinstance(item, Undefined):
             return apply(item, where)
     elif type(term) is Object:
-        for own, value in term.items:
-            if plug(own, where) == key:
+        for key_of_item, value in term.items:
+            if plug(key_of_item, where) == key:
                 return apply(value, where)
     elif type(term) is Set and any(plug(item, where) == key for item in term.items):
         return key, where

@@ -127,9 +127,9 @@ class Settled:
             if any(named[name] >= index for name in used):
                 continue
             args = [self._operand(arg, rule.body, named) for arg in expr.args]
-            whole = changed(expr, tuple(args), expr.withs, expr.every)
-            if self._settle(whole) is not None or self._is_comparison(whole, rule.body):
-                body[index] = whole
+            rewritten = changed(expr, tuple(args), expr.withs, expr.every)
+            if self._settle(rewritten) is not None or self._is_comparison(rewritten, rule.body):
+                body[index] = rewritten
                 for name in used:
                     body[named[name]] = None
         return tuple([expr for expr in body if expr is not None])

@@ -173,29 +173,29 @@ class Names:
                 equation(Var(self.of(name, bindings)), self.plug(Var(name), bindings))
                 for name in bound
             ]
-            named = self._named(term, bindings)
+            named = self._name_variables(term, bindings)
             assert isinstance(named, Comprehension)
             return replace(named, body=(*named.body, *equations))
         return term
 
-    def _named(self, term: Term, bindings: Bindings) -> Term:
+    def _name_variables(self, term: Term, bindings: Bindings) -> Term:
         """Return `term` with all its variables, bound or not, under their residual names."""
         if type(term) is Var:
             return Var(self.of(term.name, bindings))
         if type(term) is Comprehension:
-            key = None if term.key is None else self._named(term.key, bindings)
+            key = None if term.key is None else self._name_variables(term.key, bindings)
             body = tuple([self._residual_names_in(expr, bindings) for expr in term.body])
-            return replace(term, key=key, term=self._named(term.term, bindings), body=body)
+            return replace(term, key=key, term=self._name_variables(term.term, bindings), body=body)
         if type(term) is Constant:
             return term
-        return map_parts(term, lambda part: self._named(part, bindings))
+        return map_parts(term, lambda part: self._name_variables(part, bindings))
 
     def _residual_names_in(self, expr: Expr, bindings: Bindings) -> Expr:
         """Return an expression with all its variables under their residual names."""
 
         def change(term: Term) -> Term:
             """Name the variables of a term."""
-            return self._named(term, bindings)
+            return self._name_variables(term, bindings)
 
         return map_expr(expr, change)
 
@@ -322,15 +322,15 @@ class Unknowns:
         for document in self.documents:
             if head != document[0]:
                 continue
-            for own, part in zip(document[1:], path[1:], strict=False):
+            for document_key, part in zip(document[1:], path[1:], strict=False):
                 if bindings is not None and type(part) is Var:
                     part = apply(part, bindings)[0]
-                if type(part) is not Constant or type(own) is not Constant:
+                if type(part) is not Constant or type(document_key) is not Constant:
                     continue
-                if type(part.value) is str and type(own.value) is str:
-                    if part.value != own.value:
+                if type(part.value) is str and type(document_key.value) is str:
+                    if part.value != document_key.value:
                         break
-                elif part != own:
+                elif part != document_key:
                     break
             else:
                 return True
@@ -474,7 +474,7 @@ class Support:
         self.packages: dict[Path, list[Rule]] = {}
         self._known: dict[Path, Hashable] = {}
 
-    def namespaced(self, path: Path) -> Path:
+    def add_namespace(self, path: Path) -> Path:
         """Return the path in the support for the rules at `path` of the policies."""
         if self._namespace is None:
             return path

@@ -47,9 +47,9 @@ def add_complete(
     body = _simple(search, body, [value])
     if rule.default:
         value, body = _value_of_default(value, body)
-    package = rule.package + len(search.support.namespaced((DATA,))) - 1
+    package = rule.package + len(search.support.add_namespace((DATA,))) - 1
     search.support.add(
-        Rule(search.support.namespaced(path), None, None, value, body, package, rule.default)
+        Rule(search.support.add_namespace(path), None, None, value, body, package, rule.default)
     )
 
 
@@ -61,7 +61,7 @@ def add_partial(search: SearchContext, rule: Rule, own: Bindings, saved: Sequenc
     if body is None:
         return False
     names = search.names
-    path = search.support.namespaced(rule.path)
+    path = search.support.add_namespace(rule.path)
     location = (path[0], *[names.plug(part, own) for part in path[1:]])
     is_known = all(type(part) is Constant for part in location[1:])
     if saved and rule.is_set and not rule.is_ground and is_known:

@@ -42,5 +42,5 @@ class BuiltinMock:
     builtin: Builtin
 
     def answer(self, state: Evaluation, site: Site, operands: tuple[Any, ...]) -> Any:
-        given = (state, *operands) if self.builtin.context else operands
-        return state.call_builtin(Site(self.builtin.name, site.span), self.builtin.call, *given)
+        arguments = (state, *operands) if self.builtin.context else operands
+        return state.call_builtin(Site(self.builtin.name, site.span), self.builtin.call, *arguments)

@@ -187,10 +187,10 @@ def _misfits(annotations: Annotations, target: Statement | None) -> Iterator[Dia
         message = f"invalid annotation scope '{scope}'. Use one of '{allowed}', or '{SCOPES[-1]}'"
         yield Diagnostic(PARSE_ERROR, message, annotations.span)
     else:
-        wanted = Rule if scope in ("rule", "document") else Package
-        if not isinstance(target, wanted):
+        expected = Rule if scope in ("rule", "document") else Package
+        if not isinstance(target, expected):
             have = f" (have {type(target).__name__.lower()})" if target else ""
-            name = wanted.__name__.lower()
+            name = expected.__name__.lower()
             message = f"annotation scope '{scope}' must be applied to {name}{have}"
             yield Diagnostic(PARSE_ERROR, message, annotations.span)
     if annotations.fields.get("entrypoint") and scope not in ("document", "package"):

@@ -46,7 +46,7 @@ Style: TypeAlias = Literal["plain", "spread", "kept", "hoisted"]
 """The style in which a rule is written."""
 
 _TRUE_BODY: Final = (Expr(Scalar(True)),)
-_OWN_KEYWORDS: Final = frozenset({"and", "not", "or"})
+_KEYWORDS_FUTURE: Final = frozenset({"and", "not", "or"})
 """Keywords that still need an import in v1."""
 
 
@@ -265,16 +265,16 @@ class ModuleWriter:
         row = following.span.row
         lines = rule.span.text.split("\n")
         distance = row - rule.span.row
-        own_line = not 0 < distance < len(lines) or lines[distance].strip().startswith("else")
+        has_own_row = not 0 < distance < len(lines) or lines[distance].strip().startswith("else")
         comment_above = bool(self.layout.comments) and self.layout.comments[0].span.row < row
         comment_above = comment_above or self.layout.beside is not None
-        if not comment_above and not own_line:
+        if not comment_above and not has_own_row:
             self.layout.write(" ")
         else:
             self.layout.blank_line()
             self.layout.start_line()
         self.layout.pass_row(row)
-        if comment_above and own_line:
+        if comment_above and has_own_row:
             self.layout.start_line()
         self.rule(following, is_else=True)
 
@@ -402,17 +402,19 @@ def needed_imports(module: Module, *, target: Target, drop_v0_imports: bool) -> 
     elif target == "v0v1" and not any(map(_is_rego_v1, imports)):
         imports.append(_add("rego", "v1"))
     if target == "v0" and not any(map(_is_rego_v1, imports)):
-        for name in sorted(_used_keywords(module) - _OWN_KEYWORDS):
+        for name in sorted(_used_keywords(module) - _KEYWORDS_FUTURE):
             known = {"in", "every"} if name == "in" else {name}
             if not any(_is_all_future(i) or known & set(_future(i)) for i in imports):
                 imports.append(_add("future", "keywords", name))
     elif drop_v0_imports or any(map(_is_rego_v1, imports)):
-        kept = [i for i in imports if _path(i)[0] != "future" or set(_future(i)) & _OWN_KEYWORDS]
+        remaining = [
+            i for i in imports if _path(i)[0] != "future" or set(_future(i)) & _KEYWORDS_FUTURE
+        ]
         if any(map(_is_all_future, imports)):
-            known = {name for i in kept for name in _future(i)}
-            missing = sorted((_used_keywords(module) & _OWN_KEYWORDS) - known)
-            kept += [_add("future", "keywords", name) for name in missing]
-        imports = kept
+            known = {name for i in remaining for name in _future(i)}
+            missing = sorted((_used_keywords(module) & _KEYWORDS_FUTURE) - known)
+            remaining += [_add("future", "keywords", name) for name in missing]
+        imports = remaining
     return imports
 
 

@@ -294,7 +294,9 @@ class TermWriter:
         match term:
             case Scalar():
                 text = scalar_text(term)
-                self.parenthesized(text[0] == "-" and self.leads(), lambda: self.layout.write(text))
+                self.write_in_parentheses(
+                    text[0] == "-" and self.leads(), lambda: self.layout.write(text)
+                )
             case Var():
                 self.layout.write("_" if term.is_wildcard else term.name)
             case Ref():
@@ -404,10 +406,10 @@ class TermWriter:
         """Write a call inside a term; nested infix operators are put in parentheses."""
         if call.name in MEMBERS and len(call.args) == MEMBERS[call.name]:
             # A key needs the parentheses always: in a list its comma would separate items.
-            self.parenthesized(parens or len(call.args) == 3, lambda: self.member(call.args))
+            self.write_in_parentheses(parens or len(call.args) == 3, lambda: self.member(call.args))
             return
         if _is_negation(call):
-            self.parenthesized(self.leads(), lambda: self.negative(call.args[1]))
+            self.write_in_parentheses(self.leads(), lambda: self.negative(call.args[1]))
             return
         sign = _INFIX.get(call.name)
         if sign is None or call.operator.args or len(call.args) != 2 or sign in (":=", "="):
@@ -421,7 +423,7 @@ class TermWriter:
             self.layout.write(f" {sign} ")
             self.term_in(right, parens=True)
 
-        self.parenthesized(parens, write)
+        self.write_in_parentheses(parens, write)
 
     def leads(self) -> bool:
         """Return True if what is written next begins an expression below another."""
@@ -431,7 +433,7 @@ class TermWriter:
         self.layout.write("-")
         self.term_in(term, parens=True)
 
-    def parenthesized(self, parens: bool, write: Callable[[], None]) -> None:
+    def write_in_parentheses(self, parens: bool, write: Callable[[], None]) -> None:
         """Run `write`, between parentheses if `parens`."""
         self.layout.write("(" if parens else "")
         write()
@@ -482,9 +484,9 @@ class TermWriter:
 
     def has_between(self, items: Sequence[object], first: int, close: int) -> bool:
         """Return True if a comment is between two brackets and not in the row of an item."""
-        own = {row for item in items for row in _rows(item)}
+        rows = {row for item in items for row in _rows(item)}
         return any(
-            first <= c.span.row < close and c.span.row not in own for c in self.layout.comments
+            first <= c.span.row < close and c.span.row not in rows for c in self.layout.comments
         )
 
     def line(self, items: Sequence[T], write: Callable[[T], None]) -> None:
@@ -499,10 +501,10 @@ class TermWriter:
         a comprehension.
         """
         parens = _is_union(term) and (not term.span.text or _gets_parens(term))
-        self.parenthesized(parens, lambda: self.term(term))
+        self.write_in_parentheses(parens, lambda: self.term(term))
 
     def argument(self, term: Term) -> None:
-        self.parenthesized(_is_union(term) and _gets_parens(term), lambda: self.term(term))
+        self.write_in_parentheses(_is_union(term) and _gets_parens(term), lambda: self.term(term))
 
     def pair(self, pair: tuple[Term, Term]) -> None:
         """Write `key: value`."""

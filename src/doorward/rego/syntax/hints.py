@@ -86,15 +86,15 @@ def add_hints(
     """Return `errors` with hints where possible, at most one per line. `statement` is the offset of
     the last statement, after which unbalanced brackets are searched; None: they are not.
     """
-    said: set[tuple[int, str]] = set()
+    hinted: set[tuple[int, str]] = set()
     result = []
     for error in errors:
         hint = _hint(error, _place(source, error.span))
-        if hint is not None and (error.span.row, hint.text) not in said:
-            said.add((error.span.row, hint.text))
+        if hint is not None and (error.span.row, hint.text) not in hinted:
+            hinted.add((error.span.row, hint.text))
             error = replace(error, hint=hint.text, fix=hint.fix)
         result.append(error)
-    return result if said or statement is None else _add_bracket(source, result, statement)
+    return result if hinted or statement is None else _add_bracket(source, result, statement)
 
 
 def _hint(error: Diagnostic, context: _ErrorContext) -> _Hint | None:
@@ -198,12 +198,12 @@ def _of_separator(error: Diagnostic, context: _ErrorContext) -> _Hint | None:
     if message.startswith("unexpected , token: expected \\n or ;"):
         text = "conditions stand on lines of their own, or `;` between them"
         return _Hint(text, context.fix(at, at + 1, ";" if after else ""))
-    whole = context.source.text.rstrip()
+    stripped = context.source.text.rstrip()
     if message.startswith("unexpected ; token") or before.endswith(";"):
         end = at + 1 if message.startswith("unexpected ; token") else len(before)
         return _Hint(_SEMICOLON, context.fix(end - 1, end, ""))
-    if message.startswith("unexpected eof") and whole.endswith(";"):
-        return _Hint(_SEMICOLON, Fix(len(whole) - 1, len(whole), ""))
+    if message.startswith("unexpected eof") and stripped.endswith(";"):
+        return _Hint(_SEMICOLON, Fix(len(stripped) - 1, len(stripped), ""))
     within = before or context.line[:1].isspace()
     if within and _LIST.search(message) and not _CLOSED.match(message):
         end = len(context.source.text[: context.first + at].rstrip())

@@ -256,7 +256,7 @@ class Lexer:
         """Read the text of a template string from `at` up to its next `{` or its end."""
         faults: list[str] = []
         pieces: list[str] = []
-        kept = at
+        literal_start = at
         kind = RAW_PART if raw else PART
         text = self.text
         while True:
@@ -275,15 +275,15 @@ class Lexer:
                 break
             if char == "\\":
                 if text.startswith("{", at):
-                    pieces.append(text[kept : at - 1])
-                    kept = at
+                    pieces.append(text[literal_start : at - 1])
+                    literal_start = at
                     at += 1
                 elif not raw:
                     at = self._escape(at, _ESCAPES, faults)
         at = min(at, len(text))
         if faults:
             return self._illegal(start, at, space, newline, *faults)
-        pieces.append(text[kept:end])
+        pieces.append(text[literal_start:end])
         return Token(kind, "".join(pieces), start, at, space, newline)
 
     def _check(self, token: Token) -> Token:

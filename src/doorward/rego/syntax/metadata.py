@@ -270,8 +270,8 @@ class _Reader:
         for key_node, value in self._pairs(node):
             key = self.any(key_node)
             if isinstance(key, (list, dict)):
-                shown = go_syntax(key_node, lambda scalar: _resolve(scalar)[1], _is_text_map)
-                raise YamlError(f"yaml: invalid map key: {shown}")
+                key_text = go_syntax(key_node, lambda scalar: _resolve(scalar)[1], _is_text_map)
+                raise YamlError(f"yaml: invalid map key: {key_text}")
             general.setdefault(Key(_GO_TYPES[type(key)], key), self.any(value))
         return general
 

@@ -292,12 +292,12 @@ class Interpreter:
 
         def put(want: Want, input: Any) -> Iterator[Any]:
             """Yield inputs that add wanted members, or make definitions hold or fail."""
-            wanted = next((each for each in want.samples if is_collection(each)), None)
-            if wanted is not None:
-                for key, _ in islice(iterate(wanted), 8):
+            sample = next((each for each in want.samples if is_collection(each)), None)
+            if sample is not None:
+                for key, _ in islice(iterate(sample), 8):
                     if to_key(key) not in items:
                         yield from islice(grow(key, input), 8)
-            fewer = wanted is not None and len(wanted) < len(items)
+            fewer = sample is not None and len(sample) < len(items)
             orders = ("spoils", "fixes") if fewer else ("fixes", "spoils")
             for order in orders:
                 for _, attempt in attempts:
@@ -686,7 +686,7 @@ class Interpreter:
         ]
 
         def text(values: Sequence[Any]) -> str:
-            return "".join(map(_inserted, values))
+            return "".join(map(_write_inserted, values))
 
         template = "".join(part if isinstance(part, str) else "%v" for part in parts)
         values = [lens for lens, part in zip(lenses, parts, strict=True) if part is not lens.value]
@@ -876,7 +876,7 @@ class Interpreter:
             return UNDEFINED
 
 
-def _inserted(value: Any) -> str:
+def _write_inserted(value: Any) -> str:
     """Write a value as a template string inserts it."""
     if isinstance(value, str):
         return value

@@ -212,8 +212,8 @@ def _put_container(owner: Lens, key: Any, want: Want, input: Any) -> Iterator[An
     # An empty object may as well become an array.
     bases = [base, []] if base == {} and type(key) is int else [base]
     samples = [_with_item(b, key, each) for each in islice(chosen(want), SAMPLES) for b in bases]
-    wanted = Want(lambda each: want.accepts(_lookup(each, key)), samples)
-    yield from owner.changed(wanted, input)
+    container = Want(lambda each: want.accepts(_lookup(each, key)), samples)
+    yield from owner.changed(container, input)
 
 
 def _lookup(owner: Any, key: Any) -> Any:

@@ -90,7 +90,7 @@ class Goal:
         for rule, attempt in others:
             if attempt.solutions and _name(rule) in names:
                 yield from islice(attempt.spoils(input), EACH)
-        yield from _turned(changed, input)
+        yield from _flip_rules(changed, input)
 
     def _others(
         self, document: Lens, visited: Sequence[tuple[Rule, Attempt]], input: Any
@@ -100,7 +100,7 @@ class Goal:
         """
         for want in (TRUTHY, FALSY):
             yield from islice(document.changed(want, input), EACH)
-        yield from _turned(visited, input)
+        yield from _flip_rules(visited, input)
 
     def _is_changed(self, rule: Rule) -> bool:
         return rule.span.text in self._changed
@@ -111,7 +111,7 @@ def _name(rule: Rule) -> tuple[str, str]:
     return span.file, span.text
 
 
-def _turned(visited: Sequence[tuple[Rule, Attempt]], input: Any) -> Iterator[Any]:
+def _flip_rules(visited: Sequence[tuple[Rule, Attempt]], input: Any) -> Iterator[Any]:
     """Yield inputs that make the visited definitions hold, then inputs that make them fail."""
     for _, attempt in visited:
         yield from islice(attempt.fixes(input), EACH)

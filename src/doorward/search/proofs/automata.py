@@ -288,14 +288,19 @@ def have_no_text(conditions: Sequence[tuple[Automaton, bool]]) -> bool:
     seen, waiting = {start}, [start]
     while waiting:
         sets = waiting.pop()
-        if all((a.end in s) is wanted for s, (a, wanted) in zip(sets, conditions, strict=True)):
+        if all(
+            (a.end in s) is is_accepted
+            for s, (a, is_accepted) in zip(sets, conditions, strict=True)
+        ):
             return False
         for char in _letters(sets, conditions):
             after = tuple(
                 a.follow(s, char) if s else s for s, (a, _) in zip(sets, conditions, strict=True)
             )
             # An automaton without a state accepts nothing that begins so.
-            can_be = all(s or not wanted for s, (_, wanted) in zip(after, conditions, strict=True))
+            can_be = all(
+                s or not is_accepted for s, (_, is_accepted) in zip(after, conditions, strict=True)
+            )
             if can_be and after not in seen:
                 if len(seen) >= MAX_SETS:
                     raise ValueError("too many texts")

@@ -187,7 +187,7 @@ class Checker:
             case Cycle(positions):
                 return self._is_cycle([exprs[each] for each in positions])
             case Bounds(position):
-                comparisons = [self._compared(expr) for expr in exprs]
+                comparisons = [self._read_comparison(expr) for expr in exprs]
                 sides, others = comparisons[position], [each for each in comparisons if each]
                 return sides is not None and rules_out(sides, others)
             case Denied(negative, (module, rule), body):
@@ -214,10 +214,10 @@ class Checker:
                 added = self._instance(exprs, every, member, item)
                 return self._holds(then, replace(known, exprs=(*exprs, *added)))
             case Derived(rule, values, body, then):
-                fact = self._derived(exprs, rule, dict(values), body)
+                fact = self._derive_fact(exprs, rule, dict(values), body)
                 return self._holds(then, replace(known, exprs=(*exprs, fact)))
             case Named(position, path, then):
-                fact = self._renamed(exprs[position], path)
+                fact = self._rename_support(exprs[position], path)
                 return self._holds(then, replace(known, exprs=(*exprs, fact)))
             case Opposite(positions, then):
                 added = [each for n in positions for each in self._opposites(exprs[n])]
@@ -281,7 +281,7 @@ class Checker:
             ]
         return any(self._is_closed(path) for path in paths)
 
-    def _compared(self, expr: Expr) -> tuple[Any, str, Any] | None:
+    def _read_comparison(self, expr: Expr) -> tuple[Any, str, Any] | None:
         """Return the sides and sign of a comparison that can be used; None for other
         expressions.
         """
@@ -727,7 +727,7 @@ class Checker:
             bodies.append(body)
         return bodies
 
-    def _derived(
+    def _derive_fact(
         self,
         exprs: Sequence[Expr],
         rule: tuple[int, int],
@@ -759,7 +759,7 @@ class Checker:
         (fact,) = parse_query(Source("", f"{text_of(member)} in {text_of(document)}"), v0=False)
         return fact
 
-    def _renamed(self, expr: Expr, path: tuple[str, ...]) -> Expr:
+    def _rename_support(self, expr: Expr, path: tuple[str, ...]) -> Expr:
         """Return an expression with a support rule in place of the input path whose value it has;
         ValueError if the rule is of another form.
         """

@@ -66,7 +66,7 @@ def _intervals(comparisons: Sequence[tuple[Any, str, Any]]) -> dict[str, Interva
                 _narrow(intervals, other, (None, left[1]))
         for term in terms.values():
             if isinstance(term, Call):
-                _narrow(intervals, term, _computed(term, intervals))
+                _narrow(intervals, term, _compute_interval(term, intervals))
     return intervals
 
 
@@ -93,7 +93,7 @@ def _narrow(intervals: dict[str, Interval], term: Any, added: Interval) -> None:
     intervals[text_of(term)] = low, high
 
 
-def _computed(call: Call, intervals: dict[str, Interval]) -> Interval:
+def _compute_interval(call: Call, intervals: dict[str, Interval]) -> Interval:
     """Return the interval of an arithmetic result, from the intervals of its operands."""
     parts = [_of(arg, intervals) for arg in call.args]
     if call.name == "count":
@@ -139,11 +139,11 @@ def _extremes(values: Sequence[Any]) -> Interval:
 def _number(term: Any) -> Any:
     """Return a numeric constant; None for other terms."""
     is_written = isinstance(term, Scalar) and not isinstance(term.value, (bool, str, type(None)))
-    return _evaluated(text_of(term)) if is_written else None
+    return _evaluate_text(text_of(term)) if is_written else None
 
 
 def _round(name: str, value: Any) -> Any:
-    return None if value is None else _evaluated(f"{name}({to_rego(value)})")
+    return None if value is None else _evaluate_text(f"{name}({to_rego(value)})")
 
 
 def _apply(one: Any, sign: str, other: Any) -> Any:
@@ -152,18 +152,18 @@ def _apply(one: Any, sign: str, other: Any) -> Any:
     """
     if one is None or other is None:
         return None
-    return _evaluated(f"{to_rego(one)} {sign} {to_rego(other)}")
+    return _evaluate_text(f"{to_rego(one)} {sign} {to_rego(other)}")
 
 
 def _is(one: Any, sign: str, other: Any) -> bool:
     """Return True if the comparison of two known values holds."""
     if one is None or other is None:
         return False
-    return _evaluated(f"{to_rego(one)} {sign} {to_rego(other)}", is_limited=False) is True
+    return _evaluate_text(f"{to_rego(one)} {sign} {to_rego(other)}", is_limited=False) is True
 
 
 @cache
-def _evaluated(text: str, *, is_limited: bool = True) -> Any:
+def _evaluate_text(text: str, *, is_limited: bool = True) -> Any:
     """Evaluate a Rego text; None if it fails or, with `is_limited`, is not a number of moderate
     size.
     """

@@ -187,8 +187,10 @@ class Refuter:
         """Return the names of the built-ins that an expression calls, or may call through rules."""
         names = {node.name for node in walk(expr) if isinstance(node, Call)}
         reads_rules = any(isinstance(n, Ref) and n.head == Var("data") for n in walk(expr))
-        own = frozenset(name for name in names if not name.startswith("data."))
-        return own | self._all_calls() if reads_rules or own != names else own
+        local_names = frozenset(name for name in names if not name.startswith("data."))
+        return (
+            local_names | self._all_calls() if reads_rules or local_names != names else local_names
+        )
 
     def _all_calls(self) -> frozenset[str]:
         """Return the names of all built-ins that the policies call."""

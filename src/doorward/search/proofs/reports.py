@@ -51,9 +51,9 @@ def lines_of(verdict: Verdict) -> Iterator[str]:
         yield f"  not refuted, {verdict.open} of {verdict.conjunctions}: {_short(verdict.left)}"
     if verdict.candidates:
         yield f"  {counted(verdict.candidates, 'request')} tried"
-    own = f"{verdict.subject.span.file}:"
+    prefix = f"{verdict.subject.span.file}:"
     missed = [each for each in verdict.reach if not each.holds]
-    missed.sort(key=lambda each: not each.where.startswith(own))
+    missed.sort(key=lambda each: not each.where.startswith(prefix))
     for each in missed[:MISSED]:
         yield f"  never held: {each.where} `{_short(each.text)}`"
     if len(missed) > MISSED:

@@ -141,8 +141,8 @@ def _origin(name: str, ranges: Ranges) -> Ranges:
         for point, other in changes.items()
         if any(low <= other <= high for low, high in ranges)
     ]
-    kept = meeting(ranges, _outside_of(changes))
-    return merged([*kept, *added])
+    unchanged = meeting(ranges, _outside_of(changes))
+    return merged([*unchanged, *added])
 
 
 def _outside_of(changes: Mapping[int, int]) -> Ranges:

@@ -59,8 +59,8 @@ class Reflection:
             try:
                 request = reflection_pb2.ServerReflectionRequest.FromString(message)
             except DecodeError:
-                what = "message is not a ServerReflectionRequest"
-                raise GrpcError(Status.INTERNAL, what) from None
+                problem = "message is not a ServerReflectionRequest"
+                raise GrpcError(Status.INTERNAL, problem) from None
             responses = self._servicer.ServerReflectionInfo(iter([request]), None)
             answers = [each.SerializeToString() for each in responses]
             if len(message) <= MAX_REQUEST and len(self._answers) < MAX_ANSWERS:

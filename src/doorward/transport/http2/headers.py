@@ -87,9 +87,9 @@ def _complete(pseudo: dict[bytes, bytes], fields: tuple[Header, ...]) -> Request
     return Request(method, path, scheme, authority or host or b"", fields, int(length))
 
 
-def _only(fields: tuple[Header, ...], wanted: bytes) -> bytes | None:
+def _only(fields: tuple[Header, ...], header_name: bytes) -> bytes | None:
     """The value of a field that must not have two different values."""
-    values = {value for name, value in fields if name == wanted}
+    values = {value for name, value in fields if name == header_name}
     if len(values) > 1:
         raise MalformedError("field with two values")
     return values.pop() if values else None

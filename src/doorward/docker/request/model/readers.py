@@ -52,7 +52,7 @@ _MOST_SHAPES: Final = 64
 """Of one struct, that are remembered."""
 _CLASS: Final[Mapping[str, type]] = {STRING: str, BOOLEAN: bool, INTEGER: int}
 _ZERO: Final[Mapping[str, Any]] = {STRING: "", BOOLEAN: False, INTEGER: 0}
-_SHOWN: Final[Mapping[type, str]] = {
+_KIND_NAMES: Final[Mapping[type, str]] = {
     str: "a string",
     bool: "a boolean",
     int: "an integer in range",
@@ -112,7 +112,7 @@ def value_reader(kind: ValueType) -> Reader:
 
     def read(value: Any, notes: Notes, at: str) -> Any:
         if type(value) is not class_ and value is not None:
-            raise _mismatch(at, f"must be {_SHOWN[class_]}")
+            raise _mismatch(at, f"must be {_KIND_NAMES[class_]}")
         if value and not accepts(value):
             notes.faults.append((at, text))
         return value
@@ -132,7 +132,7 @@ def _integer_reader(kind: ValueType) -> Reader:
         if value is None:
             return None
         if type(value) is not int or not _MIN <= value < _MAX:
-            raise _mismatch(at, f"must be {_SHOWN[int]}")
+            raise _mismatch(at, f"must be {_KIND_NAMES[int]}")
         if value and not accepts(value):
             notes.faults.append((at, text))
         return value
@@ -341,7 +341,7 @@ def _check_classes(
             if name in struct.fields and not item:
                 keyed[name] = _check_empty(item, struct.fields[name], _at(path, name))
         elif type(item) is not class_:
-            raise _mismatch(_at(path, name), f"must be {_SHOWN[class_]}")
+            raise _mismatch(_at(path, name), f"must be {_KIND_NAMES[class_]}")
     return tuple(nulls), is_usual
 
 

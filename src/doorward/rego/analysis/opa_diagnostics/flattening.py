@@ -168,16 +168,16 @@ class Flattener:
                     name = "assign" if term.name == "assign" else "eq"
                     self._call(flat, name, args, out)
                 else:
-                    given = self.lifting.terms(args, out)
-                    out.append(replace(flat, term=Call(operator, given, term.span)))
+                    operands = self.lifting.terms(args, out)
+                    out.append(replace(flat, term=Call(operator, operands, term.span)))
             case _:
                 out.append(replace(flat, term=self.lifting.term(term, out)))
 
     def _call(self, flat: Expr, name: str, args: tuple[Term, ...], out: list[Expr]) -> None:
         """Append a call of `name` with flat operands to `out`."""
-        given = self.lifting.terms(args, out)
+        lifted = self.lifting.terms(args, out)
         operator = Ref(Var(name, flat.span), (), flat.span)
-        out.append(replace(flat, term=Call(operator, given, flat.span)))
+        out.append(replace(flat, term=Call(operator, lifted, flat.span)))
 
     def _with(self, item: With, out: list[Expr]) -> With:
         """Return a `with` whose value is flat; a function's name stays a name."""
@@ -203,8 +203,8 @@ class Flattener:
     def call(self, call: Call, out: list[Expr]) -> Var:
         """Append a call with an output operand to `out`; return the variable of its result."""
         local = self.local(call.span)
-        given = Call(call.operator, (*call.args, local), call.span)
-        out.append(Expr(given, span=call.span))
+        extended = Call(call.operator, (*call.args, local), call.span)
+        out.append(Expr(extended, span=call.span))
         return local
 
     def template(self, term: TemplateString, out: list[Expr]) -> Var:

@@ -205,8 +205,8 @@ def _plain(parts: list[Part], stops: str) -> Matcher | None:
     if len(texts) + len(wilds) != len(parts) or len(wilds) > 1:
         return None
     if not wilds:
-        whole = "".join(texts)
-        return whole.__eq__
+        literal = "".join(texts)
+        return literal.__eq__
     wild_at = parts.index(wilds[0])
     head, tail = "".join(texts[:wild_at]), "".join(texts[wild_at:])
     if wilds[0].sign == "**" or not stops:

@@ -55,8 +55,8 @@ class _Tokenizer:
         self.text = text
         self.at = 0
 
-    def refuse(self, what: str) -> BuiltinError:
-        context = f"input:{self.text}, pos:{self.at}, {what}"
+    def refuse(self, problem: str) -> BuiltinError:
+        context = f"input:{self.text}, pos:{self.at}, {problem}"
         return BuiltinError(f"{context}: the input provided is invalid")
 
     def take(self) -> tuple[str, bool]:
@@ -180,10 +180,10 @@ tokens.
 
 def _tokens(text: str) -> list[_Token]:
     """The tokens of a glob, which nobody changes."""
-    return _cached_tokens(text) if len(text) <= _KEPT_TEXT else _Tokenizer(text).tokens()
+    return _cached_tokens(text) if len(text) <= _CACHED_TEXT else _Tokenizer(text).tokens()
 
 
-_KEPT_TEXT: Final = 256
+_CACHED_TEXT: Final = 256
 """A glob with more characters than this is not kept in the cache."""
 
 
@@ -242,9 +242,9 @@ class _Meeting:
         answer: bool | None = None
         while answer is None and i < len(first) and j < len(second):
             if first[i].flag:
-                answer = self.flagged(0, i, j)
+                answer = self.may_extend(0, i, j)
             elif second[j].flag:
-                answer = self.flagged(1, j, i)
+                answer = self.may_extend(1, j, i)
             elif not first[i].meets(second[j]):
                 answer = False
             else:
@@ -257,7 +257,7 @@ class _Meeting:
     def rests(self, side: int, mine: int, theirs: int) -> bool:
         return self.plain(mine, theirs) if side == 0 else self.plain(theirs, mine)
 
-    def flagged(self, side: int, mine: int, theirs: int) -> bool:
+    def may_extend(self, side: int, mine: int, theirs: int) -> bool:
         """Return True if the rests meet, where the token at `mine` has `+` or `*` and can match
         several tokens of the other side.
         """
@@ -275,11 +275,11 @@ class _Meeting:
         """Return True if the rests meet, where the token at `mine` matches zero or more tokens of
         the other side.
         """
-        own, other = self.sides[side], self.sides[1 - side]
-        token = own[mine]
-        if mine + 1 == len(own):
+        mine_of_side, other = self.sides[side], self.sides[1 - side]
+        token = mine_of_side[mine]
+        if mine + 1 == len(mine_of_side):
             return all(met.meets(token) for met in other[theirs:])
-        following = own[mine + 1]
+        following = mine_of_side[mine + 1]
         for at in range(theirs, len(other)):
             met = other[at]
             if met.meets(following) and self.rests(side, mine + 1, at):

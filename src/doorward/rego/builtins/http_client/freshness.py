@@ -12,7 +12,7 @@ from typing import Final
 from doorward.rego.builtins.http_client.cache import StoredResponse
 from doorward.rego.builtins.http_client.message import HTTPResponse
 
-__all__ = ["keep", "revalidated"]
+__all__ = ["keep", "revalidate"]
 
 _SECOND: Final = 1_000_000_000
 _CACHEABLE: Final = frozenset({200, 203, 204, 206, 300, 301, 404, 405, 410, 414, 501})
@@ -38,7 +38,7 @@ def keep(response: HTTPResponse, now: int, forced_seconds: int | None) -> Stored
     return StoredResponse(response, now + fresh * _SECOND, validators)
 
 
-def revalidated(stored: StoredResponse, answer: HTTPResponse, now: int) -> StoredResponse:
+def revalidate(stored: StoredResponse, answer: HTTPResponse, now: int) -> StoredResponse:
     """Return the stored entry, renewed by a 304 response."""
     renewed = {**dict(stored.response.headers), **dict(answer.headers)}
     headers = tuple((name, value) for name, value in renewed.items() if name != "content-length")
@@ -57,7 +57,7 @@ def _validators(response: HTTPResponse) -> tuple[tuple[str, str], ...]:
     allows them.
     """
     pairs = [("if-none-match", "etag"), ("if-modified-since", "last-modified")]
-    headers = [(asking, response.header(given)) for asking, given in pairs]
+    headers = [(asking, response.header(name)) for asking, name in pairs]
     return tuple((asking, value) for asking, value in headers if value)
 
 

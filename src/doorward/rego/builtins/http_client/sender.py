@@ -242,8 +242,8 @@ class _Exchange(Thread):
             (from_bytes(name).lower(), from_bytes(value)) for name, value in response.headers.raw
         ]
         pairs = [pair for pair in pairs if pair != ("connection", "close")]
-        kept = tuple([pair for pair in pairs if pair[0] not in dropped])
-        return HTTPResponse(response.status_code, _status(response), kept, body), following
+        remaining = tuple([pair for pair in pairs if pair[0] not in dropped])
+        return HTTPResponse(response.status_code, _status(response), remaining, body), following
 
     def _read(self, response: httpx.Response, encoding: str) -> bytes:
         """Read and decompress the body; SendError if it is larger than `MAX_BODY` or late."""
@@ -253,8 +253,8 @@ class _Exchange(Thread):
             for chunk in decoded(response.iter_raw(), encoding):
                 size += len(chunk)
                 if size > MAX_BODY:
-                    what = f"response is larger than {MAX_BODY} bytes"
-                    raise SendError(f"{_request_text(self.request)}: {what}")
+                    message = f"response is larger than {MAX_BODY} bytes"
+                    raise SendError(f"{_request_text(self.request)}: {message}")
                 if time.monotonic() > self.end:
                     raise _timeout_error(self.request)
                 chunks.append(chunk)
@@ -303,8 +303,8 @@ def _request_text(request: HTTPRequest) -> str:
     """The method and URL, without a password, as Go's errors show them."""
     parts = urlsplit(request.url)
     user, at, host = parts.netloc.rpartition("@")
-    shown = f"{user.partition(':')[0]}:***@{host}" if at else host
-    return f'{request.method.capitalize()} "{urlunsplit(parts._replace(netloc=shown))}"'
+    address = f"{user.partition(':')[0]}:***@{host}" if at else host
+    return f'{request.method.capitalize()} "{urlunsplit(parts._replace(netloc=address))}"'
 
 
 def _internal(text: str) -> SendError:

@@ -204,10 +204,10 @@ def invert_count(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
     """Collections or texts of `want` items, at most 256, made from the present operand."""
     if type(want) is not int or not 0 <= want <= 256:
         return []
-    return _sized(o[0], want)
+    return _resize(o[0], want)
 
 
-def _sized(value: Any, size: int) -> Iterator[Any]:
+def _resize(value: Any, size: int) -> Iterator[Any]:
     """The value grown or shrunk to `size` items: first by different items, then by copies of the
     last one.
     """
@@ -216,11 +216,11 @@ def _sized(value: Any, size: int) -> Iterator[Any]:
         case "string":
             yield value[:size] + "a" * len(missing)
         case "object":
-            kept = dict(list(value.items())[:size])
-            yield kept | {f"k{n}": n for n in missing}
+            fields = dict(list(value.items())[:size])
+            yield fields | {f"k{n}": n for n in missing}
         case "set":
-            kept_items = sorted_values(value)[:size]
-            yield frozenset([to_key(each) for each in kept_items] + [f"k{n}" for n in missing])
+            members = sorted_values(value)[:size]
+            yield frozenset([to_key(each) for each in members] + [f"k{n}" for n in missing])
         case "array":
             yield [*value[:size], *[f"k{n}" for n in missing]]
             yield [*value[:size], *(value[-1:] or [{}]) * len(missing)]
@@ -572,7 +572,7 @@ def invert_sprintf(i: int, want: Any, o: Sequence[Any]) -> Iterator[Any]:
     for from_right in (False, True):
         parts = _cut(want[:LONGEST], between, from_right=from_right)
         if len(parts) == len(verbs):
-            yield [_scanned(verb, part) for verb, part in zip(verbs, parts, strict=True)]
+            yield [_scan_verb(verb, part) for verb, part in zip(verbs, parts, strict=True)]
             yield parts
 
 
@@ -592,7 +592,7 @@ def _cut(text: str, between: Sequence[str], *, from_right: bool) -> list[str]:
     return [text, *reversed(parts)] if from_right else [*parts, text]
 
 
-def _scanned(verb: str, text: str) -> Any:
+def _scan_verb(verb: str, text: str) -> Any:
     """Parse the text that a format verb wrote: an integer for `d` and `x`, a boolean for `t`; else
     the text.
     """
@@ -843,9 +843,15 @@ def invert_to_number(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 def invert_units(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
     """Texts with a unit, such as `1.5Ki` or `2k`, that mean the number `want`."""
-    whole = want if type(want) is int else float(want)
-    binary = [f"{whole / 1024**n:g}{u}i" for n, u in enumerate("KMG", 1)]
-    return [f"{whole}", *binary, f"{whole * 1000}m", f"{whole / 1000:g}k", f"{whole / 10**6:g}M"]
+    amount = want if type(want) is int else float(want)
+    binary = [f"{amount / 1024**n:g}{u}i" for n, u in enumerate("KMG", 1)]
+    return [
+        f"{amount}",
+        *binary,
+        f"{amount * 1000}m",
+        f"{amount / 1000:g}k",
+        f"{amount / 10**6:g}M",
+    ]
 
 
 def invert_semver(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:

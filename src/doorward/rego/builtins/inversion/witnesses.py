@@ -71,11 +71,13 @@ def group_witnesses(pattern: str, groups: list[Any]) -> list[str]:
     be anything where `groups` has another value."""
     if len(pattern) > LONGEST:
         return []
-    wanted = {number: text for number, text in enumerate(groups, 1) if isinstance(text, str)}
+    text_of_group = {number: text for number, text in enumerate(groups, 1) if isinstance(text, str)}
     try:
         with warnings.catch_warnings(action="ignore"):
             tree: Any = _parser.parse(pattern)
-        return list(dict.fromkeys("".join(_text(tree, more, wanted))[:LONGEST] for more in (0, 1)))
+        return list(
+            dict.fromkeys("".join(_text(tree, more, text_of_group))[:LONGEST] for more in (0, 1))
+        )
     except (re.error, RecursionError, OverflowError, KeyError):
         return []
 

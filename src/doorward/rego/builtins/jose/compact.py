@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 MAX_TOKEN: Final = 1024 * 1024
-MAX_HEADER_KEPT: Final = 1024
+MAX_HEADER_CACHED: Final = 1024
 
 Object = dict[Key, Value]
 
@@ -42,7 +42,7 @@ def decode_header(encoded: str) -> Object:
     """Return the header of an encoded token as an object, short ones from a cache; BuiltinError if
     it is invalid.
     """
-    if len(encoded) <= MAX_HEADER_KEPT:
+    if len(encoded) <= MAX_HEADER_CACHED:
         return _cached_header(encoded)
     return _decode_header(encoded)
 
@@ -51,7 +51,7 @@ def understand_header(encoded: str) -> Header:
     """Return the header fields that verification reads, short ones from a cache; BuiltinError if
     one is invalid.
     """
-    if len(encoded) <= MAX_HEADER_KEPT:
+    if len(encoded) <= MAX_HEADER_CACHED:
         return _cached_understood(encoded)
     return _header(_decode_header(encoded))
 

@@ -19,9 +19,9 @@ from doorward.rego.values import UNDEFINED, Key, Value, from_key, kind_name, sor
 
 __all__ = [
     "Constraints",
-    "claimed",
     "constraints_of",
     "meets",
+    "read_claim",
     "read_constraints",
     "verified_by_any",
 ]
@@ -51,13 +51,13 @@ class Constraints:
         return verified_by_any(algorithm, header, self.keys, signed, signature)
 
 
-def read_constraints(given: Object) -> Constraints:
+def read_constraints(options: Object) -> Constraints:
     """Read the constraints object as OPA does; BuiltinError for an unknown or invalid one, or not
     exactly one key.
     """
     values: dict[str, Any] = {}
-    for key in sorted_keys(given):
-        value = given[key]
+    for key in sorted_keys(options):
+        value = options[key]
         if type(key) is not str:
             raise BuiltinError(f"token validation constraint must be a string, not {_kind(key)}")
         if key == "time":
@@ -80,17 +80,17 @@ def read_constraints(given: Object) -> Constraints:
     return constraints
 
 
-def constraints_of(given: Object) -> Constraints:
+def constraints_of(options: Object) -> Constraints:
     """The same, from a cache where all of them are texts: a policy always asks for the same."""
-    for value in given.values():
+    for value in options.values():
         if type(value) is not str:
-            return read_constraints(given)
-    return _cached_constraints(tuple(given.items()))
+            return read_constraints(options)
+    return _cached_constraints(tuple(options.items()))
 
 
 @lru_cache(maxsize=64)
-def _cached_constraints(given: tuple[tuple[Key, Value], ...]) -> Constraints:
-    return read_constraints(dict(given))
+def _cached_constraints(options: tuple[tuple[Key, Value], ...]) -> Constraints:
+    return read_constraints(dict(options))
 
 
 def _kind(key: Key) -> str:
@@ -124,7 +124,7 @@ def meets(constraints: Constraints, claims: Object) -> bool:
     return constraints.aud in (audience if isinstance(audience, list) else [audience])
 
 
-def claimed(claims: Object, name: str) -> int | Fraction | None:
+def read_claim(claims: Object, name: str) -> int | Fraction | None:
     """The exact number in a claim, None if absent; BuiltinError if it is not a number."""
     value = claims.get(name, UNDEFINED)
     if type(value) is int:

@@ -110,7 +110,7 @@ def _public_key(block: pem.Block) -> Any:
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.hazmat.primitives.serialization import load_der_public_key
 
-    what = "certificate" if block.label == "CERTIFICATE" else "key"
+    kind = "certificate" if block.label == "CERTIFICATE" else "key"
     try:
         if block.label == "CERTIFICATE":
             key: Any = x509.load_der_x509_certificate(block.octets).public_key()
@@ -121,9 +121,9 @@ def _public_key(block: pem.Block) -> Any:
     except (ValueError, UnsupportedAlgorithm, x509.InvalidVersion) as error:
         if str(error).startswith("e must be "):
             return USELESS
-        raise BuiltinError(f"failed to parse a PEM {what}") from error
+        raise BuiltinError(f"failed to parse a PEM {kind}") from error
     if isinstance(key, ec.EllipticCurvePublicKey) and key.curve.name not in _PEM_CURVES:
-        raise BuiltinError(f"failed to parse a PEM {what}: unsupported elliptic curve")
+        raise BuiltinError(f"failed to parse a PEM {kind}: unsupported elliptic curve")
     return key
 
 
@@ -234,8 +234,8 @@ def _octets(key: Mapping[Any, Any], name: str) -> bytes:
     is_padded = octets.endswith(b"=")
     octets = octets.translate(None, b"\r\n")
     digits = octets.rstrip(b"=").translate(_STANDARD)
-    is_whole = len(octets) % 4 == 0 if is_padded else digits == octets.translate(_STANDARD)
-    if not _BASE64.fullmatch(octets) or not is_whole or len(digits) % 4 == 1:
+    is_complete = len(octets) % 4 == 0 if is_padded else digits == octets.translate(_STANDARD)
+    if not _BASE64.fullmatch(octets) or not is_complete or len(digits) % 4 == 1:
         raise BuiltinError(f"failed to decode value for key {name}: expected base64")
     return binascii.a2b_base64(digits + b"=" * (-len(digits) % 4))
 

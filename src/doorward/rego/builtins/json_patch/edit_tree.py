@@ -61,7 +61,7 @@ class EditTree:
         node = self._root
         for step in path:
             node = node.read(step)
-        return node.rendered()
+        return node.to_value()
 
     def insert(self, path: Path, value: Value) -> None:
         """Insert `value` at `path`: in an array before the item there, elsewhere in place of the
@@ -178,7 +178,7 @@ class _Node:
         self.gone: dict[Key, str] = {}
         self.fresh: tuple[Value] | None = (value,)
 
-    def rendered(self) -> Value:
+    def to_value(self) -> Value:
         """The value after the edits."""
         if self.fresh is None:
             self.fresh = (self._render(),)
@@ -193,7 +193,7 @@ class _Node:
             items = enumerate(parts) if isinstance(parts, list) else self.parts.items()
             for position, part in items:
                 if type(part) is _Node:
-                    parts[position] = part.rendered()
+                    parts[position] = part.to_value()
         return frozenset(map(to_key, parts.values())) if self._is_set() else parts
 
     def _is_set(self) -> bool:
@@ -260,8 +260,10 @@ class _Node:
             )
         kind = kind_name(self.original)
         # OPA shows a step into a set as the beginning of a reference.
-        shown = step if self._is_set() and isinstance(step, str) else to_rego(step)
-        raise BuiltinError(f"path {shown} does not exist in {kind} term {to_rego(self.original)}")
+        step_text = step if self._is_set() and isinstance(step, str) else to_rego(step)
+        raise BuiltinError(
+            f"path {step_text} does not exist in {kind} term {to_rego(self.original)}"
+        )
 
     def insert(self, step: Value, value: Value) -> None:
         """Insert `value` under the key or index `step`; BuiltinError for an index out of range."""

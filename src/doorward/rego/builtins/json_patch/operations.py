@@ -68,9 +68,9 @@ def _copy(tree: EditTree, path: Path, patch: Object) -> None:
 def _test(tree: EditTree, path: Path, patch: Object) -> None:
     """BuiltinError unless the value at `path` equals the operation's `value`."""
     value = tree.value_at(path)
-    wanted = _attribute(patch, "value")
-    if not equal(wanted, value):
-        expected = f"Expected: {to_rego(wanted)}\n\nFound: {to_rego(value)}"
+    expected_value = _attribute(patch, "value")
+    if not equal(expected_value, value):
+        expected = f"Expected: {to_rego(expected_value)}\n\nFound: {to_rego(value)}"
         raise BuiltinError(f"value from EditTree != patch value.\n\n{expected}")
 
 

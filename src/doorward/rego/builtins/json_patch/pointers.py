@@ -23,21 +23,21 @@ SHORT: Final = 128
 """The steps of a pointer with at most this many characters are cached."""
 
 
-def read_path(given: Value) -> Path:
+def read_path(operand: Value) -> Path:
     """The steps of a JSON pointer text or of a path array; BuiltinError for other values."""
-    if isinstance(given, str):
-        return _kept_steps(given) if len(given) <= SHORT else _steps(given)
-    if isinstance(given, list):
-        return given
-    wanted = "one of {set, array} containing string paths or array of path segments"
-    refuse_operand(2, wanted, kind_name(given))
+    if isinstance(operand, str):
+        return _cached_steps(operand) if len(operand) <= SHORT else _steps(operand)
+    if isinstance(operand, list):
+        return operand
+    expected = "one of {set, array} containing string paths or array of path segments"
+    refuse_operand(2, expected, kind_name(operand))
 
 
 def _steps(pointer: str) -> Path:
     return [*read_pointer(pointer)]
 
 
-_kept_steps: Final = lru_cache(maxsize=512)(_steps)
+_cached_steps: Final = lru_cache(maxsize=512)(_steps)
 """The cache of parsed pointers, since policies use the same pointers again and again."""
 
 
@@ -87,11 +87,11 @@ def _remove(value: Value, tree: _Tree) -> Value:
     if isinstance(value, dict):
         return {k: _less(v, tree, k) for k, v in value.items() if not _ends(tree, k)}
     if isinstance(value, list):
-        kept = [(str(n), v) for n, v in enumerate(value) if not _ends(tree, str(n))]
-        return [_less(v, tree, step) for step, v in kept]
+        remaining = [(str(n), v) for n, v in enumerate(value) if not _ends(tree, str(n))]
+        return [_less(v, tree, step) for step, v in remaining]
     if isinstance(value, frozenset):
-        kept_members = [k for k in value if not _ends(tree, k)]
-        return frozenset(to_key(_less(from_key(k), tree, k)) for k in kept_members)
+        members = [k for k in value if not _ends(tree, k)]
+        return frozenset(to_key(_less(from_key(k), tree, k)) for k in members)
     return value
 
 

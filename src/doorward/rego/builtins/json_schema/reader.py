@@ -48,8 +48,8 @@ def _draft(document: Any) -> int:
     return _DRAFTS.get(named.removesuffix("#"), _HYBRID)
 
 
-def _invalid_type(expected: str, given: str) -> BuiltinError:
-    return BuiltinError(f"Invalid type. Expected: {expected}, given: {given}")
+def _invalid_type(expected: str, actual: str) -> BuiltinError:
+    return BuiltinError(f"Invalid type. Expected: {expected}, given: {actual}")
 
 
 class _Reader:
@@ -364,8 +364,8 @@ def _exclusive_limit(part: _Part, keyword: str, value: Any) -> None:
         if part.number(beside) is None:
             raise BuiltinError(f"{keyword} cannot be used without {beside}")
     elif not _is_number(value) or part.draft == 4:
-        wanted = {4: "boolean", _HYBRID: "boolean/number"}.get(part.draft, "number")
-        raise _invalid_type(wanted, keyword)
+        expected = {4: "boolean", _HYBRID: "boolean/number"}.get(part.draft, "number")
+        raise _invalid_type(expected, keyword)
     else:
         part.schema.add(keyword, rules.limit(keyword, value))
 
@@ -374,17 +374,17 @@ def _count(part: _Part, keyword: str, value: Any) -> None:
     """Read a bound on a length, such as `minItems`; BuiltinError if it is not an integer ≥ 0 or
     exceeds the maximum.
     """
-    whole = 0 if _is_number(value) and number_text(value) == "-0" else value
-    if type(whole) is not int or integer_of(whole) is None:
+    size = 0 if _is_number(value) and number_text(value) == "-0" else value
+    if type(size) is not int or integer_of(size) is None:
         raise BuiltinError(f"{keyword} must be of an integer")
-    if whole < 0:
+    if size < 0:
         raise BuiltinError(f"{keyword} must be greater than or equal to 0")
     least = f"min{keyword[3:]}"
     if keyword != least and keyword != "maxItems":
         other = part.number(least)
-        if other is not None and exact_number(other) > whole:
+        if other is not None and exact_number(other) > size:
             raise BuiltinError(f"{least} cannot be greater than {keyword}")
-    part.schema.add(keyword, rules.count(keyword, whole))
+    part.schema.add(keyword, rules.count(keyword, size))
 
 
 def _pattern(part: _Part, keyword: str, value: Any) -> None:

@@ -163,8 +163,8 @@ class Match:
         kind = _kind(value)
         types = schema.types
         if types and kind not in types and not (kind == "integer" and "number" in types):
-            wanted = types[0] if len(types) == 1 else f"[{','.join(types)}]"
-            result.add("invalid_type", path, f"Invalid type. Expected: {wanted}, given: {kind}")
+            expected = types[0] if len(types) == 1 else f"[{','.join(types)}]"
+            result.add("invalid_type", path, f"Invalid type. Expected: {expected}, given: {kind}")
             return
         for phase in _PHASES[kind]:
             for _, rule in schema.rules.get(phase, ()):
@@ -385,14 +385,14 @@ def if_(condition: Schema, branches: Mapping[str, Schema]) -> Rule:
     return rule
 
 
-def dependencies(wanted: Mapping[str, Schema | list[str]]) -> Rule:
+def dependencies(schema_of_name: Mapping[str, Schema | list[str]]) -> Rule:
     """Return the rule of `dependencies`: schemas or other names required when a name is present."""
 
     def rule(match: Match, value: Any, path: Path, result: Result) -> None:
         """Check the requirement of each name that the object has."""
         if not isinstance(value, dict):
             return
-        for name, other in wanted.items():
+        for name, other in schema_of_name.items():
             if name not in value:
                 continue
             if isinstance(other, Schema):
@@ -534,12 +534,12 @@ def properties(schemas: Mapping[str, Schema]) -> Rule:
     return rule
 
 
-def const(wanted: str) -> Rule:
-    """Return the rule of `const`; `wanted` is the canonical JSON text of the only valid value."""
+def const(expected: str) -> Rule:
+    """Return the rule of `const`; `expected` is the canonical JSON text of the only valid value."""
 
     def rule(match: Match, value: Any, path: Path, result: Result) -> None:
-        if canonical(value) != wanted:
-            result.add("const", path, f"{_FIELD} does not match: {wanted}")
+        if canonical(value) != expected:
+            result.add("const", path, f"{_FIELD} does not match: {expected}")
 
     return rule
 

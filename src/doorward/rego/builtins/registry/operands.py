@@ -51,9 +51,9 @@ def is_number(value: object) -> bool:
     return type(value) in CLASSES
 
 
-def refuse_operand(position: int, wanted: str, got: str) -> NoReturn:
+def refuse_operand(position: int, expected: str, got: str) -> NoReturn:
     """Refuse operand `position` (from 1) in OPA's words."""
-    raise OperandError(f"operand {position} must be {wanted} but got {got}")
+    raise OperandError(f"operand {position} must be {expected} but got {got}")
 
 
 def binary_operand(value: AnyNumber) -> Binary:
@@ -75,17 +75,17 @@ def exact_operand(value: AnyNumber) -> int | Fraction:
     return exact(value)
 
 
-def integer_operand(position: int, value: Value, wanted: str = "integer") -> int:
+def integer_operand(position: int, value: Value, expected: str = "integer") -> int:
     """Operand `position` as an integer; `2.0` counts as one, `2.5` raises OperandError."""
     if type(value) is int:
         return value
     if not is_number(value):
-        refuse_operand(position, wanted, kind_name(value))
+        refuse_operand(position, expected, kind_name(value))
     number: Any = value
-    whole = exact_operand(number)
-    if type(whole) is not int:
+    exact = exact_operand(number)
+    if type(exact) is not int:
         refuse_operand(position, "integer number", "floating-point number")
-    return whole
+    return exact
 
 
 def machine_integer(position: int, value: Value) -> int:

@@ -271,11 +271,11 @@ def _check_parameters(name: str, body: Callable[..., Any], count: int, variadic:
         raise ValueError(f"built-in `{name}` takes {count} parameters, its body {len(positional)}")
 
 
-def operand_error(position: int, value: Value, *wanted: str) -> OperandError:
-    """OPA's error for operand `position` (from 1) of the wrong kind; `wanted` are the right
+def operand_error(position: int, value: Value, *expected: str) -> OperandError:
+    """OPA's error for operand `position` (from 1) of the wrong kind; `expected` are the right
     kinds.
     """
-    want = wanted[0] if len(wanted) == 1 else "one of {" + ", ".join(wanted) + "}"
+    want = expected[0] if len(expected) == 1 else "one of {" + ", ".join(expected) + "}"
     return OperandError(f"operand {position} must be {want} but got {kind_name(value)}")
 
 
@@ -288,24 +288,24 @@ def _check(body: Callable[..., Any], refusal: _Refusal, *, context: bool) -> Cal
     """Wrap the body in a check of its operands' kinds, specialised by their number."""
     if not any(map(kinds, refusal.signature.args)):
         return body
-    wanted = [_classes(type_) for type_ in refusal.signature.args]
-    arity = len(wanted)
+    classes = [_classes(type_) for type_ in refusal.signature.args]
+    arity = len(classes)
     if context:
         return (
-            (_context_1, _context_2)[arity - 1](body, refusal, *wanted)
+            (_context_1, _context_2)[arity - 1](body, refusal, *classes)
             if arity < 3
-            else (_context_n(body, refusal, wanted))
+            else (_context_n(body, refusal, classes))
         )
     if arity == 1:
-        return _unary(body, refusal, wanted[0])
+        return _unary(body, refusal, classes[0])
     if arity == 2:
-        return _binary(body, refusal, wanted[0], wanted[1])
+        return _binary(body, refusal, classes[0], classes[1])
     if arity == 3:
-        return _ternary(body, refusal, wanted[0], wanted[1], wanted[2])
+        return _ternary(body, refusal, classes[0], classes[1], classes[2])
 
     def call(*operands: Value) -> Any:
         """Call the body; a wrong kind of operand raises OperandError."""
-        for want, operand in zip(wanted, operands, strict=False):
+        for want, operand in zip(classes, operands, strict=False):
             if type(operand) not in want:
                 refusal.refuse(operands)
         return body(*operands)
@@ -314,13 +314,13 @@ def _check(body: Callable[..., Any], refusal: _Refusal, *, context: bool) -> Cal
 
 
 def _context_n(
-    body: Callable[..., Any], refusal: _Refusal, wanted: Sequence[Container[type]]
+    body: Callable[..., Any], refusal: _Refusal, classes: Sequence[Container[type]]
 ) -> Callable[..., Any]:
     """Wrap a body with a context and any number of operands in the check."""
 
     def call(context: object, *operands: Value) -> Any:
         """Call the body; a wrong kind of operand raises OperandError."""
-        for want, operand in zip(wanted, operands, strict=False):
+        for want, operand in zip(classes, operands, strict=False):
             if type(operand) not in want:
                 refusal.refuse(operands)
         return body(context, *operands)
@@ -421,10 +421,12 @@ class _Refusal:
         """
         if self.first is not None:
             self.first(*operands)
-        wanted = [kinds(type_) for type_ in self.signature.args]
-        wrong = [bool(w) and kind_name(o) not in w for w, o in zip(wanted, operands, strict=False)]
+        expected = [kinds(type_) for type_ in self.signature.args]
+        wrong = [
+            bool(w) and kind_name(o) not in w for w, o in zip(expected, operands, strict=False)
+        ]
         position = wrong.index(True)
-        raise operand_error(position + 1, operands[position], *wanted[position])
+        raise operand_error(position + 1, operands[position], *expected[position])
 
 
 def _classes(type_: Type) -> frozenset[type]:

@@ -158,9 +158,11 @@ def _is_for(purposes: tuple[int, ...], chain: list[CertificateFields]) -> bool:
     if ANY_PURPOSE in left:
         return True
     for certificate in chain:
-        given = certificate.purposes
-        if (given or certificate.unknown_purposes) and ANY_PURPOSE not in given:
-            left &= set(given)
+        allowed_purposes = certificate.purposes
+        if (
+            allowed_purposes or certificate.unknown_purposes
+        ) and ANY_PURPOSE not in allowed_purposes:
+            left &= set(allowed_purposes)
     return bool(left)
 
 
@@ -170,8 +172,8 @@ def _check_name(leaf: CertificateFields, name: str) -> None:
     try:
         address = ip_address(literal)
     except ValueError:
-        wanted = name.lower().removesuffix(".")
-        if _HOST.match(name) and any(_matches(given.lower(), wanted) for given in leaf.names.dns):
+        host = name.lower().removesuffix(".")
+        if _HOST.match(name) and any(_matches(pattern.lower(), host) for pattern in leaf.names.dns):
             return
     else:
         if address.packed in leaf.names.addresses:
@@ -179,15 +181,15 @@ def _check_name(leaf: CertificateFields, name: str) -> None:
     raise Unverified("certificate is not valid for the name")
 
 
-def _matches(given: str, wanted: str) -> bool:
+def _matches(pattern: str, host: str) -> bool:
     """Return True if a certificate's name, which may begin with a wildcard label, covers
-    `wanted`.
+    `host`.
     """
-    first, dot, rest = given.removesuffix(".").partition(".")
+    first, dot, rest = pattern.removesuffix(".").partition(".")
     if first == "*" and dot:
-        label, wanted_dot, wanted_rest = wanted.partition(".")
-        return bool(label) and bool(wanted_dot) and wanted_rest == rest
-    return given.removesuffix(".") == wanted
+        label, host_dot, host_rest = host.partition(".")
+        return bool(label) and bool(host_dot) and host_rest == rest
+    return pattern.removesuffix(".") == host
 
 
 def _check_constraints(

@@ -31,13 +31,13 @@ _PURPOSES: Final = (
 )
 
 
-def read_options(given: Object, now: int) -> Options:
+def read_options(fields: Object, now: int) -> Options:
     """Read the verification options of a policy, `now` in seconds by default; BuiltinError for an
     invalid one.
     """
     name, purposes = "", Options(now).purposes
-    for key in sorted_keys(given):
-        value = given[key]
+    for key in sorted_keys(fields):
+        value = fields[key]
         if key == "DNSName":
             if not isinstance(value, str):
                 raise BuiltinError("'DNSName' should be a string")
@@ -70,6 +70,6 @@ def _purposes(value: Value) -> tuple[int, ...]:
     names = [item for _, item in iterate(value)]
     wrong = [str(name) for name in names if name not in _PURPOSES]
     if wrong:
-        shown = " ".join(wrong)
-        raise BuiltinError(f"invalid entries for 'KeyUsages' found: [{shown}]")
+        purposes = " ".join(wrong)
+        raise BuiltinError(f"invalid entries for 'KeyUsages' found: [{purposes}]")
     return tuple(_PURPOSES.index(str(name)) for name in names)

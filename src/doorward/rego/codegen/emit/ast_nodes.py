@@ -148,14 +148,14 @@ def locate(node: ast.AST, row: int, col: int) -> None:
     waiting: list[ast.AST] = [node]
     while waiting:
         item = waiting.pop()
-        own = item.__dict__
+        fields = item.__dict__
         if item._attributes:
-            if "lineno" in own:
+            if "lineno" in fields:
                 continue
-            own["lineno"] = own["end_lineno"] = row
-            own["col_offset"] = own["end_col_offset"] = col
+            fields["lineno"] = fields["end_lineno"] = row
+            fields["col_offset"] = fields["end_col_offset"] = col
         for name in _PARTS.get(item.__class__, item._fields):
-            value = own.get(name)
+            value = fields.get(name)
             if value.__class__ is list:
                 waiting += [each for each in value if isinstance(each, ast.AST)]
             elif isinstance(value, ast.AST):
@@ -191,7 +191,7 @@ def complete(function: ast.FunctionDef, shared: set[str]) -> None:
 
 def _complete(function: ast.FunctionDef, shared: set[str], outside: frozenset[str]) -> None:
     """Add a `nonlocal` statement to each inner function that assigns a shared name."""
-    own: set[str] = set()
+    assigned_names: set[str] = set()
     inner: list[ast.FunctionDef] = []
     waiting: list[ast.stmt] = list(function.body)
     while waiting:
@@ -199,11 +199,11 @@ def _complete(function: ast.FunctionDef, shared: set[str], outside: frozenset[st
         if isinstance(node, ast.FunctionDef):
             inner.append(node)
         elif isinstance(node, ast.Assign):
-            own.update(t.id for t in node.targets if isinstance(t, ast.Name))
+            assigned_names.update(t.id for t in node.targets if isinstance(t, ast.Name))
         elif isinstance(node, (ast.If, ast.For)):
             waiting += node.body
-    reached = sorted(own & shared & outside)
+    reached = sorted(assigned_names & shared & outside)
     if reached:
         function.body.insert(0, ast.copy_location(ast.Nonlocal(names=reached), function))
     for node in inner:
-        _complete(node, shared, outside | own)
+        _complete(node, shared, outside | assigned_names)

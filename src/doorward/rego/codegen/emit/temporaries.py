@@ -47,10 +47,10 @@ class Temporaries:
         self.taken.add(f"{base}{number}")
         return f"{base}{number}"
 
-    def holding(self, what: str) -> str:
+    def holding(self, text: str) -> str:
         """Return a new local name that says what it holds, such as `_domain`; or a number."""
-        is_name = what.isascii() and what.isidentifier() and len(what) <= MAX_NAME
-        return self.fresh(f"_{what}" if is_name else "")
+        is_name = text.isascii() and text.isidentifier() and len(text) <= MAX_NAME
+        return self.fresh(f"_{text}" if is_name else "")
 
     def fresh_shared(self, wish: str = "") -> str:
         """Return a new name that inner functions may assign too."""

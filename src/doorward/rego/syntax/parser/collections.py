@@ -52,8 +52,10 @@ class Collections:
             items.append(terms.continue_infix(head, first, key_value=False))
             if not self._next_item("]"):
                 return None
-        whole = terms.parse_list("]", items)
-        return None if whole is None else Array(tuple(whole), cursor.through(start))
+        items_of_array = terms.parse_list("]", items)
+        return (
+            None if items_of_array is None else Array(tuple(items_of_array), cursor.through(start))
+        )
 
     def _skip_comma(self) -> bool:
         """Skip a leading comma, as OPA does; return True if there was one, so that it is not a
