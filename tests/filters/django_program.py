@@ -174,7 +174,7 @@ def check_many_to_many() -> None:
 
 def check_refusals() -> None:
     for body, relation, wanted in (
-        ('input.docs.when < "x"', "", "its text has no order"),
+        ('input.docs.when < "x"', "", "whose texts are not in order"),
         ('input.docs.photo == "x"', "", "docs.photo holds bytes, which have no value in Rego"),
         ('input.docs.zz == "x"', "", "docs.zz is not declared"),
         ('input.docs.name == "x"', "readers", "not a relation to one row"),

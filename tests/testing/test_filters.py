@@ -76,7 +76,7 @@ def test_a_list_that_differs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_cannot_be_compared_is_an_error(assert_filter_matches: Any) -> None:
-    with pytest.raises(AssertionError, match="no rows"):
+    with pytest.raises(AssertionError, match="rows must not be empty"):
         assert_filter_matches(POLICY, [], INPUTS, path="docs/read", table="doc")
     policy = "package docs\n\nread if input.doc.at == 1\n"
     with pytest.raises(FilterError, match=r"doc\.at is not declared"):

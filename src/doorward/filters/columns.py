@@ -134,7 +134,7 @@ def relations_below(relations: Iterable[str] | None, known: Iterable[str]) -> di
     for path in relations:
         name, _, rest = path.partition(".")
         if name not in names:
-            raise LookupError(f"there is no relation {name}")
+            raise LookupError(f"the model has no relation {name}")
         below.setdefault(name, []).extend([rest] if rest else [])
     return below
 
@@ -203,8 +203,8 @@ def written_test(kind: Kind, operator: str, text: str) -> list[Bound]:
         value = _PARSERS[kind](text)
         return [False if value is None else ("eq", value)]
     if kind != "date":
-        kind_text = "moment: its text has no order" if kind == "moment" else "UUID"
-        raise fault(f"a column with a {kind_text} is compared with == and in", _HINTS[kind])
+        kind_text = "times (whose texts are not in order)" if kind == "moment" else "UUIDs"
+        raise fault(f"a column of {kind_text} can only be compared by == and in", _HINTS[kind])
     match operator:
         case "lt":
             return [_before(_first_day(text))]
@@ -213,7 +213,7 @@ def written_test(kind: Kind, operator: str, text: str) -> list[Bound]:
         case "startswith":
             first, end = _first_day(text), _first_day(text + _LARGEST)
             return [_not_before(first), _before(end)]
-    raise fault("a part of a date cannot be searched for", DATES)
+    raise fault("a filter cannot search for a part of a date", DATES)
 
 
 _HINTS: Final = {"date": DATES, "moment": MOMENTS, "uuid": MEMBERS}

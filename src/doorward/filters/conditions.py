@@ -72,7 +72,7 @@ class Field(HashedOnce):
 
 @record
 class Comparison:
-    """`field operator value`, or its opposite where it is `negated`.
+    """A condition: `field operator value`, or its opposite where it is `negated`.
 
     `operator`: eq, ne, lt, lte, gt, gte, in, startswith, endswith or contains; or defined or
     collection (an array or relation), which need no value. `value`: a scalar, for `in` a list of
@@ -88,10 +88,9 @@ class Comparison:
 
 @record
 class Some:
-    """A relation of `table` leads to a row that fulfils `conditions`; or, `negated`, to none.
-
-    `table` is a table or the row of another `Some` around this one; `row` is the name of the row in
-    `conditions`. `many`: to any number of rows, else to one at most.
+    """A condition: a relation of `table` leads to a row that fulfils `conditions`; or, `negated`,
+    to none. `table` is a table or the row of another `Some` around this one; `row` is the name of
+    the row in `conditions`. `many`: to any number of rows, else to one at most.
     """
 
     table: str
@@ -105,7 +104,7 @@ class Some:
 
 @record
 class Group:
-    """One of `conditions` holds; or, `negated`, none."""
+    """A condition: one of `conditions` holds; or, `negated`, none of them."""
 
     conditions: Conditions
     negated: bool = False
@@ -118,7 +117,7 @@ Conditions: TypeAlias = tuple[tuple[Condition, ...], ...]
 
 
 def is_always(conditions: Conditions) -> bool:
-    """Return True if every row is let through."""
+    """Return True if the conditions select every row."""
     return any(not body for body in conditions)
 
 
@@ -126,7 +125,9 @@ def comparisons(body: tuple[Condition, ...]) -> Iterator[Comparison]:
     """Yield the conditions as comparisons of columns; FilterError if one is more than that."""
     for each in body:
         if not isinstance(each, Comparison):
-            raise fault("relations and rules of their own can only be said in Python")
+            raise fault(
+                "conditions on relations and with `or` or `not` are only available in Python"
+            )
         yield each
 
 

@@ -465,9 +465,13 @@ class _Maker(Generic[T]):
         if comparison.operator == "defined":
             return ALWAYS
         if isinstance(value, Field):
-            raise fault(f"{OBJECT_GET} is compared with known values: {comparison.text()}", MEMBERS)
+            raise fault(
+                f"{OBJECT_GET} can only be compared with known values: {comparison.text()}", MEMBERS
+            )
         if isinstance(self._table(field.table, rows), _Inside):
-            raise fault(f"{OBJECT_GET} is called with rows alone: {comparison.text()}", DEFAULTS)
+            raise fault(
+                f"{OBJECT_GET} can only be called with a row: {comparison.text()}", DEFAULTS
+            )
         plain = replace(field, function="", default=None)
         there = _all(self._there(*self._column(plain, rows, comparison)))
         holds = self._comparison(replace(comparison, field=plain, negated=False), rows)
@@ -556,7 +560,7 @@ class _Maker(Generic[T]):
         known = value if isinstance(value, list) else [value]
         existing = [each for each in known if rank_of(each) == 2 and decides(each, "gte", 1)]
         if len(rest) > 1 or (existing and operator in ("eq", "ne", "in")):
-            raise fault(f"count tells none from some alone: {comparison.text()}", COUNTS)
+            raise fault(f"count can only tell no rows from some: {comparison.text()}", COUNTS)
         some = Some(
             field.table, field.column, f"{field.column}#count", True, ((),), text=comparison.text
         )
@@ -623,7 +627,7 @@ def _not_a_text(field: Field, column: Column) -> Predicate:
     """
     if column.kind in ("boolean", "number", "array"):
         return NEVER
-    message = f"{field.function} can be called with columns of texts alone: {field.name}"
+    message = f"{field.function} can only be called with columns of texts: {field.name}"
     raise fault(message, MEMBERS)
 
 
@@ -772,7 +776,9 @@ def _of_function(
         return _opposite(_of_function(field, column, "eq", value))
     is_search = operator in ("startswith", "endswith", "contains")
     if operator != "eq" and not is_search:
-        raise fault(f"the value of {field.function} has no order in databases", MEMBERS)
+        raise fault(
+            f"the value of {field.function} cannot be compared by order in a database", MEMBERS
+        )
     if not isinstance(value, str):
         return NEVER
     folded = folding_of(field.function, field.operand, value)
@@ -846,12 +852,16 @@ def _fields(left: Field, column: Column, operator: str, right: Field, other: Col
         one, two = Field(left.table, left.column), Field(right.table, right.column)
         return CompareFields(one, operator, two, "moment")
     if left.function or right.function:
-        raise fault(f"{left.function or right.function} is compared with known values", MOMENTS)
+        raise fault(
+            f"{left.function or right.function} can only be compared with known values", MOMENTS
+        )
     kind, other_kind = column.kind, other.kind
     assert kind is not None
     assert other_kind is not None
     if kind not in RANKS or other_kind not in RANKS:
-        message = "a choice or a value in a document of JSON is compared with known values"
+        message = (
+            "an enumeration or a value in a JSON document can only be compared with known values"
+        )
         raise fault(f"{message}: {left.name} and {right.name}", MEMBERS)
     null, there = IsNull(left), IsNull(right, negated=True)
     both_null = _all([null, IsNull(right)])

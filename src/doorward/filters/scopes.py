@@ -125,7 +125,7 @@ class Scope:
                 return self._along(location, rest)
             case Call() if _is_function(term):
                 return self._read_call(term)
-        raise UnclearError("it is not a column", COLUMN)
+        raise UnclearError("it is not a column of a table", COLUMN)
 
     def _read_call(self, call: Call) -> Place:
         """Return the meaning of a built-in's call with a column; UnclearError if it is not
@@ -137,9 +137,9 @@ class Scope:
         operand = self.read(call.args[1]) if len(call.args) > 1 else Scalar("")
         text = operand.value if isinstance(operand, Scalar) else None
         if not isinstance(location, Place) or location.field is None or not isinstance(text, str):
-            raise UnclearError("it is not a column", COLUMN)
+            raise UnclearError("it is not a column of a table", COLUMN)
         if location.function:
-            raise UnclearError("one built-in is called with a column", COLUMN)
+            raise UnclearError("a column may be the operand of one built-in only", COLUMN)
         return Place(location.row, location.name, call.name, text)
 
     def _with_default(self, call: Call) -> Place:
@@ -153,7 +153,9 @@ class Scope:
         match row, name, default:
             case Place(name=""), Scalar(str() as column), Scalar(value):
                 return Place(row.row, column, OBJECT_GET, "", to_key(value))
-        raise UnclearError("object.get has a column and a known scalar as its default", DEFAULTS)
+        raise UnclearError(
+            "object.get must have a row, the name of a column and a known scalar", DEFAULTS
+        )
 
     def field(self, term: Term) -> Field | None:
         """Return the column that a term stands for; None if it stands for none."""
@@ -178,7 +180,7 @@ class Scope:
         for part in parts:
             match part:
                 case _ if location.function:
-                    raise UnclearError("it is not a column", COLUMN)
+                    raise UnclearError("it is not a column of a table", COLUMN)
                 case Scalar(str() as name) if not location.name:
                     location = Place(location.row, name)
                 case Scalar(str() as name):
@@ -186,7 +188,7 @@ class Scope:
                 case Var(name) if location.name:
                     location = Place(self._row(location, self._index(name)))
                 case _:
-                    raise UnclearError("it is not a column", INDEX)
+                    raise UnclearError("it is not a column of a table", INDEX)
         return location
 
     def _index(self, name: str) -> Index:
@@ -198,7 +200,7 @@ class Scope:
             meaning = Index(next(self._numbers))
             self.bind(name, meaning)
         if not isinstance(meaning, Index):
-            raise UnclearError(f"{name} does not choose a related row", INDEX)
+            raise UnclearError(f"{name} is not the index of a related row", INDEX)
         return meaning
 
     def _row(self, location: Place, index: Index | None) -> str:
@@ -210,9 +212,9 @@ class Scope:
             scope = scope._outer
         if index is not None:
             if self._only_one:
-                raise UnclearError("its row is not chosen outside of `not`", VARIABLE)
+                raise UnclearError("its row must be chosen before `not`", VARIABLE)
             if self._indexed.setdefault(index, location) != location:
-                raise UnclearError("one index for two relations", INDEX)
+                raise UnclearError("it uses the same index for two relations", INDEX)
         name = f"{location.name}#{next(self._numbers)}"
         self._rows[location, index] = name
         return name

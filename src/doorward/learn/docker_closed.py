@@ -71,7 +71,11 @@ def why_closed(setting: Setting, value: str) -> str:
         inside = value in shipped_data()[setting[0]][setting[1]]
         return "" if inside else f"the shipped data do not allow this {LISTS[setting]}"
     if setting == ("images", "allow"):
-        return "" if _NAME.match(value) else "the name of the image is not a plain one"
+        return (
+            ""
+            if _NAME.match(value)
+            else "the name of the image must be small letters and digits with separators between"
+        )
     if setting == ("mounts", "allow"):
         return _why_not_mounted(value)
     if setting == ("networks", "subnets"):

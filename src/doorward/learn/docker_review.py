@@ -23,8 +23,9 @@ from doorward.learn.templates import Limits
 __all__ = ["docker_markdown", "docker_yaml", "keep_decisions"]
 
 _HEAD = """\
-# Written by `doorward learn`. What needs a look most is first. Yours are `decision` (allow or deny;
-# empty takes the proposal, and what is asked opens nothing) and `note`: the next run keeps them.
+# Written by `doorward learn`. The values to review first are on top. Yours are `decision` (allow or
+# deny; empty takes the proposal, and a question then grants nothing) and `note`: the next run keeps
+# them.
 """
 
 

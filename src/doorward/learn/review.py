@@ -42,8 +42,9 @@ MAX_FILE: Final = 16 << 20
 MOST_ROWS: Final = 20
 """At most this many new words are shown for a row."""
 _HEAD: Final = """\
-# Written by `doorward learn`. The first rows need a look most. Yours are `decision` (allow or deny;
-# empty takes the proposal, and what is asked grants nothing) and `note`: the next run keeps them.
+# Written by `doorward learn`. The rows to review first are on top. Yours are `decision` (allow or
+# deny; empty takes the proposal, and a question then grants nothing) and `note`: the next run keeps
+# them.
 """
 
 

@@ -664,7 +664,7 @@ class Query:
     def bind(self, engine: Engine) -> Query:
         """Return the same query for another engine with the same policies; nothing is compiled."""
         if engine.policies is not self.engine.policies:
-            raise ValueError("the engine has other policies")
+            raise ValueError("the query was prepared by an engine with other policies")
         bound = copy(self)
         bound.engine = engine
         bound._answers = engine.answers(self._code, strict=self.strict)

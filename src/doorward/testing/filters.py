@@ -45,7 +45,7 @@ def assert_filter_matches(
         with from_modules({"policy.rego": policy}) as point:
             return assert_filter_matches(point, rows, inputs, path=path, table=table, nulls=nulls)
     known_rows = list(rows)
-    assert known_rows, "there are no rows to compare"
+    assert known_rows, "rows must not be empty"
     documents, select = _source(known_rows, table, nulls)
     counts = []
     for number, each in enumerate(inputs):
@@ -120,11 +120,13 @@ def _of_sqlalchemy(rows: Sequence[Any], table: str, nulls: Nulls) -> tuple[list[
     from doorward.filters.sqlalchemy import document_of, where
 
     model, session = type(rows[0]), object_session(rows[0])
-    assert session is not None, "the rows are not in a session"
+    assert session is not None, "the rows must belong to a session of SQLAlchemy"
     mapper: Any = inspect(model)
     session.flush()
     numbers = {mapper.primary_key_from_instance(row)[0]: n for n, row in enumerate(rows)}
-    assert len(numbers) == len(rows), "rows are told apart by the first column of their key"
+    assert len(numbers) == len(rows), (
+        "two rows have the same value in the first column of their primary key"
+    )
 
     def selected(conditions: Conditions) -> set[int]:
         """Return the indexes of the rows that the conditions select."""

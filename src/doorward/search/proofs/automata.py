@@ -54,7 +54,7 @@ class Automaton:
     def add(self) -> int:
         """Add a state and return its number; ValueError above `MAX_NODES`."""
         if len(self.moves) >= MAX_NODES:
-            raise ValueError("a pattern with too many states")
+            raise ValueError("the pattern has too many states")
         self.moves.append([])
         self.free.append([])
         return len(self.moves) - 1
@@ -131,7 +131,7 @@ def of_glob(glob: str, delimiters: Sequence[str] | None) -> Automaton:
     if delimiters == []:
         delimiters = ["."]
     if not set(glob).isdisjoint("?[]{}\\!") or any(len(each) != 1 for each in delimiters or ()):
-        raise ValueError("a glob that is not read")
+        raise ValueError("the glob has a form that is not supported")
     automaton = Automaton()
     state = automaton.add()
     for part in re.findall(r"\*\*|\*|[^*]+", glob, re.DOTALL):
@@ -150,13 +150,13 @@ def of_pattern(pattern: str) -> Automaton:
     is not supported.
     """
     if _UNSAFE.search(pattern):
-        raise ValueError("a pattern that is not read")
+        raise ValueError("the pattern has a form that is not supported")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             items = list(parser.parse(pattern))
     except (re.error, FutureWarning, OverflowError, RecursionError):
-        raise ValueError("a pattern that is not read") from None
+        raise ValueError("the pattern has a form that is not supported") from None
     automaton = Automaton()
     state = automaton.add()
     if items and items[0] == (codes.AT, codes.AT_BEGINNING):
@@ -192,7 +192,7 @@ def _build(automaton: Automaton, state: int, items: Iterable[tuple[Any, Any]]) -
         elif code is codes.MAX_REPEAT:
             state = _repeat(automaton, state, *value)
         else:
-            raise ValueError("a pattern that is not read")
+            raise ValueError("the pattern has a form that is not supported")
     return state
 
 
@@ -228,7 +228,7 @@ def _members(items: Sequence[tuple[Any, Any]]) -> tuple[tuple[int, int], ...]:
         elif code is codes.CATEGORY and value in _NAMED:
             ranges += [(ord(char), ord(char)) for char in _NAMED[value]]
         else:
-            raise ValueError("a class that is not read")
+            raise ValueError("the character class has a form that is not supported")
     return _invert(ranges) if negated else tuple(ranges)
 
 

@@ -398,7 +398,7 @@ class Checker:
         """
         call = expr.term
         if not expr.negated or has_inner(expr) or not self._is_steady(expr):
-            raise ValueError("not a negated comparison")
+            raise ValueError("the expression is not a negated comparison")
         if isinstance(call, Call) and len(call.args) == 2:
             left, right = (text_of(arg) for arg in call.args)
             if call.name in _TURNED_BY_NOT:
@@ -406,7 +406,7 @@ class Checker:
             if call.name == "internal.member_2" and is_constant(call.args[1]):
                 members: Any = self._plain.prepare(f"sort([each | some each in {right}])").value()
                 return [self._read(f"{left} != {to_rego(each)}") for each in members]
-        raise ValueError("not a negated comparison")
+        raise ValueError("the expression is not a negated comparison")
 
     @staticmethod
     def _read(text: str) -> Expr:
@@ -449,10 +449,10 @@ class Checker:
                     call, is_true = inner, answer == Scalar(True)
                     break
         if not isinstance(call, Call):
-            raise ValueError("not a condition of texts")
+            raise ValueError("the expression is not a condition on a text")
         if call.name == "neq":
             if expr.negated:
-                raise ValueError("not a condition of texts")
+                raise ValueError("the expression is not a condition on a text")
             is_true, needed = False, False
         automata = self._automata(term, call)
         if is_true and len(automata) != 1:
@@ -500,7 +500,7 @@ class Checker:
                     return 2, [of_glob(constants[0], stops)]
             case "regex.match", 2 if around[1] is not None and type(constants[0]) is str:
                 return 1, [of_pattern(constants[0])]
-        raise ValueError("not a condition of texts")
+        raise ValueError("the expression is not a condition on a text")
 
     def _cases_of(self, operand: Any, term: str) -> list[str] | None:
         """Return the names of `lower` and `upper` calls around a term, outermost first; None if the
@@ -666,14 +666,14 @@ class Checker:
         """Return the body of an `every` for an item of its domain; ValueError if it is not one."""
         every, reader = exprs[position], exprs[member]
         if every.negated or every.withs or not isinstance(every.term, Every):
-            raise ValueError("not an `every`")
+            raise ValueError("the expression is not an `every`")
         (parsed,) = parse_query(Source("", item), v0=False)
         term: Any = parsed.term
         domain = Ref(term.head, term.args[:-1])
         is_read = position != member and not reader.negated and not reader.withs
         is_read &= not has_inner(reader) and reads(reader, item)
         if not is_read or text_of(Expr(domain)) != text_of(Expr(every.term.domain)):
-            raise ValueError("not an item of the domain")
+            raise ValueError("the term is not an item of the domain")
         plain = [expr for n, expr in enumerate(exprs) if n != position and not has_inner(expr)]
         outer = {name for expr in plain for name in variables_of(expr)}
         bound: dict[str, Any] = {every.term.value.name: term}
@@ -692,7 +692,7 @@ class Checker:
         }
         used = {name for expr in exprs for name in variables_of(expr)}
         if used & {each.name for each in new.values()} or len(set(new.values())) != len(new):
-            raise ValueError("a name that is in use")
+            raise ValueError("a new name is in use already")
         return new
 
     def _bodies(self, exprs: Sequence[Expr], position: int) -> list[list[Expr]]:
@@ -703,17 +703,17 @@ class Checker:
         term: Any = expr.term
         key = None
         if expr.negated or expr.withs or not isinstance(term, (Ref, Call)):
-            raise ValueError("not a support rule")
+            raise ValueError("the reference is not one to a support rule")
         if isinstance(term, Call):
             if term.name != "internal.member_2" or len(term.args) != 2:
-                raise ValueError("not a support rule")
+                raise ValueError("the reference is not one to a support rule")
             key, term = term.args
         rules = self._rules(names_of(term, "data"))
         if not rules and key is None and term.args:
             key = term.args[-1]
             rules = self._rules(names_of(Ref(term.head, term.args[:-1]), "data"))
         if not rules or not all(is_true_rule(r) if key is None else adds_member(r) for r in rules):
-            raise ValueError("not a support rule")
+            raise ValueError("the reference is not one to a support rule")
         bodies = []
         for rule in rules:
             head: Any = rule.head.key
@@ -741,20 +741,20 @@ class Checker:
         definition, path = tree.rules[rule[1]], path_of(tree, tree.rules[rule[1]])
         terms = {name: parse_query(Source("", v), v0=False)[0].term for name, v in values.items()}
         if path is None or len(definition.body) != len(body):
-            raise ValueError("not a rule with such a body")
+            raise ValueError("the rule does not have such a body")
         for each, position in zip(definition.body, body, strict=True):
             fact = exprs[position]
             if each.withs or (has_inner(each) and variables_of(each)):
-                raise ValueError("an expression with names of its own")
+                raise ValueError("an expression of the body has variables of its own")
             if text_of(put_terms(each, terms)) != text_of(fact) or not self._is_steady(fact):
-                raise ValueError("an expression that does not hold")
+                raise ValueError("an expression of the body is not known to hold")
         document = Ref(Var("data"), tuple(map(Scalar, path)))
         if is_true_rule(definition):
             return Expr(document)
         key: Any = definition.head.key
         is_value = key is not None and not any(isinstance(node, Call) for node in walk(key))
         if not adds_member(definition) or not is_value or not variables_of(key) <= set(terms):
-            raise ValueError("not a rule that makes a fact")
+            raise ValueError("the rule does not give a fact")
         member: Any = put_terms(Expr(key), terms).term
         (fact,) = parse_query(Source("", f"{text_of(member)} in {text_of(document)}"), v0=False)
         return fact
@@ -766,7 +766,7 @@ class Checker:
         (rule,) = [each for each in self._rules(path) if not each.default]
         part = self._value_of_rule(rule)
         if part is None or expr.negated or expr.withs or has_inner(expr):
-            raise ValueError("not a fact about a part of the input")
+            raise ValueError("the fact is not about a part of the input")
         size = len(part.args)
 
         def change(node: Any) -> Any:
@@ -818,7 +818,7 @@ def _case_table(name: str) -> dict[int, int]:
         chars = [c for c in range(first, first + _SLICE) if not 0xD800 <= c <= 0xDFFF]
         changed: Any = query.answer("".join(map(chr, chars)))
         if len(changed) != len(chars):
-            raise ValueError("not one character for one")
+            raise ValueError("a character changes to more than one when its case changes")
         pairs = zip(chars, map(ord, changed), strict=True)
         table |= {char: new for char, new in pairs if char != new}
     return table

@@ -477,6 +477,7 @@ def find_text(language: Language, most: int = MAX_STATES) -> str | None:
 
 
 def _text_to(state: Language, parents: Mapping[Language, tuple[Language, int] | None]) -> str:
+    """Return the text that leads from the first language to `state`, by the moves in `parents`."""
     text = ""
     while (move := parents[state]) is not None:
         state, char = move

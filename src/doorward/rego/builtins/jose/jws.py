@@ -33,6 +33,7 @@ def _hmac(name: str, digest: str) -> Algorithm:
     """The HMAC algorithm with this digest; its keys are bytes."""
 
     def compute(key: bytes, signed: bytes) -> bytes:
+        """Return the HMAC of the bytes, from hashes of the key that may be cached."""
         inner, outer = _hashes_of_key(key, digest)
         inner, outer = inner.copy(), outer.copy()
         inner.update(signed)

@@ -34,7 +34,7 @@ def load_private(block: pem.Block) -> Any:
         read(block.octets)
         key = load_der_private_key(block.octets, None, unsafe_skip_rsa_key_validation=True)
         if isinstance(key, RSAPrivateKey) and not is_rsa_key(key.private_numbers()):
-            raise ValueError("numbers that do not fit")
+            raise ValueError("the numbers of the RSA key do not fit together")
     except (ValueError, TypeError, UnsupportedAlgorithm):
         raise BuiltinError("tls: failed to parse private key") from None
     return key
