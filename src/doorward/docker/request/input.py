@@ -221,7 +221,7 @@ def finish_input(draft: Draft, resolve: Resolve = resolve_path) -> Input:
         "inspects": False,
         "unknown_fields": notes.unknown,
         "untyped": [{"field": at, "type": text} for at, text in dict.fromkeys(notes.faults)],
-        "beyond": [*notes.views],
+        "beyond": sorted(notes.views),
         "owner": _owner(route.action, body, target),
         **views,
     }
