@@ -209,8 +209,9 @@ def summary(rows: Sequence[Row]) -> str:
 
     return "\n".join(
         [
-            f"Of {len(rows)} mutants of {policies} policies {len(differ)} were told from their",
-            "original by a request that any search found; the others may mean the same. Of those",
+            f"Of {len(rows)} mutants of {policies} policies some search told {len(differ)} from their",
+            f"original by a request. The other {len(rows) - len(differ)} may mean the same, or every",
+            "search missed them, so the shares below are upper bounds. Of the",
             f"{len(differ)} the search found",
             f"**{share(differ, 'guided', SHORT)} in 2 s** and",
             f"**{share(differ, 'guided', LONG)} in 20 s** of a processor, random search",
