@@ -209,8 +209,9 @@ def summary(rows: Sequence[Row]) -> str:
 
     return "\n".join(
         [
-            f"Of {len(rows)} mutants of {policies} policies some search told {len(differ)} from their",
-            f"original by a request. The other {len(rows) - len(differ)} may mean the same, or every",
+            f"Of {len(rows)} mutants of {policies} policies some search told {len(differ)} from",
+            f"their original by a request. The other {len(rows) - len(differ)} may mean the same,",
+            "or every",
             "search missed them, so the shares below are upper bounds. Of the",
             f"{len(differ)} the search found",
             f"**{share(differ, 'guided', SHORT)} in 2 s** and",
