@@ -170,6 +170,7 @@ def _asking(
     query = engine.prepare(text, package=package, imports=imports)
 
     def evaluate() -> object:
+        """Return the rows of one evaluation, without the constants of earlier rounds."""
         evaluation = query.evaluation(input)
         # What depends on data alone would be computed once and then only looked up.
         evaluation.constants = {}
@@ -179,6 +180,7 @@ def _asking(
 
 
 def _engine(options: dict[str, Any]) -> Engine:
+    """Compile the policies and data named by the options, outside the measured time."""
     sources = Sources(
         paths=options["data"],
         bundles=options["bundle"],
@@ -211,6 +213,10 @@ def _bench_server(text: str, input: Value | Undefined, options: dict[str, Any]) 
     with BenchServer(arguments_of(options), grace=grace) as server:
 
         def ask() -> dict[str, int]:
+            """Send one request; return its integer metrics, in nanoseconds.
+
+            Raise `LoadError` for an undefined result if --fail was set.
+            """
             answer = server.ask(path, body)
             result = answer.get("result")
             if options["fail"] and (result is None or (options["partially"] and not result)):
@@ -233,6 +239,8 @@ class _Times:
         self._chance = Random(0)
 
     def note(self, took: int) -> None:
+        """Add a duration in nanoseconds; a full sample replaces a random entry (reservoir
+        sampling)."""
         self.count += 1
         self.shortest, self.longest = min(self.shortest, took), max(self.longest, took)
         # Each time has the same chance to be among those that are kept.
@@ -278,6 +286,7 @@ def _figures(times: Sequence[int], rounds: int, shortest: int, longest: int) -> 
 
 
 def _percentile(times: Sequence[int], share: float) -> float:
+    """The duration below which a `share` (0 to 1) of the sorted times lie, interpolated."""
     position = share * (len(times) + 1)
     if position < 1:
         return times[0]
@@ -301,6 +310,7 @@ def _memory(ask: Callable[[], object]) -> tuple[int, int]:
 
 
 def _show(measured: _Measured, options: dict[str, Any]) -> str:
+    """Format the measured times as a table, as JSON or as a line of Go's benchmarks."""
     histogram = measured.histogram if options["metrics"] else ()
     if options["style"] == "json":
         extra = {name: _json_number(value) for name, value in histogram}

@@ -120,6 +120,7 @@ class BenchServer:
         self._folder.cleanup()
 
     def _answers(self) -> bool:
+        """Return True if the server answered `GET /health`; close the connection if it did not."""
         try:
             self._connection.request("GET", "/health")
             return self._connection.getresponse().read() is not None

@@ -63,6 +63,7 @@ class _Level(click.ParamType[int]):
     name = "level"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the number; refuse any other text in the words of Go's `strconv.ParseInt`."""
         try:
             return int(value)
         except ValueError:
@@ -240,6 +241,7 @@ def _fail(message: str) -> int:
 
 
 def _files(paths: Sequence[str], options: Mapping[str, Any]) -> _Parts:
+    """Read policies and data from files and folders that are not bundles."""
     try:
         loaded = Sources(paths, ignore=options["ignore"], v0=options["v0_compatible"]).load()
     except LoadError as error:
@@ -248,6 +250,10 @@ def _files(paths: Sequence[str], options: Mapping[str, Any]) -> _Parts:
 
 
 def _bundles(paths: Sequence[str], options: Mapping[str, Any]) -> _Parts:
+    """Read bundles, verify signatures if a key is set, and unite them.
+
+    Their roots must not overlap; revision and metadata remain only if there is one bundle.
+    """
     key = options["verification_key"]
     verification = None
     if key is not None:
@@ -286,6 +292,7 @@ def _bundles(paths: Sequence[str], options: Mapping[str, Any]) -> _Parts:
 
 
 def _settings(parts: _Parts, options: Mapping[str, Any]) -> Options:
+    """The compiler's options: Rego versions by file, and the capabilities of --capabilities."""
     allowed: Capabilities | None = options["capabilities"]
     return Options(
         v0=options["v0_compatible"],
@@ -363,6 +370,10 @@ def _file_key(name: str) -> str:
 
 
 def _signatures_for(members: Sequence[tuple[str, bytes]], options: Mapping[str, Any]) -> bytes:
+    """Sign the bundle's files; return the content of its `.signatures.json`.
+
+    The claims come from --claims-file, or are the key's id.
+    """
     files = [(name.lstrip("/"), content) for name, content in members]
     claims = read_claims(options["claims_file"])
     if options["claims_file"] is None:

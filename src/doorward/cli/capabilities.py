@@ -24,6 +24,7 @@ MAX_FILE: Final = 16 << 20
 
 
 def _read(_ctx: click.Context, _param: click.Parameter, path: str | None) -> Capabilities | None:
+    """Read the file of --capabilities; None if the option was not used."""
     if path is None:
         return None
     try:
@@ -57,6 +58,7 @@ option: Final = click.option(
 
 
 def _choose(version: str | None, file: str | None) -> Any:
+    """The capabilities of an OPA version, or of a file, checked; exit with an error if unknown."""
     if version is not None:
         from doorward.cli.opa_versions import capabilities_of
 

@@ -235,6 +235,7 @@ def _is_given(option: str) -> bool:
 
 
 def _report(error: RegoError | LoadError | None, files: Sequence[str], style: str) -> None:
+    """Print the errors in the format `style`; sarif, github and junit also report success."""
     if style in ("sarif", "github", "junit"):
         findings = findings_of(error) if error is not None else []
         if style == "sarif":

@@ -50,6 +50,7 @@ def paint(text: str, kind: str) -> str:
 
 
 def _error(line: str) -> str:
+    """Color a line of a compiler error: its location, its code, the caret or the hint."""
     bare = line.strip(" |")
     if bare and not bare.strip("^"):
         return line.replace(bare, click.style(bare, fg=BAD), 1)
@@ -64,6 +65,7 @@ def _error(line: str) -> str:
 
 
 def _test(line: str) -> str:
+    """Color the outcome (PASS, FAIL, …) in a line of a test report."""
     for word, color in _PROPERTIES.items():
         if line.startswith("PROPERTIES: ") and word in line:
             return click.style("PROPERTIES", fg=color, bold=True) + line[len("PROPERTIES") :]
@@ -79,6 +81,7 @@ def _test(line: str) -> str:
 
 
 def _why(line: str) -> str:
+    """Color the words for an outcome in a line of an explanation; other lines are unchanged."""
     for words, color in _ANSWERS.items():
         if words in line:
             return line.replace(words, click.style(words, fg=color), 1)
@@ -88,6 +91,7 @@ def _why(line: str) -> str:
 
 
 def _difference(line: str) -> str:
+    """Color the kind of change in a numbered line of a replay's report, and dim its comments."""
     number, _, rest = line.partition(". ")
     kind, colon, after = rest.partition(":")
     if number.isdecimal() and kind in _KINDS:

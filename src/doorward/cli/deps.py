@@ -63,6 +63,7 @@ def command(
 
 
 def _as_json(documents: Documents) -> str:
+    """The `base` and `virtual` documents as indented JSON; an empty list is left out, as in OPA."""
     lists = {"base": documents.base, "virtual": documents.virtual}
     fields = {
         name: "[" + ",".join(map(_ref, paths)) + "]" for name, paths in lists.items() if paths
@@ -81,6 +82,7 @@ def _ref(path: Path) -> str:
 
 
 def _as_table(documents: Documents) -> str:
+    """The documents in columns, an empty column left out; an empty text if there are none."""
     columns: list[tuple[str, Sequence[str]]] = [
         ("BASE DOCUMENTS", [_text(path) for path in documents.base]),
         ("VIRTUAL DOCUMENTS", [_text(path) for path in documents.virtual]),

@@ -126,6 +126,10 @@ def serve(**arguments: Any) -> int:
 
 
 def _service_options(options: dict[str, Any]) -> ServiceOptions:
+    """Turn the options of `docker serve` into `ServiceOptions`.
+
+    With --pdp, a policy from the environment is ignored.
+    """
     source = click.get_current_context().get_parameter_source("policy")
     if options["pdp"] and source is ParameterSource.ENVIRONMENT:
         options["policy"] = ()  # what the managed plugin mounts by default
@@ -189,6 +193,7 @@ def _where(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _installation(options: dict[str, Any]) -> Installation:
+    """Turn the options of `docker install` or `uninstall` into an `Installation`."""
     from doorward.docker.install.installer import Installation
 
     return Installation(
@@ -455,6 +460,7 @@ def cert() -> None:
 
 
 def _folder(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorator: add the option --folder, where certificates are written."""
     return click.option(
         "--folder",
         default="docker-certs",
@@ -509,6 +515,7 @@ def user(name: str, folder: Path, days: int) -> int:
 
 
 def _certify(make: Callable[[], None], folder: Path) -> int:
+    """Create certificates with `make`, print their folder and return exit code 0."""
     from doorward.docker.install.certificates import CertificateError
 
     try:

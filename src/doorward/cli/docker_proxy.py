@@ -127,6 +127,7 @@ def proxy(**params: Any) -> int:
 
 
 def _options(params: dict[str, Any]) -> ProxyOptions:
+    """Turn the parsed options into `ProxyOptions`; refuse --host-root with --socket or --pins."""
     shared = read_shared_options(params)
     if params["host_root"] and (params["socket"] or params["pins"]):
         raise click.UsageError(
@@ -151,6 +152,7 @@ def _options(params: dict[str, Any]) -> ProxyOptions:
 
 
 def _consumer(text: str) -> Consumer:
+    """Parse a --consumer of the form `NAME=/PATH[,group=GROUP]`."""
     match = _CONSUMER.fullmatch(text)
     if match is None or match[1] == SHARED:
         raise click.UsageError("--consumer must be of the form NAME=/PATH[,group=GROUP]")

@@ -198,6 +198,7 @@ def redirect(step: str | None, backend: str | None, **given: Any) -> int:
 
 
 def _to_redirect(given: dict[str, Any]) -> Redirect:
+    """Turn the options into a `Redirect`; exit with a usage error for a bad port or user."""
     if given["port"] is None or given["user"] is None:
         raise click.UsageError("-p and -u are needed: Envoy's port and the id of its user")
     user, outbound = given["user"], given["outbound"]
@@ -218,6 +219,7 @@ def _to_redirect(given: dict[str, Any]) -> Redirect:
 
 
 def _stay(options: Redirect, backend: str | None) -> None:
+    """Keep the redirection rules in place, repairing them regularly, until SIGTERM or SIGINT."""
     stop = SignalSafeEvent()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
@@ -225,6 +227,7 @@ def _stay(options: Redirect, backend: str | None) -> None:
 
 
 def _one_port(text: str) -> int:
+    """Parse a single port; raise ValueError for a list or a range."""
     ports = read_ports([text])
     if len(ports) != 1:
         raise ValueError(f"`{text}` is not a port")
@@ -232,6 +235,7 @@ def _one_port(text: str) -> int:
 
 
 def _attempt(step: Callable[[], Any]) -> Any:
+    """Return what `step` returns; turn a `RedirectError` into a message and exit code 1."""
     try:
         return step()
     except RedirectError as error:

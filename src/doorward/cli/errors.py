@@ -39,6 +39,7 @@ class OneOf(click.ParamType[str]):
         return [CompletionItem(value) for value in self.allowed if value.startswith(incomplete)]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return an allowed value; refuse any other in the words of Go's flag library."""
         if value in self.allowed:
             return str(value)
         raise click.UsageError(
@@ -55,6 +56,7 @@ def documents_text(error: RegoError | LoadError, *, sort_keys: bool = False) -> 
 
 
 def _document(problem: Diagnostic | str, *, sort_keys: bool) -> str:
+    """One error as JSON, its fields in OPA's order or, if `sort_keys`, in that of the alphabet."""
     if isinstance(problem, str):
         return object_text({"message": marshal(problem)})
     fields = diagnostic_fields(problem, sort_keys=sort_keys)

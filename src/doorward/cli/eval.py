@@ -248,6 +248,10 @@ def command(query: tuple[str, ...], **options: Any) -> int:
 
 
 def _residual(options: dict[str, Any]) -> Residual:
+    """The options of --partial, checked against the output format.
+
+    `input` is unknown by default.
+    """
     from doorward.cli.partial import Residual, check  # few calls ask for it
 
     residual = Residual(
@@ -266,6 +270,10 @@ def _is_given(option: str) -> bool:
 
 
 def _evaluate(request: _Request, style: str, limit: int, options: dict[str, Any]) -> int:
+    """Evaluate the query --count times, print the result and return the exit code.
+
+    2 is an error; 1 is what --fail or --fail-defined asked to report.
+    """
     answer = _answer(request)
     more = [_answer(request).metrics for _ in range(options["count"] - 1)]
     answer = replace(answer, metrics=[*answer.metrics, *chain.from_iterable(more)])
@@ -287,6 +295,10 @@ def _evaluate(request: _Request, style: str, limit: int, options: dict[str, Any]
 
 
 def _why(request: _Request, *, as_json: bool) -> int:
+    """Print the explanation, and the smallest change of the input that makes a false document true.
+
+    Return 2 after an error, 0 otherwise.
+    """
     answer = _answer(request)
     if answer.explanation is None:
         assert answer.error is not None
@@ -320,6 +332,10 @@ def _change(request: _Request, answer: _Answer) -> Change | None:
 
 
 def _answer(request: _Request) -> _Answer:
+    """Evaluate the query once, traced if a report needs it; errors become part of the answer.
+
+    Print a hint for a reference that names no document but resembles one.
+    """
     timers = Timers()
     if request.residual is not None:
         return _partial(request, request.residual, timers)
@@ -343,6 +359,7 @@ def _no_coverage() -> str:
 
 
 def _partial(request: _Request, residual: Residual, timers: Timers) -> _Answer:
+    """Evaluate the query partially, measuring coverage and the profile if requested."""
     from doorward.cli.partial import evaluate
     from doorward.testing.tracers import BothPartial
 
@@ -382,6 +399,7 @@ def _partial(request: _Request, residual: Residual, timers: Timers) -> _Answer:
 
 
 def _engine(request: _Request, timers: Timers, *, traced: bool) -> Engine:
+    """Load and compile the policies, and bind the data; refuse an empty query as OPA does."""
     if not request.query.strip():
         raise LoadError(["cannot evaluate empty query"])
     loaded = request.sources.load(timers)
@@ -407,6 +425,7 @@ def _engine(request: _Request, timers: Timers, *, traced: bool) -> Engine:
 
 
 def _prepare(request: _Request, timers: Timers, *, traced: bool) -> Query:
+    """Compile the query, with the policies that it needs."""
     return _engine(request, timers, traced=traced).prepare(
         request.query,
         strict_builtin_errors=request.strict_builtin_errors,
@@ -426,6 +445,7 @@ def _in_words(error: LoadError | RegoError) -> LoadError | RegoError:
 
 
 def _plain(query: Query, request: _Request, timers: Timers) -> _Answer:
+    """Evaluate without a tracer; an evaluation error stops it and leaves no results."""
     evaluation = query.evaluation(request.input)
     try:
         with timers.measure("rego_query_eval"):
@@ -439,6 +459,7 @@ def _plain(query: Query, request: _Request, timers: Timers) -> _Answer:
 
 
 def _trace(query: Query, request: _Request, timers: Timers) -> _Answer:
+    """Evaluate with the requested tracers: explanation, coverage and profile."""
     # What only a traced evaluation needs is not brought in for the others.
     from doorward.rego import Explanation
     from doorward.rego.shared import Mask, Profile, Recorder
@@ -490,6 +511,10 @@ def _print(text: str, _span: Span) -> None:
 
 
 def _show(answer: _Answer, request: _Request, style: str, limit: int) -> None:
+    """Print the answer in the format `style`; errors go to standard error, except in JSON.
+
+    `limit` cuts long values in tables.
+    """
     if style in ("json", "discard"):
         click.echo(_as_json(answer, request, discard=style == "discard"))
         return
@@ -521,6 +546,7 @@ def _explain(explanation: Explanation, request: _Request) -> list[str]:
 
 
 def _as_json(answer: _Answer, request: _Request, *, discard: bool) -> str:
+    """The answer as OPA's JSON document; `discard` leaves the values of the result out."""
     fields: dict[str, str] = {}
     if answer.error is not None:
         fields["errors"] = documents_text(answer.error, sort_keys=discard)

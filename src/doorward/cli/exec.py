@@ -85,6 +85,7 @@ def command(paths: tuple[str, ...], **options: Any) -> int:
 
 
 def _run(paths: Sequence[str], options: dict[str, Any], log: _Log) -> int:
+    """Decide each input file and print the decisions as JSON; return 1 if --fail… was met."""
     chosen = [f"--{flag}" for flag in _FLAGS if options[flag.replace("-", "_")]]
     if not paths and not options["stdin_input"]:
         raise _ExecError("requires at least 1 path arg, or the --stdin-input flag")
@@ -172,6 +173,7 @@ def _inputs(paths: Sequence[str], *, reads_stdin: bool) -> Iterator[tuple[str, V
 
 
 def _walk(folder: str) -> Iterator[str]:
+    """Yield the input files below a folder in sorted order; links to folders are not followed."""
     for name in sorted(os.listdir(folder)):
         path = os.path.join(folder, name)
         if os.path.isdir(path) and not os.path.islink(path):
@@ -181,6 +183,7 @@ def _walk(folder: str) -> Iterator[str]:
 
 
 def _document(name: str, content: bytes) -> Value | LoadError:
+    """Parse an input file; return the error instead of raising it, so that others are decided."""
     if len(content) > _MAX_BYTES:
         return LoadError([f"{name}: larger than {_MAX_BYTES} bytes"])
     try:

@@ -38,6 +38,7 @@ def sarif(findings: Sequence[Diagnostic]) -> str:
 
 
 def _result(finding: Diagnostic) -> dict[str, Any]:
+    """A finding as a SARIF result; a finding without a file has no location."""
     result: dict[str, Any] = {
         "ruleId": finding.code,
         "level": "error",
@@ -58,6 +59,7 @@ def github(findings: Sequence[Diagnostic]) -> str:
 
 
 def _annotation(finding: Diagnostic) -> str:
+    """A finding as a workflow command of GitHub Actions: `::error file=…,line=…::message`."""
     fields = {"title": finding.code}
     span = finding.span
     if span.file:

@@ -158,6 +158,7 @@ def _below(paths: Iterable[str], broken: list[str]) -> Iterator[tuple[str, str]]
 
 
 def _message_of(error: RegoError | LoadError | _RefusedResult) -> str:
+    """The text that `fmt` prints for an error, with OPA's prefix unless a result was refused."""
     if isinstance(error, _RefusedResult):
         return str(error)
     message = for_people(error) if isinstance(error, RegoError) else str(error)
@@ -183,6 +184,7 @@ def _file(root: str, name: str, request: _Request) -> bool:
 
 
 def _from_stdin(request: _Request) -> int:
+    """Format the policy on standard input and print it; return 1 after an error."""
     try:
         text = _text("stdin", sys.stdin.buffer.read(_MAX_BYTES + 1))
         click.echo(_format("stdin", text, request), nl=False)
@@ -204,6 +206,11 @@ class _Deprecated:
 
 @gc_paused()
 def _format(name: str, text: str, request: _Request) -> str:
+    """Return the formatted policy.
+
+    Raise `CompileError` if it uses what the capabilities lack, `_RefusedResult` if the result does
+    not parse.
+    """
     if request.capabilities is not None:
         module = parse_module(Source(name, text), v0=request.v0)
         problems = request.capabilities.problems(module, v0=request.v0)
@@ -225,6 +232,7 @@ def _format(name: str, text: str, request: _Request) -> str:
 
 
 def _read(name: str) -> str:
+    """Read a policy file as text; raise `LoadError` if it is unreadable, too long or not UTF-8."""
     try:
         with open(name, "rb") as file:
             return _text(name, file.read(_MAX_BYTES + 1))
@@ -233,6 +241,7 @@ def _read(name: str) -> str:
 
 
 def _text(name: str, content: bytes) -> str:
+    """Decode a policy from UTF-8; `name` is for the error message."""
     # What is too long is refused, never cut: the result may be written over the original.
     if len(content) > _MAX_BYTES:
         raise LoadError([f"{name}: file is larger than {_MAX_BYTES} bytes"])
@@ -287,6 +296,7 @@ def _sync(folder: str) -> None:
 
 
 def _difference(name: str, text: str, formatted: str) -> str:
+    """The unified diff between a policy and its formatted text; empty if they are equal."""
     lines: Sequence[str] = list(
         difflib.unified_diff(
             text.splitlines(keepends=True),

@@ -100,6 +100,8 @@ class _Words:
         return [*self.values, *self._booleans_written_out()], operands
 
     def _booleans_written_out(self) -> Iterator[str]:
+        """Yield the flags that stand for the booleans: `--flag`, `--no-flag`, or nothing for
+        false."""
         for option, value in self.booleans.values():
             if value:
                 yield _long_name(option)
@@ -107,6 +109,8 @@ class _Words:
                 yield option.secondary_opts[0]
 
     def _read_long(self, word: str) -> None:
+        """Read a word like `--name` or `--name=value`; an unknown option is an error with
+        suggestions."""
         name, equals, value = word.partition("=")
         option = self.options.get(name) or self.negations.get(name)
         if option is None:
@@ -140,6 +144,10 @@ class _Words:
                 return
 
     def _set_boolean(self, option: click.Option, name: str, text: str | None) -> None:
+        """Record a boolean option.
+
+        Without `=TEXT` it is true; the last of several wins, as in pflag.
+        """
         value = True if text is None else _BOOLEANS.get(text)
         if value is None:
             self._fail(
@@ -155,6 +163,7 @@ class _Words:
         self.booleans[key] = option, value != (name in option.secondary_opts)
 
     def _set_value(self, option: click.Option, name: str, text: str | None) -> None:
+        """Record the value of an option, which is the next word if `text` is None."""
         value = next(self.words, None) if text is None else text
         if value is None:
             where = f": {name}" if name.startswith("--") else f": '{name[1]}' in {name}"

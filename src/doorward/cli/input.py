@@ -125,6 +125,7 @@ def from_docker(requests: tuple[str, ...], number: int | None, mask_env: bool, u
 
 
 def _read(file: str) -> bytes:
+    """Read a file, or standard input for `-`; exit with an error if it is longer than the limit."""
     try:
         if file == "-":
             content = sys.stdin.buffer.read(_MAX_BYTES + 1)

@@ -37,6 +37,7 @@ def read_input(paths: Sequence[str], *, stdin: bool, request: str | None = None)
 
 
 def _content(path: str) -> bytes:
+    """Read at most `MAX_INPUT` bytes of the input file; raise `LoadError` if it is unreadable."""
     try:
         with open(path, "rb") as file:
             return file.read(MAX_INPUT)
@@ -132,6 +133,7 @@ def docker_command_input(text: str, *, user: str = "", mask_env: bool = False) -
 
 
 def _docker_input(path: str) -> Any:
+    """The policy input for the Docker request in a file, which must contain exactly one."""
     if not path:
         raise click.UsageError("--request docker needs --input")
     documents = docker_inputs(path)

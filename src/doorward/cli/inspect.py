@@ -45,6 +45,7 @@ class _Said:
     rule: str = ""
 
     def document(self) -> dict[str, Any]:
+        """The annotation as `opa inspect` prints it in JSON, with its location and path."""
         terms = [{"type": "string", "value": name} for name in self.path]
         return {
             "annotations": self.fields,
@@ -107,6 +108,10 @@ def command(
 
 
 def _read(path: str, *, v0: bool) -> _Content:
+    """Read a bundle, or a single policy or data file.
+
+    Files of a folder are named by path, files of an archive by their name in it.
+    """
     if os.path.isfile(path) and not path.endswith((".gz", ".tgz")):
         loaded = Sources([path], v0=v0).load()
         content = _Content()
@@ -137,6 +142,7 @@ def _read(path: str, *, v0: bool) -> _Content:
 def _add_policies(
     content: _Content, modules: Mapping[str, str], versions: Mapping[str, int], *, v0: bool
 ) -> None:
+    """Parse the policies and add their packages and annotations, the latter sorted as in OPA."""
     for file, text in modules.items():
         version = versions.get(file)
         module = parse_module(
@@ -171,6 +177,7 @@ def _metadata(file: str, module: Module) -> Iterator[_Said]:
 
 
 def _json(content: _Content, annotations: bool) -> str:
+    """The JSON document that `opa inspect --format json` prints."""
     document: dict[str, Any] = {}
     manifest = content.manifest
     if manifest is not None:
@@ -203,6 +210,7 @@ def _declaration(name: str) -> dict[str, Any]:
 
 
 def _pretty(content: _Content, annotations: bool) -> str:
+    """The tables that `opa inspect` prints; parts without rows are left out."""
     parts: list[str] = []
     manifest = content.manifest
     if manifest is not None and manifest != Manifest():
@@ -220,6 +228,7 @@ def _pretty(content: _Content, annotations: bool) -> str:
 
 
 def _manifest_rows(manifest: Manifest) -> list[tuple[str, str]]:
+    """The rows of the manifest's table; the root `""`, which is the default, is left out."""
     rows: list[tuple[str, str]] = []
     if manifest.rego_version is not None:
         rows.append(("Rego Version", str(manifest.rego_version)))
@@ -233,6 +242,7 @@ def _manifest_rows(manifest: Manifest) -> list[tuple[str, str]]:
 
 
 def _section(note: _Said) -> str:
+    """The text of one annotation: title, package, rule, location and the lists that it has."""
     fields = note.fields
     package = ".".join(note.path[: len(note.path) - len(note.rule.split("."))])
     if not note.rule:
@@ -266,6 +276,7 @@ def _author(author: Mapping[str, str]) -> str:
 
 
 def _schema(schema: Mapping[str, Any]) -> str:
+    """One line for a schema annotation: its path, then the schema's name or its definition."""
     path = ".".join([str(term["value"]) for term in schema["path"]])
     if "schema" in schema:
         return f"{path}: " + ".".join([str(term["value"]) for term in schema["schema"]])

@@ -123,6 +123,7 @@ _SAME: Final = ("diagnostic_port", "capture_loopback", "native", "scraped_from")
 
 
 def _to_description(options: Mapping[str, Any]) -> Description:
+    """Turn the options of `kit` into a `Description`, reading the policy files."""
     same = (
         "app_port",
         "name",
@@ -147,6 +148,7 @@ def _to_description(options: Mapping[str, Any]) -> Description:
 
 
 def _read(path: Path) -> Policy:
+    """Read a policy file; exit with an error if it is unreadable or not UTF-8."""
     try:
         return Policy(path.name, path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -156,6 +158,7 @@ def _read(path: Path) -> Policy:
 
 
 def _write(folder: Path, files: Mapping[str, str], *, force: bool) -> None:
+    """Write the files and print their paths; refuse to overwrite one unless `force`."""
     there = [name for name in files if (folder / name).exists()]
     if there and not force:
         raise click.ClickException(f"{folder / there[0]} is there already (--force writes over it)")

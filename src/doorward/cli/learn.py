@@ -168,6 +168,7 @@ def command(logs: tuple[str, ...], **options: Any) -> int:
 
 
 def _gather(files: list[str], options: dict[str, Any]) -> Gathered:
+    """Count what the decision logs contain, in parallel processes or on a Ray cluster."""
     failed = failed_requests(log_files(options["status"])) if options["status"] else frozenset()
     for name, most in zip(("claims", "name"), MAX_LOCATION, strict=True):
         if len((options[name] or "").split(".")) > most:

@@ -74,6 +74,7 @@ class Commands(click.Group):
         return sorted(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return the subcommand; None if there is no such command."""
         if cmd_name not in _COMMANDS:
             return None
         module = importlib.import_module(f"doorward.cli.{cmd_name.replace('-', '_')}")
@@ -190,6 +191,7 @@ def _said(error: click.UsageError) -> str:
 
 
 def _near(wrong: str, group: click.Command) -> list[str]:
+    """A hint that names the subcommand most like the mistyped one; empty if none is similar."""
     from difflib import get_close_matches  # only who mistypes pays for it
 
     names = group.list_commands(click.Context(group)) if isinstance(group, click.Group) else []
@@ -197,6 +199,7 @@ def _near(wrong: str, group: click.Command) -> list[str]:
 
 
 def _usage(error: click.UsageError) -> str:
+    """The indented lines below a usage error: the usage, the command for help, and a hint."""
     if error.ctx is None:
         return "  doorward --help"
     lines = [error.ctx.get_usage().removeprefix("Usage: "), f"{error.ctx.command_path} --help"]

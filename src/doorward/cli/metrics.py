@@ -65,6 +65,7 @@ def _statistics(measured: Sequence[Metrics], name: str) -> dict[str, str]:
 
 
 def _percentile(spent: Sequence[int], part: float) -> float:
+    """The value below which a `part` (0 to 1) of the sorted values lie, interpolated."""
     position = part * (len(spent) + 1)
     if position < 1:
         return spent[0]

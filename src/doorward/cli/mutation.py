@@ -135,6 +135,10 @@ class _Properties:
     def _prove(
         self, loaded: Loaded, version: Version, names: Iterable[str] | None = None
     ) -> Iterator[Verdict]:
+        """Search for requests that break the named rules of a policy version, all if None.
+
+        The clock is the thread's CPU time.
+        """
         chosen = frozenset(self._digests if names is None else names)
         return prove(
             loaded,
@@ -162,6 +166,7 @@ def _told_apart(original: Version, mutant: Version) -> Finding | None:
 
 
 def _summary(tested: _Tested) -> str:
+    """One line that counts the mutants: tested, noticed, refuted and unnoticed."""
     noticed = tested.tested - len(tested.survivors) - tested.refuted
     same = len(tested.survivors) - len(tested.unnoticed)
     left = tested.mutants - tested.refused - tested.tested
@@ -191,6 +196,7 @@ def _text(tested: _Tested) -> str:
 
 
 def _lines(survivors: Sequence[_Survivor]) -> Iterator[str]:
+    """Yield for each unnoticed mutant its location and a test that would fail for it."""
     for number, each in enumerate(survivors, start=1):
         assert each.finding is not None  # only those are given
         yield f"{each.mutant.file}:{each.mutant.row}: {each.mutant.change}: no test fails; add:"
@@ -199,6 +205,7 @@ def _lines(survivors: Sequence[_Survivor]) -> Iterator[str]:
 
 
 def _markdown(tested: _Tested) -> str:
+    """The report as Markdown, for the summary of a pull request."""
     lines = ["### Mutants", "", _summary(tested)]
     if tested.alike:
         lines += ["", _alike(tested)]
@@ -211,6 +218,7 @@ def _markdown(tested: _Tested) -> str:
 
 
 def _as_json(tested: _Tested) -> str:
+    """The report as JSON; a surviving mutant without a counterexample has no test."""
     survivors: list[dict[str, Any]] = []
     for number, each in enumerate(tested.survivors, start=1):
         test = None if each.finding is None else rego_test(each.finding, number)

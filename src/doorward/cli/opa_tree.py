@@ -38,6 +38,7 @@ def tree_lines(module: Json) -> Iterator[str]:
 
 
 def _rule(rule: Json, depth: int) -> Iterator[str]:
+    """Yield the lines of a rule and of its `else` branches."""
     yield f"{' ' * depth}rule"
     head = rule["head"]
     yield f"{' ' * depth} head"
@@ -59,6 +60,7 @@ def _body(body: Sequence[Json], depth: int) -> Iterator[str]:
 
 
 def _expr(expr: Json, depth: int) -> Iterator[str]:
+    """Yield the lines of an expression, with its `with` modifiers."""
     negated = "negated " if expr.get("negated") else ""
     yield f"{' ' * depth}expr {negated}index={expr['index']}"
     terms = expr["terms"]
@@ -95,6 +97,7 @@ def _refs(parts: Sequence[Json], depth: int) -> Iterator[str]:
 
 
 def _term(term: Json, depth: int) -> Iterator[str]:
+    """Yield the lines of a term: scalars and variables on one line, others with their parts."""
     kind, value = term["type"], term["value"]
     lead = " " * depth
     if kind in ("null", "boolean", "number", "string"):

@@ -118,6 +118,7 @@ def _nest(items: tuple[object, ...]) -> bool:
 
 
 def _text(value: object) -> str:
+    """A scalar attribute of a node as text: numbers as written, strings quoted."""
     if isinstance(value, Number):
         return value.text
     if value is None or isinstance(value, bool):

@@ -103,6 +103,7 @@ def _source(queries: Sequence[str], support: Sequence[str]) -> str:
 
 
 def _table(rows: Sequence[tuple[str, str]]) -> str:
+    """Draw a table of two columns in which a cell may have several lines."""
     cells = [(name, text.replace("\t", "  ").strip("\n").split("\n")) for name, text in rows]
     widths = max(len(name) for name, _ in cells), max(len(line) for _, t in cells for line in t)
     rule = "+" + "+".join(["-" * (width + 2) for width in widths]) + "+\n"

@@ -105,6 +105,10 @@ def _write(known: KnownProofs, path: Path) -> None:
 
 
 def _code(verdicts: list[Verdict], *, is_searched: bool) -> int:
+    """The exit code: broken if a counterexample exists, 0 if all are proved, unknown otherwise.
+
+    After a search, finding no counterexample counts as 0.
+    """
     outcomes = {each.outcome for each in verdicts}
     if "counterexample" in outcomes:
         return BROKEN

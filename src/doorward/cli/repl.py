@@ -141,6 +141,7 @@ class Session:
         return [f"{above}{dot}{each}" for each in matching]
 
     def _commands(self) -> Mapping[str, Callable[[str], str]]:
+        """The commands by name; each takes the text after its name and returns its output."""
         return {
             "help": lambda _: _HELP,
             "why": self._why,
@@ -169,6 +170,7 @@ class Session:
         self._typed = typed
 
     def _compile(self, typed: Mapping[str, _Typed]) -> Engine:
+        """Compile the loaded policies and the typed rules, one module for each package."""
         typed_modules = {
             f"package {name}": "\n\n".join([f"package {name}", *each.parts()])
             for name, each in typed.items()
@@ -195,6 +197,7 @@ class Session:
         return ""
 
     def _import(self, path: str) -> str:
+        """Add an import to the current package; it must parse."""
         typed = self._own
         self._parse(f"package {self.package}\n\nimport {path}")
         if path not in typed.imports:
@@ -218,6 +221,7 @@ class Session:
         return f"Rule '{name}' defined in package {self.package}."
 
     def _rule(self, line: str) -> Rule | None:
+        """Parse a line as a rule; None if it is a query, which is evaluated instead."""
         try:
             module = self._parse(f"package {self.package}\n\n{line}")
         except ParseError:
@@ -235,6 +239,7 @@ class Session:
         )
 
     def _evaluate(self, text: str) -> str:
+        """Evaluate a query; return its trace, the output of `print` and its results as text."""
         self.printed.clear()
         query = self._prepare(self._engine, text)
         results = list(solutions_of(query, query.rows(self.input)))
@@ -256,6 +261,7 @@ class Session:
         return [explanation.text(full=self.trace == "full") + "\n"]
 
     def _explain(self, text: str) -> Explanation:
+        """Evaluate a query in the current package and explain its result."""
         return explain(
             self._engine,
             text,
@@ -276,6 +282,7 @@ class Session:
         return f"trace {self.trace or 'off'}"
 
     def _read_input(self, path: str) -> str:
+        """Read the input from a JSON or YAML file; without a path, show the current input."""
         if not path:
             return self._evaluate("input")
         try:
@@ -289,6 +296,7 @@ class Session:
         return f"input is {path}"
 
     def _unset(self, name: str) -> str:
+        """Delete the typed rules of a name; return the message to print."""
         typed = self._own
         if name not in typed.rules:
             return f"no rule '{name}' defined here"
@@ -297,6 +305,7 @@ class Session:
         return f"Rule '{name}' forgotten."
 
     def _unset_package(self, name: str) -> str:
+        """Delete all that was typed in a package; return the message to print."""
         if name not in self._typed:
             return f"nothing was defined in package {name}"
         self._change(None, name)
@@ -362,6 +371,10 @@ class _Completer:
 
 
 def _answers(session: Session, *, is_terminal: bool) -> int:
+    """Read lines, print answers until the end of input; return the exit code.
+
+    A statement that is still open continues on the next line.
+    """
     pending = ""
     while True:
         prompt = CONTINUED if pending else PROMPT

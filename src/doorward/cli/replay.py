@@ -169,6 +169,7 @@ def _version(paths: tuple[str, ...], options: dict[str, Any]) -> Version:
 
 
 def _sources(paths: tuple[str, ...], options: dict[str, Any]) -> Sources:
+    """The policies to replay with: bundles if --bundle is set, else files and folders."""
     return Sources(
         paths=() if options["bundle"] else paths,
         bundles=paths if options["bundle"] else (),
@@ -178,6 +179,7 @@ def _sources(paths: tuple[str, ...], options: dict[str, Any]) -> Sources:
 
 
 def _happened(kind: str, tally: Tally) -> bool:
+    """Return True if the replay counted a change of this kind; `change` is any kind."""
     if kind == "change":
         return tally.changes > 0
     assert kind in KINDS
@@ -193,6 +195,7 @@ class _Progress:
         self._is_shown = sys.stderr.isatty()
 
     def show(self, tally: Tally) -> None:
+        """Redraw the progress bar on standard error, at most ten times a second."""
         now = time.monotonic()
         if not self._is_shown or now - self._drawn < 0.1:
             return

@@ -53,6 +53,7 @@ def _pretty_json(value: Value) -> str:
 
 
 def _pretty(results: Sequence[Solution], limit: int) -> str:
+    """A single value as JSON, several columns as a table, and no result as `undefined`."""
     if not results:
         return "undefined\n"
     first = results[0]

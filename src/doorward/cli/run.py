@@ -257,6 +257,7 @@ def command(
 
 
 def _serve(files: Sequence[str], log_format: str, options: dict[str, Any]) -> int:
+    """Run the server until a signal ends it; return the exit code. SIGHUP reloads."""
     # They bring in the servers, which --help and the shell have no need of.
     from doorward.server.sidecar import Sidecar
     from doorward.server.sidecar_options import StartupError
@@ -298,6 +299,7 @@ def _end_within(seconds: float) -> None:
 
 
 def _interact(files: Sequence[str], options: dict[str, Any]) -> int:
+    """Run the interactive shell; return the exit code."""
     # A server has no need of it.
     from doorward.cli.repl import interact
 
@@ -320,6 +322,7 @@ def _interact(files: Sequence[str], options: dict[str, Any]) -> int:
 
 
 def _options(files: Sequence[str], log_format: str, options: dict[str, Any]) -> SidecarOptions:
+    """Turn the options of `run` into `SidecarOptions`; refuse combinations that cannot work."""
     from doorward.rest.authorization import Access
     from doorward.server.sidecar_options import SidecarOptions
 
@@ -364,6 +367,7 @@ def _read_config(options: dict[str, Any]) -> Config:
 
 
 def _tls_options(options: dict[str, Any]) -> TlsOptions | None:
+    """The options of TLS, checked together; None if TLS is not used."""
     from doorward.transport.tls import CIPHER_SUITES, TlsOptions
 
     certificate, key = options["tls_cert_file"], options["tls_private_key_file"]
@@ -394,6 +398,7 @@ def _tls_options(options: dict[str, Any]) -> TlsOptions | None:
 
 
 def _sources(files: Sequence[str], options: dict[str, Any]) -> Sources:
+    """The policies to serve: bundles if --bundle is set, else files and folders."""
     bundles = options["bundle"]
     if options["verification_key"] is not None and not bundles:
         raise click.UsageError("--verification-key needs --bundle")
@@ -408,6 +413,7 @@ def _sources(files: Sequence[str], options: dict[str, Any]) -> Sources:
 
 
 def _verification(options: dict[str, Any]) -> Verification | None:
+    """The key that verifies bundles, from a file or given literally; None if there is none."""
     key = options["verification_key"]
     if key is None:
         return None
@@ -423,6 +429,7 @@ def _verification(options: dict[str, Any]) -> Verification | None:
 
 
 def _permissions(text: str) -> int:
+    """Parse the octal permissions of a Unix socket, from 0 to 777."""
     try:
         bits = int(text, 8)
     except ValueError:

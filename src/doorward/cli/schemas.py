@@ -49,6 +49,7 @@ def read_schemas(path: str | None) -> Schemas | None:
 
 
 def _schema(path: str) -> Any:
+    """Read one JSON schema; raise `LoadError` if it is missing, unreadable or too large."""
     try:
         with open(path, "rb") as file:
             content = file.read(MAX_SCHEMA + 1)

@@ -100,6 +100,7 @@ def read_key(key_or_file: str) -> str:
 
 
 def read_claims(path: str | None) -> Mapping[str, Any]:
+    """Read the claims to sign, sorted by name; empty if no file is named."""
     if path is None:
         return {}
     claims = read_json(read_file(path, _MAX_BYTES))
@@ -109,6 +110,7 @@ def read_claims(path: str | None) -> Mapping[str, Any]:
 
 
 def _write(path: str, content: bytes) -> None:
+    """Write a file; raise `LoadError` with the reason if that fails."""
     try:
         with open(path, "wb") as file:
             file.write(content)

@@ -219,6 +219,10 @@ def command(paths: tuple[str, ...], pattern: str, count: int, **options: Any) ->
 
 
 def _once(sources: Sources, pattern: str, request: _Request, options: dict[str, Any]) -> int:
+    """Load, compile and run the tests once (or --count times); return the exit code.
+
+    Benchmarks and mutation take the place of the run.
+    """
     try:
         with waiting("reading policies and data"):
             loaded = sources.load()
@@ -258,6 +262,7 @@ def _once(sources: Sources, pattern: str, request: _Request, options: dict[str, 
 
 
 def _property_names(suite: Suite, pattern: str) -> list[str]:
+    """The names of the `never_` rules that match the pattern."""
     if not suite.has_properties:
         return []
     from doorward.search.proofs import properties_of  # few policies have one
@@ -269,6 +274,7 @@ def _property_names(suite: Suite, pattern: str) -> list[str]:
 def _check_properties(
     loaded: Loaded, names: Sequence[str], sources: Sources, options: dict[str, Any]
 ) -> list[Verdict]:
+    """Try to prove each named `never_` rule, or find a request that breaks it."""
     from doorward.testing.properties import check_properties
 
     registry = extensions.registry_for(options["builtins"], sources.all_paths)
@@ -280,6 +286,7 @@ def _check_properties(
 def _mutate(
     suite: Suite, loaded: Loaded, request: _Request, sources: Sources, options: dict[str, Any]
 ) -> int:
+    """Test the tests by mutation for --mutate-time; return 2 without it if a test fails."""
     from doorward.cli.mutation import mutate  # tests alone do not need it
 
     failed = [result for result in run(suite, timeout=request.timeout) if _is_bad(result, request)]
@@ -310,6 +317,7 @@ def _watch(sources: Sources, run: Callable[[], int]) -> int:
 def _run(
     suite: Suite, tests: Sequence[Test], request: _Request, verdicts: Sequence[Verdict]
 ) -> int:
+    """Run the tests, print the report and return the exit code: 2 if one failed."""
     coverage = Coverage() if request.coverage else None
     with waiting(f"running {counted(len(tests), 'test')}"):
         results = list(
@@ -334,6 +342,7 @@ def _run(
 
 
 def _write(path: Path, text: str) -> None:
+    """Write a report; exit with an error if that fails."""
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
@@ -341,6 +350,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _bench(suite: Suite, tests: Sequence[Test], style: str, *, memory: bool) -> int:
+    """Measure the tests and print the figures; return 2 if a test failed."""
     if style not in _BENCH:
         raise click.UsageError(
             f"the output format of benchmarks must be one of {{{','.join(_BENCH)}}}"
@@ -365,6 +375,8 @@ def _is_bad(result: Result, request: _Request) -> bool:
 def _report(
     suite: Suite, results: Sequence[Result], request: _Request, verdicts: Sequence[Verdict]
 ) -> str:
+    """The report on tests and properties in the format of the request."""
+
     def explained(result: Result) -> str:
         return why(suite, result, full=request.explain in ("full", "debug"))
 
@@ -385,6 +397,7 @@ def _report(
 
 
 def _property_documents(verdicts: Sequence[Verdict]) -> list[str]:
+    """The JSON documents of the properties' outcomes; imports nothing if there are none."""
     if not verdicts:
         return []
     from doorward.testing.properties import property_documents
@@ -393,6 +406,7 @@ def _property_documents(verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def _property_suites(verdicts: Sequence[Verdict]) -> list[XmlSuite]:
+    """The JUnit suites of the properties' outcomes; imports nothing if there are none."""
     if not verdicts:
         return []
     from doorward.testing.properties import property_suites
@@ -401,6 +415,7 @@ def _property_suites(verdicts: Sequence[Verdict]) -> list[XmlSuite]:
 
 
 def _property_text(verdicts: Sequence[Verdict], *, verbose: bool) -> str:
+    """The lines of text on the properties' outcomes; imports nothing if there are none."""
     if not verdicts:
         return ""
     from doorward.testing.properties import property_lines
@@ -409,6 +424,7 @@ def _property_text(verdicts: Sequence[Verdict], *, verbose: bool) -> str:
 
 
 def _finding(result: Result, explained: Callable[[Result], str]) -> Diagnostic:
+    """A test that did not pass as a finding, with its explanation or error."""
     message = "to do"
     if result.outcome == "FAIL":
         message = explained(result)
@@ -432,6 +448,10 @@ def _cover(
     request: _Request,
     verdicts: Sequence[Verdict],
 ) -> int:
+    """Print the coverage report; return 1 if a test failed, 2 if below the threshold.
+
+    A broken property is also 2.
+    """
     # The report on coverage is alone on standard output.
     click.echo(_property_text(verdicts, verbose=request.verbose), err=True, nl=False)
     if any(result.outcome != "PASS" for result in results):

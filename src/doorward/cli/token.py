@@ -105,6 +105,7 @@ def command(
 
 
 def _time(name: str, text: str, now: int) -> int:
+    """Parse seconds since 1970; a sign makes them relative to `now`."""
     try:
         value = int(text)
     except ValueError:
@@ -113,6 +114,7 @@ def _time(name: str, text: str, now: int) -> int:
 
 
 def _claim(text: str) -> tuple[str, Any]:
+    """Parse `NAME=JSON`; a value that is not JSON is a string."""
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise click.UsageError(f"--claim `{name}`: expected NAME=JSON")
@@ -123,6 +125,10 @@ def _claim(text: str) -> tuple[str, Any]:
 
 
 def _secret(key: str | None, file: str | None) -> bytes:
+    """The secret that signs, from --secret, a file, standard input or the environment.
+
+    It must not be empty, and only one source may be named.
+    """
     if key is not None and file is not None:
         raise click.UsageError("specify --secret or --secret-file but not both")
     if file == "-":

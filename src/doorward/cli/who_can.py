@@ -90,6 +90,7 @@ def command(query: str, files: tuple[str, ...], **options: Any) -> int:
 
 
 def _names(text: str, root: str) -> Path:
+    """Parse a path like `input.user.name` below `root`; return the names after the root."""
     head, names = path_names(text)
     texts: Sequence[Any] = names
     if head != root or not all(isinstance(name, str) for name in texts):
