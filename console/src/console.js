@@ -7,6 +7,7 @@ import { html } from "./html.js";
 import { Keys } from "./keys.js";
 import { Log } from "./log.js";
 import { Login, Logout } from "./login.js";
+import { takeView } from "./next.js";
 import { Overview } from "./overview.js";
 import { Empty, Failed, Loading } from "./parts.js";
 import { Policies } from "./policies.js";
@@ -48,10 +49,11 @@ function App() {
   const id = decisionOf(hash);
   const name = view === "" && id ? "decisions" : view;
   const title = [...VIEWS, HELP].find(([each]) => each === name)?.[1];
+  const subject = view === "login" ? "Log in" : title;
   const open = (id) => go(name, query, id ? `decision=${id}` : "");
   const close = useCallback(() => decisionOf(window.location.hash.slice(1)) && go(name, query, ""), [name, JSON.stringify(query)]);
   useEffect(() => {
-    document.title = title ? `${title} – Doorward` : "Doorward";
+    document.title = subject ? `${subject} – Doorward` : "Doorward";
     setOpen(false);
   }, [name]);
   useEffect(() => {
@@ -74,7 +76,7 @@ function App() {
     <header class="top"><a class="brand" href=${address(HOME)}><span class="mark" aria-hidden="true"></span>Doorward</a>
       ${title && html`<span class="here" aria-hidden="true">${title}</span>`}<button class="menu" aria-expanded=${isOpen} aria-controls="views" onClick=${() => setOpen(!isOpen)}>Menu</button>
       <nav id="views" class=${isOpen ? "open" : ""} aria-label="Views">${VIEWS.map(([each, title]) => html`<a href=${address(each)} aria-current=${each === name ? "page" : null}>${title}</a>`)}<a href=${address(HAS_HELP ? "help/index.html" : HELP[0])} rel=${HAS_HELP ? "external" : null} aria-current=${name === HELP[0] ? "page" : null}>${HELP[1]}</a></nav>
-      <${Logout} /></header>
+      <button class="keys" aria-label="Keys" title="Keys: ?" onClick=${() => window.dispatchEvent(new Event("doorward-keys"))}>?</button><${Logout} /></header>
     <div class=${`frame ${id ? "two" : ""}`}>
       <main id="main" class=${`view-${name || "overview"}`} tabindex="-1"><h1>${title || "Nothing here"}</h1>${title && views[name] ? views[name]() : html`<${Empty} title="There is no such view."><a href=${address(HOME)}>${VIEWS[0][1]}</a><//>`}</main>
       ${id && html`<${Detail} id=${id} close=${() => open("")} />`}
@@ -82,6 +84,7 @@ function App() {
     <${Keys} close=${close} />`;
 }
 
+takeView();
 const root = document.getElementById("app");
 root.textContent = "";
 render(html`<${App} />`, root);

@@ -1,7 +1,7 @@
 // Decisions: those that are kept in memory, searched by the server, and new ones as they are made.
 import { useEffect, useLayoutEffect, useMemo, useState } from "preact/hooks";
 import { useAsked } from "./api.js";
-import { counted, micros, number } from "./format.js";
+import { counted, micros, number, plainName } from "./format.js";
 import { html } from "./html.js";
 import { Answered, Bar, Clock, Empty, Loading, Verdict, silent } from "./parts.js";
 import { address, change as put } from "./router.js";
@@ -9,7 +9,7 @@ import { useDecisions } from "./stream.js";
 import { Table, useNarrow } from "./table.js";
 
 export const FIELDS = ["text", "verdict", "path", "user", "role", "rule", "reason", "revision", "since", "until"];
-const GROUPS = { reason: "Reason of denial", user: "User", role: "Role", rule: "Rule that answered", path: "Path", verdict: "Answer" };
+const GROUPS = { reason: "Reason of denial", user: "User", role: "Role", rule: "Rule that answered", path: "Rule path", verdict: "Answer" };
 const LABELS = { since: "from", until: "to" };
 const ANSWERS = [["", "All"], ["allow", "Allowed"], ["refused", "Denied"], ["error", "Errors"]];
 
@@ -20,13 +20,10 @@ const COLUMNS = [
   { name: "user", title: "User", hint: (row) => row.user, show: (row) => plainName(row.user) },
   { name: "role", title: "Role", hint: (row) => row.role, show: (row) => row.role },
   { name: "reason", title: "Rule, or what failed", kind: "code", hint: (row) => row.reason || row.rules.join(", "), show: (row) => row.reason || html`<span class="quiet">${shortRules(row)}</span>` },
-  { name: "path", title: "Path", kind: "code", hint: (row) => row.path, show: (row) => row.path },
+  { name: "path", title: "Rule path", kind: "code", hint: (row) => row.path, show: (row) => row.path },
   { name: "took", title: "Took", kind: "number", show: (row) => micros(row.eval_us) },
 ];
 const WORKER = { name: "worker", title: "Worker", kind: "number", show: (row) => row.worker ?? "" };
-
-// A name without the form in which the token has it, which is in the hint.
-export const plainName = (user) => user.replace(/ \([^()]*\)(\??)$/, "$1");
 
 const shortRules = (row) => row.rules.map((each) => each.split(".").pop()).join(", ");
 
@@ -55,7 +52,8 @@ export function Decisions({ query, id, open }) {
 function None({ filter }) {
   const isFiltered = Object.values(filter).some(Boolean);
   if (isFiltered) return html`<${Empty} title="No kept decision matches these filters."><button onClick=${() => put(Object.fromEntries(FIELDS.map((name) => [name, ""])))}>Clear all filters</button> or search the <a href=${address("log")}>log</a>.<//>`;
-  return html`<${Empty} title="No decision yet.">Ask for one, for example <code>POST /v1/data/…</code>; it appears here at once.<//>`;
+  return html`<${Empty} title="No decision yet.">Ask for one; it appears here at once:
+    <pre class="example">curl -d '{"input": {"user": "bob"}}' http://localhost:8181/v1/data/people/allow</pre><//>`;
 }
 
 function Status({ of, filter }) {

@@ -1,7 +1,7 @@
 // One decision: the answer, why as a tree, the policy with its rows colored, what would change it.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ask, send } from "./api.js";
-import { micros, text } from "./format.js";
+import { micros, plainName, text } from "./format.js";
 import { html } from "./html.js";
 import { Copy, Failed, Loading, Time, Verdict } from "./parts.js";
 import { address } from "./router.js";
@@ -37,9 +37,9 @@ export function Decision({ of, isTried = false }) {
   return html`<dl class="facts">
       <dt>Answer</dt><dd><${Verdict} of=${of.verdict} /></dd>
       <dt>Time</dt><dd><${Time} ms=${of.time_ms} /></dd>
-      <dt>Path</dt><dd class="code">${of.path}</dd>
+      <dt>Rule path</dt><dd class="code">${of.path}</dd>
       ${of.request && html`<dt>Request</dt><dd class="code">${of.request}</dd>`}
-      ${of.user && html`<dt>User</dt><dd>${of.user}</dd>`}
+      ${of.user && html`<dt>User</dt><dd title=${of.user}>${plainName(of.user)}</dd>`}
       ${of.role && html`<dt>Role</dt><dd>${of.role}</dd>`}
       ${of.reason && html`<dt>Reason</dt><dd class="code">${of.reason}</dd>`}
       ${of.response && html`<${Response} of=${of.response} />`}
@@ -87,7 +87,7 @@ export function Edits({ of }) {
   if (!of.found) return html`<p role="status">No change of the input that allows it was found; ${of.tried} inputs were tried.</p>`;
   return html`<div class="edits" role="status"><h4>It would be allowed with</h4><ul>${of.edits.map((each) => html`<li>
     <code>input.${each.path.join(".")}</code> ${each.removed ? "left out" : html`<b>${each.signed ? "a token that claims " : ""}<code>${JSON.stringify(each.value)}</code></b>`}
-    ${each.signed && html`<span class="quiet"> (a caller cannot sign it)</span>`}</li>`)}</ul></div>`;
+    ${each.was !== undefined && html`<span class="quiet"> (is <code>${JSON.stringify(each.was)}</code>)</span>`}${each.signed && html`<span class="quiet"> (a caller cannot sign it)</span>`}</li>`)}</ul></div>`;
 }
 
 function Locations({ of }) {

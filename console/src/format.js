@@ -38,4 +38,7 @@ export function useNow(every = 5000) {
   return now;
 }
 
+// A name without the form in which the token has it, which is in the hint.
+export const plainName = (user) => user.replace(/ \([^()]*\)(\??)$/, "$1");
+
 export const text = (value) => (typeof value === "string" ? value : JSON.stringify(value, null, 2));

@@ -13,6 +13,11 @@ const KEYS = [
 export function Keys({ close }) {
   const dialog = useRef();
   useEffect(() => {
+    const show = () => dialog.current.showModal();
+    window.addEventListener("doorward-keys", show);
+    return () => window.removeEventListener("doorward-keys", show);
+  }, []);
+  useEffect(() => {
     const press = (event) => {
       if (event.ctrlKey || event.metaKey || event.altKey) return;
       const isTyping = event.target.closest?.("input, textarea, select, [contenteditable]");

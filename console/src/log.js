@@ -1,10 +1,10 @@
 // Decisions of the past, from the log: the newest at once, then those that were asked for.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ask } from "./api.js";
-import { counted, day, micros } from "./format.js";
+import { counted, day, micros, plainName } from "./format.js";
 import { html } from "./html.js";
 import { Clock, Empty, Failed, Loading, Verdict } from "./parts.js";
-import { plainName, useRowKeys } from "./decisions.js";
+import { useRowKeys } from "./decisions.js";
 import { change as put } from "./router.js";
 import { Table } from "./table.js";
 

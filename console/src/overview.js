@@ -41,7 +41,7 @@ function Live({ state, error }) {
       <section class="card wide" aria-label="Traffic"><h2>Last minute</h2><${Traffic} seconds=${traffic.seconds} /></section>
       <section class="card" aria-label="What is decided here"><h2>What is decided here</h2>
         <dl class="facts"><dt>Revision</dt><dd class="code">${first.revision || "none"}</dd>
-          <dt>In force</dt><dd>${versions.data?.[0] ? html`since <${Ago} ms=${versions.data[0].since_ms} />` : "no decision yet"}</dd>
+          <dt>In force</dt><dd>${versions.data?.[0] ? html`since <${Ago} ms=${versions.data[0].since_ms} />` : "yes, without a decision so far"}</dd>
           <dt>Policies</dt><dd><a href=${address("policies")}>${counted(first.policies || 0, "file")}</a></dd>
           <dt>Started</dt><dd>${first.since_ms ? html`<${Ago} ms=${first.since_ms} />` : ""}</dd>
           <dt>In memory</dt><dd><a href=${address("decisions")}>${counted(workers.reduce((sum, each) => sum + (each.kept || 0), 0), "decision")}</a></dd>
@@ -53,7 +53,8 @@ function Live({ state, error }) {
         <${Answered} of=${reasons} name="reasons">${(data) => data.total === 0 ? html`<p class="quiet">Nothing was denied.</p>` : html`
           <p class="quiet">${number(data.total)} of the kept decisions${silent(data.silent) && `, ${silent(data.silent)}`}</p>
           <ul class="ranks">${data.groups.slice(0, 5).map((each) => html`<li><a href=${address("decisions", { verdict: "refused", reason: each.name })}>
-            <span class="name code">${each.name || "no reason noted"}</span><span class="count">${number(each.count)}</span><${Bar} part=${each.count} whole=${data.total} /></a></li>`)}</ul>`}<//></section>
+            <span class="name code">${each.name || "no reason noted"}</span><span class="count">${number(each.count)}</span><${Bar} part=${each.count} whole=${data.total} /></a></li>`)}</ul>
+          ${data.groups.length > 5 && html`<p><a href=${address("decisions", { verdict: "refused", group: "reason" })}>${number(data.groups.length - 5)} more: ${number(data.groups.slice(5).reduce((sum, each) => sum + each.count, 0))}</a></p>`}`}<//></section>
       <section class="card" aria-label="Needs attention"><h2>Needs attention</h2>
         <${Attention} policies=${policies} undecided=${undecided} errors=${errors} paths=${paths} /></section>
       <section class="card" aria-label="What changed last"><h2>What changed last</h2>

@@ -32,12 +32,12 @@ function Files({ of, hash }) {
         requestAnimationFrame(() => document.querySelector(`[data-row="${each.row}"]`)?.scrollIntoView({ block: "center" }));
       }}>${each.path}</button> <span class="quiet">${each.file}:${each.row}, ${each.failed ? `its conditions failed ${counted(each.failed, "time")}` : "no decision reached it"}</span></li>`)}</ul></details>`}
     ${names.length > 1 && html`<label class="pick">File <select value=${name} onChange=${(event) => setName(event.target.value)}>${names.map((each) => html`<option value=${each} selected=${each === name}>${each}</option>`)}</select></label>`}
-    ${file.notes?.length > 0 && html`<details class="card notes"><summary><h2>Description</h2></summary><dl class="facts">${file.notes.map((each) => html`<dt>${each.scope}, row ${each.row}</dt><dd>
+    ${file.notes?.length > 0 && html`<details class="card notes"><summary><h2>Description</h2></summary><dl class="facts">${file.notes.map((each) => html`<dt>${each.scope}, line ${each.row}</dt><dd>
       ${each.title && html`<strong>${each.title}</strong> `}${each.description && html`<span>${each.description}</span>`}
       ${Object.entries(each.others).map(([key, value]) => html`<div><span class="quiet">${key}</span> <code>${value}</code></div>`)}</dd>`)}</dl></details>`}
     ${names.some((each) => isTest(each) || of.files[each].definitions.some(isProperty)) && html`<${Tests} />`}
     <${Heat} name=${name} of=${file} hash=${hash} />
-    <p class="quiet summary">Functions, defaults and rules that depend on data alone are not counted. <a href=${address("revisions")}>Compare with an earlier revision</a></p>
+    <p class="quiet summary">Functions, defaults and rules that depend on data alone are not counted. The stronger the green of a line, the more often it held. <a href=${address("revisions")}>Compare with an earlier revision</a></p>
   </section>`;
 }
 
@@ -55,7 +55,7 @@ function Tests() {
   return html`<section class="card tests" aria-label="Tests"><div class="bar"><h2>Tests</h2>
     <button onClick=${run} disabled=${state.isAsked && !state.data && !state.error}>${state.data ? "Run again" : state.isAsked && !state.error ? "Running…" : "Run the tests"}</button></div>
     ${state.error && html`<p class="down" role="alert">${state.error}</p>`}
-    ${state.data && html`<p role="status">${counted(state.data.tests.length - failed.length, "test")} passed, ${failed.length} did not${state.data.error ? `; ${state.data.error}` : ""}.</p>
+    ${state.data && html`<p role="status">${!state.data.tests.length && !state.data.error ? "There are no tests." : html`${counted(state.data.tests.length - failed.length, "test")} passed, ${failed.length} did not${state.data.error ? `; ${state.data.error}` : ""}.`}</p>
       <ul class="outcomes">${failed.map((each) => html`<li><span class="down">${each.outcome}</span> <code>${each.name}</code> <span class="quiet">${each.file}:${each.row}</span>${each.why && html`<pre tabindex="0">${each.why}</pre>`}</li>`)}</ul>
       ${state.data.properties?.length > 0 && html`<h3>Rules that must never hold</h3><${Properties} of=${state.data.properties} />`}`}</section>`;
 }
@@ -70,8 +70,8 @@ function Heat({ name, of, hash }) {
   useEffect(() => {
     if (target) document.querySelector(`.heat [data-row="${target}"]`)?.scrollIntoView({ block: "center" });
   }, [target, name]);
-  return html`<div class="heat card" tabindex="0" role="group" aria-label=${`${name} with counts`}><table><caption class="hidden">${name}: rows with how often they held and failed</caption>
-    <thead><tr><th class="number">Held</th><th class="number">Failed</th><th class="number">Row</th><th>${name}</th></tr></thead>
+  return html`<div class="heat card" tabindex="0" role="group" aria-label=${`${name} with counts`}><table><caption class="hidden">${name}: lines with how often they held and failed</caption>
+    <thead><tr><th class="number">Held</th><th class="number">Failed</th><th class="number">Line</th><th>${name}</th></tr></thead>
     <tbody>${colored.map((line, at) => {
       const row = at + 1;
       const head = heads.get(row);

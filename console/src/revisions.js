@@ -22,7 +22,7 @@ export function Revisions({ query, open }) {
       <p>${counted(each.decisions, "decision")}, the last <${Ago} ms=${each.to * 1000} />: ${share(each.refused, each.decisions)} denied, ${share(each.errors, each.decisions)} errors, ${micros(each.mean_us)} each</p>
       <${Minutes} of=${each.minutes} />
       ${each.revision === current && before && html`<button onClick=${() => go("revisions", { compare: before })}>What did it change?</button>`}
-      ${each.revision !== current && kept.has(each.revision) && html`<button onClick=${() => go("revisions", { compare: each.revision })}>Compare with what is in force</button>`}
+      ${each.revision !== current && kept.has(each.revision) && html`<button onClick=${() => go("revisions", { compare: each.revision })}>Compare with the active policies</button>`}
     </article>`)}`}<//></section>`;
 }
 
@@ -54,7 +54,7 @@ function Comparison({ revision, open }) {
     send("compare", { revision }).then((data) => set({ data }), (error) => set({ error: error.message }));
   };
   useEffect(load, [revision]);
-  return html`<article class="card comparison" aria-label="What changed"><div class="bar"><h2>From <code>${revision || "none"}</code> to what is in force</h2>
+  return html`<article class="card comparison" aria-label="What changed"><div class="bar"><h2>From <code>${revision || "none"}</code> to the active policies</h2>
     <button onClick=${() => go("revisions", {})}>Close</button></div>
     ${state.error ? html`<${Failed} error=${state.error} retry=${load} />` : !state.data ? html`<${Loading} of="the comparison" />` : html`<${Changed} of=${state.data} open=${open} />`}</article>`;
 }
@@ -64,9 +64,9 @@ const FIRST = 10;
 // The lines of the policies, then the decisions that they changed.
 function Changed({ of, open }) {
   const lines = of.lines.length > 0 ? html`<pre class="diff" tabindex="0">${of.lines.map((line) => html`<span class=${line.startsWith("+") ? "added" : line.startsWith("-") ? "removed" : line.startsWith("@") ? "quiet" : ""}>${line}${"\n"}</span>`)}</pre>` : html`<p class="quiet">The texts of the policies are the same; data or bundles differ.</p>`;
-  return html`<p role="status">${of.compared ? `Of ${counted(of.compared, "kept decision")} of that revision ${of.different === 0 ? "none is" : of.different === 1 ? "1 is" : `${number(of.different)} are`} decided otherwise now.` : "No decision of that revision is kept."}</p>
+  return html`<p role="status">${of.compared ? `Of ${counted(of.compared, "kept decision")} of that revision ${of.different === 0 ? "none is" : of.different === 1 ? "1 is" : `${number(of.different)} are`} decided differently now.` : "No decision of that revision is kept."}</p>
     ${lines}
-    ${of.changed.length > 0 && html`<h3>Decided otherwise now</h3><${Rows} of=${of.changed.slice(0, FIRST)} open=${open} />
+    ${of.changed.length > 0 && html`<h3>Decided differently now</h3><${Rows} of=${of.changed.slice(0, FIRST)} open=${open} />
       ${of.changed.length > FIRST && html`<details><summary>${counted(of.changed.length - FIRST, "more decision")}</summary><${Rows} of=${of.changed.slice(FIRST)} open=${open} /></details>`}`}`;
 }
 

@@ -16,7 +16,7 @@ const COLUMNS = [
 
 export function Shadow({ id, open }) {
   const asked = useAsked("shadow", 2000);
-  if (asked.status === 404 && !asked.data) return html`<section aria-label="Shadow"><${Empty} title="No candidate decides here.">Name one in the configuration, to compare its answers without effect:
+  if (asked.data?.candidate === null) return html`<section aria-label="Shadow"><${Empty} title="No candidate decides here.">Name one in the configuration, to compare its answers without effect:
     <pre class="example">shadow:
   paths: [candidate.rego]</pre><//></section>`;
   return html`<section class="shadow" aria-label="Shadow"><${Answered} of=${asked} name="the candidate">${(data) => html`

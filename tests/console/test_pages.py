@@ -95,6 +95,7 @@ SIGNS = {
     "/revisions": ".u-wrap",
     "/shadow": ".table .verdict",
     "/playground": ".side .cm-line span",
+    "/nowhere": ".state a",
 }
 """What is there when a view is complete."""
 PICTURES = Path(__file__).parents[2] / "docs/pictures"
@@ -708,21 +709,57 @@ def test_the_keyboard_leaves_an_editor(page: Page, served: Served) -> None:
 
 
 @pytest.mark.parametrize("view", VIEWS)
-@pytest.mark.parametrize("width", [320, 640])
+@pytest.mark.parametrize("width", [320, 390, 640, 768, 800, 900])
 def test_a_narrow_window_shows_all_without_scrolling_aside(
     view: str, width: int, browser: Browser, served: Served
 ) -> None:
     served.decide("bob")
-    page = new_page(browser, viewport={"width": width, "height": 700})
+    if view == "/log":
+        served.write("bob", "/people")
+    page = new_page(browser, viewport={"width": width, "height": 844})
     try:
         page.goto(f"{served.url}{view}")
+        expect(page.locator("main")).not_to_contain_text("Loading")
+        brand = page.locator(".brand")
+        before = brand.bounding_box()
         page.get_by_role("button", name="Menu").click()
+        # A menu that opens moves nothing of the header.
+        assert brand.bounding_box() == before
+        assert before is not None
+        assert before["y"] >= 0
         expect(page.get_by_role("navigation").get_by_role("link")).to_have_count(9)
         expect(page.get_by_role("link", name="Playground", exact=True)).to_be_in_viewport()
         page.get_by_role("button", name="Menu").click()
+        if view == "/decisions":
+            page.get_by_role("button", name="Filters").click()
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+        assert page.evaluate(CUT_OFF) == []
+        header = page.locator(".top").bounding_box()
+        assert header is not None
+        assert header["height"] < 60
     finally:
         close_page(page)
+
+
+CUT_OFF = """() => {
+    const inside = ".skip, .hidden, .cm-editor, .heat, .table, .aside-scroll, .source, pre";
+    const all = document.querySelectorAll("a, button, input, select, textarea, label, h1, h2, p");
+    return [...all].filter((each) => {
+        const { left, right, width } = each.getBoundingClientRect();
+        if (!width || each.closest(inside)) return false;
+        if (getComputedStyle(each).clipPath !== "none") return false;
+        return left < -1 || right > innerWidth + 1;
+    }).map((each) => each.outerHTML.slice(0, 200));
+}"""
+"""Controls and texts that reach beyond a window, in whatever clips them there."""
+
+
+def test_what_is_masked_stays_inside_a_narrow_window(browser: Browser, served: Served) -> None:
+    page = new_page(browser, viewport={"width": 390, "height": 844})
+    page.goto(f"{served.url}/decisions#decision={served.decide('bob')}")
+    expect(detail(page)).to_contain_text("Masked:")
+    assert page.evaluate(CUT_OFF) == []
+    close_page(page)
 
 
 def test_help_is_the_documentation_and_runs_its_own_scripts_alone(
@@ -761,6 +798,7 @@ def test_help_that_was_not_built_is_a_view_that_says_how_to_get_it(
     browser: Browser, served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(help_pages, "FOLDER", tmp_path)
+    monkeypatch.setattr(help_pages, "CHECKOUT", tmp_path)
     page = new_page(browser)
     page.goto(f"{served.url}/decisions")
     page.get_by_role("link", name="Help").click()
@@ -771,6 +809,22 @@ def test_help_that_was_not_built_is_a_view_that_says_how_to_get_it(
     close_page(page)
     status, text = served.get("/console/help/index.html")
     assert (status, "`make site` builds it" in text) == (404, True)
+
+
+def test_help_of_a_clone_is_what_make_site_left_there(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(help_pages, "FOLDER", tmp_path / "none")
+    monkeypatch.setattr(help_pages, "CHECKOUT", tmp_path)
+    site = tmp_path / "build/site"
+    site.mkdir(parents=True)
+    (site / "index.html").write_text("<body class=x>In the clone.</body>")
+    # An installed package is not in a clone.
+    assert served.get("/console/help/index.html")[0] == 404
+    (tmp_path / "mkdocs.yml").touch()
+    status, text = served.get("/console/help/index.html")
+    assert (status, "In the clone." in text) == (200, True)
+    assert 'In the clone.<nav aria-label="Console"' in text
 
 
 def test_texts_are_sent_as_gzip_to_those_who_take_it(served: Served) -> None:
@@ -1043,6 +1097,29 @@ def test_a_request_is_decided_as_one_types(page: Page, served: Served) -> None:
     assert page.evaluate("window.hit") is None
 
 
+def test_a_request_is_there_again_when_one_comes_back(page: Page, served: Served) -> None:
+    served.decide("bob")
+    page.goto(f"{served.url}/request")
+    paste = page.get_by_role("textbox", name="A command of curl")
+    paste.fill('{"user": "penelope"}')
+    expect(page.locator(".answer .verdict")).to_have_text("Denied")
+    page.get_by_role("link", name="a decision").click()
+    expect(page.locator(".decisions")).to_be_visible()
+    page.go_back()
+    expect(paste).to_have_value('{"user": "penelope"}')
+    page.reload()
+    expect(paste).to_have_value('{"user": "penelope"}')
+    # An example asks before it takes the place of what was typed, and not of another example.
+    answers = iter([False, True])
+    page.on("dialog", lambda each: each.accept() if next(answers) else each.dismiss())
+    page.get_by_role("button", name="curl", exact=True).click()
+    expect(paste).to_have_value('{"user": "penelope"}')
+    page.get_by_role("button", name="curl", exact=True).click()
+    expect(paste).to_have_value(re.compile("^curl"))
+    page.get_by_role("button", name="JSON", exact=True).click()
+    expect(paste).to_have_value(re.compile("^{"))
+
+
 def test_a_decision_is_tried_with_changes(page: Page, served: Served) -> None:
     decision_id = served.decide("bob", "/tried")
     page.goto(f"{served.url}/decisions#decision={decision_id}")
@@ -1166,10 +1243,10 @@ def test_a_revision_says_what_it_changed(
     page.get_by_role("button", name="What did it change?").click()
     expect(page).to_have_url(re.compile("compare="))
     page.get_by_role("button", name="Close").click()
-    page.get_by_role("button", name="Compare with what is in force").first.click()
+    page.get_by_role("button", name="Compare with the active policies").first.click()
     changed = page.get_by_role("article", name="What changed")
     expect(changed).to_contain_text(
-        "Of 1 kept decision of that revision 1 is decided otherwise now"
+        "Of 1 kept decision of that revision 1 is decided differently now"
     )
     expect(changed.locator(".diff .added").last).to_contain_text('input.method == "POST"')
     expect(changed.locator(".changes")).to_contain_text("GET /changed")
@@ -1177,7 +1254,7 @@ def test_a_revision_says_what_it_changed(
     close_page(page)
 
 
-@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("view", [*VIEWS, "/nowhere"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_everybody_can_use_it(view: str, scheme: Any, browser: Browser, served: Served) -> None:
     served.decide(EVIL[1])  # allowed, which the candidate denies

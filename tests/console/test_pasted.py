@@ -60,6 +60,8 @@ def test_json_is_the_input(text: str) -> None:
         ("{", "not JSON"),
         ("curl 'x", "not complete"),
         ("curl -X", "has no value"),
+        ("curl -X DELETE", "has no URL"),
+        ("curl -X DELETEGEThttp://localhost/people -H 'a: b'", "has no URL"),
         ("curl http://x -d @/etc/passwd", "not read"),
         ("curl http://[x", "cannot be read"),
         ("{" * 300_000, "longer than"),

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import expect
@@ -183,7 +184,8 @@ def test_without_a_session_there_is_the_login_only(
     answered, headers, text = server.ask("GET", path, Cookie=cookie)
     assert answered == status
     if status == 303:
-        assert headers["Location"] == "/console/login"
+        wanted = "" if path == "/console" else f"?next={quote(path, safe='')}"
+        assert headers["Location"] == f"/console/login{wanted}"
     assert "revision" not in text or path.endswith(".js")
 
 
@@ -192,7 +194,9 @@ def test_a_person_logs_in_and_out(server: Server) -> None:
     with chromium() as browser:
         page = new_page(browser, bypass_csp=True)
         page.goto(f"{server.origin}/console/policies")
-        expect(page).to_have_url(f"{server.origin}/console/login")
+        expect(page).to_have_url(f"{server.origin}/console/login?next=%2Fconsole%2Fpolicies")
+        expect(page).to_have_title("Log in – Doorward")
+        expect(page.get_by_label("Token")).to_be_focused()
         page.add_script_tag(path=AXE)
         assert page.evaluate("axe.run()")["violations"] == []
         page.get_by_label("Token").fill("<b>wrong</b>")
@@ -200,6 +204,11 @@ def test_a_person_logs_in_and_out(server: Server) -> None:
         expect(page.get_by_role("alert")).to_contain_text("does not let this token in")
         page.get_by_label("Token").fill("<b>odd</b>")
         page.get_by_role("button", name="Log in").click()
+        expect(page).to_have_url(f"{server.origin}/console/policies")
+        for width in (900, 1024, 1130):
+            page.set_viewport_size({"width": width, "height": 700})
+            expect(page.get_by_role("button", name="Log out")).to_be_in_viewport(ratio=1)
+        page.get_by_role("link", name="Doorward", exact=True).click()
         expect(page.locator(".health")).to_contain_text("Healthy")
         assert page.evaluate("document.cookie") == ""
         page.get_by_role("button", name="Log out").click()
@@ -207,3 +216,41 @@ def test_a_person_logs_in_and_out(server: Server) -> None:
         page.goto(f"{server.origin}/console")
         expect(page).to_have_url(f"{server.origin}/console/login")
         close_page(page)
+
+
+@pytest.mark.skipif(CHROMIUM is None or not is_built(), reason="no Chromium, or no pages")
+def test_a_login_leads_to_the_page_that_was_wanted_and_to_no_other_site(server: Server) -> None:
+    wanted = "/console/decisions?text=bob+denied#decision=abc"
+    with chromium() as browser:
+        page = new_page(browser)
+
+        def log_in() -> None:
+            page.get_by_label("Token").fill("<b>odd</b>")
+            page.get_by_role("button", name="Log in").click()
+
+        page.goto(f"{server.origin}{wanted}")
+        log_in()
+        expect(page).to_have_url(f"{server.origin}{wanted}")
+        for evil in (
+            "https://evil.example/console",
+            "//evil.example/console",
+            "/\\evil.example/console",
+            "/console//evil.example",
+            "/console/../v1/data",
+            "javascript:alert(1)",
+            "/console@evil.example",
+            "/consolex",
+            "/console/api/state",
+            "/console/login?next=/console/login",
+            "/console/oidc/x",
+        ):
+            page.goto(f"{server.origin}/console/login?next={quote(evil, safe='')}")
+            log_in()
+            expect(page).to_have_url(f"{server.origin}/console")
+            expect(page.locator(".health")).to_be_visible()
+        close_page(page)
+
+
+def test_a_long_address_is_left_out_of_a_login(server: Server) -> None:
+    _, headers, _ = server.ask("GET", f"/console/decisions?text={'x' * 3_000}")
+    assert headers["Location"] == "/console/login"

@@ -13,6 +13,7 @@ from dataclasses import asdict
 from functools import partial
 from ipaddress import ip_address
 from typing import Any, Final, TypeVar
+from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
@@ -74,6 +75,8 @@ SEARCHING: Final = 2.0
 LOGIN_THREADS: Final = 2
 MOST_LOGINS: Final = 16
 """Logins that wait for an issuer at the same time."""
+LONGEST_ADDRESS: Final = 2_000
+"""Characters of a page that a login leads to."""
 _COOKIE: Final = 200
 """Characters of a cookie."""
 _INTEGER: Final = re.compile(r"-?[0-9]{1,18}")
@@ -209,7 +212,9 @@ class Console:
                 return json_response(views.revisions(together.revisions(answers)))
             case "GET", ("api", "policies"):
                 return await self._policies()
-            case "GET", ("api", "shadow") if self._process.shadow is not None:
+            case "GET", ("api", "shadow") if self._process.shadow is None:
+                return json_response({"candidate": None})
+            case "GET", ("api", "shadow"):
                 answers = await self._all({"about": "shadow"})
                 return json_response(together.shadows(answers, self._count))
             case "GET", ("api", "files"):
@@ -352,6 +357,14 @@ class Console:
         """Return True if a person asks for a page: without a session it is the one to log in."""
         is_view = not path or path[0] == "help" or (len(path) == 1 and path[0] in PAGES)
         return self.check is not None and method in ("GET", "HEAD") and is_view
+
+    def login_page(self, request: Request) -> str:
+        """The address of the page to log in, which leads to the page that was asked for."""
+        wanted, query = request.scope["path"], request.scope["query_string"].decode("latin-1")
+        wanted += f"?{query}" if query else ""
+        is_first = wanted in ("/console", "/console/")
+        is_long = len(wanted) > LONGEST_ADDRESS
+        return "/console/login" + ("" if is_first or is_long else f"?next={quote(wanted, safe='')}")
 
     async def token(self, request: Request) -> str:
         """The token of the session of a request; "" without one. What changes something must come

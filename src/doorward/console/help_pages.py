@@ -25,7 +25,18 @@ __all__ = ["FIRST_PAGE", "has_help", "help_page"]
 
 FOLDER: Final = Path(str(resources.files("doorward.console"))) / "help"
 FIRST_PAGE: Final = "/console/help/index.html"
+CHECKOUT: Final = FOLDER.parents[3]
+"""The clone that the package is in, unless it is installed."""
 NOT_BUILT: Final = "the documentation is not part of this installation: `make site` builds it\n"
+_END: Final = b"</body>"
+_WAY_BACK: Final = (
+    b'<nav aria-label="Console" style="position:fixed;left:1rem;bottom:1rem;z-index:9">'
+    b'<a href="/console" style="display:block;padding:.4rem .8rem;border-radius:6px;'
+    b'background:#1f4fd8;color:#fff;font:600 14px sans-serif;text-decoration:none">'
+    b"\xe2\x86\x90 Console</a></nav>"
+)
+"""Leads from the documentation, which is a site of its own, to the console: after its own links, of
+which the first one skips the others."""
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'SCRIPTS; style-src 'self' 'unsafe-inline'; "
     "connect-src 'self'; "
@@ -35,25 +46,33 @@ _POLICY: Final = (
 
 
 def has_help() -> bool:
-    """Return True if the documentation is installed."""
-    return (FOLDER / "index.html").is_file()
+    """Return True if the documentation is installed, or built in this clone."""
+    return _folder() is not None
+
+
+def _folder() -> Path | None:
+    site = CHECKOUT / "build/site"
+    folders = [FOLDER, site] if (CHECKOUT / "mkdocs.yml").is_file() else [FOLDER]
+    return next((each for each in folders if (each / "index.html").is_file()), None)
 
 
 def help_page(names: tuple[str, ...]) -> Response:
     """A file of the documentation; its first page where none is named."""
-    if not has_help():
+    folder = _folder()
+    if folder is None:
         return PlainTextResponse(NOT_BUILT, 404, headers())
     if not any(names):
         return redirect(FIRST_PAGE)
     # Only names that are there: nothing of a request becomes part of a path.
     name = "/".join(names)
-    if name not in _names(FOLDER):
+    if name not in _names(folder):
         return PlainTextResponse("404 page not found\n", 404, headers())
-    content = (FOLDER / name).read_bytes()
+    content = (folder / name).read_bytes()
     kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
     if kind != "text/html":
         return Response(content, 200, headers(), kind)
     policy = _POLICY.replace("SCRIPTS", "".join(_digests(content.decode())))
+    content = content.replace(_END, _WAY_BACK + _END)
     return Response(content, 200, headers(policy), "text/html; charset=utf-8")
 
 

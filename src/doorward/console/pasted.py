@@ -124,6 +124,8 @@ def _read_curl(text: str) -> HttpRequest:
         index += 1
     if any(each.startswith("@") for each in bodies):
         raise PastedError("a body in a file is not read: paste its text")
+    if not target:
+        raise PastedError("this command has no URL")
     body = "&".join(bodies)
     return _request(method or ("POST" if bodies else "GET"), target, _read_headers(lines), body)
 

@@ -259,7 +259,7 @@ class Api:
         # A person without a session; a client that shows a token is told that it is refused.
         asks_person = refusal is not None and "authorization" not in request.headers
         if asks_person and login is not None and login.is_page(request.method, rest):
-            return Response(b"", 303, {"location": "/console/login"})
+            return Response(b"", 303, {"location": login.login_page(request)})
         if refusal is not None and match is not None:
             if _varies(request, match):
                 refusal.headers["vary"] = "Accept-Encoding"

@@ -104,6 +104,12 @@ class Change:
                 "value": self._value(edit, edit.new),
                 "removed": edit.new is UNDEFINED,
                 "signed": edit.is_signed,
+                # A token is changed in its claims, which are long: the new ones say enough.
+                **(
+                    {}
+                    if edit.is_signed or edit.old is UNDEFINED
+                    else {"was": self._value(edit, edit.old)}
+                ),
             }
             for edit in self.edits
         ]
