@@ -94,6 +94,7 @@ class Edge:
     def _say(
         self, kind: str, raised: TracebackType | None, suppressed: int, fields: dict[str, object]
     ) -> None:
+        """Log a fault with the location of its traceback; nothing is raised if that fails."""
         try:
             frames = _frames(raised)
             extra = {
@@ -226,12 +227,14 @@ class SignalSafeEvent(threading.Event):
         self._bell.put(None)
 
     def clear(self) -> None:
+        """Reset the event; the next `wait` blocks again."""
         self._is_told = False
         with suppress(Empty):
             while True:
                 self._bell.get_nowait()
 
     def wait(self, timeout: float | None = None) -> bool:
+        """Wait until the event is set, at most `timeout` seconds; return True if it is set."""
         if not self._is_told:
             with suppress(Empty):
                 self._bell.get(timeout=timeout)

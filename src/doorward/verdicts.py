@@ -239,6 +239,7 @@ def read_headers(result: dict[Key, Value], name: str, what: str) -> Iterator[tup
 
 
 def _read_header(name: str, given: Value, what: str) -> list[str]:
+    """The values of a header, which is a string or a collection of strings."""
     if isinstance(given, str):
         return [given]
     if not isinstance(given, (list, frozenset)):

@@ -30,6 +30,10 @@ def exporter(
     home_of = {name: home for home, names in homes.items() for name in names.split()}
 
     def load(name: str) -> object:
+        """Import the module or attribute `name`, and store an attribute in the package.
+
+        A name that moved is returned with a deprecation warning.
+        """
         if name in modules:
             return import_module(f"{package}.{name}")
         if name not in home_of:
@@ -51,6 +55,7 @@ def renamed(package: str, names: Mapping[str, str]) -> Callable[[str], object]:
     older name still works, with a DeprecationWarning."""
 
     def load(name: str) -> object:
+        """Return the attribute that replaced `name`, with a deprecation warning."""
         new = names.get(name)
         if new is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")

@@ -69,6 +69,7 @@ _copies: Final[dict[type, Callable[[Any], Any]]] = {}
 
 
 def _compiled_copy(kind: type) -> Callable[[Any], Any]:
+    """Compile a function that copies an instance field by field, without `__init__`."""
     names: dict[str, Any] = {"make": object.__new__, "kind": kind, "put": _put}
     lines = [f"put(new, {each.name!r}, old.{each.name})" for each in fields(kind)]
     if "__setattr__" not in kind.__dict__:
@@ -79,6 +80,10 @@ def _compiled_copy(kind: type) -> Callable[[Any], Any]:
 
 
 def _record(cls: type[_C], *, guarded: bool, kw_only: bool) -> type[_C]:
+    """Turn a class into a slotted dataclass with fast methods; `guarded` makes it immutable.
+
+    Methods that the class defines itself remain.
+    """
     if cls.__doc__ is None:
         cls.__doc__ = f"{cls.__name__}."  # dataclasses would look for a signature
     attributes = dict(cls.__dict__)
@@ -108,6 +113,8 @@ def _getter(names: list[str]) -> Callable[[Any], Any]:
 
 
 def _equality(compared: Callable[[Any], Any]) -> Callable[..., Any]:
+    """An `__eq__` that compares instances of the same class by the values of `compared`."""
+
     def equal(self: Any, other: object) -> Any:
         return compared(self) == compared(other) if type(other) is type(self) else NotImplemented
 
@@ -119,7 +126,10 @@ def _hash(compared: Callable[[Any], Any]) -> Callable[[Any], int]:
 
 
 def _hash_once(compared: Callable[[Any], Any]) -> Callable[[Any], int]:
+    """A `__hash__` that stores its value in the instance at the first call."""
+
     def kept(self: Any) -> int:
+        """Return the stored hash, computing it at the first call."""
         try:
             known: int = self._hash
         except AttributeError:
@@ -160,6 +170,7 @@ def _first_init(record_class: Any, *, guarded: bool) -> Callable[..., None]:
 
 
 def _compiled_init(record_class: Any, *, guarded: bool) -> Callable[..., None]:
+    """Compile an `__init__` for the fields; slots are set directly where `__setattr__` refuses."""
     names: dict[str, Any] = {"FACTORY": _FACTORY, "put": object.__setattr__}
     plain, keyword = ["self"], list[str]()
     lines: list[str] = []

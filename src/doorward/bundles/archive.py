@@ -90,6 +90,7 @@ class _Bounded:
 
 
 def _members(stream: _Bounded, limits: Limits) -> Iterator[Member]:
+    """Yield the files of a tar archive; raise `ArchiveError` for what a bundle must not contain."""
     seen: set[str] = set()
     stream.allow(HEADER_BYTES)
     with tarfile.open(fileobj=stream, mode="r|") as archive:  # type: ignore[call-overload]  # read is all that it asks for
@@ -116,6 +117,7 @@ def _members(stream: _Bounded, limits: Limits) -> Iterator[Member]:
 
 
 def _content(archive: tarfile.TarFile, member: tarfile.TarInfo, stream: _Bounded) -> bytes:
+    """Read the bytes of a member; raise EOFError if the archive ends before."""
     stream.allow(member.size + HEADER_BYTES)
     file = archive.extractfile(member)
     content = file.read() if file is not None else b""
@@ -125,6 +127,7 @@ def _content(archive: tarfile.TarFile, member: tarfile.TarInfo, stream: _Bounded
 
 
 def _check_kind(name: str, member: tarfile.TarInfo) -> None:
+    """Raise `ArchiveError` unless the member is a plain file: no link, device or sparse file."""
     if member.issym() or member.islnk():
         raise ArchiveError(f"{name}: a bundle holds no links")
     if member.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or member.sparse is not None:
@@ -193,6 +196,7 @@ def folder_names(root: str, limits: Limits) -> list[str]:
 
 
 def _names_in(folder: str) -> list[str]:
+    """The names in a folder; those that begin with `..` are Kubernetes' own and are left out."""
     try:
         return [name for name in os.listdir(folder) if not name.startswith("..")]
     except OSError as error:

@@ -216,6 +216,7 @@ def _read_here(
     verification: Verification | None,
     timers: Timers | None,
 ) -> Bundle:
+    """Read a bundle from its files; every error becomes a `BundleError` with the bundle's name."""
     try:
         everything = sorted(members)
         _verify("", everything, verification)
@@ -234,6 +235,7 @@ def _read_here(
 
 
 def _verify(path: str, members: Sequence[Member], verification: Verification | None) -> None:
+    """Check the signatures; raise `SignatureError` if they are missing, wrong or not checkable."""
     signatures = dict(members).get(SIGNATURES)
     if signatures is None:
         if verification is not None and verification.is_required:
@@ -331,6 +333,7 @@ class _Reader:
         self.notes: list[str] = []
 
     def bundle(self, *, with_data: bool = True) -> Bundle:
+        """Read manifest, data and policies; raise `ManifestError` for what is outside the roots."""
         manifest = self._manifest()
         changes = self._changes(manifest) if with_data else None
         # In OPA's order: what is wrong with data is said first, then policies, then their places.
@@ -367,6 +370,7 @@ class _Reader:
         )
 
     def _manifest(self) -> Manifest:
+        """The manifest at the root; the default one, with all of data as root, if there is none."""
         manifest = Manifest()
         for name, content in self.members:
             if name == MANIFEST:
@@ -376,6 +380,7 @@ class _Reader:
         return manifest
 
     def _changes(self, manifest: Manifest) -> tuple[Change, ...] | None:
+        """None, as a local bundle cannot be a delta; raise `ManifestError` if it has a patch."""
         for name, _ in self.members:
             if _is_named(name, _PATCH):
                 raise ManifestError(f"{name}: only a bundle that is downloaded can be a delta")
@@ -394,6 +399,7 @@ class _Reader:
         return Source(self._show(name), text)
 
     def _take_policy(self, name: str, content: bytes, manifest: Manifest) -> tuple[Source, Module]:
+        """Parse a policy and keep its text; the manifest may set its Rego version."""
         file = self._file(name)
         version = manifest.version_of(name)
         if version is not None:
@@ -405,6 +411,7 @@ class _Reader:
         return source, module
 
     def _take_data(self, name: str, content: bytes) -> None:
+        """Parse a data file and merge it into `data` at the path of its folder."""
         folder, _, base = name.rpartition("/")
         try:
             with self.timers.measure("rego_data_parse"):
@@ -431,6 +438,7 @@ class _NamedReader(_Reader):
     """Takes the files of a bundle that the configuration names; it may be a delta bundle."""
 
     def bundle(self, *, with_data: bool = True) -> Bundle:
+        """Read the bundle and its digest; the bytes of its files are not kept."""
         digest = hashlib.sha256()
         for name, content in self.members:
             note(digest, name, content)
@@ -447,6 +455,7 @@ class _NamedReader(_Reader):
         return super()._source(file, name, text)
 
     def _changes(self, manifest: Manifest) -> tuple[Change, ...] | None:
+        """The patch operations of a delta bundle; None for a snapshot."""
         patch = dict(self.members).get(_PATCH)
         if patch is None:
             return super()._changes(manifest)
@@ -457,6 +466,7 @@ class _NamedReader(_Reader):
 
 
 def _read_changes(patch: bytes, manifest: Manifest) -> tuple[Change, ...]:
+    """Parse `patch.json`; raise `ManifestError` for a path outside the roots."""
     try:
         document = read_json(patch, trailing=True)
     except JSONError as error:
@@ -475,6 +485,7 @@ def _read_changes(patch: bytes, manifest: Manifest) -> tuple[Change, ...]:
 
 
 def _read_change(entry: Any) -> Change:
+    """Read one patch operation; its operator is checked when it is applied."""
     operator, path = (
         (entry.get("op"), entry.get("path")) if isinstance(entry, dict) else (None, None)
     )

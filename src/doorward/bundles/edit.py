@@ -137,6 +137,7 @@ class Edit:
             return True
 
     def _set_root(self, operator: Operator, value: Value) -> None:
+        """Replace the whole document, which must be an object."""
         if operator == "remove":
             raise InvalidPatchError("root cannot be removed")
         if not isinstance(value, dict):
@@ -162,6 +163,7 @@ class Edit:
         return opened
 
     def _copy(self, container: Any) -> Any:
+        """Return a copy to be changed; a container copied before is returned as it is."""
         if id(container) in self._own:
             return container
         copied = container.copy()
@@ -170,6 +172,7 @@ class Edit:
 
 
 def _change_object(container: dict[Key, Value], operation: Operation) -> None:
+    """Apply an operation to a key of an object; only `add` may create it."""
     operator, path, value = operation
     if operator != "add" and path[-1] not in container:
         raise PathNotFoundError(path)
@@ -180,6 +183,7 @@ def _change_object(container: dict[Key, Value], operation: Operation) -> None:
 
 
 def _change_array(container: list[Value], operation: Operation) -> None:
+    """Apply an operation to an index of an array; `-` is the end. `add` inserts."""
     operator, path, value = operation
     if path[-1] in ("-", str(len(container))):
         if operator != "add":
@@ -196,6 +200,7 @@ def _change_array(container: list[Value], operation: Operation) -> None:
 
 
 def _index(name: str, items: Sequence[Value], path: Path) -> int:
+    """Parse an array index; raise `PathNotFoundError` if it is not one or out of range."""
     if not _INTEGER.match(name):
         raise PathNotFoundError(path, "array index must be integer")
     index = int(name)

@@ -212,6 +212,7 @@ def read_document(path: str, text: str | bytes) -> Value:
 
 
 def _read_yaml(path: str, text: str | bytes) -> Value:
+    """Parse YAML as the built-in `yaml.unmarshal` does; `path` is for the error message."""
     # The built-in brings the YAML library, which a policy without YAML data need not pay for.
     from doorward.rego.golang import unmarshal
 
@@ -227,6 +228,10 @@ def _read_yaml(path: str, text: str | bytes) -> Value:
 def _find(
     paths: Sequence[str], ignore: Sequence[str], limits: Limits, messages: list[str | Source]
 ) -> Iterator[_Entry]:
+    """Yield the files that the arguments name or contain.
+
+    A missing path adds to `messages`; too many files raise `LoadError`.
+    """
     from pathlib import PurePosixPath  # and `urllib`, `ipaddress` with it
 
     count = 0
@@ -259,6 +264,10 @@ def _walk(
     limits: Limits,
     above: tuple[str, ...],
 ) -> Iterator[_Entry]:
+    """Yield the files of a folder and those below it; `above` are the folders on the way.
+
+    A file named by itself is yielded whatever its extension.
+    """
     if not os.path.isdir(path):
         if not above or path.endswith((".rego", *_DATA)):
             yield _Entry(path, prefix, named=not above)
@@ -350,6 +359,7 @@ def _common(
 
 
 def _data_of(path: str, content: bytes) -> Value:
+    """Parse a data file; raise `LoadError` in OPA's words."""
     try:
         return read_document(path, content)
     except LoadError as error:

@@ -99,6 +99,7 @@ class _Reader:
         self._scalar = scalar
 
     def read(self, node: yaml.Node, depth: int, key_line: int | None = None) -> Located:
+        """Turn a node into values with line numbers; raise `LocatedError` for too large a tree."""
         line = self._offset + node.start_mark.line + 1 if key_line is None else key_line
         self._left -= 1  # aliases are followed, so that a small file can be a large tree
         if self._left < 0 or depth > MAX_DEPTH:
@@ -113,6 +114,7 @@ class _Reader:
                 return Located(self._scalar(node), line, line + (node.style in ("|", ">")))
 
     def _fields(self, node: yaml.MappingNode, depth: int) -> dict[str, Located]:
+        """Read the fields of a mapping; a repeated key is a `LocatedError`."""
         fields: dict[str, Located] = {}
         for key, item in node.value:
             line = self._offset + key.start_mark.line + 1

@@ -120,6 +120,7 @@ def _roots(listed: Sequence[Value]) -> tuple[str, ...]:
 
 
 def _wasm_modules(listed: Sequence[Any]) -> tuple[str, ...]:
+    """The file names of the WebAssembly modules that the manifest lists."""
     modules = [entry.get("module") for entry in listed if isinstance(entry, dict)]
     texts = tuple(module for module in modules if isinstance(module, str))
     if len(texts) < len(listed):
@@ -128,6 +129,7 @@ def _wasm_modules(listed: Sequence[Any]) -> tuple[str, ...]:
 
 
 def _version(name: str, value: Value) -> int | None:
+    """Return a Rego version, 0 or 1; None for null."""
     if value is None:
         return None
     if type(value) is not int or value not in (0, 1):
@@ -136,6 +138,7 @@ def _version(name: str, value: Value) -> int | None:
 
 
 def _versions(document: Mapping[Key, Value]) -> dict[str, int]:
+    """The Rego versions by file pattern, without those that are null."""
     versions = {
         str(name): _version(f"file_rego_versions `{name}`", v) for name, v in document.items()
     }

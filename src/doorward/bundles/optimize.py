@@ -152,6 +152,7 @@ class Optimizer:
         return new
 
     def _define(self, entrypoint: Entrypoint, queries: Sequence[Body]) -> Module:
+        """A module that defines the entrypoint by the residual queries, one rule for each."""
         *package, name = entrypoint
         head = Head(Ref(Var(name), ()), None, None, Var(RESULT), assign=not self.options.v0)
         rules = tuple([Rule(head, body) for body in queries])

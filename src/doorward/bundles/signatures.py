@@ -140,6 +140,7 @@ def verify(
 
 
 def _token(signatures: bytes) -> str:
+    """The single JWT in `.signatures.json`; raise `SignatureError` for any other number."""
     try:
         document = read_json(signatures, trailing=True)
     except JSONError as error:
@@ -205,6 +206,7 @@ def _excludes(pattern: str, name: str) -> bool:
 
 
 def _check(name: str, content: bytes, entry: _Signed) -> None:
+    """Raise `SignatureError` unless the file has the signed digest."""
     if not entry.algorithm:
         raise SignatureError(f"no hashing algorithm provided for file {name}")
     if entry.algorithm not in _HASHES:

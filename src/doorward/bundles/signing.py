@@ -66,6 +66,7 @@ def _encode(octets: bytes) -> bytes:
 
 
 def _signature(text: bytes, key: str, algorithm: str) -> bytes:
+    """Sign with a JWS algorithm such as RS256; HS… takes the key as a secret, others as PEM."""
     family, size = algorithm[:2], algorithm[2:]
     if family == "HS":
         return hmac.digest(key.encode(), text, _HASHES[size])

@@ -92,6 +92,7 @@ class Sources:
         return sum((bundle_files(path, limits=self.limits) for path in self.bundles), listed)
 
     def _read(self, timers: Timers) -> list[Bundle]:
+        """Read the bundles and archives; raise `LoadError` if the roots of bundles overlap."""
         # Who reads plain files does not pay for archives and signatures.
         from doorward.bundles.bundle import read_bundle
         from doorward.bundles.manifest import ManifestError, check_roots
@@ -121,6 +122,10 @@ def _is_archive(path: str) -> bool:
 
 
 def _join(loaded: Loaded, bundles: Sequence[Bundle], *, owners: Collection[str]) -> Loaded:
+    """Add the bundles to what was loaded from files; raise `LoadError` if data conflict.
+
+    `owners` are the bundles whose roots are theirs alone.
+    """
     import hashlib
 
     from doorward.bundles.bundle import bundle_files, plain_path

@@ -129,6 +129,7 @@ _KINDS: Final[dict[type, str]] = {
 
 
 def kind_of(value: object) -> str:
+    """Name the JSON type of a value for a message, with its article: `an object`."""
     if value is None:
         return "null"
     if isinstance(value, Block):

@@ -140,6 +140,7 @@ class BundleOptions:
 
 
 def _read_bundles(top: Block, key: str, warnings: list[str]) -> Mapping[str, BundleOptions]:
+    """Read `bundles`; names must be printable and without `..`, their number is limited."""
     block = top.block(key)
     if len(block.values) > MAX_BUNDLES:
         raise ConfigError(f"{top.location(key)} must have {MAX_BUNDLES} bundles at most")

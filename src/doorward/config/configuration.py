@@ -171,6 +171,7 @@ HTTP_BUCKETS: Final = (1e-6, 5e-6, 1e-5, 5e-5, 1e-4, 5e-4, 1e-3, 0.01, 0.1, 1.0)
 
 
 def _document_paths(texts: tuple[str, ...]) -> tuple[str, ...] | None:
+    """Strip the slashes of document paths; raise ValueError for the root."""
     paths = tuple(path.strip("/") for path in texts)
     if not all(paths):
         raise ValueError("must not hold the root")
@@ -252,6 +253,7 @@ _LISTED: Final = _MEMBERS[:3]
 
 
 def _read_mapping(top: Block, key: str, warnings: list[str]) -> Mapping[str, tuple[str, ...]]:
+    """Read where members of a request go in the input; no path may be below another."""
     block = top.block(key)
     warnings += block.unknown(_MEMBERS)
     mapping = {name: tuple(block.get(name, str, name).split(".")) for name in _MEMBERS}
@@ -353,6 +355,7 @@ class Evaluation:
 
 
 def _secret_paths(texts: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    """Split the paths of `secrets`; raise ValueError for the root or an empty name."""
     paths = tuple(tuple(path.strip("/").split("/")) for path in texts)
     if not all(map(all, paths)):
         raise ValueError("must be paths below the root, such as a/b")
@@ -360,6 +363,7 @@ def _secret_paths(texts: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
 
 
 def _read_plugins(top: Block, key: str, _warnings: list[str]) -> Mapping[str, Block]:
+    """Read `plugins` by their names; raise `ConfigError` for an unknown or repeated one."""
     block = top.block(key)
     plugins: dict[str, Block] = {}
     for written in block.values:
@@ -558,6 +562,7 @@ def active_config(config: Config) -> dict[Key, Value]:
 
 
 def _without_credentials(document: Mapping[str, Any]) -> dict[Key, Value]:
+    """The configuration as the API shows it: keys that may hold credentials are left out."""
     public: dict[Key, Value] = {}
     for name, value in document.items():
         is_text = isinstance(value, (str, list)) and names_credential(name)
@@ -599,6 +604,7 @@ def _config(top: Block) -> Config:
 def _bundles(
     read: Config, top: Block, services: Mapping[str, Service], warnings: list[str]
 ) -> dict[str, BundleOptions]:
+    """The bundles with their services; the older key `bundle` is used with a warning."""
     older = read.older_bundle
     if older is not None:
         warnings.append(f"{top.location('bundle')} is an older form of `bundles`")
@@ -612,6 +618,7 @@ def _bundles(
 
 
 def _decision_logs(read: DecisionLogs, top: Block, services: Mapping[str, Service]) -> DecisionLogs:
+    """The decision logs with their upload, which None means to be off."""
     block = top.block("decision_logs")
     is_elsewhere = read.console or read.file is not None
     is_named = block.values.get("mask_credentials") is not None

@@ -95,6 +95,7 @@ class Issuer:
 
 
 def _check_url(key: str, url: object) -> None:
+    """Raise `OptionError` unless the URL is https, or http on this host, and has no query."""
     parts = urlsplit(url) if isinstance(url, str) else None
     is_local = parts is not None and parts.hostname in _LOCAL
     if parts is None or not parts.hostname or parts.username or parts.query or parts.fragment:

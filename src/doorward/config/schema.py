@@ -151,6 +151,10 @@ def read_section(
 
 
 def _build(section_class: type[S], block: Block, warnings: list[str], values: dict[str, Any]) -> S:
+    """Create a section from its block; `values` are set already.
+
+    Keys that are absent or null get their defaults.
+    """
     check = getattr(section_class, "check_keys", None)
     if check is not None:
         check(block)
@@ -181,6 +185,7 @@ def refusal(block: Block, key: str, message: str) -> str:
 
 
 def _at(block: Block, path: str) -> tuple[Block, str]:
+    """The block and the last key of a dotted path."""
     *parents, key = path.split(".")
     for parent in parents:
         block = block.block(parent)
@@ -188,6 +193,7 @@ def _at(block: Block, path: str) -> tuple[Block, str]:
 
 
 def _own_keys(section_class: type) -> Sequence[str]:
+    """The keys of a section, with those of sections that share its block."""
     keys: list[str] = []
     for each in options_of(section_class).values():
         if each.key:
@@ -198,6 +204,7 @@ def _own_keys(section_class: type) -> Sequence[str]:
 
 
 def _warn_of_unknown(block: Block, keys: Iterable[str], warnings: list[str]) -> None:
+    """Add a warning for each key of the block that is not among the dotted `keys`."""
     below: dict[str, list[str]] = {}
     for key in keys:
         head, _, rest = key.partition(".")
@@ -213,6 +220,7 @@ def convert(of: type[V], change: Callable[[V], T], text: str, schema: Mapping[st
     is wrong with one."""
 
     def read(block: Block, key: str, _warnings: list[str]) -> T:
+        """Read the value and convert it; a ValueError becomes a `ConfigError` with its location."""
         value = cast("V", block.get(key, cast("type[object]", of), None))
         try:
             return change(value)
@@ -255,6 +263,7 @@ def number(
         expected = "must not be negative"
 
     def change(value: float) -> float:
+        """Return the number; raise ValueError if it is out of bounds or not a number."""
         is_low = above is not None and not value > above
         if is_low or (least is not None and not value >= least) or not value <= most:
             raise ValueError(
@@ -293,6 +302,7 @@ def choice(*values: T, message: str = "") -> Kind[T]:
     expected = message or f"must be {listed} but is `{{value}}`"
 
     def change(value: T) -> T:
+        """Return the known value that equals `value`; raise ValueError if there is none."""
         for known in values:
             if value == known:
                 return known
@@ -321,6 +331,7 @@ def nonempty(
 
 
 def _increasing(values: list[Any]) -> tuple[float, ...]:
+    """Return the numbers; raise ValueError unless they are finite and increase."""
     numbers = [float(each) for each in values if type(each) in (int, float)]
     is_finite = bool(numbers) and all(map(math.isfinite, numbers))
     if len(numbers) < len(values) or numbers != sorted(set(numbers)) or not is_finite:
@@ -409,6 +420,7 @@ def named(section_class: type[S], *, skips_null: bool = False) -> Kind[Mapping[s
     has_name = "name" in names - options_of(section_class).keys()
 
     def read(block: Block, key: str, warnings: list[str]) -> Mapping[str, S]:
+        """Read an object whose values are sections, by name."""
         below = block.block(key)
         return {
             name: read_section(
@@ -443,6 +455,7 @@ def json_schema(section_class: type, parts: Mapping[str, type] | None = None) ->
 
 
 def _fill(properties: dict[str, Any], section_class: type, parts: Mapping[str, type]) -> None:
+    """Add the schemas of a section's keys to `properties`, nested as the dotted keys are."""
     for each in options_of(section_class).values():
         if not each.key:
             assert each.kind.below is not None
@@ -456,6 +469,7 @@ def _fill(properties: dict[str, Any], section_class: type, parts: Mapping[str, t
 
 
 def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    """The JSON schema of an object with these properties and no others; null is allowed."""
     return {
         "type": ["object", "null"],
         "properties": properties,
@@ -464,6 +478,7 @@ def _object(properties: dict[str, Any]) -> dict[str, Any]:
 
 
 def _schema_of(each: Option, parts: Mapping[str, type]) -> dict[str, Any]:
+    """The JSON schema of an option, with its description and default."""
     schema: dict[str, Any] = dict(each.kind.schema)
     if each.kind.below is not None:
         inner = json_schema(each.kind.below)

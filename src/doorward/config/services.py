@@ -130,6 +130,7 @@ class AwsSource:
 
 
 def _read_version(block: Block, key: str, _warnings: list[str]) -> SignatureVersion:
+    """Read the version of AWS signatures, 4 or 4a."""
     version = str(block.values.get(key))
     if version not in ("4", "4a"):
         raise ConfigError(f"{block.location(key)} must be 4 or 4a but is `{version}`")
@@ -252,6 +253,7 @@ class _AssumedRole:
             )
 
     def source(self) -> AwsSource:
+        """The source of keys that assumes the role, with the keys of the first other source."""
         sources = (self.signing.environment, self.signing.profile, self.signing.metadata)
         asking = next((each.source() for each in sources if each is not None), None)
         name = self.session_name or _DEFAULT_SESSION
@@ -307,6 +309,7 @@ class _AwsBlock:
             )
 
     def signing(self) -> AwsSigning:
+        """How requests are signed for AWS: the configured sources of keys, in the order of use."""
         sources = (
             self.environment,
             self.role,
@@ -446,6 +449,7 @@ class OAuth2:
         )
 
     def _kms_key(self, block: Block) -> AwsKmsKey | None:
+        """The key in AWS KMS that signs assertions; None if none is configured."""
         if self.kms is None or self.aws is None:
             return None
         signing = self.aws.signing()
@@ -455,6 +459,7 @@ class OAuth2:
         return AwsKmsKey(self.kms.name, self.kms.algorithm, signing)
 
     def _key(self, block: Block, keys: Mapping[str, Key], *, is_needed: bool) -> Key | None:
+        """The private key that signs assertions; None if none is named or needed."""
         name = self.signing_key_name
         if not name and not is_needed:
             return None
@@ -626,6 +631,7 @@ def with_keys(
 
 
 def _credentials(methods: _Methods, block: Block, keys: Mapping[str, Key]) -> Credentials | None:
+    """The credentials of a service, from the method that is configured; None if none is."""
     if methods.oauth2 is not None:
         return methods.oauth2.complete_keys(block.block("oauth2"), keys)
     if methods.s3_signing is not None:
@@ -668,6 +674,7 @@ def _read_services(top: Block, key: str, warnings: list[str]) -> Mapping[str, Se
 
 
 def _blocks_by_name(top: Block, key: str) -> Iterator[tuple[str, Block]]:
+    """Yield the services with their names, from an object or from a list with `name`s."""
     listed = top.values.get(key)
     if not isinstance(listed, list):
         block = top.block(key)

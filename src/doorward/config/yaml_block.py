@@ -104,6 +104,7 @@ def _keys(path: str) -> list[str | int]:
 
 
 def _value_of(text: str, path: str, reader: _Reader) -> Any:
+    """Parse the value of `--set`; `{a,b}` is a list, as in OPA."""
     if text.startswith("{") and text.endswith("}") and ":" not in text:
         items = text[1:-1].split(",") if text != "{}" else []
         return [reader.top_value(item, path) for item in items]
@@ -119,6 +120,7 @@ class _Reader:
         self.warnings: list[str] = []
 
     def top(self, text: str) -> Block:
+        """Read the text as one block; raise `ConfigError` if it is not an object."""
         value = self.top_value(text, "")
         if value is None:
             return Block(file=self.file)
@@ -127,6 +129,10 @@ class _Reader:
         return replace(value, warnings=tuple(self.warnings))
 
     def top_value(self, text: str, path: str) -> Any:
+        """Read the text as one value; None if it is empty.
+
+        Variables are marked first, so that their values are not parsed as YAML.
+        """
         text = _VARIABLE.sub(rf"{_OPEN}\1{_CLOSE}", text)
         try:
             documents = read_documents(text, scalar=lambda node: node)
@@ -137,6 +143,7 @@ class _Reader:
         return self.value(documents[0], path) if documents else None
 
     def value(self, item: Located, path: str) -> Any:
+        """Turn located YAML into blocks, lists and scalars; `path` is its dotted location."""
         if isinstance(item.value, dict):
             values = {
                 key: self.value(inner, f"{path}.{key}" if path else key)
@@ -149,6 +156,7 @@ class _Reader:
         return self.scalar(item.value, path)
 
     def scalar(self, node: yaml.ScalarNode, path: str) -> Any:
+        """Read a scalar with its variables replaced; the type is decided after that."""
         text = str(node.value)
         tag = node.tag
         replaced = _MARK.sub(lambda match: self.variable(match, node, path), text)
@@ -164,6 +172,10 @@ class _Reader:
         return value if isinstance(value, (str, bool, int, float)) or value is None else replaced
 
     def variable(self, match: re.Match[str], node: yaml.Node, path: str) -> str:
+        """The value of an environment variable.
+
+        One that is not set is a warning, but an error in credentials.
+        """
         name = match[1].strip()
         if name in self.environment:
             return self.environment[name]

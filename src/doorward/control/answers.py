@@ -49,7 +49,12 @@ class Client(Protocol):
         content: bytes = b"",
         wait: float = 0.0,
         limit: int = 1 << 20,
-    ) -> Answer: ...
+    ) -> Answer:
+        """Send one request; return the answer, whatever its status.
+
+        Raise `ServiceError` if there is none in time. `wait` adds seconds for a long poll; `limit`
+        bounds the body in bytes.
+        """
 
     def close(self) -> None: ...
 

@@ -67,6 +67,7 @@ class EcrAuth(httpx.Auth):
         self._lock = Lock()
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        """Add the password of ECR to a request, fetching a new one when it is about to expire."""
         with self._lock:
             if time.time() >= self._until:
                 self._password, self._until = self._fetch_token()
@@ -74,6 +75,7 @@ class EcrAuth(httpx.Auth):
         yield request
 
     def _fetch_token(self) -> tuple[str, float]:
+        """Fetch a password from ECR; return it with the Unix time until which it is used."""
         keys = self._keys.get()
         headers = {
             "content-type": "application/x-amz-json-1.1",
@@ -108,6 +110,7 @@ class AwsKeyChain:
         self._sessions = [_Session(each, fetch) for each in options.sources if each.kind == "sso"]
 
     def get(self) -> AwsKeys:
+        """Return the cached keys, or those of the first source that has some."""
         with self._lock:
             if self._keys is None or time.monotonic() >= self._until:
                 self._keys, seconds = self._find()
@@ -115,6 +118,7 @@ class AwsKeyChain:
             return self._keys
 
     def _find(self) -> _Keys:
+        """Ask the sources in order; raise `CredentialsError` with all reasons if none has keys."""
         errors: list[str] = []
         for source in self._options.sources:
             try:
@@ -131,6 +135,7 @@ class AwsKeyChain:
 
 
 def _environment(_: AwsSource, __: Fetch) -> _Keys:
+    """Read the keys from AWS's environment variables; 0.0 seconds means they are not cached."""
     names = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION")
     for name in names:
         if not os.environ.get(name):
@@ -141,6 +146,7 @@ def _environment(_: AwsSource, __: Fetch) -> _Keys:
 
 
 def _sections(path: str) -> configparser.ConfigParser:
+    """Read an INI file of AWS profiles; raise `CredentialsError` if it cannot be parsed."""
     parser = configparser.ConfigParser(interpolation=None)
     try:
         parser.read_string(read_text(path))
@@ -150,6 +156,7 @@ def _sections(path: str) -> configparser.ConfigParser:
 
 
 def _profile(source: AwsSource, _: Fetch) -> _Keys:
+    """Read the keys of a profile from the file of shared credentials; they are not cached."""
     home = os.path.expanduser("~/.aws/credentials")
     path = source.path or os.environ.get("AWS_SHARED_CREDENTIALS_FILE") or home
     name = source.profile or os.environ.get("AWS_PROFILE") or "default"
@@ -165,6 +172,10 @@ def _profile(source: AwsSource, _: Fetch) -> _Keys:
 
 
 def _metadata(source: AwsSource, fetch: Fetch) -> _Keys:
+    """Fetch the keys of a container, or of an EC2 instance, from the metadata service.
+
+    On EC2 a session token is used if version 2 of the service gives one.
+    """
     region = source.region or os.environ.get("AWS_REGION", "")
     relative = os.environ.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
     full = os.environ.get("AWS_CONTAINER_CREDENTIALS_FULL_URI")
@@ -184,6 +195,7 @@ def _metadata(source: AwsSource, fetch: Fetch) -> _Keys:
 
 
 def _of_machine(response: httpx.Response, region: str) -> _Keys:
+    """The keys in an answer of the metadata service, and the seconds for which to cache them."""
     if response.status_code != 200:
         raise CredentialsError(f"metadata HTTP request returned {response.status_code}")
     document = document_of(response, "the response of the metadata service")
@@ -199,6 +211,7 @@ def _of_machine(response: httpx.Response, region: str) -> _Keys:
 
 
 def _web_identity(source: AwsSource, fetch: Fetch) -> _Keys:
+    """Exchange the token of a web identity for keys of its role at STS."""
     role, path = os.environ.get("AWS_ROLE_ARN"), os.environ.get("AWS_WEB_IDENTITY_TOKEN_FILE")
     region = source.region or os.environ.get("AWS_REGION", "")
     if not role or not path or not region:
@@ -242,6 +255,7 @@ def _sts_request(source: AwsSource, region: str, form: Mapping[str, str]) -> htt
 
 
 def _of_sts(response: httpx.Response, region: str) -> _Keys:
+    """The keys in an answer of STS, and the seconds for which to cache them."""
     if response.status_code != 200:
         raise CredentialsError(f"STS HTTP request returned {response.status_code}")
     fields = dict(_STS.findall(response.text))
@@ -284,6 +298,7 @@ class _Session:
         self._read_sign_on: _SignedOn | None = None
 
     def keys(self) -> _Keys:
+        """Fetch keys from the SSO portal, renewing the token first if it has expired."""
         session = self._read_sign_on or _read_sign_on(self._source)
         if session.until <= time.time():
             session = self._renew(session)
@@ -314,6 +329,7 @@ class _Session:
         raise CredentialsError("the portal of SSO gave no keys")
 
     def _renew(self, session: _SignedOn) -> _SignedOn:
+        """Renew the SSO token with its refresh token; the client's registration must be valid."""
         if session.client_until <= time.time():
             raise CredentialsError("cannot refresh token, registration expired")
         if not session.refresh_token:
@@ -343,6 +359,7 @@ class _Session:
 
 
 def _read_sign_on(source: AwsSource) -> _SignedOn:
+    """Read the session that `aws sso login` left in the cache of the profile."""
     home = os.path.expanduser("~/.aws")
     path = source.path or os.environ.get("AWS_CONFIG_FILE") or os.path.join(home, "config")
     name = source.profile or os.environ.get("AWS_PROFILE") or "default"

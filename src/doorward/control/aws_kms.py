@@ -46,6 +46,7 @@ class KmsSigner:
         return f"{text.decode()}.{base64.urlsafe_b64encode(octets).rstrip(b'=').decode()}"
 
     def _sign(self, digest: bytes) -> bytes:
+        """Ask KMS to sign a digest; return the bytes of the signature."""
         keys = self._chain.get()
         body = {
             "KeyId": self._key.name,

@@ -56,6 +56,7 @@ def sign_request(
 
 
 def _sign_in_region(request: httpx.Request, keys: AwsKeys, service: str) -> dict[str, str]:
+    """The headers of signature version 4, computed by the built-in `providers.aws.sign_req`."""
     config: dict[Any, Value] = {
         "aws_access_key": keys.access_key,
         "aws_secret_access_key": keys.secret_key,
@@ -79,6 +80,7 @@ def _sign_in_region(request: httpx.Request, keys: AwsKeys, service: str) -> dict
 
 
 def _sign_everywhere(request: httpx.Request, keys: AwsKeys, service: str) -> dict[str, str]:
+    """The headers of signature version 4a, which is valid in every region."""
     from cryptography.hazmat.primitives.asymmetric.ec import ECDSA
     from cryptography.hazmat.primitives.hashes import SHA256
 

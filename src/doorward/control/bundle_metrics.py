@@ -72,6 +72,7 @@ class BundleMetrics(Collector):
                 self._duration.labels(name, stage).observe(spent)
 
     def collect(self) -> Iterable[Metric]:
+        """Yield the metrics for the Prometheus client; one label set for each bundle."""
         with self._lock:
             statuses = list(self._statuses.values())
             loaded, failed = dict(self._loaded), dict(self._failed)
@@ -120,6 +121,7 @@ class BundleMetrics(Collector):
 def _metric(
     name: str, documentation: str, samples: Iterable[tuple[Mapping[str, str], int]]
 ) -> Metric:
+    """A metric with its samples: a counter if OPA exports it as one, else a gauge."""
     metric = Metric(name, documentation, "counter" if name in PLAIN_COUNTERS else "gauge")
     for labels, value in samples:
         metric.add_sample(name, dict(labels), float(value))

@@ -197,6 +197,10 @@ class Bundles:
             self._take_bundle(name, bundle, Download(bundle), Timers(()))
 
     def _read_saved(self, name: str) -> Bundle | None:
+        """Read the bundle saved by an earlier run; None if nothing is saved.
+
+        The signature is verified again.
+        """
         options = self._pollers[name].options
         if self._saved is None:
             return None
@@ -247,6 +251,7 @@ class Bundles:
         return is_current
 
     def _take_bundle(self, name: str, bundle: Bundle, download: Download, timers: Timers) -> bool:
+        """Activate a downloaded bundle, then save it; return False if it was refused."""
         with self._lock:
             try:
                 self._activate(name, bundle, timers)
@@ -292,6 +297,7 @@ class Bundles:
                 poller.accept(download.etag)
 
     def _persist(self, name: str, download: Download) -> None:
+        """Save the downloaded bundle to disk if its options ask for it; a failure is logged."""
         poller = self._pollers[name]
         if self._saved is None or not poller.options.persist or not download.content:
             return
@@ -305,6 +311,7 @@ class Bundles:
             )
 
     def _accept(self, name: str, bundle: Bundle, download: Download, timers: Timers) -> None:
+        """Record and log the successful activation of a bundle."""
         self._pending.pop(name, None)
         for each in bundle.notes:
             _log.warning(each)
@@ -337,6 +344,10 @@ class Bundles:
         text: str,
         timers: Timers,
     ) -> None:
+        """Record and log why a bundle was not activated, and keep it for another attempt.
+
+        Another bundle may end a conflict of roots; a delta is not kept.
+        """
         if bundle.changes is None:
             self._pending[name] = bundle, download
         status = failure_of(self._statuses[name], error)
@@ -367,6 +378,7 @@ class _Poller:
         self._task: Task | None = None
 
     def start(self, runner: Runner) -> None:
+        """Start polling for the bundle; do nothing if it is started or its trigger is manual."""
         options = self.options
         if self._task is not None or options.trigger == "manual":
             return

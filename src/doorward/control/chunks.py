@@ -54,6 +54,10 @@ class ChunkEncoder:
         return self._chunks(events) if events else []
 
     def _chunks(self, events: Sequence[bytes]) -> list[Chunk]:
+        """Compress the events as one chunk, halving them until each chunk is below the limit.
+
+        An event that is too large alone is noted in `too_large` and dropped.
+        """
         text = b"[" + b",".join(events) + b"]"
         content = gzip.compress(text, LEVEL, mtime=0)
         if len(content) <= self._limit:

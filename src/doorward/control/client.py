@@ -113,6 +113,7 @@ class ServiceClient:
     def _ask_service(
         self, method: str, url: str, sent: dict[str, str], content: bytes, wait: float, limit: int
     ) -> Answer:
+        """Send a request and read its answer; every failure becomes a `ServiceError`."""
         named = f'{method.capitalize()} "{url}"'
         until = time.monotonic() + WITHIN + wait
         try:
@@ -131,6 +132,7 @@ class ServiceClient:
     def _exchange(
         self, client: httpx.Client, request: httpx.Request, until: float, limit: int, named: str
     ) -> Answer:
+        """Send the request and read the body within the deadline `until` (monotonic seconds)."""
         with finished_by(min(until, self._begins_by(request))):
             response = client.send(request, auth=self._auth, stream=True, follow_redirects=True)
         try:
@@ -192,6 +194,7 @@ class ServiceClient:
         return self._client
 
     def _connect(self) -> httpx.Client:
+        """Create the HTTP client of the service, with its TLS, limits and deadlines."""
         client = httpx.Client(
             verify=True if self._transport is not None else _tls(self.service),
             transport=self._transport,
@@ -214,6 +217,7 @@ def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
 
 
 def _body(response: httpx.Response, until: float, limit: int, named: str) -> bytes:
+    """Read and decompress the body; raise `ServiceError` beyond `limit` bytes or after `until`."""
     pieces: list[bytes] = []
     size = 0
     try:
@@ -234,6 +238,7 @@ def _fail(named: str, error: Exception) -> NoReturn:
 
 
 def _reason(error: Exception) -> str:
+    """The text of an error, in the words of Go's HTTP client where it has them."""
     if isinstance(error, httpx.ReadTimeout):
         return "net/http: timeout awaiting response headers"
     if isinstance(error, httpx.RemoteProtocolError) and "without sending" in str(error):
@@ -243,6 +248,7 @@ def _reason(error: Exception) -> str:
 
 
 def _files_of(service: Service) -> tuple[str, ...]:
+    """The files with certificates and keys of a service; if one changes, clients reconnect."""
     files = [service.ca_certificate]
     if isinstance(service.credentials, ClientTls):
         files += [service.credentials.certificate, service.credentials.private_key]
@@ -250,6 +256,7 @@ def _files_of(service: Service) -> tuple[str, ...]:
 
 
 def _signature(path: str) -> object:
+    """A value that changes whenever the file does; None if there is no file."""
     try:
         status = os.stat(path)
     except OSError:
@@ -258,6 +265,7 @@ def _signature(path: str) -> object:
 
 
 def _tls(service: Service) -> ssl.SSLContext:
+    """The TLS context of a service; raise `ServiceError` if its certificates cannot be used."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     authority = service.ca_certificate

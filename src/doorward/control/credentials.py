@@ -63,6 +63,7 @@ class _TokenAuth(httpx.Auth):
         self._lock = Lock()
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        """Add the token to a request, fetching a new one once it has expired."""
         with self._lock:
             if self._token is None or time.monotonic() >= self._token.until:
                 text, seconds = self._get()
@@ -85,6 +86,7 @@ class _RegistryAuth(httpx.Auth):
         self._lock = Lock()
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        """Answer the token challenge of a registry, and cache the token for its repository."""
         if self._inner is not None:
             next(self._inner.auth_flow(request))
         authorization = request.headers.get("authorization")
@@ -105,6 +107,10 @@ class _RegistryAuth(httpx.Auth):
         yield request
 
     def _token(self, challenge: Mapping[str, str], authorization: str | None) -> _Token:
+        """Fetch a token from the `realm` of a challenge.
+
+        Credentials are sent there, so it must be as safe as the registry itself.
+        """
         realm = challenge.get("realm", "")
         if not realm.startswith(("https://", self._service.url.partition("://")[0] + "://")):
             # The credentials go there: nothing may make them go in clear.
@@ -129,6 +135,7 @@ def auth_for(service: Service, fetch: Fetch) -> httpx.Auth | None:
 
 
 def _auth_for(service: Service, fetch: Fetch) -> httpx.Auth | None:
+    """The `httpx.Auth` for a service's credentials; None if there are none or TLS carries them."""
     match service.credentials:
         case None | ClientTls():
             return None
@@ -154,6 +161,7 @@ def _bearer(options: Bearer) -> str:
 
 
 def _oauth2(options: OAuth2, fetch: Fetch, signer: KmsSigner | None) -> tuple[str, float]:
+    """Fetch a token from the token endpoint; return it with its lifetime in seconds."""
     headers = {"content-type": "application/x-www-form-urlencoded", **options.headers}
     if options.grant_type == "client_credentials" and options.client_secret:
         pair = f"{options.client_id}:{options.client_secret}".encode()
@@ -179,6 +187,7 @@ def _lifetime(seconds: object) -> float:
 
 
 def _form(options: OAuth2, signer: KmsSigner | None) -> dict[str, str]:
+    """The form of the token request: grant, scopes, and the assertion if no secret is set."""
     form = dict(options.parameters)
     if options.scopes:
         form["scope"] = " ".join(options.scopes)
@@ -199,6 +208,7 @@ def _form(options: OAuth2, signer: KmsSigner | None) -> dict[str, str]:
 
 
 def _sign_assertion(options: OAuth2, signer: KmsSigner | None) -> str:
+    """Sign a JWT as assertion, valid for ten minutes, with KMS or a private key."""
     now = int(time.time())
     claims = {"iat": now, "exp": now + 600, **options.claims}
     if options.scopes:
@@ -227,6 +237,7 @@ def _sign_assertion(options: OAuth2, signer: KmsSigner | None) -> str:
 
 
 def _gcp(options: GcpMetadata, fetch: Fetch) -> tuple[str, float]:
+    """Fetch an identity token if an audience is set, else an access token, with its lifetime."""
     if options.audience:
         kind, query = "identity", f"{options.identity_token_path}?audience={options.audience}"
     else:
@@ -248,6 +259,7 @@ def _gcp(options: GcpMetadata, fetch: Fetch) -> tuple[str, float]:
 
 
 def _azure(options: AzureIdentity, fetch: Fetch) -> tuple[str, float]:
+    """Fetch a token of Azure's managed identity, of a machine or an app service."""
     offered = os.environ.get("IDENTITY_ENDPOINT", "")
     of_app_service = options.app_service or bool(offered and not options.endpoint)
     version = options.api_version or ("2019-08-01" if of_app_service else "2018-02-01")

@@ -77,6 +77,10 @@ def _nanoseconds(event: Mapping[str, Any]) -> int:
 
 
 def _otlp(events: list[tuple[str, dict[str, Any]]]) -> bytes:
+    """The events as a compressed OTLP logs request.
+
+    Labels of the first event describe the sender.
+    """
     labels = events[0][1].get("labels", {})
     resource = {"service.name": "doorward", "service.version": __version__}
     if "id" in labels:
@@ -87,6 +91,7 @@ def _otlp(events: list[tuple[str, dict[str, Any]]]) -> bytes:
 
 
 def _record(text: str, event: Mapping[str, Any]) -> Record:
+    """One event as an OTLP log record; its trace and span become those of the record."""
     attributes = {"event.name": "opa.decision"}
     for name in ("decision_id", "path", "query"):
         if isinstance(event.get(name), str):

@@ -72,6 +72,7 @@ class Discovery:
         return bool(self.status.last_successful_activation)
 
     def start(self) -> None:
+        """Activate the saved configuration, then start polling unless the trigger is manual."""
         self.activate_saved()
         if self.options.bundle.trigger == "manual":
             return
@@ -91,6 +92,7 @@ class Discovery:
         return drive(self._round())
 
     def _round(self) -> Steps[float]:
+        """Download and apply the configuration once; return the seconds until the next round."""
         polling, downloader = self.options.bundle.polling, self._downloader
         timers = Timers(())
         now = time.time_ns()
@@ -123,6 +125,7 @@ class Discovery:
         return choose_delay(polling.min_delay, polling.max_delay)
 
     def _fail(self, status: BundleStatus) -> float:
+        """Record a failure; return the seconds to wait, which grow with repeated failures."""
         self._note(status)
         pause = backoff(self.options.bundle.polling.max_delay, self._failures)
         self._failures += 1
@@ -133,6 +136,7 @@ class Discovery:
         self._on_change(status)
 
     def _take(self, bundle: Bundle, status: BundleStatus) -> bool:
+        """Apply the configuration of a bundle; return False if it was refused."""
         try:
             self._apply(self._evaluate(bundle))
         except _FAILURES as error:
@@ -159,6 +163,7 @@ class Discovery:
         _log.error(f"Discovery reconfiguration error occurred: {text}", extra=_FIELDS)
 
     def _evaluate(self, bundle: Bundle) -> Value:
+        """Evaluate the discovery document of a bundle; raise `ConfigError` if it is undefined."""
         if bundle.changes is not None:
             raise ConfigError("the configuration must not be a delta bundle")
         loaded = with_bundles(Loaded(), {"discovery": bundle})
@@ -192,6 +197,7 @@ class Discovery:
         self._take(bundle, self.status)
 
     def _persist(self, content: bytes) -> None:
+        """Save the downloaded bundle to disk if the options ask for it; a failure is logged."""
         if self._saved is None or not self.options.bundle.persist or not content:
             return
         try:

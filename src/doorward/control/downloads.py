@@ -86,6 +86,10 @@ class Downloader:
         return Download(bundle, answer.headers.get("etag", ""), answer.body)
 
     def _answer(self, timers: Timers) -> Steps[Answer]:
+        """Request the bundle, as a long poll if the service supports it.
+
+        The ETag lets the service answer that nothing changed.
+        """
         headers, wait = {"prefer": _MODES}, 0
         if self._waits is not None and self.long_polls:
             wait = self._waits
@@ -128,6 +132,7 @@ class Downloader:
             raise DownloadError(f"failed to pull {resource}: {error}") from None
 
     def _unpack(self, content: bytes, timers: Timers) -> Bundle:
+        """Read and verify the bundle in the bytes of a download."""
         options = self.options
         return read_download(
             options.name,
@@ -139,11 +144,13 @@ class Downloader:
         )
 
     def _from_file(self, path: str, timers: Timers) -> Download:
+        """Read the bundle of a `file://` URL; no bundle is returned if its digest is unchanged."""
         options = self.options
         if not os.path.exists(path):
             raise DownloadError(f"stat {path}: no such file or directory")
 
         def read() -> Bundle:
+            """Read and verify the bundle at `path`."""
             return read_local_bundle(
                 options.name,
                 path,
@@ -157,6 +164,7 @@ class Downloader:
         return Download(None if bundle.digest == self.etag else bundle, bundle.digest)
 
     def _read(self, read: Callable[[], Bundle], timers: Timers) -> Bundle:
+        """Call `read` and measure it; raise `DownloadError` for a bundle that cannot be used."""
         try:
             with timers.measure("rego_load_bundles"):
                 bundle = read()

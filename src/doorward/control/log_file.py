@@ -23,6 +23,7 @@ class LogFile:
         self._open()
 
     def _open(self) -> None:
+        """Open the file for appending, readable by its owner only; note its size and identity."""
         descriptor = os.open(self._options.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         self._file = os.fdopen(descriptor, "ab", buffering=0)
         status = os.fstat(descriptor)
@@ -41,6 +42,7 @@ class LogFile:
         self._size += len(content)
 
     def _is_elsewhere(self) -> bool:
+        """Return True if the path names another file now, as after a rotation by others."""
         try:
             status = os.stat(self._options.path)
         except OSError:
@@ -48,6 +50,10 @@ class LogFile:
         return (status.st_dev, status.st_ino) != self._identity
 
     def _rotate(self) -> None:
+        """Rename the file to `.1` and each older one to the next number, and open a new file.
+
+        The oldest is overwritten; without files to keep the log is deleted.
+        """
         path, keep = self._options.path, self._options.keep
         self._file.close()
         for number in range(keep, 1, -1):

@@ -75,6 +75,7 @@ class MemoryOutbox:
         """Memory holds them anyway."""
 
     def put(self, chunks: Iterable[Chunk]) -> int:
+        """Add chunks; return how many events were dropped to stay within the limit."""
         with self._lock:
             for chunk in chunks:
                 self._chunks.append(chunk)
@@ -82,6 +83,7 @@ class MemoryOutbox:
             return self._trim()
 
     def take(self) -> tuple[object, Chunk] | None:
+        """Remove and return the oldest chunk; None if none waits."""
         with self._lock:
             if not self._chunks:
                 return None
@@ -93,12 +95,14 @@ class MemoryOutbox:
         """It is gone already."""
 
     def give_back(self, key: object, chunk: Chunk) -> int:
+        """Put a chunk that was not sent back to the front; return how many events were dropped."""
         with self._lock:
             self._chunks.appendleft(chunk)
             self._size += len(chunk.content)
             return self._trim()
 
     def _trim(self) -> int:
+        """Drop the oldest chunks until the rest fits the limit; return their number of events."""
         lost = 0
         # The newest stays, however large it is.
         while self._size > self._limit and len(self._chunks) > 1:
@@ -149,6 +153,7 @@ class DiskOutbox:
         return os.path.join(self._folder, name)
 
     def _own_part(self, folder: str) -> str:
+        """Lock and return a numbered folder that no other process uses."""
         for number in range(SLOTS):
             part = os.path.join(folder, str(number))
             os.makedirs(part, mode=0o700, exist_ok=True)
@@ -193,6 +198,7 @@ class DiskOutbox:
         self._locks = [lock]
 
     def _adopt(self, path: str) -> None:
+        """Take over a chunk file that an earlier process left, moving it into the own folder."""
         name = os.path.basename(path)
         if os.path.dirname(path) != self._folder:
             os.replace(path, self._path(name))
@@ -200,6 +206,7 @@ class DiskOutbox:
         self._size += os.path.getsize(self._path(name))
 
     def note(self, lines: Iterable[bytes]) -> None:
+        """Append events to the journal, so that they survive a crash before they are chunks."""
         content = b"".join([line + b"\n" for line in lines])
         written = 0
         try:
@@ -212,12 +219,18 @@ class DiskOutbox:
         self._journal_size += written
 
     def _cut_journal(self, size: int) -> None:
+        """Truncate the journal to `size` bytes; nothing happens if it is closed."""
         if self._file >= 0:
             os.ftruncate(self._file, size)
             os.lseek(self._file, size, os.SEEK_SET)
             self._journal_size = size
 
     def put(self, chunks: Iterable[Chunk]) -> int:
+        """Write chunks to files and empty the journal; return how many events were dropped.
+
+        Only events dropped for space are returned; those that cannot be written are reported as
+        lost.
+        """
         with self._lock:
             unwritten = 0
             for chunk in chunks:
@@ -236,6 +249,7 @@ class DiskOutbox:
             return self._trim()
 
     def _write(self, path: str, content: bytes) -> None:
+        """Write a file by renaming a temporary one, so that none is ever incomplete."""
         new = f"{path}.new"
         try:
             with open(new, "wb") as file:
@@ -247,6 +261,10 @@ class DiskOutbox:
             raise
 
     def take(self) -> tuple[object, Chunk] | None:
+        """Return the oldest readable chunk with its file name; None if none waits.
+
+        Damaged files are deleted and counted as lost.
+        """
         with self._lock:
             while self._waiting:
                 name = self._waiting.popleft()
@@ -271,12 +289,14 @@ class DiskOutbox:
             os.unlink(self._path(str(key)))
 
     def give_back(self, key: object, chunk: Chunk) -> int:
+        """Put a chunk that was not sent back to the front; return how many events were dropped."""
         with self._lock:
             self._waiting.appendleft(str(key))
             self._size += len(chunk.content)
             return self._trim()
 
     def _trim(self) -> int:
+        """Delete the oldest chunks until the rest fits the limit; return their number of events."""
         lost = 0
         while self._size > self._limit and len(self._waiting) > 1:
             name = self._waiting.popleft()
@@ -296,6 +316,7 @@ class DiskOutbox:
 
 
 def _is_json(line: bytes) -> bool:
+    """Return True if the line is complete JSON; a crash can leave an incomplete one."""
     try:
         _DECODER.decode(line.decode())
     except RecursionError:

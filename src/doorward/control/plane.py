@@ -166,12 +166,17 @@ class ControlPlane:
             self._on_config(config)
 
     def _http_client(self, service: Service) -> Client:
+        """The client of a service, over httpx."""
         # It brings httpx, and with that 60 modules that no other decision point needs.
         from doorward.control.client import ServiceClient
 
         return ServiceClient(service, transport=self._transport, tracer=self._tracer)
 
     def _follow(self, config: Config) -> None:
+        """Apply a configuration.
+
+        Clients of unchanged services stay; others are replaced and then closed.
+        """
         older = self._clients
         self._clients = {
             name: running
@@ -191,6 +196,10 @@ class ControlPlane:
                 each.close()
 
     def _discover(self, document: Value) -> None:
+        """Apply the discovered document as configuration, overlaid by that of the start.
+
+        Raise `ConfigError` if it changes what must stay.
+        """
         if not isinstance(document, dict):
             raise ConfigError("the discovered configuration is not an object")
         from doorward.config.yaml_block import read_block  # it brings a parser of YAML
@@ -223,6 +232,7 @@ class ControlPlane:
             self._health.set("status", State.OK if self.is_started else State.NOT_READY)
 
     def _note_bundles(self, statuses: Mapping[str, BundleStatus]) -> None:
+        """Update the health and the status reports with the state of all bundles."""
         bundles = self.bundles
         if statuses or "bundle" in self._health.states:
             self._health.set("bundle", State.OK if bundles.is_ready else State.NOT_READY)

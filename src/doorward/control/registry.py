@@ -92,6 +92,7 @@ def pull(client: Client, text: str, etag: str, limit: int) -> Answer:
 
 
 def _manifest(client: Client, reference: Reference, text: str) -> dict[str, Any]:
+    """Fetch the manifest of an image and verify its digest; `text` names it in errors."""
     answer = client.request(
         "GET",
         f"v2/{reference.name}/manifests/{reference.object}",
@@ -123,6 +124,7 @@ def _layer(manifest: dict[str, Any]) -> tuple[str, int]:
 
 
 def _expect(answer: Answer, subject: str) -> None:
+    """Raise `RegistryError` unless the status is 200."""
     if answer.status == 404:
         raise RegistryError(f"{subject}: not found", 404)
     if answer.status != 200:
@@ -131,6 +133,7 @@ def _expect(answer: Answer, subject: str) -> None:
 
 
 def _verify(content: bytes, digest: str) -> None:
+    """Raise an error unless the content has this SHA-256 digest."""
     if (match := _DIGEST.fullmatch(digest)) is None:
         raise RegistryError(f"digest `{digest[:80]}` is not one of SHA-256")
     if hashlib.sha256(content).hexdigest() != match[1]:

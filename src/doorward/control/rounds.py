@@ -139,6 +139,7 @@ class _Thread:
         parts.add(self._part)
 
     def _round(self) -> bool:
+        """Wait until the pause ends or the task is woken, and run one round; False after `stop`."""
         self._part.rest()
         self._wakes.wait(self._pause)
         if self._stop.is_set():
@@ -152,6 +153,7 @@ class _Thread:
         self._wakes.set()
 
     def stop(self, timeout: float = 0.0) -> None:
+        """Ask the thread to end, and wait for it at most `timeout` seconds."""
         self._parts.remove(self._part)
         self._stop.set()
         self._wakes.set()
@@ -181,6 +183,7 @@ class Schedule:
         self._number = 0
 
     def start(self, job: Job) -> Task:
+        """Add a job to the schedule; its first round is due at once."""
         task = _Task(job, self)
         self._tasks.append(task)
         self._parts.add(task.part)
@@ -200,6 +203,7 @@ class Schedule:
             task.go_on(outcome)
 
     def ask(self, task: _Task, ask: Ask) -> None:
+        """Send the request of a task; the task continues with the answer or the error."""
         self._number += 1
         try:
             self._asker.send(self._number, ask)
@@ -227,6 +231,7 @@ class _Task:
         self.due = _time_of(job.pause)
 
     def begin(self) -> None:
+        """Start a new round; it is not due again until the round has ended."""
         self._is_woken, self.due = False, float("inf")
         self.part.beat()
         self._steps = self._job.round()
@@ -268,6 +273,7 @@ class _Task:
             self.due = monotonic()
 
     def stop(self, timeout: float = 0.0) -> None:
+        """Take the task off the schedule; a round that waits for an answer is closed."""
         if not self._is_stopped:
             self._is_stopped = True
             self._schedule.forget(self)

@@ -139,6 +139,7 @@ class StatusReporter:
         drive(self._reports())
 
     def _reports(self) -> Steps[None]:
+        """Report the status to each configured destination: console, Prometheus, service."""
         options = self._options
         if options is None:
             return
@@ -153,6 +154,7 @@ class StatusReporter:
     def _send(
         self, client: Client, options: StatusOptions, document: Mapping[str, Any]
     ) -> Steps[None]:
+        """Send the status to the service; a failure is logged, not raised."""
         content = marshal(dict(document.items())).encode(errors="replace") + b"\n"
         headers = {"content-type": "application/json"}
         try:

@@ -77,6 +77,7 @@ class Uploads:
         self._threads: list[threading.Thread] = []
 
     def _make_outbox(self) -> Outbox:
+        """The outbox of the configuration: on disk if a spool folder is set, else in memory."""
         options = self.options
         if not options.spool:
             return MemoryOutbox(options.buffer_bytes)
@@ -117,6 +118,10 @@ class Uploads:
                 self._put(self._encoder.flush())
 
     def _within_rate(self, lines: Sequence[bytes]) -> Sequence[bytes]:
+        """The events that the rate limit allows now; the others are counted as lost.
+
+        Unused allowance accumulates for at most one second.
+        """
         rate = self.options.rate
         if rate is None:
             return lines
@@ -140,6 +145,7 @@ class Uploads:
         return self._encoder.flush()
 
     def _put(self, chunks: list[Chunk]) -> None:
+        """Put chunks into the outbox, and report the events that were dropped or too large."""
         self._note_lost(self._outbox.put(chunks))
         if self._encoder.too_large:
             size, limit = self._encoder.too_large[0], self.options.chunk_bytes
@@ -154,6 +160,7 @@ class Uploads:
             self._due.set()
 
     def _note_lost(self, events: int) -> None:
+        """Log and count events that the outbox dropped; nothing happens for 0."""
         if events > 0:
             _log.error(
                 f"Dropped {events} events from buffer. Reduce reporting interval or increase "
@@ -191,6 +198,7 @@ class Uploads:
         return True
 
     def _help(self) -> bool:
+        """Drain the queue once a flush was requested; return False after `stop`."""
         self._flushes.wait()
         if self._stop.is_set():
             return False
@@ -232,6 +240,10 @@ class Uploads:
         return sent
 
     def _post(self, chunk: Chunk) -> None:
+        """Send a chunk; raise `_UploadError` unless the service accepts it.
+
+        Events that it rejects one by one are counted as lost.
+        """
         method, path, headers, content = delivery_of(chunk, self.options)
         try:
             answer = self._client.request(method, path, headers=headers, content=content)
@@ -244,6 +256,7 @@ class Uploads:
         self._lose("rejected", count_rejected(self.options, answer.body))
 
     def _note_failure(self, error: _UploadError) -> None:
+        """Log the first failure of a series and report it in the status."""
         if self._failed:
             return
         self._failed = True

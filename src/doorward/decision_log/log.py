@@ -334,6 +334,7 @@ class DecisionLog:
         return not self._closed
 
     def _write_batch(self, *, builds: bool) -> None:
+        """Build waiting events if `builds`, then write a batch of lines, bounded in bytes."""
         for _ in range(min(len(self._queue), _BATCH) if builds else 0):
             self._part.beat()
             with self._building:
@@ -357,6 +358,7 @@ class DecisionLog:
         self._open = 0
 
     def _put_out(self, lines: list[bytes], texts: list[bytes]) -> None:
+        """Write the lines to the console and the texts to the sinks; count what an error lost."""
         try:
             if self._write is not None:
                 self._write(b"".join(lines))
@@ -388,6 +390,7 @@ class DecisionLog:
         return self._text(self._line, event), text
 
     def _text(self, line: Line, event: dict[str, Any]) -> bytes:
+        """The event as a line; documents that cannot be written as JSON are erased from it."""
         try:
             return line(event)
         except (BuiltinError, EvaluationAborted):
@@ -444,6 +447,7 @@ class DecisionLog:
         return event
 
     def _is_dropped(self, snapshot: Snapshot, event: dict[str, Any]) -> bool:
+        """Return True if the policy's drop decision is true for the event."""
         path = self._options.drop_decision
         try:
             return bool(path) and snapshot.document(path).answer(event) is True
@@ -451,6 +455,7 @@ class DecisionLog:
             raise _LogError(f"Log drop decision failed: {_first(error)}.") from None
 
     def _masks(self, snapshot: Snapshot, event: dict[str, Any]) -> list[Mask]:
+        """The masks that the policy's mask decision returns for the event."""
         path = self._options.mask_decision
         try:
             rules = snapshot.document(path).answer(event) if path else UNDEFINED

@@ -161,6 +161,10 @@ class DecisionPoint:
         self.close()
 
     def _load(self) -> Loaded:
+        """Read the files and add the policies and data passed in.
+
+        Raise `LoadError` if data conflict.
+        """
         loaded = self._sources.load() if self._sources else Loaded()
         data = {**loaded.data}
         if not merge(data, self._given):
@@ -233,6 +237,7 @@ class DecisionPoint:
         return self._histories.setdefault(path, History())
 
     def _executor(self) -> ThreadPoolExecutor:
+        """The threads of asynchronous decisions, created on first use."""
         with self._lock:
             if self._threads is None:
                 self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="decide")
@@ -314,6 +319,7 @@ class DecisionPoint:
 
 
 def _decision_log(write: Write | None, options: DecisionLogs | None, health: Health) -> Any:
+    """The decision log that writes with `write`; None if nothing was passed."""
     if write is None:
         return None
     # They need the extra `server`, which a decision does not.

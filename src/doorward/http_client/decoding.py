@@ -67,6 +67,7 @@ def _has_header(piece: bytes) -> bool:
 
 
 def _steps(unzip: zlib._Decompress, piece: bytes) -> Iterator[bytes]:
+    """Yield the decompressed bytes of a piece in steps of a bounded size."""
     while not unzip.eof:
         try:
             content = unzip.decompress(piece, STEP)

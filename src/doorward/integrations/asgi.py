@@ -226,6 +226,8 @@ def _encode_headers(pairs: Iterable[tuple[str, str]]) -> Headers:
 
 
 def _adding(send: Send, headers: Headers) -> Send:
+    """Wrap `send` so that the response starts with additional headers."""
+
     async def send_with_headers(message: Message) -> None:
         if message["type"] in ("http.response.start", "websocket.accept"):
             message = {**message, "headers": [*message.get("headers", ()), *headers]}
@@ -245,6 +247,7 @@ def denial(verdict: Verdict) -> tuple[int, Headers, bytes]:
 
 
 async def _deny(scope: Scope, _receive: Receive, send: Send, verdict: Verdict) -> None:
+    """Send the response of a denial; none of its body for HEAD."""
     status, headers, body = denial(verdict)
     await send({"type": "http.response.start", "status": status, "headers": headers})
     is_head = scope["method"] == "HEAD"
@@ -264,6 +267,7 @@ async def _deny_websocket(scope: Scope, receive: Receive, send: Send, verdict: V
 
 
 def _phrase(status: int) -> str:
+    """The reason phrase of a status; `Denied` for one that HTTP does not define."""
     try:
         return HTTPStatus(status).phrase
     except ValueError:

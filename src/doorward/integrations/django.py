@@ -127,6 +127,10 @@ class PolicyMiddleware:
         return response
 
     def _decide(self, request: HttpRequest) -> Verdict:
+        """Decide on a request.
+
+        Headers that no client may send are removed; those that the policy adds are set.
+        """
         options = self._options
         meta = request.META
         environ = {"wsgi.url_scheme": request.scheme, "SERVER_PROTOCOL": "HTTP/1.1", **meta}
@@ -166,6 +170,7 @@ def _from_scope(scope: Any) -> dict[str, Any]:
 
 
 def _answer(verdict: Verdict) -> HttpResponse:
+    """The response of a denial, with its headers and body."""
     status, headers, body = denial(verdict)
     response = HttpResponse(body, status=int(status[:3]))
     del response.headers["content-type"]
@@ -190,6 +195,7 @@ def document_of(value: Any) -> Any:
 
 
 def _plain(field: Any, instance: Any) -> Any:
+    """The value of a model's field as the policy's input represents it."""
     value = field.value_from_object(instance)
     if isinstance(field, models.FileField):
         return value.name
@@ -432,6 +438,7 @@ class PolicyAdminMixin:
         return [self._list_filter(each) for each in filters]
 
     def _list_filter(self, name: Any) -> Any:
+        """Replace a filter by a related object by one that lists only permitted objects."""
         if not isinstance(name, str) or "__" in name:
             return name
         field = self.opts.get_field(name)
@@ -456,10 +463,12 @@ class PolicyAdminMixin:
         return self._guard_formset(formset, request)
 
     def _guard_formset(self, formset: Any, request: Any) -> Any:
+        """A formset whose rows can be changed or deleted only where the policy permits it."""
         admin = self
 
         class Guarded(formset):
             def add_fields(self, form: Any, index: int | None) -> None:
+                """Disable the fields of a saved row that the user may not change or delete."""
                 super().add_fields(form, index)
                 row = form.instance
                 if row._state.adding:
@@ -486,6 +495,7 @@ class PolicyAdminMixin:
 
         @wraps(run)
         def guarded(admin: Any, request: Any, queryset: Any) -> Any:
+            """Run the action if the policy permits it on every selected row, else refuse all."""
             for row in queryset.iterator():
                 if not all(self._allows(request, verb, row) for verb in verbs):
                     raise PermissionDenied
@@ -516,6 +526,7 @@ class PolicyAdminMixin:
 
 @lru_cache(maxsize=1)
 def _related_list_filter() -> Any:
+    """The class of a filter by related object that lists only permitted objects."""
     # The admin is an application that not every project has.
     from django.contrib.admin.filters import RelatedFieldListFilter
 
@@ -523,6 +534,7 @@ def _related_list_filter() -> Any:
         """The related objects that the user may see."""
 
         def field_choices(self, field: Any, request: Any, model_admin: Any) -> list[Any]:
+            """The choices for related objects that the user may see."""
             choices = super().field_choices(field, request, model_admin)
             other = model_admin.admin_site._registry[field.related_model]
             allowed = set(other.get_queryset(request).values_list("pk", flat=True))

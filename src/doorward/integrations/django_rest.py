@@ -33,6 +33,7 @@ class PolicyPermission(BasePermission):
         return self._allows(request, view, obj)
 
     def _allows(self, request: Any, view: Any, obj: Any = None) -> bool:
+        """Return True if the policy permits the view's action, on `obj` if there is one."""
         action = getattr(view, "action", None) or request.method.lower()
         return decide(
             request.user, action, obj, view=type(view).__name__, method=request.method

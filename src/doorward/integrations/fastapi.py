@@ -110,6 +110,10 @@ def require(
     is_debug = (options or _DEFAULTS).debug
 
     async def decide(connection: HTTPConnection, point: Point) -> Decision:
+        """Return the decision if it permits the request, else raise `HTTPException`.
+
+        An invalid request is 400, an error of the policy 403.
+        """
         decision = await ask(connection, point)
         why = log_failure(decision, point.snapshot)
         headers = {REASON_HEADER: why} if is_debug and why else None
@@ -146,11 +150,13 @@ def row_filter(
     unknowns = [f"input.{name}" for name in tables]
 
     async def clause(connection: HTTPConnection, point: Point) -> Any:
+        """The condition for the rows that the policy permits, computed in a thread."""
         from doorward.filters.sqlalchemy import where  # the extra is for those who filter
 
         known = from_python(await _build_input(connection, input), "input")
 
         def make() -> Any:
+            """Evaluate the policy partially and turn the result into a condition."""
             conditions = conditions_of_rows(
                 point.snapshot, point.pdp.build_gate, path, unknowns, known
             )
@@ -184,6 +190,7 @@ async def _build_input(connection: HTTPConnection, make: MakeInput) -> Any:
 async def _input_of(
     connection: HTTPConnection, make: MakeInput | None, options: HttpOptions
 ) -> Any:
+    """The input of the decision: what `make` returns, or the HTTP request as a document."""
     if make is not None:
         return await _build_input(connection, make)
     scope = connection.scope

@@ -103,6 +103,8 @@ def requires(
     """
 
     def decorate(view: Callable[P, R]) -> Callable[P, R | Response]:
+        """Decorate a view: it runs only if the policy permits the request."""
+
         @wraps(view)
         def decided(*args: P.args, **kwargs: P.kwargs) -> R | Response:
             extension: Doorward = current_app.extensions[_NAME]
@@ -135,6 +137,10 @@ def row_filter(
 
 
 def _verdict(extension: Doorward, path: str, make: Callable[[], Any] | None) -> Verdict:
+    """The verdict on the current request; every error denies it.
+
+    The decision is stored in `flask.g`.
+    """
     try:
         document = _input(extension) if make is None else make()
     except RequestError as error:
@@ -154,6 +160,7 @@ def _verdict(extension: Doorward, path: str, make: Callable[[], Any] | None) -> 
 
 
 def _input(extension: Doorward) -> Any:
+    """The current request as input; a body that is too long is not read."""
     options = extension.options
     environ = dict(request.environ)
     is_endless = request.content_length is None and "HTTP_TRANSFER_ENCODING" in environ

@@ -139,6 +139,10 @@ def _text(value: str) -> str:
 
 
 def _read_target(environ: Environ, options: HttpOptions, *, derive_target: bool) -> str:
+    """The request target as it was sent, if the server passes it on, else rebuilt from the path.
+
+    With `strict` a target that disagrees with the path is refused.
+    """
     root, path = environ.get("SCRIPT_NAME", ""), environ.get("PATH_INFO", "")
     if root and path and path[0] != "/" and options.strict:
         _refuse("the root path of the application ends within a segment of the path")
@@ -175,6 +179,10 @@ def _source(environ: Environ) -> tuple[str, int] | None:
 def _read_body(
     environ: Environ, headers: dict[str, str], options: HttpOptions
 ) -> tuple[bytes, bool]:
+    """Read the body up to the limit; the second value is True if it was cut.
+
+    The application can still read all of it.
+    """
     stream = environ["wsgi.input"]
     length = headers.get("content-length")
     if length is not None:

@@ -286,6 +286,7 @@ class Policies:
         return parsed.module if parsed is not None else None
 
     def _names(self, file: str) -> list[Occurrence]:
+        """The names in a file with their symbols, cached; empty if the file does not parse."""
         names = self._occurrences.get(file)
         if names is None:
             module = self._module(file)
@@ -431,6 +432,7 @@ class Policies:
         return ('"' in outside or "#" in outside) and not _IN_TEMPLATE.search(outside)
 
     def _signatures(self, file: str, call: CallAt) -> list[Signature]:
+        """The signatures of a called built-in, or of each definition of a called function."""
         builtin = self.registry.get(call.name)
         if builtin is not None:
             return [builtin_signature(builtin)]

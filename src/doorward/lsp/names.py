@@ -82,6 +82,7 @@ class _Names:
         self._find_locals()
 
     def _find_locals(self) -> None:
+        """Note the local variables of each rule by their offset, and which are declared."""
         resolved = Resolver(self.package, self.exports, self.module.imports).module(self.module)
         for rule in resolved.rules:
             for node in walk(rule):
@@ -94,6 +95,7 @@ class _Names:
                     self.locals[start] = unique
 
     def all(self) -> Iterator[Occurrence]:
+        """Yield the names in the module in the order of the text."""
         yield from self._package(self.module.package)
         for item in self.module.imports:
             yield from self._import(item)
@@ -106,6 +108,7 @@ class _Names:
             yield Occurrence(Symbol("data", path), term.span, defines=path == package.path)
 
     def _import(self, item: Import) -> Iterator[Occurrence]:
+        """Yield the names in an import: the parts of its path, and its alias."""
         path = item.path
         if isinstance(path, Ref) and isinstance(path.head, Var) and path.head.name in ROOTS:
             yield from self._segments(path.head.name, (), path.args)
@@ -117,6 +120,7 @@ class _Names:
             yield Occurrence(Symbol("alias", (self.file, alias[1])), alias_span, defines=True)
 
     def _node(self, node: Node) -> Iterator[Occurrence]:
+        """Yield the names in a node and in all that is below it."""
         if isinstance(node, Head):
             yield from self._head(node)
         elif isinstance(node, Call):
@@ -133,6 +137,7 @@ class _Names:
                 yield from self._node(child)
 
     def _head(self, head: Head) -> Iterator[Occurrence]:
+        """Yield the names in a rule's head; the first one defines the rule."""
         name = head.ref.head
         if isinstance(name, Var):
             path = (*self.package, name.name)
@@ -143,6 +148,7 @@ class _Names:
                 yield from self._node(part)
 
     def _reference(self, ref: Ref) -> Iterator[Occurrence]:
+        """Yield the names in a reference: a local, an import, a rule, a root or a built-in."""
         head = ref.head
         if not isinstance(head, Var):
             yield from self._node(head)
@@ -171,6 +177,7 @@ class _Names:
         return _dotted_name(ref) in self.builtins
 
     def _visit_import(self, item: Import, head: Var, ref: Ref) -> Iterator[Occurrence]:
+        """Yield the names in a reference that begins with an imported name."""
         root, path = _path_of(item)
         symbol = Symbol(root, path)
         if item.alias is not None:

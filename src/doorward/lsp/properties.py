@@ -56,7 +56,7 @@ def judge(
     except RegoError as error:
         return Judgement("cannot say: the policies do not compile", str(error))
     if not verdicts:
-        reason = "cannot say: there is no such rule"
+        reason = f"cannot say: the policies do not define `{name}`"
         return Judgement(reason, reason)
     verdict = verdicts[0]
     test = "" if verdict.finding is None else absence_test(verdict.finding)
@@ -64,6 +64,7 @@ def judge(
 
 
 def _title(verdict: Verdict) -> str:
+    """One line about the verdict, cut to the length that editors display."""
     lines = [line.strip() for line in lines_of(verdict)]
     if verdict.finding is not None:
         condition = f" if {verdict.missing_data} is missing" if verdict.missing_data else ""

@@ -121,6 +121,7 @@ class _Editor:
     # What the editor tells
 
     def read_workspace(self, _: types.InitializedParams) -> None:
+        """Read the policies of the workspace, watch them, and publish their errors."""
         for folder in self._folders():
             self._read_folder(folder)
         self._watch()
@@ -148,6 +149,7 @@ class _Editor:
         self.server.client_register_capability(types.RegistrationParams([registration]))
 
     def read_folders_again(self, _: types.DidChangeWorkspaceFoldersParams) -> None:
+        """Read all folders again after the workspace changed; open files stay as edited."""
         for uri in set(self.policies.texts) - self._open:
             self.policies.remove(uri)
         for folder in self._folders():
@@ -155,6 +157,7 @@ class _Editor:
         self._publish()
 
     def files_changed(self, params: types.DidChangeWatchedFilesParams) -> None:
+        """Read policies again that changed on disk, unless the editor has them open."""
         for change in params.changes:
             path = to_fs_path(change.uri)
             if change.uri in self._open or path is None or not path.endswith(".rego"):
@@ -165,6 +168,7 @@ class _Editor:
         self._publish()
 
     def _read_folder(self, folder: str) -> None:
+        """Read the policies of a folder; a failure is a warning in the editor's log."""
         try:
             names = list_files([folder])
         except LoadError as error:
@@ -177,6 +181,7 @@ class _Editor:
                 self._read(name)
 
     def _read(self, name: str) -> None:
+        """Read a policy from disk unless it is open; an unreadable file is ignored."""
         uri = from_fs_path(name)
         if uri is None or uri in self._open:
             return
@@ -205,6 +210,7 @@ class _Editor:
         self._publish()
 
     def _take(self, uri: str) -> None:
+        """Take the text of an open file, and publish errors after a pause in typing."""
         self.policies.put(uri, self._document(uri).source)
         # Everything is checked together, which no keystroke should wait for.
         if self._waiting is not None:
@@ -228,6 +234,7 @@ class _Editor:
     # What the editor asks
 
     def hover(self, params: types.HoverParams) -> types.Hover | None:
+        """The description of the name at a position, as Markdown; None if there is none."""
         uri, offset = self._place(params.text_document.uri, params.position)
         text = self.policies.hover(uri, offset)
         if not text:
@@ -254,6 +261,7 @@ class _Editor:
         return None if span is None else self._range(span)
 
     def rename(self, params: types.RenameParams) -> types.WorkspaceEdit:
+        """The edits that rename a symbol in all files; an invalid name is a request error."""
         uri, offset = self._place(params.text_document.uri, params.position)
         try:
             edits = self.policies.renamed(uri, offset, params.new_name)
@@ -264,6 +272,7 @@ class _Editor:
         )
 
     def completion(self, params: types.CompletionParams) -> types.CompletionList:
+        """The names that can complete the text before a position."""
         uri, offset = self._place(params.text_document.uri, params.position)
         items = [
             types.CompletionItem(each.text, kind=_KINDS[each.kind], detail=each.detail or None)
@@ -272,6 +281,7 @@ class _Editor:
         return types.CompletionList(is_incomplete=False, items=items)
 
     def signature_help(self, params: types.SignatureHelpParams) -> types.SignatureHelp | None:
+        """The signatures of the call around a position; None outside of calls."""
         uri, offset = self._place(params.text_document.uri, params.position)
         overloads, operand = self.policies.signatures(uri, offset)
         if not overloads:
@@ -287,6 +297,7 @@ class _Editor:
         return types.SignatureHelp(signatures, 0, operand)
 
     def symbols(self, params: types.DocumentSymbolParams) -> list[types.DocumentSymbol]:
+        """The outline of a file: its package, if it has one, and its rules."""
         uri = params.text_document.uri
         rules = [
             types.DocumentSymbol(
@@ -335,6 +346,7 @@ class _Editor:
         texts, registry = dict(self.policies.texts), self.policies.registry
 
         def run() -> Judgement:
+            """Search for the verdict; runs in a thread of its own."""
             try:
                 data = load(self._data).data if self._data else {}
             except LoadError as error:
@@ -371,6 +383,7 @@ class _Editor:
         self.server.window_show_message(types.ShowMessageParams(types.MessageType.Info, text))
 
     def search(self, params: types.WorkspaceSymbolParams) -> list[types.WorkspaceSymbol]:
+        """The rules of all policies whose path matches the query."""
         return [
             types.WorkspaceSymbol(
                 location=types.Location(rule.span.file, self._range(rule.head.ref.span)),
@@ -397,6 +410,7 @@ class _Editor:
         return actions
 
     def formatting(self, params: types.DocumentFormattingParams) -> list[types.TextEdit] | None:
+        """One edit that replaces the text by the formatted one; None if it does not parse."""
         uri = params.text_document.uri
         formatted = self.policies.formatted(uri)
         if formatted is None:
@@ -417,6 +431,7 @@ class _Editor:
         return [types.Location(span.file, self._range(span)) for span in spans]
 
     def _diagnostic(self, problem: Diagnostic) -> types.Diagnostic:
+        """An error for the editor, with its hint; a similar name is only information."""
         message = (
             problem.message if not problem.hint else f"{problem.message}\nhint: {problem.hint}"
         )

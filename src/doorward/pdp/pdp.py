@@ -200,6 +200,10 @@ class PDP:
         strict: bool,
         is_parsed: bool,
     ) -> Decision:
+        """Evaluate a query as a decision; `read` turns its solutions into the result.
+
+        Errors and internal faults become the decision's error; none is raised.
+        """
         snapshot = self._snapshot
         result: Value | Undefined = UNDEFINED
         error: Exception | None = None

@@ -350,6 +350,10 @@ class Store:
         return snapshot
 
     def _replace(self, files: Loaded, bundles: Mapping[str, Bundle]) -> Snapshot:
+        """Compile and publish the policies of files and bundles.
+
+        Policies added by the API stay, unless a bundle owns their package.
+        """
         loaded = with_bundles(files, bundles)
         before = self._loaded.modules
         owners = Owners({name: bundle.manifest.roots for name, bundle in bundles.items()})

@@ -53,6 +53,7 @@ MAX_SPACE: Final = 1 << 24
 
 
 def json_answer(text: str, status: int = 200, *, pretty: bool = False) -> Response:
+    """A JSON response; `pretty` indents it unless that would make it too long."""
     if pretty:
         with suppress(EvaluationAborted):
             text = indent(text, "", "  ", MAX_SPACE)

@@ -268,6 +268,7 @@ class Api:
         return refusal
 
     def _redirect(self, request: Request, raw: bytes, status: int, clean: bytes) -> Response:
+        """Redirect to the cleaned path, or answer 400 if it contains a control character."""
         # OPA's router unescapes what it redirects to; a control character must not get that far.
         # Nor may it become another host: `//evil` and `/\evil` are read as one.
         location = "/" + "/".join(segments(clean)).lstrip("/\\")

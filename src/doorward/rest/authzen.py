@@ -72,7 +72,7 @@ def get_metadata(options: Authzen, path: tuple[str, ...]) -> Response:
     """GET /.well-known/authzen-configuration, with the path of the decision point behind it."""
     base = options.policy_decision_point
     if not base or path != options.base_path:
-        return error(404, "there is no such policy decision point")
+        return error(404, "no policy decision point is configured for this path")
     metadata: dict[Key, Value] = {
         "policy_decision_point": base,
         "access_evaluation_endpoint": base.rstrip("/") + EVALUATION,

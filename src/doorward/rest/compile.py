@@ -91,6 +91,7 @@ def post_compile(pdp: PDP, parameters: Parameters, body: bytes) -> Response:
 
 
 def _request(document: Value, text: bytes) -> _Request:
+    """Read the fields of a compile request; the errors are those of OPA's JSON decoder."""
     fields = decoded(document, _TYPE, f"types.{_TYPE}", text)
     options = decoded(fields.get("options"), _TYPE, f"struct field {_TYPE}.options of type object")
     nondeterministic = options.get("nondeterministicbuiltins", False)

@@ -252,6 +252,10 @@ def _with_id(response: Response, decision_id: str) -> Response:
 def _answer_v1(
     call: Call, input: Value | Undefined, parameters: Parameters, *, warn: bool
 ) -> Answer | Response:
+    """The JSON text of a decision, or a response that reports why there is none.
+
+    `warn` adds OPA's warning that the request has no input.
+    """
     call.parsed()
     refused = bad_path(call.path)
     if refused is not None:

@@ -123,6 +123,7 @@ async def post_default(exchange: Exchange) -> Response:
 
 
 async def _decide_v0(exchange: Exchange, path: tuple[str, ...]) -> Response:
+    """Answer a v0 request, whose whole body is the input; a body that is not JSON is a 400."""
     pdp, params, context = exchange.service.pdp, exchange.parameters, exchange.context()
     try:
         return await exchange.read(lambda body: data.post_v0(pdp, path, params, body, context))
@@ -258,6 +259,7 @@ async def evaluate_many(exchange: Exchange) -> Response:
 
 
 async def _evaluate(exchange: Exchange, *, many: bool) -> Response:
+    """Answer an AuthZEN evaluation, or a batch if `many`."""
     service, context = exchange.service, exchange.context()
     return await exchange.read(
         lambda body: authzen.post_evaluation(
@@ -270,9 +272,11 @@ def search(kind: str) -> Endpoint:
     """Return the endpoint of a search for `kind`: `subject`, `resource` or `action`."""
 
     async def post_search(exchange: Exchange) -> Response:
+        """Answer an AuthZEN search for one kind of entity."""
         service, context = exchange.service, exchange.context()
 
         def post(body: Body) -> Response:
+            """Answer the search; runs in a worker thread."""
             from doorward.rest import authzen_search  # few ask for it
 
             options = service.config.authzen

@@ -165,6 +165,7 @@ def _request(body: bytes) -> _Request:
 
 
 def _decode(document: Value, text: bytes) -> _Request:
+    """Read the fields of a filter request; the errors are those of OPA's JSON decoder."""
     fields = decoded(document, _TYPE, f"server.{_TYPE}", text)
     options = fields.get("options", {})
     if not isinstance(options, dict):
@@ -317,6 +318,7 @@ def _evaluate_residual(
 
 
 def _conditions(left: Partial, request: _Request, targets: Sequence[Target]) -> Conditions:
+    """Turn a partial result into conditions on columns; raise `_Refused` with OPA's errors."""
     try:
         return to_conditions(left, targets, shorts=short_names(request.mappings))
     except FilterError as error:
@@ -345,6 +347,7 @@ def _result(
 
 
 def _query(conditions: Conditions, target: Target, mappings: Mapping[str, Any] | None) -> Any:
+    """The conditions as SQL text or as UCAST; raise `_Refused` if mappings do not fit."""
     try:
         names = names_for(mappings, target)
         if target.kind == "ucast":

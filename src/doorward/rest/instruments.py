@@ -48,6 +48,7 @@ _HISTOGRAM: Final = dict.fromkeys(
 
 
 def _metrics(stages: tuple[str, ...], operations: tuple[str, ...]) -> dict[Any, Any]:
+    """Zero values for each compile stage and operation, as clients expect the names."""
     return {
         **{f"timer_query_compile_stage_{name}_ns": 0 for name in stages},
         **{f"histogram_{name}": dict(_HISTOGRAM) for name in operations},

@@ -64,6 +64,7 @@ def delete_policy(store: Store, name: str, parameters: Parameters) -> Response:
 def _change(
     change: Callable[[], None], timers: Timers, parameters: Parameters, code: str
 ) -> Response:
+    """Run a change of policies; return the response, an error if it was refused."""
     try:
         change()
     except CompileError as error:
@@ -88,6 +89,7 @@ def _text(name: str, body: bytes) -> str:
 
 
 def _policy_text(name: str, module: Module) -> str:
+    """A policy as the API shows it in JSON: its id, text and syntax tree."""
     fields = {
         "id": marshal(name),
         "raw": marshal(module.span.source.text),

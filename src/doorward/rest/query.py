@@ -45,6 +45,7 @@ def post_query(
 
 
 def _request(document: Value, text: bytes) -> tuple[str, Value | Undefined]:
+    """Read query and input from the body; an absent query is an empty text."""
     if document is None:
         document = {}
     if not isinstance(document, dict):
@@ -73,6 +74,7 @@ def _answer(
     *,
     size: int = 0,
 ) -> Response:
+    """Evaluate the query, log the decision, and return its solutions as a response."""
     if not query.strip():
         return internal_error("cannot evaluate empty query")
     timers = Timers(("rego_query_compile",))

@@ -90,6 +90,7 @@ class RequestLog:
             self._write_waiting()
 
     def _step(self) -> bool:
+        """Wait for entries, let more gather, and write them; return False after `stop`."""
         self._part.rest()
         self._waits.wait()
         self._stop.wait(GATHER)
@@ -99,6 +100,7 @@ class RequestLog:
         return not self._stop.is_set()
 
     def _write_waiting(self) -> None:
+        """Write the waiting entries in batches, and report how many lines were lost."""
         entries = self._entries
         while entries:
             batch = [entries.popleft() for _ in range(min(len(entries), _BATCH))]
@@ -108,6 +110,7 @@ class RequestLog:
             _log.error("Lines about requests lost", extra={"lost": lost})
 
     def _text(self, entry: _Entry) -> bytes:
+        """The log line of an answered request, with OPA's field names; the duration is in ms."""
         when, number, client, method, path, status, size, seconds = entry
         return self._line(
             {

@@ -76,6 +76,7 @@ class Parameters:
 
 
 def parameters(query: bytes) -> Parameters:
+    """Parse a query string as Go does: a pair with `;` or a bad escape is ignored."""
     values: dict[str, list[str]] = {}
     for pair in query.split(b"&"):
         if not pair or b";" in pair:
@@ -100,6 +101,7 @@ def segments(raw_path: bytes) -> tuple[str, ...]:
 
 
 def _unescape(text: bytes, *, plus: bool = False) -> str:
+    """Decode percent-escapes, and `+` as blank if `plus`; raise ValueError for a bad escape."""
     if plus:
         text = text.replace(b"+", b" ")
     for part in text.split(b"%")[1:]:

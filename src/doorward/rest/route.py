@@ -150,6 +150,7 @@ class Routes:
 
 
 def _check(row: Route, others: Sequence[Route]) -> None:
+    """Raise ValueError if rows of one path share a method or differ in name."""
     for other in others:
         if set(row.methods) & set(other.methods):
             raise ValueError(f"{row.path}: two rows have the same method")

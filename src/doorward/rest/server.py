@@ -78,6 +78,7 @@ def bind(address: str, *, unix_permissions: int = 0o755) -> socket.socket:
 
 
 def _bind_tcp(address: str) -> socket.socket:
+    """Bind `HOST:PORT`; without a host, all addresses. Raise `BindError` for another form."""
     host, colon, port = address.rpartition(":")
     if not colon or "://" in address or not port.isdecimal() or int(port) > 65535:
         raise BindError(f"listen {address}: expected HOST:PORT, :PORT or unix:///PATH")
@@ -139,6 +140,10 @@ class HttpServer:
         return [self._endpoint(loop, each) for each in self._listeners]
 
     def _endpoint(self, loop: asyncio.AbstractEventLoop, listener: Listener) -> Endpoint:
+        """Prepare a listener for the event loop.
+
+        A quarter of the file descriptors bounds its connections.
+        """
         descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         connections = Connections(max(8, min(listener.connections, descriptors // 4)))
         answer = listener.short_path(loop) or no_answer

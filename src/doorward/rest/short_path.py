@@ -125,6 +125,7 @@ class ShortPath:
     def _note(
         self, request: Request, target: bytes, number: int, response: Response, elapsed: float
     ) -> None:
+        """Record an answered request in the request log and in the duration metric."""
         method, status = request.method, response.status
         if self._requests is not None:
             path, size = target.decode("latin-1"), len(response.body)
@@ -153,6 +154,7 @@ class ShortPath:
     def _decide(
         self, path: tuple[str, ...], request: Request, query: bytes, number: int
     ) -> Response:
+        """Decide and answer a request for a document; an internal fault becomes a 500."""
         context = self._context(request, number)
         try:
             if request.method == b"POST":
@@ -189,6 +191,7 @@ class ShortPath:
             return response
 
     def _response(self, request: Request, answer: Answer | AsgiResponse) -> Response:
+        """Turn an answer into bytes, compressed if it is long and the client accepts that."""
         accept = request.fields.get(b"accept-encoding", b"")
         if isinstance(answer, Answer):
             text, decision_id = answer
@@ -245,6 +248,7 @@ def _plain_path(target: bytes) -> tuple[str, ...] | None:
 
 
 def _convert(response: AsgiResponse) -> Response:
+    """Turn a response of the framework into one of the short path, without `content-length`."""
     lines = [
         b"%s: %s\r\n" % (name, value)
         for name, value in response.raw_headers

@@ -51,6 +51,7 @@ class Workers:
         cancellation = CURRENT.get() if self._stops else None
 
         def run() -> T:
+            """Run the work, unless the client has gone: then raise `AbandonedError`."""
             if cancellation is None:
                 return work(*args, **kwargs)
             if cancellation.is_cancelled:
@@ -68,6 +69,7 @@ class Workers:
                 self.part.rest()
 
     def _own_limiter(self) -> CapacityLimiter:
+        """The limiter of the current event loop, created on first use."""
         limiter = self._limiter.get(None)
         if limiter is None:
             limiter = CapacityLimiter(self._threads)

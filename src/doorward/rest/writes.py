@@ -62,6 +62,7 @@ def patch_data(
     timers = Timers(())
 
     def patch() -> bool:
+        """Apply the operations of the body; raise `_ForbiddenError` for a path not served."""
         with timers.measure("rego_input_parse"):
             operations = _operations(any_document(body, stays=True), path)
         if not all(serves(tuple(map(str, each.path))) for each in operations):
@@ -83,6 +84,7 @@ def delete_data(store: Store, path: tuple[str, ...], parameters: Parameters) -> 
 
 
 def _change(change: Callable[[], bool], timers: Timers, parameters: Parameters) -> Response:
+    """Run a change of data; return 204, 304 if nothing changed, or the reason of a refusal."""
     try:
         with timers.measure("server_handler"):
             is_changed = change()
@@ -100,6 +102,7 @@ def _change(change: Callable[[], bool], timers: Timers, parameters: Parameters) 
 
 
 def _operations(document: Value, root: tuple[str, ...]) -> list[Operation]:
+    """The operations of a JSON Patch document, with paths below `root`; null is an empty list."""
     if document is None:
         return []
     if not isinstance(document, list):
@@ -108,6 +111,7 @@ def _operations(document: Value, root: tuple[str, ...]) -> list[Operation]:
 
 
 def _operation(document: Value, root: tuple[str, ...]) -> Operation:
+    """Read one operation of a JSON Patch; the errors are those of OPA's decoder."""
     if document is None:
         document = {}
     if not isinstance(document, dict):

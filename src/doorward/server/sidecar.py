@@ -358,6 +358,10 @@ class Sidecar:
         )
 
     def _listeners(self) -> list[Listener]:
+        """Bind all addresses and connect each with its application: main, diagnostic or forward.
+
+        Raise `StartupError` if one cannot be bound.
+        """
         options = self._options
         self._requests = self._request_log()
         common = self.pdp, options.config, self.health, self.metrics
@@ -415,6 +419,7 @@ class Sidecar:
         return listeners if forward is None else [*listeners, proxies]
 
     def _watch(self) -> Watcher:
+        """The watcher that reloads the policies when their files change."""
         return Watcher(
             self._options.sources.files,
             lambda: self.store.load(load(self._options)),

@@ -330,6 +330,7 @@ def reread(options: SidecarOptions, follow: Callable[[Config], object]) -> None:
 
 
 def tls_context(options: TlsOptions) -> TlsContext:
+    """Load certificates and key; raise `StartupError` if they cannot be used."""
     try:
         return TlsContext.load(options)
     except TlsError as error:

@@ -93,6 +93,7 @@ class Totals(Collector):
         return documents_of(self.collect())
 
     def collect(self) -> Iterable[Metric]:
+        """Yield the metrics summed over all workers, with the revision of each and the restarts."""
         for family in _merge([self._ended, *[state["metrics"] for state in self._states]]):
             if family.name == "policy_reloads":
                 family.samples = [

@@ -110,6 +110,10 @@ class _Formatter(logging.Formatter):
         self._stamp = stamp
 
     def format(self, record: logging.LogRecord) -> str:
+        """The record as one line, with OPA's `level`, `msg` and `time`.
+
+        Of an exception only type and location are logged.
+        """
         # Libraries put marks of their own into every record, such as `_ray_timestamp_ns`.
         fields = {
             name: value

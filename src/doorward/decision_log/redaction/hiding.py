@@ -286,6 +286,7 @@ class _Walk:
         self.documents: dict[str, Any] = self._copies() or documents
 
     def _object(self, number: int, value: dict[Any, Any]) -> None:
+        """Note the fields to erase or mask in an object, and queue the containers in it."""
         fields = () if _OF_PAIRS.isdisjoint(value) else _fields_of_pair(value)
         for key, item in value.items():
             kind = type(item)
@@ -316,6 +317,7 @@ class _Walk:
                 self._nodes.append((item, number, index))
 
     def _text(self, number: int, key: Any, text: str, named: int = 0) -> None:
+        """Note the masked form of a text that looks like a credential, or has the name of one."""
         masked = _show_under(named, text)
         if masked != text:
             self._change.setdefault(number, {})[key] = masked
@@ -462,6 +464,7 @@ def _mask_line(match: re.Match[str]) -> str:
 
 
 def _decode(text: str) -> str:
+    """Decode base64; an empty text if it is not valid."""
     try:
         return base64.b64decode(text, validate=True).decode("utf-8", errors="replace")
     except (binascii.Error, ValueError):

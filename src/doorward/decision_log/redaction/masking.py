@@ -45,6 +45,7 @@ def read_masks(rules: Value) -> list[Mask]:
 
 
 def _read_mask(rule: Value) -> Mask:
+    """Read a mask from the policy's answer; a plain text is the path to remove."""
     if isinstance(rule, str):
         return Mask(_parts(rule))
     if not isinstance(rule, dict):
@@ -58,6 +59,7 @@ def _read_mask(rule: Value) -> Mask:
 
 
 def _parts(path: str) -> tuple[str, ...]:
+    """Split a mask's path, which must begin with `/input`, `/result` or another allowed root."""
     if not path:
         raise MaskError("mask must be non-empty")
     if not path.startswith("/"):

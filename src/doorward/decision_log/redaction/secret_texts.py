@@ -42,6 +42,7 @@ class SecretTexts:
         return {**event, "nd_builtin_cache": remaining, "erased": erased}
 
     def _texts(self, snapshot: Snapshot) -> frozenset[str]:
+        """The texts below the `secrets` paths, cached for as long as the snapshot stays."""
         known = self._known
         if known is None or known[0] is not snapshot:
             values = [snapshot.base_document(path) for path in self._paths]
@@ -51,6 +52,7 @@ class SecretTexts:
 
 
 def _holds(answers: dict[Key, Value], texts: frozenset[str]) -> bool:
+    """Return True if an answer contains a secret text, or there are too many texts to search."""
     if len(texts) > _MOST:
         return True
     # Operands are JSON texts already; inside of one, texts are escaped once more.
