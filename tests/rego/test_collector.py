@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 
 import pytest
 
@@ -87,4 +88,11 @@ def test_a_dict_is_tracked_again_when_a_container_is_put_into_it() -> None:
     untrack(value)
     assert not gc.is_tracked(value)
     value["b"] = [value]
+    assert gc.is_tracked(value)
+
+
+def test_values_stay_tracked_where_python_has_no_ctypes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ctypes", None)
+    value: dict[str, object] = {"a": [1]}
+    untracker()(value)
     assert gc.is_tracked(value)

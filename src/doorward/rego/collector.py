@@ -68,7 +68,11 @@ def untracker() -> Callable[[object], None]:
 
     It is a function of Python's C API. A `dict` is tracked again when a container is put into it.
     """
-    import ctypes  # few load so much
+    try:
+        import ctypes  # few load so much
 
-    function = ("PyObject_GC_UnTrack", ctypes.pythonapi)
+        function = ("PyObject_GC_UnTrack", ctypes.pythonapi)
+    except (ImportError, AttributeError):
+        # A Python without it, or another one than CPython: the collector traverses the value.
+        return lambda _value: None
     return ctypes.PYFUNCTYPE(None, ctypes.py_object)(function)
