@@ -12,6 +12,8 @@ from tests.console.points import Point
 
 from doorward.console.callers import Caller, caller_of
 from doorward.console.rows import row_of
+from doorward.console.views import try_input
+from doorward.search.tokens import Token
 
 POLICY = """package app
 
@@ -74,3 +76,38 @@ def test_a_token_in_the_place_of_a_name_is_masked() -> None:
 
 def test_claims_of_the_log_name_the_caller() -> None:
     assert caller_of({"a": 1}, claims={"sub": "ann", "role": "x"}) == Caller("ann", "x")
+
+
+VERIFYING = """package app
+
+default allow := false
+
+allow if {
+	input.method == "GET"
+	claims.role == "guest"
+}
+
+claims := payload if {
+	[_, token] := split(input.headers.authorization, " ")
+	[true, _, payload] = io.jwt.decode_verify(token, {"secret": "quarterdeck"})
+}
+
+other if OTHER
+"""
+
+
+def test_a_tried_request_says_the_same_of_its_token_each_time() -> None:
+    def user(other: str, subject: str, secret: str) -> str:
+        point = Point(VERIFYING.replace("OTHER", other))
+        token = Token("Bearer ", {"sub": subject, "role": "guest"}).signed(secret)
+        input: Any = {"method": "DELETE", "headers": {"authorization": token}}
+        first, again = (try_input(point.pdp, "app/allow", input, changes=False) for _ in range(2))
+        assert (first["verdict"], again["user"]) == ("deny", first["user"])
+        return str(first["user"])
+
+    # The decision does not come to the token; the policies verify it.
+    assert user("input.x", "tried-one", "quarterdeck") == "tried-one"
+    assert user("input.x", "tried-two", "another") == "tried-two?"
+    # Nothing is sent for it.
+    sends = 'http.send({"method": "GET", "url": "http://127.0.0.1:9"}).status_code == 200'
+    assert user(sends, "tried-three", "quarterdeck") == "tried-three?"
