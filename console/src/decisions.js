@@ -1,7 +1,7 @@
 // Decisions: those that are kept in memory, searched by the server, and new ones as they are made.
 import { useEffect, useLayoutEffect, useMemo, useState } from "preact/hooks";
 import { useAsked } from "./api.js";
-import { counted, micros, number, plainName } from "./format.js";
+import { clock, counted, micros, number, plainName } from "./format.js";
 import { html } from "./html.js";
 import { Answered, Bar, Clock, Empty, Loading, Verdict, silent } from "./parts.js";
 import { address, change as put } from "./router.js";
@@ -56,9 +56,14 @@ function None({ filter }) {
     <pre class="example">curl -d '{"input": {"user": "bob"}}' http://localhost:8181/v1/data/people/allow</pre><//>`;
 }
 
+function beforeRestart({ restarted, rows }) {
+  const count = restarted ? rows.filter((row) => row.time_ms < restarted).length : 0;
+  return count ? `${number(count)} from before the restart at ${clock(restarted)}` : "";
+}
+
 function Status({ of, filter }) {
   if (!of) return null;
-  const notes = [of.total ? counted(of.total, "decision") : "", of.leftOut ? `${number(of.leftOut)} came too fast to be shown` : "", silent(of.silent)].filter(Boolean);
+  const notes = [of.total ? counted(of.total, "decision") : "", of.leftOut ? `${number(of.leftOut)} came too fast to be shown` : "", silent(of.silent), beforeRestart(of)].filter(Boolean);
   return html`<div class="status">
     <span class=${`connection ${of.status}`} role="status">${of.isPaused ? "Paused" : { live: "Live", connecting: "Connecting", reconnecting: "Reconnecting" }[of.status]}${notes.length ? `: ${notes.join(", ")}` : ""}</span>
     <button onClick=${of.pause} aria-pressed=${of.isPaused}>${of.isPaused ? "Continue" : "Pause"}</button>

@@ -59,6 +59,18 @@ export function useDecisions(filter) {
       if (!mine.isPaused && mine.isTop) mine.flush();
       else show();
     };
+    // A server that began again has what came since; what it had before is on this page alone.
+    const lookForRestart = async () => {
+      const state = await ask("state").catch(() => null);
+      const started = Math.max(0, ...(state?.workers || []).map((each) => each.since_ms || 0));
+      if (!started) return;
+      if (mine.started && started > mine.started) {
+        mine.restarted = started;
+        mine.total = mine.rows.concat(mine.pending).filter((row) => row.time_ms >= started).length;
+      }
+      mine.started = started;
+      show();
+    };
     older();
     const source = new EventSource(`/console/api/decisions${query && `?${query}`}`);
     source.onmessage = ({ data }) => {
@@ -69,6 +81,7 @@ export function useDecisions(filter) {
       for (const row of rows) mine.known.add(keyOf(row));
       // The first message holds what the first page of the search holds as well.
       if (mine.status === "live") mine.leftOut += batch.skipped;
+      else lookForRestart();
       Object.assign(mine, { status: "live", seconds: batch.seconds, silent: batch.silent, workers: batch.workers, since: Date.now() });
       if (rows.length) {
         mine.total += rows.length;

@@ -392,6 +392,31 @@ def test_a_page_of_several_workers_says_who_decided_and_who_is_silent(
             mailbox.close()
 
 
+def test_decisions_from_before_a_restart_are_marked(page: Page, served: Served) -> None:
+    started = [1_000]
+
+    def answer(route: Route) -> None:
+        route.fulfill(json={"workers": [{"since_ms": started[0]}]})
+
+    def end(route: Route) -> None:
+        # The stream ends, and the browser begins the next one after `retry`.
+        body = json.dumps({"decisions": [], "docker": [], "skipped": 0, "seconds": []} | LIVE)
+        route.fulfill(content_type="text/event-stream", body=f"retry: 50\ndata: {body}\n\n")
+
+    page.route("**/console/api/state", answer)
+    page.route("**/console/api/decisions", end)
+    served.decide("bob", "/before")
+    with page.expect_response("**/console/api/state"):
+        page.goto(f"{served.url}/decisions")
+    expect(rows(page).first).to_be_visible()
+    expect(page.locator(".connection")).not_to_contain_text("restart")
+    started[0] = 4_000_000_000_000
+    expect(page.locator(".connection")).to_contain_text("from before the restart at")
+
+
+LIVE = {"silent": [], "workers": 1}
+
+
 def test_a_list_is_filtered_and_stands_still_when_told(page: Page, served: Served) -> None:
     served.decide("bob", "/filtered")
     served.decide(EVIL[1], "/allowed")
