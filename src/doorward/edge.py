@@ -195,7 +195,7 @@ class Parts:
             self._parts[part.name] = part
 
     def remove(self, part: Part) -> None:
-        """`part` ended because it was told to."""
+        """Stop watching `part`, which ended as intended."""
         with self._lock:
             self._parts.pop(part.name, None)
 

@@ -116,7 +116,7 @@ def with_kms(**options: Any) -> dict[str, Any]:
         ),
         ({"s3_signing": {"metadata_credentials": {}}}, "aws_region must be specified"),
         ({"gcp_metadata": {"audience": "a", "scopes": ["s"]}}, "either audience or scopes"),
-        ({"unheard_of": {}}, "there are no such credentials"),
+        ({"unheard_of": {}}, "unknown credentials; use one of bearer, client_tls, "),
     ],
 )
 def test_credentials_that_cannot_work_are_refused(

@@ -41,7 +41,7 @@ class Cancellation:
         """The attributes of the `_WORK` of the thread that works."""
 
     def cancel(self) -> None:
-        """Stop the work soon, or keep it from beginning."""
+        """Stop the work soon if it runs, or prevent its start."""
         with _LOCK:
             self.is_cancelled = True
             if self._thread is not None:
@@ -49,7 +49,7 @@ class Cancellation:
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """Around the work, in its thread."""
+        """Context manager around the work, in its thread; `cancel` interrupts it."""
         with _LOCK:
             self._thread = vars(_WORK)
             self._thread["is_stopped"] = self.is_cancelled

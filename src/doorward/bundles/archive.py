@@ -38,7 +38,7 @@ class ArchiveError(Exception):
 
 
 def read_archive(path: str, limits: Limits) -> Iterator[Member]:
-    """The files of a `.tar.gz`, in their order. ArchiveError where it is broken or too much."""
+    """Read the files of a `.tar.gz` in order; raise `ArchiveError` if it is broken or too large."""
     with open(path, "rb") as raw:
         size = os.fstat(raw.fileno()).st_size
         if size > limits.archive_bytes:
@@ -54,7 +54,7 @@ def unpack(raw: BinaryIO, limits: Limits) -> Iterator[Member]:
 
 @contextmanager
 def _translate_errors() -> Iterator[None]:
-    """Raise ArchiveError for errors of reading an archive, in Go's words where they are known."""
+    """Context manager: turn errors of reading into `ArchiveError`, in Go's words if known."""
     try:
         yield
     except gzip.BadGzipFile as error:
@@ -79,6 +79,10 @@ class _Bounded:
         self._left = min(size + _BLOCK, self._total)
 
     def read(self, size: int) -> bytes:
+        """Read decompressed bytes.
+
+        Raise `ArchiveError` beyond the limit of the archive or of one header.
+        """
         content = self._stream.read(size)
         self._left -= len(content)
         self._total -= len(content)

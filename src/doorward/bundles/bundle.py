@@ -248,7 +248,7 @@ def _verify(path: str, members: Sequence[Member], verification: Verification | N
 
 
 def bundle_files(path: str, *, limits: Limits | None = None) -> tuple[str, ...]:
-    """The files that a bundle is read from, without reading them; nothing if it is missing."""
+    """The files from which a bundle is read, without reading them; empty if it is missing."""
     path = plain_path(path)
     if not os.path.isdir(path):
         return (path,)

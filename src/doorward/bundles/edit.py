@@ -107,7 +107,7 @@ class Edit:
         return value
 
     def apply(self, operation: Operation) -> None:
-        """One operation of a patch; StorageError where it cannot be done."""
+        """Apply one operation of a patch; raise `StorageError` if that is impossible."""
         operator, path, value = operation
         if not path:
             self._set_root(operator, value)
@@ -119,7 +119,7 @@ class Edit:
             _change_array(container, operation)
 
     def make_parents(self, path: Path) -> None:
-        """Objects on the way to `path`, where there is nothing yet."""
+        """Create objects at the parents of `path` that do not exist."""
         parents = path[:-1]
         there = len(parents)
         while there and self.is_missing(parents[:there]):

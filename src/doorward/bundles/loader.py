@@ -163,7 +163,7 @@ def load(
 
 
 def _problems(messages: Iterable[str | Source], *, v0: bool) -> Iterator[str | Diagnostic]:
-    """The messages, and in the place of each policy what cannot be parsed of it."""
+    """The messages, and for each policy among them the errors of parsing it."""
     from doorward.rego.tools import parse_module  # not needed to load what is right
 
     for each in messages:
@@ -186,7 +186,7 @@ def note(digest: _Hash, name: str, content: bytes) -> None:
 def list_files(
     paths: Sequence[str], *, ignore: Sequence[str] = (), limits: Limits | None = None
 ) -> tuple[str, ...]:
-    """The files that `load` would read, without reading them; what is missing is left out."""
+    """The files that `load` would read, without reading them; missing ones are left out."""
     return tuple(entry.path for entry in _find(paths, ignore, limits or Limits(), []))
 
 
@@ -202,7 +202,7 @@ def data_files(
 
 
 def read_document(path: str, text: str | bytes) -> Value:
-    """The value of a JSON or YAML document. LoadError names `path` and what is wrong."""
+    """Parse JSON or YAML; raise `LoadError` that names `path` and the error."""
     try:
         return read_json(text) if isinstance(text, str) else read_data(text)
     except JSONError as error:
@@ -297,7 +297,7 @@ def _matches(name: str, pattern: str) -> bool:
 def _take(
     entry: _Entry, limits: Limits, modules: dict[str, str], timers: Timers
 ) -> tuple[bytes, dict[Key, Value] | None]:
-    """The content of a file, and the data in it; None for a policy, which is put into `modules`."""
+    """Read a file: return its data, or store a policy in `modules` and return None."""
     path = entry.path
     content = read_file(path, limits.of(path))
     if path.endswith(".rego") or (
@@ -332,7 +332,7 @@ def _clash(entries: Sequence[_Entry], limits: Limits) -> str:
 
 
 def _document_again(entry: _Entry, limits: Limits) -> Mapping[Key, Value]:
-    """The data in a file that was read before; none for a policy, or where it cannot be read."""
+    """Read data again from a file read before; None for a policy or an unreadable file."""
     if entry.path.endswith(".rego") or not os.path.isfile(entry.path):
         return {}
     try:
@@ -345,7 +345,7 @@ def _document_again(entry: _Entry, limits: Limits) -> Mapping[Key, Value]:
 def _common(
     first: Mapping[Key, Value], second: Mapping[Key, Value], path: tuple[Key, ...] = ()
 ) -> tuple[Key, ...] | None:
-    """The path of a value that two documents define; None where they can be merged."""
+    """The path of a value that both documents define; None if they can be merged."""
     for key, value in second.items():
         if key not in first:
             continue
@@ -372,7 +372,7 @@ def _data_of(path: str, content: bytes) -> Value:
 
 
 def read_file(path: str, limit: int) -> bytes:
-    """The content of a file; LoadError where it cannot be read or has more than `limit` bytes."""
+    """Read a file; raise `LoadError` if it is unreadable or longer than `limit` bytes."""
     try:
         with open(path, "rb") as file:
             content = file.read(limit + 1)
@@ -384,7 +384,7 @@ def read_file(path: str, limit: int) -> bytes:
 
 
 def policy_text(path: str, content: bytes) -> str:
-    """The text of a policy; LoadError if it is not UTF-8."""
+    """Decode a policy from UTF-8; raise `LoadError` if it is not valid."""
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -37,7 +37,7 @@ class Located:
     """Of a block of text, the line of its first one."""
 
     def get(self, *keys: str | int) -> Located:
-        """Return the entry below; an empty one at the nearest line where there is none."""
+        """The value at nested keys; if it is missing, an empty one with the nearest line."""
         node = self
         for key in keys:
             match node.value, key:

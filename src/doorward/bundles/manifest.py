@@ -59,7 +59,7 @@ class Manifest:
 
     @classmethod
     def parse(cls, text: bytes) -> Manifest:
-        """The manifest that a file holds; ManifestError if it is none."""
+        """Parse the text of a manifest; raise `ManifestError` if it is not valid."""
         try:
             document = read_json(text, trailing=True)
         except JSONError as error:

@@ -74,7 +74,7 @@ def entrypoints_of(modules: Mapping[str, str], options: Options) -> list[Entrypo
 
 
 def _path_of(package: Sequence[str], rule: Rule) -> Entrypoint:
-    """The path of a rule as far as it is constant."""
+    """The path of a rule up to its first part that is not constant."""
     name = rule.head.ref.head
     assert isinstance(name, Var)
     return (*package, name.name, *_constants(rule.head.ref.args))
@@ -162,7 +162,7 @@ class Optimizer:
 def _with_annotations(
     modules: Mapping[str, str], trees: Mapping[str, Module], options: Options
 ) -> dict[str, Module]:
-    """The policies with what METADATA says of each rule, where there is any."""
+    """Parse the policies again with the METADATA of their rules, if they have any."""
     return {
         name: parse_module(Source(name, text), v0=options.is_v0(name), annotations=True)
         if "METADATA" in text

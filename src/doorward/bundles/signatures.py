@@ -89,7 +89,7 @@ class Verification:
     """Whether a bundle without signatures is refused."""
 
     def key_for(self, header: Mapping[Any, Any], payload: Mapping[Any, Any]) -> Key:
-        """The key of a token; SignatureError if there is none."""
+        """The key that verifies a token; raise `SignatureError` if there is none."""
         if self.keys is None:
             return Key(self.key, self.algorithm)
         name = self.key_id or header.get("kid") or payload.get("keyid")
@@ -190,7 +190,7 @@ def _read_entry(entry: Mapping[str, Any]) -> _Signed:
 
 
 def _decode(text: str, part: str) -> dict[Any, Any]:
-    """A part of a token as an object; nothing of it is verified yet."""
+    """Decode a part of a token to an object; it is not verified yet."""
     try:
         octets = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
         document = read_json(octets)

@@ -64,7 +64,7 @@ class Sources:
         return [split_prefix(path)[1] for path in self.all_paths]
 
     def load(self, timers: Timers | None = None) -> Loaded:
-        """Everything. BundleError or LoadError says what cannot be used."""
+        """Read everything; raise `BundleError` or `LoadError` for sources that cannot be used."""
         timers = timers or Timers()
         with timers.measure("rego_load_files"), gc_paused():
             loaded = Loaded()
@@ -83,7 +83,7 @@ class Sources:
             return _join(loaded, self._read(timers), owners=self.bundles)
 
     def files(self) -> tuple[str, ...]:
-        """The files that `load` would read, without reading them; what is missing is left out."""
+        """The files that `load` would read, without reading them; missing ones are left out."""
         listed = list_files(self.paths, ignore=self.ignore, limits=self.limits)
         if not self.bundles:
             return listed

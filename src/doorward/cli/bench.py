@@ -251,7 +251,7 @@ class _Times:
 
 
 def _measure(ask: Callable[[], Mapping[str, int]]) -> _Measured:
-    """Evaluate for a while, and return the times by name."""
+    """Evaluate repeatedly for `SECONDS`; return the figures of the times, by name."""
     times: dict[str, _Times] = {}
     rounds = 0
     started = now = perf_counter_ns()
@@ -297,7 +297,7 @@ def _percentile(times: Sequence[int], share: float) -> float:
 
 
 def _memory(ask: Callable[[], object]) -> tuple[int, int]:
-    """Blocks and bytes that one evaluation holds when it has its answer."""
+    """The memory blocks and bytes that one evaluation holds when its answer is ready."""
     tracemalloc.start()
     try:
         answer = ask()

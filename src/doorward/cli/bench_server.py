@@ -45,7 +45,7 @@ def arguments_of(options: Mapping[str, Any]) -> list[str]:
 def question(
     text: str, input: Value | Undefined, options: Mapping[str, Any]
 ) -> tuple[str, dict[Key, Value]]:
-    """The path and the body of the request that asks for a query, as OPA's `bench` sends it."""
+    """The path and the body of the request that OPA's `bench` sends for a query."""
     body: dict[Key, Value] = {"input": {} if isinstance(input, Undefined) else input}
     if options["partially"]:
         path = "compile"
@@ -129,7 +129,7 @@ class BenchServer:
             return False
 
     def ask(self, path: str, body: dict[Key, Value]) -> dict[str, Any]:
-        """The answer to `body`; LoadError where it is an error."""
+        """Send `body` and return the answer; raise `LoadError` if it is an error."""
         headers = {"content-type": "application/json"}
         try:
             self._connection.request("POST", path, to_json(body), headers)

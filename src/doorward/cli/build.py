@@ -213,7 +213,7 @@ def _ignore(step: str) -> None:
 
 
 def _check_signing(paths: Sequence[str], options: Mapping[str, Any], *, bundle: bool) -> None:
-    """Refuse keys without --bundle, and warn where a manifest is ignored without it."""
+    """Refuse signing keys without --bundle, and warn of a manifest that is ignored without it."""
     key = options["signing_key"]
     if key is None and (options["signing_plugin"] or options["claims_file"]):
         raise _BuildError(
@@ -325,7 +325,7 @@ def _optimize(
 
 
 def _check(parts: _Parts, options: Mapping[str, Any]) -> Mapping[str, Module]:
-    """Compile everything, with its data; give what was parsed."""
+    """Compile all policies with their data; return the parsed policies."""
     settings = _settings(parts, options)
     try:
         policies = compile(parts.modules, settings)

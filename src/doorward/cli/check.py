@@ -223,7 +223,7 @@ def _check_all(
 
 
 def _sources(loaded: Loaded, *, v0: bool) -> Iterator[tuple[Source, bool]]:
-    """The policies, and whether they are read as Rego v0."""
+    """The texts of the policies, each with True if it is read as Rego v0."""
     for name, text in loaded.modules.items():
         version = loaded.rego_versions.get(name)
         yield Source(name, text), v0 if version is None else version == 0

@@ -72,7 +72,7 @@ def _as_json(documents: Documents) -> str:
 
 
 def _ref(path: Path) -> str:
-    """A reference as OPA's JSON has it: typed terms."""
+    """A reference as a JSON list of typed terms, as OPA writes it."""
     terms = []
     for n, key in enumerate(path):
         value = from_key(key)

@@ -117,7 +117,7 @@ def read_shared_options(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_input_options(params: Mapping[str, Any]) -> InputOptions:
-    """Return what a policy is shown of a request."""
+    """Return the options that decide which parts of a request a policy sees."""
     parts = params["minimum_api_version"].split(".")
     if not all(part.isascii() and part.isdecimal() and len(part) < 5 for part in parts):
         raise click.UsageError("--minimum-api-version must be of the form 1.24")

@@ -10,7 +10,10 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0}
 
 
 def seconds(duration: str, flag: str = "") -> float | None:
-    """The seconds of `duration`; None for none at all."""
+    """The seconds of a duration such as `500ms`; None for zero.
+
+    Raise `UsageError`, naming `flag`, for other texts.
+    """
     for unit, factor in _UNITS.items():
         number = duration.removesuffix(unit)
         if number != duration and number.replace(".", "", 1).isdecimal():

@@ -65,7 +65,7 @@ def _document(problem: Diagnostic | str, *, sort_keys: bool) -> str:
 
 
 def warn(notes: Sequence[str]) -> None:
-    """Say on standard error what is not an error, and should be known."""
+    """Print notes on standard error; they do not change the exit code."""
     for note in notes:
         click.echo(f"warning: {note}", err=True)
 

@@ -125,7 +125,7 @@ def _run(paths: Sequence[str], options: dict[str, Any], log: _Log) -> int:
 
 
 def _decision_log(config: Config, options: Mapping[str, Any]) -> DecisionLog | None:
-    """The decision log that the configuration asks for: on standard error, or in a file."""
+    """The decision log of the configuration: on standard error, or in a file."""
     if config.decision_logs.upload is not None:
         raise _ExecError("exec error: decision logs go to the console or a file, not to a service")
     formats = options["log_format"], options["log_timestamp_format"]
@@ -155,7 +155,7 @@ class _Log:
 
 
 def _inputs(paths: Sequence[str], *, reads_stdin: bool) -> Iterator[tuple[str, Value | LoadError]]:
-    """Each input, by the name that the result has; what is wrong with it in its place."""
+    """Yield each input with the name of its file; a `LoadError` in its place if it is not valid."""
     if reads_stdin:
         content = sys.stdin.buffer.read(_MAX_BYTES + 1)
         if not content.strip():
@@ -229,7 +229,7 @@ def _decide(
 
 
 def _failure(values: Sequence[Any], chosen: Sequence[str]) -> str:
-    """Return the error that a `--fail` flag makes of the results; "" where there is none."""
+    """Return the error text if the results meet the chosen `--fail` flag, else an empty text."""
     if not chosen:
         return ""
     errors = sum([value is _Failed for value in values]) if chosen == ["--fail"] else 0

@@ -79,7 +79,7 @@ def _property(text: str) -> str:
 
 
 def junit(files: Sequence[str], findings: Sequence[Diagnostic]) -> str:
-    """A test case for each file, failed by what was found in it."""
+    """The JUnit report: a test case for each file, which fails with the findings in it."""
     # Its package brings in the runner of tests, which other formats have no need of.
     from doorward.testing.xml_text import attribute, text
 

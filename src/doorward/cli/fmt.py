@@ -166,7 +166,7 @@ def _message_of(error: RegoError | LoadError | _RefusedResult) -> str:
 
 
 def _file(root: str, name: str, request: _Request) -> bool:
-    """Format one file; whether it was not formatted yet."""
+    """Format one file; return True if formatting changes its text."""
     text = _read(name)
     formatted = _format(name, text, request)
     changed = formatted != text

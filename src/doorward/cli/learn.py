@@ -191,7 +191,7 @@ def _gather(files: list[str], options: dict[str, Any]) -> Gathered:
 
 
 def _check(files: list[str], policies: tuple[str, ...], paths: tuple[str, ...]) -> int:
-    """Print the parts of a policy that nobody used, and the patch; 2 where there are some."""
+    """Print the unused parts of a policy and a patch without them; return 2 if there are any."""
     from doorward.learn.data_patch import DataFile
     from doorward.learn.unused import find_unused  # of an option that few use
 

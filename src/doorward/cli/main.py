@@ -149,7 +149,7 @@ def _exit(code: int) -> NoReturn:
 
 
 def run(arguments: list[str]) -> int:
-    """The exit code of one call: 0, 1 for a call that is wrong, else what the command says."""
+    """Run the command line; return the exit code, which is 1 for a usage error."""
     try:
         code: Any = cli.main(arguments, prog_name="doorward", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
@@ -179,7 +179,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _said(error: click.UsageError) -> str:
-    """The message, in OPA's words where a flag is unknown or a value is none of those allowed."""
+    """The message of a usage error, in OPA's words for an unknown flag or value."""
     if isinstance(error, click.NoSuchOption):
         return f"unknown flag: {error.option_name}"
     if isinstance(error, click.BadParameter) and error.param is not None:

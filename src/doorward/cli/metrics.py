@@ -26,7 +26,7 @@ _PERCENTILES: Final = {
 
 
 def metrics_field(measured: Sequence[Metrics]) -> tuple[str, str]:
-    """The name and the JSON of what was measured in each evaluation."""
+    """The name and the JSON text of the measurements of each evaluation."""
     if len(measured) == 1:
         fields = {name: str(spent) for name, spent in measured[0].items()}
         return "metrics", object_text(fields)

@@ -125,7 +125,7 @@ class _Properties:
             del self._digests[name]
 
     def are_refuted(self, loaded: Loaded, mutant: Version) -> bool:
-        """Return True if an input makes a property true that reads what the mutant changes."""
+        """Return True if an input makes a property true that depends on the mutant's change."""
         engine = mutant.snapshot.engine
         changed = {
             name for name, digest in self._digests.items() if digest_of(engine, name) != digest

@@ -23,7 +23,7 @@ _PARTS: Final = {
 
 
 def tree_lines(module: Json) -> Iterator[str]:
-    """The lines of a module as `module_to_json` writes it."""
+    """The lines of a module whose JSON is that of `module_to_json`."""
     yield "module"
     yield " package"
     yield from _refs(module["package"]["path"], 2)

@@ -81,7 +81,7 @@ def _source(path: str) -> Source:
 
 
 def tree(node: object, *, positions: bool = True, label: str = "", depth: int = 0) -> Iterator[str]:
-    """The lines of a node and all below it: its kind, its own values, and its place."""
+    """The lines of a node and of its children: kind, attributes and position."""
     lead = "  " * depth + (f"{label}: " if label else "")
     if not is_dataclass(node) or isinstance(node, type):
         yield f"{lead}{_text(node)}"

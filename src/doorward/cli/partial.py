@@ -75,13 +75,13 @@ def evaluate(
 
 
 def document(partial: Partial) -> str:
-    """The residual as JSON on one line; what is empty is left out."""
+    """The residual as JSON on one line; empty parts are left out."""
     fields: dict[str, Any] = {"queries": partial.ast["queries"], "modules": partial.ast["support"]}
     return ordered_text({name: part for name, part in fields.items() if part})
 
 
 def shown(partial: Partial, style: str) -> str:
-    """The residual as Rego, `pretty` in a table, `source` as it is."""
+    """The residual as text: `pretty` is a table, `source` is plain Rego."""
     from doorward.rego.tools import format_tree  # nothing else of `eval` formats
 
     queries = [format_tree(query) for query in partial.queries]

@@ -11,7 +11,7 @@ __all__ = ["read_query"]
 
 
 def read_query(query: Sequence[str], *, stdin: bool, stdin_input: bool) -> str:
-    """The query; UsageError, in OPA's words, for none, several, and standard input twice."""
+    """Return the query; raise `UsageError` if there is none, several, or standard input twice."""
     if len(query) > 1:
         raise click.UsageError("specify at most one query argument")
     if stdin and stdin_input:

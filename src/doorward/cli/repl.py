@@ -161,7 +161,7 @@ class Session:
         return self._typed.get(self.package, _Typed())
 
     def _change(self, typed_rules: _Typed | None, package: str = "") -> None:
-        """Take what is defined of a package, if everything compiles with it."""
+        """Replace the typed rules of a package, if everything still compiles."""
         typed = dict(self._typed)
         typed.pop(package or self.package, None)
         if typed_rules is not None:
@@ -208,7 +208,7 @@ class Session:
         return parse_module(Source("", text), v0=self.v0)
 
     def _define(self, line: str) -> str:
-        """Add the rule that `line` is; "" where it is a query."""
+        """Add the rule on the line; return an empty text if the line is a query."""
         rule = self._rule(line)
         if rule is None:
             return ""
@@ -275,7 +275,7 @@ class Session:
         return self._explain(text).text()
 
     def _set_trace(self, mode: str) -> str:
-        """Turn an explanation of each query on, or off where it was on."""
+        """Turn the explanation of each query on, or off if it was on."""
         if mode and mode not in _TRACES:
             return f"trace is one of {', '.join(_TRACES)}"
         self.trace = "" if mode in ("", self.trace) and self.trace else mode or "full"

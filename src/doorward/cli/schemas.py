@@ -29,7 +29,7 @@ option: Final = click.option(
 
 
 def read_schemas(path: str | None) -> Schemas | None:
-    """The schemas at `path`; LoadError if there are none. In a folder the names lead to them."""
+    """Read the schemas at `path`, of a folder by file name; raise `LoadError` if there are none."""
     if path is None:
         return None
     path = path.removeprefix("file://")

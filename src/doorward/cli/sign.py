@@ -93,7 +93,7 @@ def command(
 
 
 def read_key(key_or_file: str) -> str:
-    """The key itself, where what is given is a file."""
+    """Return the key; if the text is the name of a file, the key is its content."""
     if not os.path.isfile(key_or_file):
         return key_or_file
     return read_file(key_or_file, _MAX_BYTES).decode(errors="replace")

@@ -300,7 +300,7 @@ def _mutate(
 
 
 def _watch(sources: Sources, run: Callable[[], int]) -> int:
-    """Run now, and each time that a file has changed; Ctrl-C ends it with 0, as SIGTERM does."""
+    """Run now and after each change of a file; return 0 at Ctrl-C or SIGTERM."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     known = read_signature(sources.files)
     try:

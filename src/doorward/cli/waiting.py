@@ -25,7 +25,7 @@ _EDGE: Final = Edge("waiting", "the sign of life cannot be drawn")
 
 @contextmanager
 def waiting(work: str, stream: TextIO | None = None) -> Iterator[None]:
-    """Say on a terminal, at standard error, what is done and for how long; erased at the end."""
+    """Show on a terminal what is being done and for how long, and erase it at the end."""
     terminal = sys.stderr if stream is None else stream
     if not terminal.isatty():
         yield
@@ -62,7 +62,7 @@ class _Sign:
         return True
 
     def erase(self) -> None:
-        """Leave the line as it was."""
+        """Erase the line."""
         if self._number:
             self._terminal.write("\r\x1b[K")
             self._terminal.flush()

@@ -45,13 +45,13 @@ class Block:
         )
 
     def location(self, key: str) -> str:
-        """`file:line: path.key`, as far as it is known."""
+        """The location of a key for messages, `file:line: path.key`, as far as it is known."""
         line = self.lines.get(key)
         where = f"{self.file}:{line}: " if line else f"{self.file}: " if self.file else ""
         return where + (f"{self.path}.{key}" if self.path else key)
 
     def block(self, key: str) -> Block:
-        """The mapping at `key`; empty where there is none. ConfigError for other values."""
+        """The object at `key`, empty if it is absent; raise `ConfigError` for other values."""
         value = self.values.get(key)
         if value is None:
             return Block(file=self.file, path=f"{self.path}.{key}" if self.path else key)
@@ -60,7 +60,7 @@ class Block:
         return value
 
     def get(self, key: str, kind: type[T], default: T) -> T:
-        """The value at `key`, which must be of `kind`; `default` where there is none."""
+        """The value at `key`, which must be of type `kind`; `default` if it is absent."""
         value = self.values.get(key)
         if value is None:
             return default
@@ -73,7 +73,7 @@ class Block:
         return value
 
     def strings(self, key: str) -> tuple[str, ...]:
-        """The list of strings at `key`; () where there is none."""
+        """The list of strings at `key`; empty if it is absent."""
         value = self.get(key, list, [])
         for item in value:
             if not isinstance(item, str):
@@ -81,7 +81,7 @@ class Block:
         return tuple(value)
 
     def increasing(self, key: str) -> tuple[float, ...]:
-        """The numbers at `key`, each above the one before; () where there are none."""
+        """The list of increasing numbers at `key`; empty if it is absent."""
         listed = self.get(key, list, [])
         numbers = [float(each) for each in listed if type(each) in (int, float)]
         if len(numbers) < len(listed) or numbers != sorted(set(numbers)):
@@ -89,7 +89,7 @@ class Block:
         return tuple(numbers)
 
     def unknown(self, known: Sequence[str]) -> tuple[str, ...]:
-        """A warning for each key that is not `known`, with the known one that it is most like."""
+        """A warning for each key that is not in `known`, with the most similar known key."""
         others = [key for key in self.values if key not in known]
         return tuple(
             f"{self.location(key)}: unknown key, ignored{_hint(key, known)}" for key in others

@@ -133,7 +133,7 @@ class BundleOptions:
 
     @property
     def file(self) -> str | None:
-        """The path, where the bundle is a file or a folder here."""
+        """The path of a bundle that is a local file or folder; None for others."""
         if not self.resource.startswith("file://"):
             return None
         return unquote(urlsplit(self.resource).path)
@@ -173,7 +173,7 @@ class OlderBundle:
             raise ConfigError(f"{block.location('name')} must not be empty")
 
     def options(self) -> BundleOptions:
-        """Return the bundle as `bundles` would declare it."""
+        """The bundle as the newer key `bundles` would declare it."""
         resource = f"{self.prefix.strip('/')}/{self.name.strip('/')}".strip("/")
         return BundleOptions(self.name, self.service, resource, self.polling, self.trigger)
 
@@ -209,7 +209,7 @@ class DiscoveryBlock:
     def options(
         self, block: Block, services: Collection[str], keys: Mapping[str, Key]
     ) -> DiscoveryOptions:
-        """Return the bundle and its document. ConfigError for what cannot be meant."""
+        """The bundle and its document; raise `ConfigError` for contradicting keys."""
         if not self.service and len(services) != 1 and "file://" not in self.resource:
             raise ConfigError(f"{block.location('service')}: there is not one service")
         bundle = BundleOptions(
@@ -238,7 +238,7 @@ class DiscoveryOptions:
 def with_sources(
     bundle: BundleOptions, block: Block, services: Collection[str], keys: Mapping[str, Key]
 ) -> BundleOptions:
-    """Return a bundle with its resource, its service and how it is verified."""
+    """Return the bundle with its resource, service and verification."""
     resource = bundle.resource or f"bundles/{bundle.name}"
     is_file = resource.startswith("file://")
     return replace(

@@ -470,7 +470,7 @@ class Config:
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
-        """ConfigError for what is not supported, and for `bundle` beside `bundles`."""
+        """Raise `ConfigError` for keys that are not supported, and for `bundle` with `bundles`."""
         for key, instead in REFUSED.items():
             if block.values.get(key):
                 raise ConfigError(f"{block.location(key)} is not supported: {instead}")
@@ -547,7 +547,7 @@ def config_of(top: Block, *, labels: Mapping[str, str] | None = None) -> Config:
 
 
 def identified(config: Config) -> Config:
-    """The configuration of one running server: its labels name it and its version."""
+    """Return the configuration with labels that name this server and its version."""
     labels = {"id": str(uuid.uuid4()), "version": __version__, **config.labels}
     return replace(config, labels=labels)
 

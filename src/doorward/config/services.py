@@ -245,7 +245,7 @@ class _AssumedRole:
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
-        """ConfigError unless it says whose keys ask for those of the role."""
+        """Raise `ConfigError` unless exactly one source provides the keys to assume the role."""
         if block.values.get("aws_signing") is None:
             raise ConfigError(
                 f"{block.location('aws_signing')}: a AWS signing plugin must be specified when "
@@ -423,7 +423,7 @@ class OAuth2:
             raise ConfigError(f"{block.location('aws_kms')}: aws_kms and aws_signing required")
 
     def complete_keys(self, block: Block, keys: Mapping[str, Key]) -> OAuth2:
-        """Return the credentials with their keys. ConfigError where they cannot work together."""
+        """Return the credentials with their keys; raise `ConfigError` if they do not fit."""
         if not self.token_url.startswith("https://"):
             raise ConfigError(f"{block.location('token_url')} required to use https scheme")
         grant = self.grant_type or "client_credentials"
@@ -547,7 +547,8 @@ class _Methods:
                 f"{block.location(used[1])}: a maximum one credential method must be specified"
             )
         if used and used[0] not in options_of(cls):
-            raise ConfigError(f"{block.location(used[0])}: there are no such credentials")
+            known = ", ".join(options_of(cls))
+            raise ConfigError(f"{block.location(used[0])}: unknown credentials; use one of {known}")
 
 
 def _seconds(value: int) -> float:
@@ -597,7 +598,7 @@ class Service:
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
-        """ConfigError for what is not a URL."""
+        """Raise `ConfigError` if the URL is not valid."""
         url = block.get("url", str, "").rstrip("/")
         if not url.startswith(("http://", "https://")) or not url.partition("://")[2].strip("/"):
             raise ConfigError(f"{block.location('url')} must be an http or https URL")
@@ -705,7 +706,7 @@ SERVICES: Final = Kind(
 
 
 def find_service(block: Block, name: str, services: Iterable[str]) -> str:
-    """The service that `block` names, or the first there is; ConfigError if it does not exist."""
+    """The service that `block` names, else the first one; raise `ConfigError` if there is none."""
     known = list(services)
     if not name and known:
         return known[0]

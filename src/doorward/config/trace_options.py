@@ -57,7 +57,7 @@ class TraceOptions:
 
 
 def asks_for_traces(environment: Mapping[str, str]) -> bool:
-    """Return True if the variables of OpenTelemetry ask for traces."""
+    """Return True if the environment variables of OpenTelemetry turn traces on."""
     if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return False
     exporter = environment.get("OTEL_TRACES_EXPORTER", "").strip()

@@ -44,6 +44,10 @@ _POSITIVE: Final = integer(1)
 
 
 def _read_chunk_bytes(block: Block, key: str, warnings: list[str]) -> int:
+    """Read the largest size of a chunk.
+
+    A size out of bounds is replaced by the bound, with a warning.
+    """
     size = block.get(key, int, 0)
     used = min(max(size, SMALLEST), LARGEST)
     if used != size:

@@ -92,7 +92,7 @@ def _assignments(setting: str) -> list[str]:
 
 
 def _keys(path: str) -> list[str | int]:
-    """`a[0].b` -> `a`, 0, `b`; nothing where that is not a path."""
+    """Split a path: `a[0].b` is `a`, 0, `b`. Empty if it is not valid."""
     keys: list[str | int] = []
     for part in path.replace("\\.", "\0").split("."):
         match = _KEY.fullmatch(part)

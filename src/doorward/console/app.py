@@ -157,6 +157,7 @@ class Console:
             return refuse(str(error), error.status)
 
     async def _route(self, request: Request, path: tuple[str, ...]) -> Response:
+        """Answer a request by its method and path below the console; 404 for any other."""
         match request.method, path:
             case "GET" | "HEAD", ():
                 return page(has_help=has_help(), is_alone=self._is_alone)
@@ -247,7 +248,7 @@ class Console:
         )
 
     async def _policies(self) -> Response:
-        """The policies in force with what real decisions reached of them."""
+        """The active policies, with the number of decisions that reached each definition."""
         answers = await self._all({"about": "policies"})
         answer, pdp = answers[self._number], self._process.pdp
         if answer is None or pdp is None:
@@ -258,6 +259,7 @@ class Console:
         return json_response(page | {"missing": missing})
 
     def _sources(self) -> Response:
+        """The policies for the playground; data is included only if it was loaded for that."""
         if self._files is not None:
             return json_response({"files": dict(self._files), "data": self._data})
         if self._process.pdp is None:
@@ -269,6 +271,10 @@ class Console:
         return json_response({"files": files})
 
     async def _detail(self, decision_id: str) -> Response:
+        """The details of a decision from this process, another worker or the log.
+
+        The answer is 404 if none has it and 503 if a worker did not answer.
+        """
         question = {"about": "decision", "id": decision_id}
         detail = await self._workers.run(self._process.answer, question)
         silent = False
@@ -342,7 +348,7 @@ class Console:
         return json_response(document)
 
     def is_open(self, method: str, path: tuple[str, ...]) -> bool:
-        """Return True if a request below `/console` needs no session: it logs in."""
+        """Return True for requests below `/console` that need no session: those that log in."""
         if self.check is None:
             return False
         if path == ("api", "login"):
@@ -354,7 +360,7 @@ class Console:
         return method in ("GET", "HEAD") and is_page
 
     def is_page(self, method: str, path: tuple[str, ...]) -> bool:
-        """Return True if a person asks for a page: without a session it is the one to log in."""
+        """Return True for a page: without a session it shows the login."""
         is_view = not path or path[0] == "help" or (len(path) == 1 and path[0] in PAGES)
         return self.check is not None and method in ("GET", "HEAD") and is_view
 
@@ -502,6 +508,7 @@ class Console:
             end.cancel()
 
     def _stream(self, request: Request) -> Response:
+        """The stream of decisions as server-sent events, from the last id the page has seen."""
         if self._process.ring is None:
             return json_response({"error": "nothing is decided here"}, 503)
         if self._streams >= STREAMS:
@@ -548,6 +555,7 @@ class Console:
             self._streams -= 1
 
     async def _play(self, request: Request, action: str) -> Response:
+        """Answer an action of the playground; only a few run at the same time."""
         if self._plays >= PLAYS:
             return json_response({"error": "too many evaluations at the same time: try again"}, 503)
         self._plays += 1
@@ -561,21 +569,21 @@ class Console:
 
 
 def _numbers(text: str, count: int) -> list[int]:
-    """So many numbers that stand between points; from the beginning where it is anything else."""
+    """Parse `count` numbers separated by points; zeros if the text is anything else."""
     parts = text.split(".")
     are_numbers = all(each.isascii() and each.isdecimal() and len(each) < 19 for each in parts)
     return [int(each) for each in parts] if are_numbers and len(parts) == count else [0] * count
 
 
 def _check_kind(request: Request) -> None:
-    """Refuse what is not JSON: a form of another site cannot send this type without asking."""
+    """Refuse a body that is not JSON: forms of other sites cannot send JSON without permission."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip()
     if kind != "application/json":
         raise RefusedError("the body must be application/json", 415)
 
 
 def _cursor(text: str) -> list[int] | None:
-    """The last row of the page before, as `together.selections` gives it; FilterError."""
+    """Parse the cursor of a page, as `together.selections` returns it; raise `FilterError`."""
     if not text:
         return None
     parts = text.split(".")

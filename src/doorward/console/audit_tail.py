@@ -57,6 +57,7 @@ class AuditTail:
         return None
 
     def _read(self) -> None:
+        """Read the lines that were added since the last call; a replaced file is read from its start."""
         try:
             with open(self._path, "rb") as file:
                 status = os.fstat(file.fileno())
@@ -76,6 +77,7 @@ class AuditTail:
             self._note(text)
 
     def _note(self, text: bytes) -> None:
+        """Keep a line of the log if it is a decision; other lines are ignored."""
         try:
             line = to_python(from_json(text)) if text.strip() else None
         except ValueError:
@@ -134,6 +136,7 @@ def _text(line: Mapping[str, Any], name: str) -> str:
 
 
 def _time_ms(text: str) -> int:
+    """Milliseconds since 1970 of an ISO time; 0 if it is not valid."""
     try:
         return int(datetime.fromisoformat(text).timestamp() * 1000)
     except ValueError:

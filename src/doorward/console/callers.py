@@ -52,6 +52,7 @@ def caller_of(input: Any, environment: Environment | None = None, *, claims: Any
 
 
 def _name(value: Any) -> str:
+    """The name in a user's value, which is a string or an object; empty if there is none."""
     if isinstance(value, str):
         return _text(value)
     if isinstance(value, dict):
@@ -60,6 +61,7 @@ def _name(value: Any) -> str:
 
 
 def _roles(value: Any) -> str:
+    """The roles in a user's value, joined by commas; empty if there are none."""
     if not isinstance(value, dict):
         return ""
     for below in (value, value.get("properties"), value.get("claims")):
@@ -74,6 +76,7 @@ def _get(value: Any, name: str) -> Any:
 
 
 def _texts(value: Any) -> Iterator[str]:
+    """Yield a string, or the strings of a collection, as they may be displayed."""
     if isinstance(value, str):
         yield _text(value)
     elif isinstance(value, (list, frozenset)):
@@ -82,13 +85,14 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _text(value: str) -> str:
-    """A name for people; names in base64url, which some issuers write, are decoded beside it."""
+    """A name for display; one in base64url, as some issuers write it, is also decoded."""
     masked = mask_credentials(value)[:LONGEST]
     decoded = _decode_value(value)
     return f"{decoded} ({masked})" if decoded else masked
 
 
 def _decode_value(value: str) -> str:
+    """The name that a base64 value stands for; empty unless it decodes to a plain name."""
     if not 4 <= len(value) <= LONGEST or value.isdecimal() or (value.isalpha() and value.islower()):
         return ""
     try:
@@ -107,7 +111,7 @@ def _decode_value(value: str) -> str:
 def _claims(
     input: Mapping[Any, Any], environment: Environment | None
 ) -> tuple[Mapping[Any, Any], bool]:
-    """The claims of the token in the headers of a request, and whether the policy verified it."""
+    """The claims of the token in a request's headers, and True if the policy verified it."""
     http = _get(_get(_get(input, "attributes"), "request"), "http")
     headers = _get(http, "headers") or input.get("headers")
     header = _get(headers, "authorization") or _get(headers, "Authorization")
@@ -122,6 +126,7 @@ def _claims(
 
 
 def _payload(token: str) -> Mapping[Any, Any]:
+    """The claims of a JWT, which is not verified; empty if it cannot be read."""
     parts = token.split(".")
     if len(parts) != 3:
         return {}

@@ -46,6 +46,7 @@ def compare(old: Version, current: Snapshot, entries: Iterable[Entry]) -> dict[s
 
 
 def _lines(old: Version, current: Snapshot) -> list[str]:
+    """The unified diff between the policies of two revisions, cut to the limit."""
     policies = current.engine.policies
     names = short_names(policies)
     new = {name: module.span.source.text for name, module in policies.modules.items()}
@@ -60,6 +61,10 @@ def _lines(old: Version, current: Snapshot) -> list[str]:
 
 
 def _decisions(old: Version, current: Snapshot, entries: Iterable[Entry]) -> dict[str, Any]:
+    """Decide the kept requests of an old revision again; count and list the answers that differ.
+
+    It pauses regularly, so that other requests are served.
+    """
     queries: dict[str, Query] = {}
     until = time.monotonic() + SECONDS
     changed: list[dict[str, Any]] = []
@@ -85,6 +90,7 @@ def _decisions(old: Version, current: Snapshot, entries: Iterable[Entry]) -> dic
 
 
 def _answer(queries: dict[str, Query], current: Snapshot, entry: Entry) -> Any:
+    """The answer that the current policies give to a past request; an error is its text."""
     path = entry.decision.path
     try:
         query = queries.get(path)
@@ -97,13 +103,14 @@ def _answer(queries: dict[str, Query], current: Snapshot, entry: Entry) -> Any:
 
 
 def _mask_result(path: str, result: Any) -> Any:
-    """A result without the credentials in it, as the list of decisions has it."""
+    """The result with credentials masked, as the list of decisions shows it."""
     if isinstance(result, Undefined):
         return result
     return hide_credentials({"path": path, "result": result}).get("result", MASKED)
 
 
 def _text(value: Any) -> str:
+    """An answer as JSON, cut to the width that pages display."""
     if isinstance(value, Undefined) or value is UNDEFINED:
         return "undefined"
     try:

@@ -57,7 +57,7 @@ def _folder() -> Path | None:
 
 
 def help_page(names: tuple[str, ...]) -> Response:
-    """A file of the documentation; its first page where none is named."""
+    """A page of the documentation; the first one if no name is passed."""
     folder = _folder()
     if folder is None:
         return PlainTextResponse(NOT_BUILT, 404, headers())
@@ -78,7 +78,7 @@ def help_page(names: tuple[str, ...]) -> Response:
 
 @lru_cache(1)
 def _names(folder: Path) -> frozenset[str]:
-    """The files of the documentation, by their paths in it."""
+    """The files of the documentation by their paths."""
     files = [path for path in folder.rglob("*") if path.is_file()]
     return frozenset(path.relative_to(folder).as_posix() for path in files)
 

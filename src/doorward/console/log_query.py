@@ -154,7 +154,7 @@ class Search:
         self._stopped = False
 
     def stop(self) -> None:
-        """End soon, with what there is."""
+        """End the search soon, with the rows that were read."""
         with self._lock:
             self._stopped = True
             if self._connection is not None:
@@ -184,6 +184,7 @@ class Search:
         return _detail(*rows[0]) if rows else None
 
     def _some_files(self) -> list[str]:
+        """The files of the decision log; raise `LogQueryError` if there is none."""
         try:
             files = self._files()
         except OSError as error:
@@ -264,7 +265,7 @@ def _summary(number: int, row: Any) -> dict[str, Any]:
 
 
 def _note(value: Any) -> dict[str, str]:
-    """What the console noted in an event: `rows.note_for_log`."""
+    """Parse the console's note in an event, which `rows.note_for_log` wrote."""
     known = value if isinstance(value, dict) else {}
     names = ("user", "role", "reason", "revision")
     texts = {name: known.get(name) for name in names}
@@ -278,6 +279,7 @@ def _payload(claims: Any) -> Any:
 
 
 def _document(text: str | None) -> Any:
+    """Parse a JSON column; None if it is empty or not valid."""
     try:
         return None if text is None else to_python(from_json(text.encode("utf-8", "replace")))
     except ValueError:
@@ -291,6 +293,7 @@ def _revision(bundles: Any) -> str:
 
 
 def _time_ms(text: str) -> int:
+    """Milliseconds since 1970 of an ISO time, UTC by default; 0 if it is not valid."""
     try:
         time = datetime.fromisoformat(text)
     except ValueError:

@@ -34,6 +34,7 @@ def newest_rows(file: str, most: int) -> list[Any] | None:
 
 
 def _row(line: bytes) -> tuple[Any, ...] | None:
+    """The columns of one line of the log; None if the line is not a decision."""
     try:
         event = json.loads(line) if line.strip() else None
     except ValueError:

@@ -220,7 +220,7 @@ class OidcLogin:
         form: Mapping[str, str] | None = None,
         auth: httpx.BasicAuth | None = None,
     ) -> dict[str, Any]:
-        """The JSON object of an answer."""
+        """Send a request to the issuer, and return the JSON object in its answer."""
         try:
             with issuer_client(self._transport) as client:
                 return fetch_document(client, url, method=method, form=form, auth=auth)
@@ -229,7 +229,7 @@ class OidcLogin:
 
 
 def _explain(error: DocumentError) -> str:
-    """The reason for a person, who is not told what an issuer's own service says."""
+    """The reason of a failed login for the user, without what an issuer's service answered."""
     if error.is_too_long:
         return "the issuer's answer is too long or too slow"
     if error.status is None:

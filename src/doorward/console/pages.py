@@ -97,7 +97,7 @@ def static(name: str) -> Response:
 
 
 def compress(answer: Response, accept: str) -> Response:
-    """A file of the package as gzip, where a browser takes that and it is a text."""
+    """Compress a text file with gzip, if the browser accepts that."""
     answer.headers["vary"] = "accept-encoding"
     kind = (answer.media_type or "").partition(";")[0]
     if "gzip" in accept and (kind.startswith("text/") or kind in _TEXTS):
@@ -140,7 +140,7 @@ def to_bytes(document: Any) -> bytes:
 
 
 def notice(text: str, status: int, *, goes_on: bool = False) -> Response:
-    """A page with one line and the way on, for a browser that comes back from an issuer."""
+    """A page with one line and a link, shown after the browser returns from an issuer."""
     address, label = ("/console", "Open the console") if goes_on else ("/console/login", "Log in")
     refresh = f'<meta http-equiv="refresh" content="0;url={address}">' if goes_on else ""
     body = f'<p>{escape(text)}</p><p><a href="{address}">{label}</a></p>'

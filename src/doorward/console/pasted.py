@@ -57,6 +57,7 @@ def read_pasted(text: str, user: str = "") -> Any:
 
 
 def _read_json(text: str) -> Any:
+    """Read pasted JSON as input; of `{"input": …}` the inner document is used."""
     try:
         document = from_json(text.encode("utf-8", "surrogatepass"))
     except (ValueError, RegoError) as error:
@@ -67,6 +68,7 @@ def _read_json(text: str) -> Any:
 
 
 def _read_docker(text: str, user: str) -> Any:
+    """Turn a pasted Docker command or request into the input of the Docker plugin."""
     # The engine API, which few need.
     from doorward.docker.commands.calls import read_docker
     from doorward.docker.commands.options import CommandError
@@ -81,6 +83,7 @@ def _read_docker(text: str, user: str) -> Any:
 
 
 def _read_http(text: str) -> HttpRequest:
+    """Read a pasted HTTP request: request line, headers and body."""
     head, _, body = text.replace("\r\n", "\n").partition("\n\n")
     first, *lines = head.split("\n")
     method, _, rest = first.partition(" ")
@@ -90,6 +93,7 @@ def _read_http(text: str) -> HttpRequest:
 
 
 def _read_curl(text: str) -> HttpRequest:
+    """Read a pasted `curl` command; options that do not change the request are ignored."""
     try:
         words = shlex.split(text.replace("\\\n", " "))[1:]
     except ValueError as error:
@@ -131,6 +135,7 @@ def _read_curl(text: str) -> HttpRequest:
 
 
 def _read_headers(lines: list[str]) -> dict[str, str]:
+    """The headers by name in lower case; repeated ones are joined by commas."""
     headers: dict[str, str] = {}
     for line in lines:
         name, colon, value = line.partition(":")
@@ -142,6 +147,7 @@ def _read_headers(lines: list[str]) -> dict[str, str]:
 
 
 def _request(method: str, target: str, headers: dict[str, str], body: str) -> HttpRequest:
+    """Put a request together; raise `PastedError` if the URL cannot be read."""
     with_scheme = target if "://" in target or target.startswith("/") else f"http://{target}"
     try:
         parts = urlsplit(with_scheme)

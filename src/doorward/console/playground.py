@@ -76,6 +76,10 @@ def answer(name: str, request: Any) -> dict[str, Any]:
 
 
 def _evaluate(files: Mapping[str, str], request: Mapping[str, Any]) -> dict[str, Any]:
+    """Compile the files and evaluate the query; return results, explanation and coverage.
+
+    Errors are part of the answer.
+    """
     query = text_of(request, "query")
     printed = _Printed()
     environment = Environment(allow_net=frozenset(), on_print=printed.add)
@@ -123,6 +127,7 @@ class _Printed:
         self._left = MAX_PRINTED
 
     def add(self, text: str, span: Span) -> None:
+        """Add a line that a policy printed, until the limit of characters is reached."""
         if self._left <= 0:
             return
         line = f"{span}: {text[: self._left]}"
@@ -146,6 +151,7 @@ def _is_large(document: Any) -> bool:
 
 
 def _python(files: Mapping[str, str], request: Mapping[str, Any]) -> dict[str, Any]:
+    """The Python code that is generated for the files, or the errors."""
     try:
         return {"python": compile(files, options_of(request)).emit()}
     except RegoError as error:
@@ -153,6 +159,7 @@ def _python(files: Mapping[str, str], request: Mapping[str, Any]) -> dict[str, A
 
 
 def _test(files: Mapping[str, str], request: Mapping[str, Any]) -> dict[str, Any]:
+    """Run the tests in the files; return each outcome with its reason."""
     data = value_of(request, "data")
     try:
         loaded = Loaded(dict(files), data if isinstance(data, dict) else {})
@@ -177,7 +184,7 @@ def _test(files: Mapping[str, str], request: Mapping[str, Any]) -> dict[str, Any
 
 
 def _reason(suite: Suite, result: Result) -> str:
-    """Why a test did not pass; "" where it did."""
+    """The reason why a test did not pass; empty if it passed."""
     if result.error is not None:
         return str(result.error)[:MAX_PRINTED]
     return "" if result.outcome in ("PASS", "SKIPPED") else why(suite, result)[:MAX_PRINTED]
@@ -213,6 +220,7 @@ def _prove(files: Mapping[str, str], request: Mapping[str, Any]) -> dict[str, An
 
 
 def _check(files: Mapping[str, str], request: Mapping[str, Any]) -> dict[str, Any]:
+    """The errors in the files by file name; empty lists where there are none."""
     policies = _policies(files)
     return {
         "diagnostics": {
@@ -251,6 +259,7 @@ ACTIONS: Final[Mapping[str, Callable[[Mapping[str, str], Mapping[str, Any]], dic
 
 
 def _policies(files: Mapping[str, str]) -> Policies:
+    """The files as the editor's language service knows them."""
     policies = Policies(registry())
     for name, text in files.items():
         policies.put(name, text)
@@ -258,6 +267,7 @@ def _policies(files: Mapping[str, str]) -> Policies:
 
 
 def _problem(diagnostic: Diagnostic) -> dict[str, Any]:
+    """An error for the page, with its hint and location."""
     span = diagnostic.span
     return {
         "message": diagnostic.text,

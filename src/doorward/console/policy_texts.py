@@ -43,6 +43,7 @@ def notes_of(text: str, name: str) -> list[dict[str, Any]]:
 
 
 def _note(annotations: Annotations) -> dict[str, Any]:
+    """The METADATA of a rule or package: texts as they are, other fields as Rego."""
     fields = annotations.fields
     others = {key: value for key, value in fields.items() if key not in (*_TEXTS, "scope")}
     texts: dict[str, Any] = {each: str(fields[each])[:LONGEST] for each in _TEXTS if each in fields}
@@ -56,6 +57,7 @@ def _note(annotations: Annotations) -> dict[str, Any]:
 
 
 def _as_rego(value: Any) -> str:
+    """A value as Rego, cut to the limit; `…` if it cannot be written."""
     try:
         return to_rego(value)[:LONGEST]
     except (RegoError, TypeError):
@@ -107,6 +109,7 @@ def _properties(suite: Suite, loaded: Loaded, registry: Registry) -> dict[str, A
 
 
 def _result(suite: Suite, result: Result) -> dict[str, Any]:
+    """The outcome of a test, with the reason if it did not pass."""
     reason = "" if result.outcome in ("PASS", "SKIPPED") else why(suite, result)
     if result.error is not None:
         reason = str(result.error)

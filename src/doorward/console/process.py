@@ -54,7 +54,7 @@ class Process:
         self._since_ms = time.time_ns() // 1_000_000
 
     def answer(self, question: Mapping[str, Any]) -> Any:
-        """The answer to a question that a page is made of; None where there is nothing to say."""
+        """Answer a question of the console's pages; None if this process knows nothing about it."""
         match question["about"]:
             case "decisions":
                 after: list[int] = question["after"]

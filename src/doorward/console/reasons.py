@@ -86,7 +86,7 @@ class Reader:
 
 
 def short_names(policies: Policies) -> dict[str, str]:
-    """The names of the files of policies without the folders that all of them are in."""
+    """The file names of policies without the folders that they all share."""
     files = list(policies.modules)
     parts = [PurePath(each).parts for each in files]
     shared = 0
@@ -98,6 +98,10 @@ def short_names(policies: Policies) -> dict[str, str]:
 
 
 def _read(marks: Sequence[Mark], path: str, names: Mapping[str, str]) -> Noted:
+    """The rules that were true.
+
+    The failed conditions are added if the document itself was not true.
+    """
     answered = dict.fromkeys(each.path for each in marks if not each.failed)
     failed: dict[str, list[Mark]] = {}
     for mark in marks:
@@ -157,7 +161,7 @@ def _vars(expr: Expr) -> set[Var]:
 
 
 def _failed_at(mark: Mark) -> int:
-    """The number of the condition that failed in its body; -1 where there is none."""
+    """The index of the condition that failed in its body; -1 if there is none."""
     rows = [number for number, expr in enumerate(mark.rule.body) if expr.span.row <= mark.failed]
     return rows[-1] if rows else -1
 

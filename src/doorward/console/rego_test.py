@@ -16,7 +16,7 @@ LONGEST: Final = 64 << 10
 
 
 def write_test(entry: Entry) -> str:
-    """Return a module with one test, which expects what was decided. Credentials are masked."""
+    """A Rego module with one test that expects the logged decision; credentials are masked."""
     decision = entry.decision
     if decision.query is not None or decision.error is not None or not entry.has_input:
         return ""
@@ -38,6 +38,7 @@ def write_test(entry: Entry) -> str:
 
 
 def _test(path: str, event: dict[str, Any], decision_id: str) -> str:
+    """A Rego test that expects the logged result for the logged input."""
     reference = document_ref(path)
     name = f"test_decision_{decision_id[:8]}".replace("-", "_")
     with_input = f" with input as {to_rego(event['input'])}" if "input" in event else ""

@@ -136,6 +136,7 @@ class Ring:
             return list(reversed(self._versions))
 
     def _count(self, decision: Decision, second: int) -> None:
+        """Add a decision to the counts of its second and of its revision."""
         if not self._seconds or self._seconds[-1].second < second:
             self._seconds.append(Second(second))
         self._count_revision(decision, second // 60)
@@ -147,6 +148,7 @@ class Ring:
         counts.longest_ns = max(counts.longest_ns, decision.eval_ns)
 
     def _count_revision(self, decision: Decision, minute: int) -> None:
+        """Add a decision to its revision's counts for the minute; the oldest entry is dropped."""
         key = minute, decision.revision
         counts = self._revisions.get(key)
         if counts is None:
@@ -189,6 +191,7 @@ class Ring:
         return entries[::-1], last - number - len(entries), last
 
     def _newest(self, count: int) -> Iterator[Entry]:
+        """Yield at most `count` decisions, the newest first."""
         for entry in reversed(self._entries):
             if count <= 0:
                 return
@@ -208,7 +211,7 @@ class Ring:
             return list(reversed(self._entries))
 
     def get(self, decision_id: str) -> Entry | None:
-        """The decision with an id, as long as it is kept."""
+        """The decision with this id; None if it is no longer kept."""
         with self._lock:
             return self._by_id.get(decision_id)
 

@@ -39,7 +39,7 @@ _ACCEPT: Final = "application/vnd.opa.sql.sqlite+json"
 
 
 def filter_rows(files: Mapping[str, str], request: Request) -> dict[str, Any]:
-    """Return `sql` and the `rows` of each table, or what is wrong in `errors`."""
+    """The SQL of a filter and the rows of each table that it selects, or `errors`."""
     names = text_of(request, "query").removeprefix("data.").split(".")
     data = value_of(request, "data")
     settings = Settings(deadline=DEADLINE, max_items=MAX_ITEMS, registry=registry())
@@ -64,7 +64,7 @@ def _problem(document: Any) -> str:
 
 
 def rows_of(sql: str | None, tables: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """The rows of each table for which a condition (`WHERE …`) holds; none without one."""
+    """The rows of each table for which a condition (`WHERE …`) is true; none without one."""
     rows: dict[str, list[Any]] = {}
     for name, table in tables.items():
         objects = [each for each in table if isinstance(each, dict)][:ROWS]
@@ -75,6 +75,10 @@ def rows_of(sql: str | None, tables: Mapping[str, Any]) -> dict[str, list[Any]]:
 
 
 def _select(sql: str, name: str, columns: list[str], objects: list[Any]) -> list[Any]:
+    """The rows that match a SQL condition, from an in-memory SQLite table.
+
+    Steps are limited and only this table may be read; an error returns no rows.
+    """
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         quoted = [_quote(each) for each in columns]
         connection.execute(f"CREATE TABLE {_quote(name)} ({', '.join(quoted)})")

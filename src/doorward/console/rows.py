@@ -35,6 +35,7 @@ def row_of(entry: Entry) -> Row:
 
 
 def _row(entry: Entry) -> Row:
+    """One decision as a row of the list, with texts cut and credentials masked."""
     decision, engine = entry.decision, entry.snapshot.engine
     answer = verdict(decision)
     noted = _reader.read(engine, decision.path, decision.marks)
@@ -83,8 +84,7 @@ def verdict(decision: Decision) -> str:
 
 
 def _reason(decision: Decision, result: Any, noted: Noted) -> str:
-    """The reason of a refusal: what the policy says in its result, else the conditions that
-    failed."""
+    """The reason of a refusal: the policy's own, else the conditions that failed."""
     if verdict(decision) in ("allow", "value"):
         return ""
     if isinstance(decision.error, RegoError):
@@ -95,6 +95,7 @@ def _reason(decision: Decision, result: Any, noted: Noted) -> str:
 
 
 def _text(result: Any) -> str:
+    """The reason in a result, with credentials masked; empty if it has none."""
     if not isinstance(result, dict):
         return ""
     for name in _REASONS:
@@ -109,7 +110,7 @@ def _text(result: Any) -> str:
 
 
 def request(input: Any) -> str:
-    """The request, where the input is a request as proxies and daemons describe it."""
+    """The HTTP or Docker request in an input as a short text; empty if it is another input."""
     http = _at(input, "attributes", "request", "http")
     for method, path in (
         (_at(http, "method"), _at(http, "path")),

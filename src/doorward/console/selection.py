@@ -76,7 +76,7 @@ class Filter:
         return each
 
     def matcher(self) -> Callable[[Row], bool]:
-        """Return what tells whether a row is meant."""
+        """Return a function that returns True for the rows that match the filter."""
         words = self.text.lower().split()
         parts = [
             (name, getattr(self, name).lower())
@@ -87,6 +87,7 @@ class Filter:
         since, until = int(self.since or 0), int(self.until or 1 << 62)
 
         def matches(row: Row) -> bool:
+            """Return True if the row meets every condition of the filter."""
             if self.verdict and row["verdict"] not in verdicts:
                 return False
             if not since <= row["time_ms"] < until:
@@ -133,6 +134,7 @@ def select(
     is_complete = True
 
     def add(row: Row) -> None:
+        """Count a row that matches, and keep it if it belongs to the page."""
         nonlocal total
         if not matches(row):
             return
@@ -165,6 +167,7 @@ def select(
 
 
 def _count(groups: dict[str, dict[str, Any]], row: Row, by: str) -> None:
+    """Add a row to the group that it belongs to; by `rule` it can belong to several."""
     names = _rules(row)[:8] if by == "rule" else [row[by]]
     for name in names:
         known = groups.get(name)

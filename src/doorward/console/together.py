@@ -84,7 +84,7 @@ def _silent(answers: _Answers, count: int) -> list[int]:
 
 
 def _seconds(parts: Sequence[Sequence[Sequence[int]]]) -> list[list[int]]:
-    """Seconds with their counts added up. Where one process is a second ahead, it goes first."""
+    """Add up the counts of all processes by second."""
     if len(parts) == 1:
         return [[*each] for each in parts[0]]
     known: dict[int, list[int]] = {}

@@ -34,6 +34,7 @@ class Traffic:
         self._start_anew()
 
     def _start_anew(self) -> None:
+        """Reset all counts, as the policies have changed."""
         self._decisions = 0
         self._digest: str | None = None
         self._patterns: Counter[tuple[Any, ...]] = Counter()
@@ -57,6 +58,7 @@ class Traffic:
                 self._add_up()
 
     def _add_up(self) -> None:
+        """Add the counted patterns of marks to the counts of rules, and clear them."""
         for pattern, count in self._patterns.items():
             for index, each in enumerate(pattern):
                 if each is not None:
@@ -89,6 +91,7 @@ class Traffic:
             }
 
     def _digest_of(self, policies: Policies) -> str:
+        """A digest of the names and texts of the policies, cached."""
         if self._digest is None:
             digest = blake2b(digest_size=16)
             for name, module in policies.modules.items():

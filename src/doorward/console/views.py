@@ -65,6 +65,7 @@ def _seconds(counts: list[Second], now: int) -> list[list[int]]:
 
 
 def _counts(number: int, second: Second | None) -> list[int]:
+    """The counts of a second: number, decisions, refusals, errors, mean and longest time (ns)."""
     if second is None:
         return [number, 0, 0, 0, 0, 0]
     mean = second.total_ns // max(second.count, 1)
@@ -109,7 +110,7 @@ def revisions(counted: Iterable[tuple[int, str, list[int]]]) -> list[dict[str, A
 
 
 def detail(entry: Entry) -> dict[str, Any]:
-    """Everything about one decision; it is made once more, traced, which takes its time."""
+    """All details of one decision; it is evaluated again with a trace, which takes time."""
     decision = entry.decision
     event: dict[str, Any] = {"path": decision.path}
     if entry.has_input and not isinstance(entry.input, Undefined):
@@ -199,7 +200,7 @@ def change_of(entry: Entry, path: str = "") -> dict[str, Any]:
 
 
 def _document(value: Any) -> Any:
-    """A value for JSON; a text in its stead where it is too large to be shown."""
+    """A value as JSON; a text in its place if it is too large to display."""
     try:
         text = to_json(value)
     except (RegoError, RecursionError):

@@ -73,6 +73,7 @@ class _Tree:
         return node
 
     def _describe_attempt(self, tried: Tried, depth: int) -> dict[str, Any]:
+        """Describe an evaluated rule: its state, its conditions and the rules that they read."""
         span = tried.rule.span
         is_true = bool(tried.succeeded)
         file = self._names.get(span.file, span.file)
@@ -103,6 +104,7 @@ class _Tree:
         }
 
     def _step(self, condition: Step, depth: int, state: str) -> dict[str, Any]:
+        """Describe an evaluated condition: its values, and the rules that it read."""
         self.left -= 1
         self._color(condition.expr.span, state)
         values = {
@@ -120,18 +122,21 @@ class _Tree:
         }
 
     def _color(self, span: Span, state: str) -> None:
+        """Set the state of the rows of a span; a row that failed stays failed."""
         rows = self.rows.setdefault(span.file, {})
         for row in range(span.row, span.row + span.text.count("\n") + 1):
             if rows.get(row) != FAILED:
                 rows[row] = state
 
     def _color_head(self, span: Span, state: str, *, has_body: bool) -> None:
+        """Set the state of a rule's first row, and of all its rows if it has no body."""
         rows = self.rows.setdefault(span.file, {})
         rows[span.row] = state
         if not has_body:
             self._color(span, state)
 
     def _value(self, value: Any, label: str) -> str:
+        """A value as Rego, masked and cut to the width that pages display."""
         try:
             return to_rego(self._record.mask.value(value, label))[:WIDEST]
         except RegoError:

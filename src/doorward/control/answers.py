@@ -60,7 +60,7 @@ class Client(Protocol):
 
 
 def status_text(status: int) -> str:
-    """`Not Found`; nothing for a status that nobody named."""
+    """The name of an HTTP status, such as `Not Found`; empty for an unknown one."""
     try:
         return _GO_NAMES.get(status) or HTTPStatus(status).phrase
     except ValueError:

@@ -229,7 +229,7 @@ def _web_identity(source: AwsSource, fetch: Fetch) -> _Keys:
 
 
 def _assume_role(source: AwsSource, fetch: Fetch) -> _Keys:
-    """Keys of a role, which keys of another source ask for."""
+    """Exchange the keys of another source for those of a role at STS."""
     region = source.region or os.environ.get("AWS_REGION", "")
     role = source.role or os.environ.get("AWS_ROLE_ARN", "")
     if not region or not role:
@@ -402,7 +402,7 @@ def _read_sign_on(source: AwsSource) -> _SignedOn:
 
 
 def _seconds(text: str) -> float:
-    """The seconds of a time of the cache, such as 2026-01-02T03:04:05Z; 0 for what is none."""
+    """The Unix time of a text such as 2026-01-02T03:04:05Z; 0 if it is not valid."""
     try:
         when = datetime.fromisoformat(text.replace("UTC", "Z"))
     except ValueError:

@@ -35,7 +35,7 @@ class KmsSigner:
         self._chain = AwsKeyChain(key.signing, fetch)
 
     def token(self, claims: Mapping[str, Any], header: Mapping[str, str]) -> str:
-        """A JWT of `claims`; CredentialsError where KMS does not sign it."""
+        """Sign a JWT with these claims; raise `CredentialsError` if KMS refuses."""
         algorithm = KMS_ALGORITHMS[self._key.algorithm]
         text = signing_input(claims, algorithm, header)
         signature = self._sign(_DIGESTS[algorithm](text).digest())

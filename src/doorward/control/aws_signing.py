@@ -49,7 +49,7 @@ class AwsKeys:
 def sign_request(
     request: httpx.Request, keys: AwsKeys, service: str, version: Version = "4"
 ) -> dict[str, str]:
-    """The headers that sign `request`; CredentialsError where it cannot be signed."""
+    """The headers that sign `request`; raise `CredentialsError` if it cannot be signed."""
     if version == "4a":
         return _sign_everywhere(request, keys, service)
     return _sign_in_region(request, keys, service)
@@ -126,7 +126,7 @@ def _cover_headers(request: httpx.Request) -> dict[str, str]:
 
 @lru_cache(maxsize=8)
 def _derive_key(access_key: str, secret_key: str) -> EllipticCurvePrivateKey:
-    """The key of P-256 that AWS derives from a pair of keys too (NIST SP 800-108, a counter)."""
+    """Derive the P-256 key of version 4a from the access key (NIST SP 800-108, counter mode)."""
     from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, derive_private_key
 
     for counter in range(1, 256):

@@ -53,7 +53,7 @@ class BundleMetrics(Collector):
         registry.register(self)
 
     def note(self, statuses: Mapping[str, BundleStatus]) -> None:
-        """One update of the status."""
+        """Count one status update of all bundles."""
         with self._lock:
             before, self._statuses = self._statuses, statuses
             for name, status in statuses.items():

@@ -17,7 +17,7 @@ NEVER: Final = "0001-01-01T00:00:00Z"
 
 
 def time_text(time_ns: int) -> str:
-    """Nanoseconds since the epoch as RFC 3339; 0 is never."""
+    """Nanoseconds since 1970 as RFC 3339; 0 means never and is year 1, as in Go."""
     if not time_ns:
         return NEVER
     seconds, rest = divmod(time_ns, 1_000_000_000)

@@ -56,7 +56,10 @@ Statuses = Mapping[str, BundleStatus]
 
 
 def backoff(longest: float, attempt: int) -> float:
-    """Seconds to wait after so many failures in a row: they grow by 1.6, less up to a third."""
+    """Seconds to wait after `attempt` failures in a row.
+
+    They grow by 1.6 up to `longest`, less a random part.
+    """
     if attempt <= 0:
         return min(FIRST_RETRY, longest)
     waits = min(FIRST_RETRY * 1.6 ** min(attempt, 60), longest)
@@ -138,7 +141,7 @@ class Bundles:
         *,
         starts: bool = True,
     ) -> None:
-        """Poll these bundles from now on. Bundles that are not named any more are deactivated."""
+        """Poll these bundles from now on; deactivate those that are no longer named."""
         remaining = {
             name: poller
             for name, poller in self._pollers.items()
@@ -166,7 +169,7 @@ class Bundles:
             self.start()
 
     def start(self) -> None:
-        """Begin to ask; those that ask already go on."""
+        """Start polling; pollers that run already continue."""
         for poller in self._pollers.values():
             poller.start(self._runner)
 
@@ -179,7 +182,7 @@ class Bundles:
         return drive(self._pollers[name].round())
 
     def _activate_saved(self, names: list[str]) -> None:
-        """Put what an earlier run left into force."""
+        """Activate the bundles saved by an earlier run."""
         bundles: dict[str, Bundle] = {}
         for name in names:
             try:
@@ -221,7 +224,7 @@ class Bundles:
                 self._statuses = {**self._statuses, status.name: status}
 
     def failed(self, name: str, error: Exception, timers: Timers) -> None:
-        """An attempt brought no bundle."""
+        """Record and log that an attempt to download a bundle failed."""
         now = time.time_ns()
         status = replace(self._statuses[name], last_request=now, metrics=timers.document())
         self._note(failure_of(status, error))
@@ -229,7 +232,7 @@ class Bundles:
         self._on_change(self._statuses)
 
     def take(self, name: str, download: Download, timers: Timers) -> bool:
-        """Put what came into force; whether what is in force is now the newest there is."""
+        """Activate a download; return True if the newest bundle is now active."""
         now = time.time_ns()
         status = replace(
             self._statuses[name],
@@ -267,7 +270,7 @@ class Bundles:
             return True
 
     def _activate(self, name: str, bundle: Bundle, timers: Timers) -> None:
-        """Put `bundle` into force, by itself or else with those that wait for one."""
+        """Activate `bundle`, alone or together with bundles that wait for it."""
         waiting = {other: each for other, each in self._pending.items() if other != name}
         try:
             self._store.activate({name: bundle}, timers=timers)
@@ -386,7 +389,7 @@ class _Poller:
         self._task = runner.start(Job(f"bundle-{options.name}", _POLL, within, self.round))
 
     def stop(self) -> None:
-        """Stop polling. A request that is under way ends by itself, and is not used."""
+        """Stop polling; the result of a request in progress is ignored."""
         self._is_stopped = True
         if self._task is not None:
             self._task.stop()
@@ -396,7 +399,7 @@ class _Poller:
         self._active = self._downloader.etag = etag
 
     def round(self) -> Steps[float]:
-        """Ask once; the seconds until the next time."""
+        """Download and activate once; return the seconds until the next round."""
         polling, downloader = self.options.polling, self._downloader
         timers = Timers(())
         try:

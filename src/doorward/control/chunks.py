@@ -43,13 +43,13 @@ class ChunkEncoder:
         return len(self._events)
 
     def add(self, event: bytes) -> bool:
-        """Gather an event; whether there is enough for a chunk now."""
+        """Add an event; return True if there are enough for a chunk, which `flush` returns."""
         self._events.append(event)
         self._size += len(event) + 1
         return self._size >= self._guess
 
     def flush(self) -> list[Chunk]:
-        """Everything that was gathered."""
+        """Return chunks of all events that were added and not returned yet."""
         events, self._events, self._size = self._events, [], 0
         return self._chunks(events) if events else []
 

@@ -77,7 +77,7 @@ class ServiceClient:
         self._closed = False
 
     def close(self) -> None:
-        """Close all connections; requests under way fail."""
+        """Close all connections; requests in progress fail."""
         self._closed = True
         if self._client is not None:
             self._client.close()
@@ -147,8 +147,7 @@ class ServiceClient:
         return Answer(response.status_code, names, body)
 
     def _begins_by(self, request: httpx.Request) -> float:
-        """When the head of the response must be here as a whole: each of the waits before it has
-        its time once."""
+        """The monotonic time limit for the response's head; each timeout is granted once."""
         waits = [each or 0.0 for each in request.extensions["timeout"].values()]
         sending = int(request.headers.get("content-length", 0)) / SLOWEST
         return time.monotonic() + sum(waits) + sending
@@ -158,7 +157,7 @@ class ServiceClient:
         return httpx.Timeout(BETWEEN, connect=limit, read=limit + wait, pool=limit)
 
     def _fetch(self, request: httpx.Request) -> httpx.Response:
-        """The response to a request for a token."""
+        """Send a request for a token, and return the response."""
         request.headers["user-agent"] = USER_AGENT
         request.extensions["timeout"] = httpx.Timeout(TOKEN_WITHIN).as_dict()
         named = f'{request.method.capitalize()} "{request.url.copy_with(query=None)}"'
@@ -182,7 +181,7 @@ class ServiceClient:
             raise CredentialsError(f"{named}: {_reason(error)}") from None
 
     def _current(self) -> httpx.Client:
-        """The client, whose certificates are those that the files hold now."""
+        """The HTTP client; it is replaced if its certificate files have changed."""
         seen = tuple(map(_signature, self._files))
         if self._client is None or seen != self._seen:
             if self._closed:
@@ -206,7 +205,7 @@ class ServiceClient:
         return with_deadlines(client)
 
     def _confine(self, request: httpx.Request) -> None:
-        """Leave out of a request that goes elsewhere what is meant for the service."""
+        """Remove the service's headers from a request that is redirected to another host."""
         if _origin(request.url) != self._origin:
             for name in set(request.headers) - _HARMLESS:
                 del request.headers[name]

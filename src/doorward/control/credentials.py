@@ -179,7 +179,7 @@ def _oauth2(options: OAuth2, fetch: Fetch, signer: KmsSigner | None) -> tuple[st
 
 
 def _lifetime(seconds: object) -> float:
-    """For how long a token may be kept that expires in so many seconds."""
+    """Seconds for which to cache a token that expires in `seconds`."""
     try:
         return max(float(str(seconds or 0)) - _SPARE, 0.0)
     except ValueError:

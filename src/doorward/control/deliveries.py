@@ -39,7 +39,7 @@ class Delivery(NamedTuple):
 
 
 def delivery_of(chunk: Chunk, options: UploadOptions) -> Delivery:
-    """The request that delivers a chunk."""
+    """The method, path, headers and content of the request that delivers a chunk."""
     if options.protocol == "opa":
         return Delivery("POST", options.resource, _JSON, chunk.content)
     events = list(_events(chunk.content))
@@ -58,7 +58,7 @@ def count_rejected(options: UploadOptions, body: bytes) -> int:
 
 
 def _events(content: bytes) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The events of a chunk, each as its text and as an object."""
+    """Yield the events of a chunk, each as text and as an object."""
     text = gzip.decompress(content).decode("utf-8", errors="replace")
     start = 1
     while text[start : start + 1] == "{":

@@ -174,7 +174,7 @@ class Discovery:
         return value  # type: ignore[no-any-return]  # a value of the language
 
     def activate_saved(self) -> None:
-        """Follow what an earlier run left."""
+        """Apply the configuration saved by an earlier run."""
         options = self.options.bundle
         if self._saved is None or not options.persist:
             return

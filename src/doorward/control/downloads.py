@@ -44,7 +44,7 @@ class Download:
 
 
 def limits_for(options: BundleOptions) -> Limits:
-    """Return the limits of a bundle."""
+    """The size limits of a bundle, by its options."""
     default = Limits()
     return Limits(
         policy_bytes=min(default.policy_bytes, options.size_limit),
@@ -67,8 +67,7 @@ class Downloader:
         """Whether the server keeps requests waiting, so that the next may follow at once."""
 
     def fetch(self, timers: Timers) -> Steps[Download]:
-        """Download the bundle; DownloadError, and nothing remembered, where the answer is not a
-        bundle."""
+        """Download the bundle; raise `DownloadError` if the answer is not a valid bundle."""
         path = self.options.file
         if path is not None:
             return self._from_file(path, timers)
@@ -117,7 +116,7 @@ class Downloader:
         return self._client is not None and self._client.service.is_registry
 
     def _pull(self, timers: Timers) -> Steps[Answer]:
-        """The bundle of a registry."""
+        """Download the bundle from an OCI registry."""
         client, resource = self._client, self.options.resource
         assert client is not None
         try:

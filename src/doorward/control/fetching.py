@@ -20,7 +20,7 @@ class CredentialsError(Exception):
 
 
 def read_text(path: str) -> str:
-    """The text of a file with credentials; CredentialsError."""
+    """Read a file with credentials; raise `CredentialsError` if that fails."""
     try:
         with open(path, encoding="utf-8") as file:
             return file.read(_MAX_FILE)
@@ -32,7 +32,7 @@ def read_text(path: str) -> str:
 
 
 def document_of(response: httpx.Response, subject: str) -> dict[str, Any]:
-    """The object that a response is; CredentialsError, which names it as `subject`."""
+    """Parse the response as a JSON object; errors call it `subject`."""
     try:
         document = response.json()
     except (ValueError, RecursionError):

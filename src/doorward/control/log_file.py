@@ -31,7 +31,7 @@ class LogFile:
         self._identity = status.st_dev, status.st_ino
 
     def write(self, lines: Sequence[bytes]) -> None:
-        """Write lines; OSError where that fails."""
+        """Append lines, rotating the file when it is full; raise OSError if that fails."""
         content = b"".join([line + b"\n" for line in lines])
         if self._is_elsewhere():
             self._file.close()

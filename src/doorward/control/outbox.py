@@ -162,7 +162,7 @@ class DiskOutbox:
         raise OSError(None, "more processes write to this folder than it has parts for")
 
     def _is_locked(self, part: str) -> bool:
-        """Return True if `part` is ours now."""
+        """Lock the folder `part`; return False if another process has it."""
         descriptor = os.open(os.path.join(part, "lock"), os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -173,7 +173,7 @@ class DiskOutbox:
         return True
 
     def _recover(self, folder: str, encode: Callable[[list[bytes]], Iterable[Chunk]]) -> None:
-        """Take over what is there: of an earlier run, and of parts that nobody has."""
+        """Take over the chunks and journals that earlier and ended processes left."""
         lock = self._locks[0]
         for name in sorted(os.listdir(folder)):
             part = os.path.join(folder, name)
@@ -308,7 +308,10 @@ class DiskOutbox:
         return lost
 
     def close(self) -> None:
-        """End; what waits is there for the next. Only the first call does anything."""
+        """Release the folder; what waits there is sent by the next process.
+
+        Later calls do nothing.
+        """
         descriptors = [each for each in (self._file, *self._locks) if each >= 0]
         self._file, self._locks = -1, []
         for descriptor in descriptors:
@@ -327,7 +330,7 @@ def _is_json(line: bytes) -> bool:
 
 
 def _content_of(path: str) -> bytes | None:
-    """A chunk as it was written; None where it cannot be read, or was changed."""
+    """Read a chunk file; None if it cannot be read or its checksum is wrong."""
     try:
         with open(path, "rb") as file:
             content = file.read()

@@ -123,7 +123,7 @@ class ControlPlane:
         return self._clients.get(service)
 
     def start(self) -> None:
-        """Begin to fetch and to report."""
+        """Start downloading bundles and reporting the status."""
         self.is_started = True
         self.status.start()
         self.note_status()
@@ -132,7 +132,7 @@ class ControlPlane:
             self.discovery.start()
 
     def close(self) -> None:
-        """Fetch and report no more."""
+        """Stop downloading and reporting."""
         if self.discovery is not None:
             self.discovery.close()
         self.bundles.close()
@@ -141,7 +141,7 @@ class ControlPlane:
             client.close()
 
     def reload(self, config: Config) -> None:
-        """Follow a configuration that was read again; ConfigError where it cannot be."""
+        """Apply a configuration that was read again; raise `ConfigError` if that is impossible."""
         with self._lock:
             if config.discovery != self._boot.discovery:
                 raise ConfigError("`discovery` is followed from the start only")
@@ -153,7 +153,7 @@ class ControlPlane:
                 self.discovery.forget()
 
     def apply(self, config: Config) -> None:
-        """Follow another configuration."""
+        """Apply another configuration."""
         with self._lock:
             changed = [
                 name
@@ -227,7 +227,7 @@ class ControlPlane:
         return replace(config, bundles=current.bundles, services={**services, **config.services})
 
     def note_status(self) -> None:
-        """Say whether the status is reported."""
+        """Set the health of the status plugin if reports are configured: OK once started."""
         if self.status.is_enabled:
             self._health.set("status", State.OK if self.is_started else State.NOT_READY)
 
@@ -249,13 +249,13 @@ class ControlPlane:
 
 
 def followed(config: Config, boot: Config) -> Config:
-    """`config` with what is followed from the start only as in `boot`."""
+    """Return `config` with the values that only a restart can change taken from `boot`."""
     fixed = {name: getattr(boot, name) for name in _FIXED.values()}
     return replace(config, tracing=boot.tracing, **fixed)
 
 
 def _check_fixed(discovered: Block, boot: Config, service: str) -> None:
-    """ConfigError where what is discovered says something else of what discovery depends on."""
+    """Raise `ConfigError` if a discovered configuration changes the settings of discovery."""
     for key in ("services", "keys"):
         known = boot.block.plain().get(key)
         new = discovered.plain().get(key)

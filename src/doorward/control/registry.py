@@ -53,7 +53,7 @@ class Reference(NamedTuple):
 
 
 def parse_reference(text: str) -> Reference:
-    """RegistryError for what is none."""
+    """Parse an OCI reference; raise `RegistryError` if it is not valid."""
     host, slash, rest = text.partition("/")
     if not host:
         raise RegistryError("hostname required")
@@ -112,7 +112,7 @@ def _manifest(client: Client, reference: Reference, text: str) -> dict[str, Any]
 
 
 def _layer(manifest: dict[str, Any]) -> tuple[str, int]:
-    """The digest and the size of the tarball."""
+    """The digest and the size of the manifest's layer that is the bundle."""
     layers = manifest.get("layers")
     for each in layers if isinstance(layers, list) else ():
         if isinstance(each, dict) and each.get("mediaType") == LAYER:

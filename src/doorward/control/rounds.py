@@ -48,7 +48,7 @@ class Ask:
     etag: str = ""
 
     def answer(self, client: Client | None = None) -> Answer:
-        """Ask, through `client` if one is given; ServiceError, and RegistryError for a pull."""
+        """Send the request, through `client` if set; raise `ServiceError` or `RegistryError`."""
         client = client or self.client
         if self.pulls:
             return pull(client, self.path, self.etag, self.limit)
@@ -66,7 +66,7 @@ Steps: TypeAlias = Generator[Ask, Answer, T]
 
 
 def drive(steps: Steps[T]) -> T:
-    """Run `steps` to the end with requests made here, and return their result."""
+    """Run a round to its end in this thread, sending its requests, and return its result."""
     try:
         ask = next(steps)
         while True:
@@ -190,14 +190,14 @@ class Schedule:
         return task
 
     def run_due(self) -> float:
-        """Begin the rounds that are due; the seconds until the next one."""
+        """Start the rounds that are due; return the seconds until the next one."""
         due = [each for each in self._tasks if each.due <= monotonic()]
         for task in due:
             task.begin()
         return max(0.0, min((each.due for each in self._tasks), default=float("inf")) - monotonic())
 
     def note(self, number: int, outcome: Answer | Exception) -> None:
-        """Note the outcome of a request, and go on with the round that it belongs to."""
+        """Pass the outcome of a request to the round that waits for it."""
         task = self._asked.pop(number, None)
         if task is not None:
             task.go_on(outcome)
@@ -238,7 +238,7 @@ class _Task:
         self.go_on(None)
 
     def go_on(self, outcome: Answer | Exception | None) -> None:
-        """Take the answer, up to the next request or the end of the round."""
+        """Continue the round with an outcome, up to its next request or its end."""
         steps = self._steps
         if steps is None or self._is_stopped:
             return

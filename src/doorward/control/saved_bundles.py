@@ -22,14 +22,14 @@ class SavedBundles:
         self._folder = os.path.join(folder, "bundles")
 
     def path(self, name: str) -> str:
-        """The path of the bundle of that name."""
+        """The file in which the bundle of that name is saved."""
         parts = [part for part in name.split("/") if part]
         assert parts
         assert ".." not in parts
         return os.path.join(self._folder, *parts, _FILE)
 
     def read(self, name: str, limit: int) -> bytes | None:
-        """The bundle; None where there is none, OSError where it cannot be read."""
+        """Read a saved bundle; None if there is none. Raise OSError if it cannot be read."""
         try:
             with open(self.path(name), "rb") as file:
                 content = file.read(limit + 1)
@@ -40,7 +40,7 @@ class SavedBundles:
         return content
 
     def write(self, name: str, content: bytes) -> None:
-        """Put a bundle in place of the one before; OSError leaves that."""
+        """Replace a saved bundle; after an OSError the previous one is unchanged."""
         path = self.path(name)
         folder = os.path.dirname(path)
         os.makedirs(folder, mode=0o700, exist_ok=True)

@@ -86,13 +86,13 @@ class StatusReporter:
         *,
         starts: bool = True,
     ) -> None:
-        """Report in this way from now on."""
+        """Use these options, client and labels for reports from now on."""
         self._options, self._client, self._labels = options, client, dict(labels)
         if options is not None and starts:
             self.start()
 
     def start(self) -> None:
-        """Begin to report."""
+        """Start reporting."""
         if self._task is None and self._options is not None:
             self._task = self._runner.start(Job("status", _EDGE, 120.0, self._round))
 
@@ -110,7 +110,7 @@ class StatusReporter:
         self._note()
 
     def note_decision_logs(self, status: Mapping[str, Any]) -> None:
-        """`code`, `message` and `http_code` of the last upload, or nothing."""
+        """Set the state of uploads: `code`, `message`, `http_code`; empty after success."""
         if status != self._decision_logs:
             self._decision_logs = dict(status)
             self._note()
@@ -173,6 +173,6 @@ class StatusReporter:
             yield from self._reports()
 
     def close(self, timeout: float = 2.0) -> None:
-        """Report no more, at the latest in `timeout` seconds."""
+        """Stop reporting; wait at most `timeout` seconds."""
         if self._task is not None:
             self._task.stop(timeout)

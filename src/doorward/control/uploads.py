@@ -86,7 +86,7 @@ class Uploads:
         )
 
     def start(self) -> None:
-        """Begin to send."""
+        """Start the threads that upload."""
         for number in range(THREADS):
             target = self._lead if number == 0 else self._help
             part = self._part if number == 0 else None
@@ -101,7 +101,7 @@ class Uploads:
     # What comes from the decision log
 
     def write(self, lines: Sequence[bytes]) -> None:
-        """Take events, each a JSON text without a line break."""
+        """Queue events, each a JSON text without line breaks."""
         lines = self._within_rate(lines)
         if not lines:
             return
@@ -176,7 +176,7 @@ class Uploads:
     # What goes to the service
 
     def _lead(self) -> bool:
-        """Wait until it is time, and send what waits, with the help of the others."""
+        """Wait until an upload is due, and send what waits with the other threads."""
         options = self.options
         self._part.rest()
         if options.trigger == "manual":
@@ -207,7 +207,7 @@ class Uploads:
         return True
 
     def send(self) -> bool:
-        """Send everything that waits now; whether the service took it."""
+        """Send everything that waits now; return True if the service accepted it."""
         with self._encoding:
             while self._events:
                 if self._encoder.add(self._events.popleft()):
@@ -224,7 +224,7 @@ class Uploads:
         return not self._failed
 
     def _drain(self) -> int:
-        """Send chunks until there are none, or one fails; how many were sent."""
+        """Send chunks until none is left or one fails; return how many were sent."""
         sent = 0
         while not self._failed and (taken := self._outbox.take()) is not None:
             self._part.beat()

@@ -49,7 +49,7 @@ def claims_of(event: Mapping[str, Any], input: Any, environment: Environment) ->
 
 
 def key_name(constraints: Mapping[Any, Value]) -> str:
-    """Return the name of the key of `io.jwt.decode_verify` in logs; "" for none."""
+    """The name under which logs show the key of `io.jwt.decode_verify`; empty if it has none."""
     secret, certificate = constraints.get("secret"), constraints.get("cert")
     if isinstance(secret, str) and certificate is None:
         return _slow_digest(secret)
@@ -65,7 +65,7 @@ def _slow_digest(secret: str) -> str:
 
 
 def _text_at(input: Any, path: str) -> str:
-    """The text at `/input/a/b`; "" where there is none."""
+    """The text at a path in the input; empty if there is none."""
     value = input
     for name in path.split("/")[2:]:
         if isinstance(value, dict):

@@ -212,7 +212,7 @@ class DecisionLog:
         return answered.size > _LARGE or self._has_policies(answered.snapshot)
 
     def _has_policies(self, snapshot: Snapshot) -> bool:
-        """Return True if a policy may drop or mask."""
+        """Return True if the snapshot has a policy that drops or masks events."""
         options = self._options
         return not (
             snapshot.is_nowhere(options.drop_decision)
@@ -238,7 +238,7 @@ class DecisionLog:
             self._lines.append(_Batch(lines, texts, len(built), taken, size))
 
     def _refusal(self, answered: Answered) -> str:
-        """Queue `answered`, or say why there is no room for it."""
+        """Queue `answered`; return None, or the reason if there is no room for it."""
         with self._lock:
             queued = self._put - self._left
             waiting = self._put_bytes - self._left_bytes
@@ -381,7 +381,7 @@ class DecisionLog:
         return None
 
     def _build_line(self, event: dict[str, Any], time_ns: int) -> _Built:
-        """The line of an event; without its documents where they nest too deep to be written."""
+        """The line of an event; documents nested too deeply to be written are left out."""
         text = self._text(_TEXT, event).rstrip(b"\n") if self._sinks else b""
         if self._write is None:
             return b"", text
@@ -465,7 +465,7 @@ class DecisionLog:
 
 
 def event_of(answered: Answered, labels: Mapping[str, str]) -> dict[str, Any]:
-    """The event as drop and mask policies see it."""
+    """The event of a decision, as drop and mask policies see it."""
     decision, input = answered.decision, answered.input
     event: dict[str, Any] = {
         "decision_id": decision.decision_id,

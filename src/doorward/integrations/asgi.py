@@ -180,7 +180,7 @@ def _quote_path(path: str) -> bytes:
 
 
 def _may_have_body(scope: Scope) -> bool:
-    """Return True if there can be a body: HTTP/1 says so in its head."""
+    """Return True if the request can have a body; the headers of HTTP/1 tell."""
     if not scope.get("http_version", "").startswith("1"):
         return True
     for name, value in scope["headers"]:  # noqa: SIM110  # a generator costs more than the loop
@@ -255,7 +255,7 @@ async def _deny(scope: Scope, _receive: Receive, send: Send, verdict: Verdict) -
 
 
 async def _deny_websocket(scope: Scope, receive: Receive, send: Send, verdict: Verdict) -> None:
-    """Before the handshake is accepted: a denial of it, or 403 where the server knows no other."""
+    """Deny a WebSocket before its handshake; 403 if the server supports no other denial."""
     if (await receive())["type"] != "websocket.connect":
         return
     if _RESPONSE not in (scope.get("extensions") or {}):

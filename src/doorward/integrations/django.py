@@ -78,7 +78,7 @@ def _setting(name: str, default: Any) -> Any:
 
 @lru_cache(maxsize=1)
 def get_point() -> DecisionPoint:
-    """The decision point that the settings name. ImproperlyConfigured where they name none."""
+    """The decision point of the settings; raise `ImproperlyConfigured` if there is none."""
     point = _setting("POINT", None)
     if isinstance(point, str):
         try:
@@ -180,8 +180,7 @@ def _answer(verdict: Verdict) -> HttpResponse:
 
 
 def document_of(value: Any) -> Any:
-    """Return the policy's view of an object: `as_policy_input()` where it has that, else a model's
-    fields with `model` and `pk`; anything else unchanged."""
+    """The policy's view of an object: its `as_policy_input()`, or the fields of a model."""
     if hasattr(value, "as_policy_input"):
         return value.as_policy_input()
     if not isinstance(value, models.Model):
@@ -284,7 +283,7 @@ def permitted_rows(user: Any, model: type[models.Model], permission: str) -> mod
 def masks_for(user: Any, permission: str) -> Masks:
     """The columns that the document `MASKS` hides from a user.
 
-    FilterError or RegoError where it is not there, or is not a mask.
+    Raise `FilterError` or `RegoError` if it is missing or not a mask.
     """
     document: dict[str, Any] = {"permission": permission}
     if (known := user_document(user)) is not None:

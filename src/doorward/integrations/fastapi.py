@@ -68,7 +68,7 @@ def install(app: FastAPI, point: DecisionPoint) -> None:
 
 
 def get_point(connection: HTTPConnection) -> DecisionPoint:
-    """The decision point of the application. LookupError where none was installed."""
+    """The decision point of the application; raise `LookupError` if none was installed."""
     point = getattr(connection.app.state, "doorward", None)
     if not isinstance(point, DecisionPoint):
         raise LookupError("no decision point: call doorward.integrations.fastapi.install")
@@ -88,6 +88,10 @@ def check(
     """
 
     async def decide(connection: HTTPConnection, point: Point) -> Decision:
+        """Return the decision without acting on it.
+
+        An invalid request is a decision with an error.
+        """
         try:
             document = await _input_of(connection, input, options or _DEFAULTS)
         except RequestError as error:
@@ -204,7 +208,7 @@ async def _input_of(
 
 
 async def _body_of(request: Request, limit: int) -> tuple[bytes, bool]:
-    """At most `limit` bytes of the body, and whether there are more."""
+    """Read at most `limit` bytes of the body; the second value is True if there are more."""
     length = request.headers.get("content-length", "")
     is_long = length.isdecimal() and int(length) > limit
     if is_long or "transfer-encoding" in request.headers:

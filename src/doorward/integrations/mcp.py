@@ -253,7 +253,7 @@ class PolicyMiddleware(Middleware):
         return decision
 
     def _refusal(self, decision: Decision) -> str | None:
-        """Why a use is refused; None where it is not."""
+        """The error for a refused use; None if it is permitted."""
         result: Any = decision.result
         error = result if isinstance(result, dict) else {}
         if not decision.allowed:
@@ -267,7 +267,7 @@ class PolicyMiddleware(Middleware):
             return "the budget cannot be read"
 
     def _spend(self, amount: Any) -> bool:
-        """BudgetError where there is no counter, or what the policy asks for cannot be counted."""
+        """Spend from the budget; raise `BudgetError` without a counter or for an invalid amount."""
         fields: dict[str, Any] = amount if isinstance(amount, dict) else {}
         key: Any
         limit: Any
@@ -305,8 +305,7 @@ def validated_arguments(tool: Any, arguments: dict[str, Any], *, strict: bool) -
 
 @lru_cache(maxsize=1024)
 def _collector(run: Callable[..., Any]) -> TypeAdapter[dict[str, Any]]:
-    """Validates as FastMCP does before it calls the function, and gives what it would be called
-    with."""
+    """A function that validates arguments like FastMCP and returns them instead of calling."""
     signature = inspect.signature(without_injected_parameters(run))
 
     def collect(*args: Any, **named: Any) -> dict[str, Any]:
@@ -334,7 +333,7 @@ def _collector(run: Callable[..., Any]) -> TypeAdapter[dict[str, Any]]:
 
 
 def _by_schema(schema: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments with the schema's defaults; ToolError if they do not match it."""
+    """The arguments with the schema's defaults; raise `ToolError` if they do not match it."""
     validator = Draft202012Validator(schema)
     faults = [f"{each.json_path}: {each.validator}" for each in validator.iter_errors(arguments)]
     if faults:
@@ -371,7 +370,7 @@ def _tags_of(each: Any) -> list[str]:
 
 
 def _token_user() -> Any:
-    """The user of the verified token of the connection; None where there is none, as on stdio."""
+    """The user in the connection's verified token; None if there is none, as on stdio."""
     token = get_access_token()
     if token is None:
         return None

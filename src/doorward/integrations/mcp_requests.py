@@ -17,7 +17,7 @@ FREE: Final = frozenset({"initialize", "ping", "server/discover", "logging/setLe
 
 
 def params_of(message: Any) -> dict[str, Any]:
-    """The parameters of a request, but for what is said of the connection."""
+    """The parameters of a request without its metadata about the connection."""
     if hasattr(message, "model_dump"):
         message = message.model_dump(by_alias=True, mode="json", exclude_none=True)
         message = message.get("params", message)
@@ -36,7 +36,7 @@ def subject_of(params: dict[str, Any]) -> str:
 
 
 def to_value(argument: Any) -> Any:
-    """A validated argument as a value of Rego: what has no one value there as its JSON."""
+    """Convert a validated argument to a Rego value; a type without a counterpart becomes JSON."""
     try:
         return from_python(argument, copy=True)
     except InputError:

@@ -63,7 +63,7 @@ class ServerPolicy:
         self._user = user or _token_user
 
     async def __call__(self, ctx: Any, call_next: Next) -> Any:
-        """Answer a request that the policy allows; an MCPError refuses it."""
+        """Answer a request that the policy permits; raise `MCPError` for any other."""
         method: str = ctx.method
         if ctx.request_id is None or method in FREE:
             return await call_next(ctx)
@@ -128,7 +128,7 @@ class ServerPolicy:
         return decision
 
     def _refuse(self, decision: Decision) -> None:
-        """MCPError for what is not allowed, and for what is allowed within a budget."""
+        """Raise `MCPError` unless the decision permits the call without a budget."""
         result: Any = decision.result
         fields = result if isinstance(result, dict) else {}
         if decision.allowed and "budget" not in fields:
@@ -141,7 +141,7 @@ class ServerPolicy:
 
 
 def _token_user() -> Any:
-    """The user of the verified token of the connection; None where there is none, as on stdio."""
+    """The user in the connection's verified token; None if there is none, as on stdio."""
     token = get_access_token()
     if token is None:
         return None

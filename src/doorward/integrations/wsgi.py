@@ -69,7 +69,7 @@ class Authorization:
         return self._app(environ, start)
 
     def decide(self, environ: Environ) -> Verdict:
-        """The verdict; the environ of an allowed request is what the application is to see."""
+        """Decide on a request; if it is permitted, the environ is changed as the policy says."""
         try:
             request = read_request(environ, self._options, derive_target=self._derive_target)
         except RequestError as error:
@@ -80,7 +80,7 @@ class Authorization:
 
 
 def apply(verdict: Verdict, environ: Environ) -> None:
-    """Put a verdict into an environ, and change the headers there as the policy says."""
+    """Store a verdict in the environ, and set or remove request headers as the policy says."""
     environ[VERDICT] = verdict
     for name in (*verdict.removed, *[name for name, _ in verdict.headers]):
         environ.pop(_variable(name), None)

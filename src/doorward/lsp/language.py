@@ -125,7 +125,7 @@ class Policies:
         return self._symbol_in_text(file, offset)
 
     def hover(self, file: str, offset: int) -> str:
-        """Markdown on the built-in or rule at a place; "" where there is nothing to say."""
+        """The Markdown description of the built-in or rule at an offset; empty if there is none."""
         at = self.symbol_at(file, offset)
         if at is None:
             return ""
@@ -156,7 +156,7 @@ class Policies:
         return []
 
     def references(self, file: str, offset: int, *, definitions: bool = True) -> list[Span]:
-        """Every place that names what is at a place."""
+        """All occurrences of the symbol at an offset, in all files."""
         at = self.symbol_at(file, offset)
         if at is None:
             return []
@@ -166,7 +166,7 @@ class Policies:
     # Names that change
 
     def renamable(self, file: str, offset: int) -> Span | None:
-        """The name at a place, where it may be changed."""
+        """The span of the name at an offset; None if it cannot be renamed."""
         at = self.symbol_at(file, offset)
         if at is None or not self._may_rename(at[0]):
             return None
@@ -193,6 +193,7 @@ class Policies:
         return edits
 
     def _may_rename(self, symbol: Symbol) -> bool:
+        """Return True if a symbol can be renamed: a local, an alias or a rule that is open."""
         if symbol.kind in ("local", "alias"):
             return True
         packages = {each.module.package.path for each in self.parsed.values() if each.module}
@@ -203,7 +204,7 @@ class Policies:
         )
 
     def _check_free(self, symbol: Symbol, places: list[Occurrence], name: str) -> None:
-        """RenameError where `name` stands for something already that would be hidden, or hide."""
+        """Raise `RenameError` if `name` already has a meaning where it would be used."""
         if symbol.kind == "data" and self._of(Symbol("data", (*symbol.path[:-1], name))):
             raise RenameError(f"`{name}` names something else already")
         alone = {o.span.file for o in places if o.whole or symbol.kind in ("local", "alias")}
@@ -246,7 +247,7 @@ class Policies:
         return self._signatures(file, call), call.operand
 
     def formatted(self, file: str) -> str | None:
-        """The text in its canonical layout; None where it cannot be parsed."""
+        """The formatted text; None if the file does not parse."""
         try:
             return format_source(Source(file, self.texts[file]))
         except RegoError:
@@ -387,7 +388,7 @@ class Policies:
                     yield Completion(".".join(("input", *outer, name)), "field")
 
     def _read_paths(self, file: str, offset: int) -> Iterator[tuple[str, ...]]:
-        """The paths below `input` in all files, but for what is being typed."""
+        """The paths below `input` in all files, except the one being typed."""
         for symbol, span, *_ in self._all():
             if symbol.kind == "input" and (span.end != offset or span.file != file):
                 yield symbol.path
@@ -412,7 +413,7 @@ class Policies:
     # Text that is being typed
 
     def _statement(self, file: str, offset: int) -> Iterator[Token]:
-        """The tokens of the statement around a place."""
+        """The tokens of the statement that contains an offset."""
         text = self.texts.get(file, "")
         start = max((m.start() for m in _LINE.finditer(text, 0, offset)), default=0)
         lexer = Lexer(Source(file, text))

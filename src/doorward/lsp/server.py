@@ -218,7 +218,7 @@ class _Editor:
         self._waiting = asyncio.get_running_loop().call_later(PAUSE, self._publish)
 
     def _publish(self) -> None:
-        """Tell the editor what has changed since it was told last."""
+        """Send the editor the errors that changed since the last call."""
         self._problems = self.policies.diagnostics()
         by_uri = {
             uri: [self._diagnostic(each) for each in diagnostics]
@@ -316,7 +316,7 @@ class _Editor:
         return [types.DocumentSymbol(name, kind, range_, range_), *rules]
 
     def lenses(self, params: types.CodeLensParams) -> list[types.CodeLens]:
-        """A lens above each property; its title is made when the editor displays it."""
+        """A code lens above each property; the editor requests its title separately."""
         uri = params.text_document.uri
         package = self.policies.package(uri)
         if package is None:
@@ -329,7 +329,7 @@ class _Editor:
         ]
 
     async def resolve_lens(self, lens: types.CodeLens) -> types.CodeLens:
-        """The verdict as the title, and the command that a click on it runs."""
+        """Set the title of a lens to the verdict, and the command that a click runs."""
         uri, name = _lens_data(lens.data)
         judgement = await self._judge(name)
         command = ADD_TEST if judgement.test and self._can_edit() else SHOW_VERDICT

@@ -39,7 +39,7 @@ class BuildGate:
 
     @contextmanager
     def building(self) -> Iterator[None]:
-        """Around a build."""
+        """Context manager around a build: while one runs, evaluations take turns."""
         with self._lock:
             self._builds += 1
             self.are_taken = True
@@ -51,7 +51,7 @@ class BuildGate:
                 self.are_taken = self._builds > 0
 
     def begin(self) -> bool:
-        """Wait for the turn; whether the evaluation has it and must `end` it."""
+        """Wait for a turn; return True if the evaluation got one and must call `end`."""
         with self._lock:
             if self._is_free:
                 self._is_free = False

@@ -26,7 +26,10 @@ TIME_ALONE: Final = frozenset(
 
 
 def noting(registry: Registry) -> Registry:
-    """`registry` with the built-ins that ask the world noting what they answered."""
+    """Return `registry` with impure built-ins noting their answers.
+
+    Those that only read the time are unchanged.
+    """
     asking = [each for each in registry if not each.pure and each.name not in TIME_ALONE]
     recorded = {each.name for each in registry}.difference(each.name for each in asking)
     return registry.restricted(recorded, map(_noting, asking))

@@ -52,7 +52,7 @@ def errors_text(error: RegoError) -> str:
 
 
 def _details(diagnostic: Diagnostic, *, sort_keys: bool) -> str:
-    """The line of a parse error; the types at hand and those wanted, of a type error."""
+    """The details of a parse error (the line) or a type error (actual and expected types)."""
     if diagnostic.details is not None:
         data = {k: ordered_text(v, sort_keys=True) for k, v in diagnostic.details.data.items()}
         return _object(data, sort_keys=sort_keys)
@@ -63,7 +63,7 @@ def _details(diagnostic: Diagnostic, *, sort_keys: bool) -> str:
 
 
 def _line_of(diagnostic: Diagnostic) -> tuple[str, int] | None:
-    """The line of a parse error and the byte in it; at an end or a space what precedes it."""
+    """The line of a parse error and the byte in it; at an end or a blank, the byte before it."""
     if diagnostic.code != PARSE_ERROR or _PATH_OF_RULE.search(diagnostic.message):
         return None
     span = diagnostic.span

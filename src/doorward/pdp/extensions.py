@@ -48,7 +48,10 @@ class Extensions:
     folders: Sequence[str] = ()
 
     def registry(self) -> Registry:
-        """OPA's built-ins and those of all `names`. ExtensionError where there is no such thing."""
+        """OPA's built-ins and those of all `names`.
+
+        Raise `ExtensionError` if a name cannot be loaded.
+        """
         if not self.names:
             return REGISTRY
         registries = [self._registry(name) for name in self.names]
@@ -58,7 +61,10 @@ class Extensions:
             raise ExtensionError(f"{', '.join(self.names)}: {error}") from None
 
     def _registry(self, name: str) -> Registry:
-        """Return the registry that `MODULE:NAME` or `FILE.py:NAME` names. ExtensionError."""
+        """Import the registry named `MODULE:NAME` or `FILE.py:NAME`.
+
+        Raise `ExtensionError` if that fails.
+        """
         module_name, colon, path = name.rpartition(":")
         if not (module_name and colon and path):
             raise ExtensionError(f"`{name}` names no registry: say MODULE:NAME or FILE.py:NAME")
@@ -74,7 +80,7 @@ class Extensions:
         return target
 
     def _import(self, name: str) -> ModuleType:
-        """Import a module of the user. ExtensionError if it is missing or fails."""
+        """Import a module of the user; raise `ExtensionError` if it is missing or fails."""
         _look_in(self.folders)
         try:
             with foreign_code():
@@ -116,7 +122,7 @@ def _projects(paths: Sequence[str]) -> Iterator[str]:
 
 
 def _table(file: str) -> dict[str, Any] | None:
-    """The `[tool.doorward]` of a file; None where it has none."""
+    """The `[tool.doorward]` table of a file; None if it has none."""
     try:
         with open(file, "rb") as opened:
             content = opened.read(MAX_PROJECT)
@@ -136,7 +142,7 @@ def _table(file: str) -> dict[str, Any] | None:
 
 
 def _extensions(file: str, table: dict[str, Any]) -> Extensions:
-    """Return the extensions that a `[tool.doorward]` table names. ExtensionError."""
+    """Read the extensions from a `[tool.doorward]` table; raise `ExtensionError` if invalid."""
     for key in table:
         if key not in _KEYS:
             known = " and ".join(_KEYS)
@@ -166,7 +172,7 @@ def _strings(file: str, table: dict[str, Any], key: str) -> list[str]:
 
 
 def _beside(file: str, name: str) -> str:
-    """A name as the project has it: a file's is relative to the project."""
+    """Resolve a file name relative to the project's file; a module name is returned unchanged."""
     module, _, path = name.rpartition(":")
     return f"{_below(file, module)}:{path}" if module.endswith(".py") else name
 
@@ -198,7 +204,7 @@ def _from_file(name: str) -> ModuleType:
 
 
 def _look_in(folders: Sequence[str]) -> None:
-    """Let modules be found there, behind everything else: nothing installed can be replaced."""
+    """Append the folders to `sys.path`, so that installed modules cannot be replaced."""
     for folder in folders:
         path = os.path.abspath(folder)
         if path not in sys.path:

@@ -59,7 +59,7 @@ class FileEvents:
         """What matters in each watched folder; None: everything."""
 
     def watch(self, names: dict[str, frozenset[str] | None]) -> bool:
-        """Watch these folders from now on, and no others; whether all of them can be."""
+        """Watch exactly these folders from now on; return False if one cannot be watched."""
         if len(names) > FOLDERS or not _are_local(names):
             return False
         numbers: dict[int, frozenset[str] | None] = {}
@@ -83,7 +83,7 @@ class FileEvents:
         return self._fd
 
     def wait(self, seconds: float) -> bool:
-        """Wait until something changed, for `seconds` at most, or until `wake`; whether it did."""
+        """Wait for a change, `wake` or the end of `seconds`; return True if there was a change."""
         until = monotonic() + seconds
         while ready := dict(self._poll.poll(max(0.0, until - monotonic()) * 1000)):
             if self._waker in ready:
@@ -94,7 +94,7 @@ class FileEvents:
         return False
 
     def drain(self) -> bool:
-        """Take every event that there is; whether one of them matters."""
+        """Read all waiting events; return True if one is about a watched name."""
         matters = False
         while True:
             try:
@@ -133,7 +133,7 @@ class FileEvents:
 
 
 def open_events() -> FileEvents | None:
-    """None where there is no inotify, or no instance left for this user."""
+    """Open inotify; return None if the system has none, or the user has no instance left."""
     try:
         return FileEvents()
     except (OSError, AttributeError, TypeError):
@@ -177,7 +177,7 @@ def _absolute(path: str) -> str:
 
 
 def _folders(root: str, way: dict[str, set[str]]) -> Iterator[str]:
-    """`root` and every folder below it, where it is one; links to folders are followed."""
+    """Return `root` and every folder below it; links to folders are not followed."""
     _note_way(root, way)
     if not os.path.isdir(root):
         return
@@ -239,7 +239,7 @@ def _are_local(folders: Iterable[str]) -> bool:
 
 
 def _mounts(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Each mount point and the kind of its file system, the last one where one covers another."""
+    """The file system type of each mount point; the last entry counts if several cover it."""
     for line in lines:
         fields, dash, rest = line.partition(" - ")
         if dash:

@@ -202,7 +202,7 @@ class _Keys:
 
 
 def _get(client: httpx.Client, url: str) -> dict[str, Any]:
-    """The JSON object at a URL."""
+    """Fetch the JSON object at a URL."""
     try:
         return fetch_document(client, url)
     except DocumentError as error:
@@ -247,7 +247,7 @@ def _is_readable(key: dict[str, Any]) -> bool:
 
 
 def _kid_of(input: Any) -> str | None:
-    """The id of the key that the token of a request says it is signed with."""
+    """The key id in the header of the request's bearer token; None if there is none."""
     value: Any = input
     for name in ("attributes", "request", "http", "headers", "authorization"):
         value = value.get(name) if isinstance(value, dict) else None

@@ -40,7 +40,7 @@ class KeptResiduals:
         self.hits = self.misses = 0
 
     def get(self, question: Question) -> Partial | None:
-        """The residual of a question, if it is kept."""
+        """The cached residual for a question; None if there is none."""
         left = self._newest.get(question)
         if left is None:
             left = self._before.get(question)
@@ -57,7 +57,7 @@ class KeptResiduals:
         return CacheCounts(len(self._newest) + len(self._before), self.hits, self.misses)
 
     def keep(self, question: Question, left: Partial) -> None:
-        """Keep a residual, unless it or its question is large."""
+        """Cache a residual, unless it or its question is large."""
         if len(question[2]) > LONGEST or left.support or _size(left) > LARGEST:
             return
         self._newest[question] = left
@@ -66,6 +66,6 @@ class KeptResiduals:
 
 
 def _size(left: Partial) -> int:
-    """The number of expressions."""
+    """The number of expressions in a residual."""
     definitions = 0 if left.definitions is None else left.definitions.size
     return definitions + sum(map(len, left.queries))

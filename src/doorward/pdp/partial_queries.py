@@ -35,7 +35,7 @@ class PartialQueries:
         return self._prepared.get(key)
 
     def keep(self, key: Key, prepared: PartialQuery) -> None:
-        """Keep a prepared query, unless it is long."""
+        """Cache a prepared query, unless its text is long."""
         query, unknowns, options = key
         texts = (query, *unknowns, *options.disable_inlining)
         if sum(map(len, texts)) > LONGEST:

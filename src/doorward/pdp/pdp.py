@@ -61,7 +61,7 @@ class Tee:
         self._sink = sink
 
     def record(self, answered: Answered) -> None:
-        """Show the decision to the observer, and log it where there is a log."""
+        """Pass the decision to the observer, and to the log if there is one."""
         self._observer.observe(answered)
         if self._sink is not None:
             self._sink.record(answered)
@@ -101,7 +101,7 @@ class PDP:
         self._snapshot = snapshot
 
     def log_to(self, sink: DecisionSink | None) -> DecisionSink | None:
-        """Log decisions there from now on; where they went before."""
+        """Log decisions to `sink` from now on; return the sink that was used before."""
         before, self._sink = self._sink, sink
         return before
 
@@ -256,13 +256,13 @@ class PDP:
             self._sink.record(_to_answered(Answered, fields))
 
     def close(self) -> None:
-        """Write out what the decision log still holds."""
+        """Write the decisions that still wait for the decision log, and close it."""
         if self._sink is not None:
             self._sink.close()
 
 
 def _note_cause(error: Exception) -> None:
-    """Log where a built-in of others raised what the decision calls an error of the policy."""
+    """Log where an extension's built-in raised an error that the decision reports."""
     if error.__cause__ is not None:
         _BUILTINS.report(error.__cause__)
     _drop_frames(error)
@@ -280,7 +280,7 @@ def _drop_frames(error: BaseException | None) -> None:
 def _evaluate_and_note(
     document: Document, input: Value | Undefined, notes: Notes
 ) -> Value | Undefined:
-    """The document, and in `notes` what built-ins answered for it."""
+    """Evaluate the document, and add the answers of impure built-ins to `notes`."""
     if not isinstance(document, Query):
         return document.answer(input)  # type: ignore[no-any-return] # no built-in is asked
     evaluation = document.evaluation(input)
@@ -301,7 +301,7 @@ def _bindings(query: Query, input: Value | Undefined, notes: Notes | None) -> Va
 
 
 def _only_value(query: Query, input: Value | Undefined, notes: Notes | None) -> Value | Undefined:
-    """Return the one value of a query. DecisionError if it has several."""
+    """Return the only value of a query; raise `DecisionError` if it has several."""
     evaluation = query.evaluation(input)
     evaluation.answered = notes
     if not query.variables:

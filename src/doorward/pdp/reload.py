@@ -76,7 +76,7 @@ def read_signature(files: Files) -> Signature:
 def changes(
     files: Files, known: Signature, wait: Callable[[float], object], interval: float = INTERVAL
 ) -> Iterator[None]:
-    """Yields each time that files are not as they were `known`, until `wait` is true."""
+    """Yield each time the files differ from the signature `known`, until `wait` returns True."""
     polls = _Polls(files, known, interval)
     while not wait(polls.pause):
         if polls.is_due():
@@ -102,7 +102,7 @@ class _Polls:
         return max(self._pause, self._rest)
 
     def is_due(self) -> bool:
-        """Return True if the files, as they are now, should be read."""
+        """Return True if the files should be read now."""
         started = time.thread_time()
         seen = read_signature(self._files)
         self._rest = (time.thread_time() - started) / LOOKING
@@ -143,13 +143,13 @@ class _Polls:
         return self._known is None
 
     def hurry(self) -> None:
-        """Let the next poll begin without waiting for rest: only half of a change was read."""
+        """Let the next poll read at once, as the last read saw only half of a change."""
         if self._since is not None:
             self._since -= PATIENCE
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Around each read: files that change all the time are not to take all the time."""
+        """Context manager around a read: the next pause is at least as long, to bound the load."""
         started = time.thread_time()
         try:
             yield
@@ -243,7 +243,7 @@ class Watcher:
         )
 
     def start(self, *, reading: float = 0.0) -> None:
-        """Watch from now on; `reading`: the seconds that the first read took."""
+        """Start to watch; `reading` is how many seconds the first read took."""
         self._part.within = max(STUCK_AFTER, 20 * reading)
         self._thread.start()
         self._part.thread = self._thread
@@ -261,7 +261,7 @@ class Watcher:
             self._events.close()
 
     def run_once(self) -> bool:
-        """Wait, poll, and read where something changed; False at the end."""
+        """Wait, poll and reload if something changed; return False after `close`."""
         if not self._wait():
             return False
         self._part.beat()
@@ -279,7 +279,7 @@ class Watcher:
         return True
 
     def _wait(self) -> bool:
-        """Wait until there is something to look at, or it is time to; False at the end."""
+        """Wait for an event of the kernel or the next poll; return False after `close`."""
         if not (self._polls.are_at_rest and self._is_watched()):
             return not self._stop.wait(self._polls.pause)
         assert self._events is not None
@@ -302,7 +302,7 @@ class Watcher:
         return not (ended or self._stop.wait(self._polls.rest))
 
     def _is_watched(self) -> bool:
-        """Return True if the kernel tells of every change since the last poll."""
+        """Return True if the kernel has reported every change since the last poll."""
         if not self._is_stale:
             return True
         now = time.monotonic()
@@ -315,7 +315,7 @@ class Watcher:
         return False
 
     def _watch(self) -> bool:
-        """Watch the files as they are now; whether that is possible."""
+        """Watch the current files with the kernel's events; return False if that is impossible."""
         self._events = self._events or open_events()
         if not self._home.is_there():
             return False
@@ -329,7 +329,7 @@ class Watcher:
         return self._retry_at is not None and time.monotonic() >= self._retry_at
 
     def reload(self) -> bool:
-        """Read everything again; whether what was read is now in force."""
+        """Read all files again; return True if their contents are active now."""
         self._retry_at = None
         try:
             with self._building():

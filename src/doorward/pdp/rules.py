@@ -39,7 +39,7 @@ def add_rules(event: dict[str, Any], engine: Engine, marks: Sequence[Mark]) -> N
 
 
 def rule_documents(marks: Sequence[Mark]) -> list[dict[str, Any]]:
-    """The definitions as decision logs and the console show them."""
+    """The noted rule definitions, as decision logs and the console show them."""
     documents: list[dict[str, Any]] = []
     for mark in marks:
         span = mark.rule.span

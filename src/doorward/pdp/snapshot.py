@@ -120,7 +120,7 @@ class Settings:
     """Where compiled policies are kept for the next start."""
 
     def options(self, rego_versions: Mapping[str, int] = MappingProxyType({})) -> Options:
-        """Return the options of the compiler, for files of which some say their version of Rego."""
+        """Return the compiler's options. `rego_versions` are the versions that single files set."""
         return Options(
             v0=self.v0,
             rego_versions=rego_versions,
@@ -229,7 +229,7 @@ class Snapshot:
         return changed
 
     def is_nowhere(self, path: str) -> bool:
-        """Return True if neither a rule nor data is at `path`, which the configuration names."""
+        """Return True if neither a rule nor data exists at the configured `path`."""
         known = self._nowhere.get(path)
         if known is None:
             operands = _operands(path)
@@ -240,7 +240,7 @@ class Snapshot:
         return known
 
     def base_document(self, path: PathKey) -> Value | Undefined:
-        """The data at `path`, whatever rules say."""
+        """The base data at `path`, without the rules; undefined if there is none."""
         document: Value | Undefined = self.engine.base_document(_operands(path))
         return document
 
@@ -255,7 +255,7 @@ class Snapshot:
         return self._ready.get(key) or self._document(key, path, strict=strict)
 
     def is_prepared(self, path: PathKey, *, strict: bool = False) -> bool:
-        """Return True if what gives the document at `path` was compiled lately, and is kept."""
+        """Return True if the query of the document at `path` is compiled and cached."""
         key = (path, strict) if strict else path
         return key in self._ready or key in self._before
 
@@ -299,7 +299,7 @@ class Snapshot:
                 self._pinned[path] = self._ready[path] = document
 
     def _document(self, key: object, path: PathKey, *, strict: bool) -> Document:
-        """The same for a path that was not used lately."""
+        """Prepare the document at a path that is not in the cache of recent ones."""
         operands = _operands(path)
         if not self.engine.has_rules(operands):
             next(self._queries.unprepared)
@@ -353,7 +353,7 @@ class _Queries:
         return CacheCounts(entries, max(prepared - self._compiled, 0), self._compiled)
 
     def get(self, key: object, text: str, *, strict: bool) -> Document:
-        """The query `text`, known by `key`."""
+        """The compiled query `text`, cached under `key`."""
         # One at a time: whatever clients ask for, they cannot take all of the processor for it.
         if not self._lock.acquire(timeout=self._deadline or PREPARE_WITHIN):
             raise EvalError(CANCEL_ERROR, "too many paths are asked for the first time")
@@ -495,7 +495,7 @@ def build(
 
 
 def _policies(loaded: Loaded) -> Mapping[str, str | Source]:
-    """The texts, each with the name that errors show for it."""
+    """The policies with the names that errors display for them."""
     if not loaded.shown_names:
         return loaded.modules
     names = loaded.shown_names

@@ -54,7 +54,7 @@ def solutions_of(query: Query, rows: Iterable[tuple[Value, ...]]) -> Iterator[So
 
 
 def _iterates(node: object) -> bool:
-    """Return True if a reference somewhere has a variable in it, comprehensions aside."""
+    """Return True if a reference in the node contains a variable; comprehensions do not count."""
     if isinstance(node, tuple):
         return any(map(_iterates, node))
     if isinstance(node, (ArrayComprehension, SetComprehension, ObjectComprehension)):

@@ -122,7 +122,7 @@ class Store:
         }
 
     def policy(self, name: str) -> Module:
-        """One of them; PolicyNotFoundError."""
+        """Return the active policy of that name; raise `PolicyNotFoundError` if there is none."""
         module = self.policies.get(name)
         if module is None:
             raise PolicyNotFoundError(name)
@@ -131,12 +131,12 @@ class Store:
     # What the server itself puts into data
 
     def reserve(self, root: str) -> None:
-        """Nobody but `keep` may write at `root`, a name below `data`, nor define rules there."""
+        """Reserve `root`, a name below `data`, for `keep`: no client or bundle may write there."""
         with self._hold_lock(self._publishing):
             self._reserved = Owners({root: [root]}, kind=_CONFIGURATION)
 
     def keep(self, path: Path, value: Value, *, text: bytes = b"") -> None:
-        """Put `value` at `path`, where it stays whatever bundles bring."""
+        """Store `value` at a reserved `path`; later bundles and reloads do not remove it."""
         with self._hold_lock(self._publishing):
             snapshot, edit = self._begin()
             _put(edit, path, value)
@@ -144,7 +144,7 @@ class Store:
             self._publish_data(snapshot, edit, "keep", path_text(path), text)
 
     def _with_own(self, data: dict[Key, Value]) -> dict[Key, Value]:
-        """`data` with what the server itself has put there."""
+        """Return `data` with the values stored by `keep`."""
         if not self._own:
             return data
         edit = Edit(data)
@@ -176,7 +176,7 @@ class Store:
         return True
 
     def patch(self, operations: Sequence[Operation], *, text: bytes = b"") -> None:
-        """All operations or none; StorageError for one that cannot be done."""
+        """Apply all operations or none; raise `StorageError` if one cannot be applied."""
         with self._hold_lock(self._publishing):
             snapshot, edit = self._begin()
             for operation in operations:
@@ -185,7 +185,7 @@ class Store:
             self._publish_data(snapshot, edit, "patch", "", text)
 
     def delete(self, path: Path) -> None:
-        """Remove what is at `path`; PathNotFoundError where there is nothing."""
+        """Remove the value at `path`; raise `PathNotFoundError` if there is none."""
         with self._hold_lock(self._publishing):
             snapshot, edit = self._begin()
             self._check_free(snapshot, path)
@@ -225,7 +225,7 @@ class Store:
         return True
 
     def delete_policy(self, name: str, *, timers: Timers | None = None) -> None:
-        """Withdraw a policy; CompileError where others cannot do without it."""
+        """Remove a policy; raise `CompileError` if other policies need it."""
         timers = timers or Timers()
         with self._hold_lock(self._compiling):
             self._check_owner(self.policy(name))
@@ -239,7 +239,7 @@ class Store:
     def _publish_policies(
         self, modules: dict[str, str], verb: str, name: str, text: str = ""
     ) -> None:
-        """Compile changed policies, and put them into force with the current data."""
+        """Compile changed policies and activate them with the current data."""
         data = self._pdp.snapshot.engine.data
         loaded = replace(self._loaded, modules=modules, data=data)
         snapshot = self._compile(loaded, self._pdp.snapshot.revision)
@@ -266,7 +266,7 @@ class Store:
     # Files and bundles
 
     def load(self, loaded: Loaded) -> Snapshot:
-        """Put into force what files are now; what clients added to them stays."""
+        """Activate the current contents of files; what clients added through the API stays."""
         with self._hold_lock(self._compiling):
             return self._replace(loaded, self._bundles)
 
@@ -294,7 +294,7 @@ class Store:
                 return self._replace(self._files, {**self._bundles, **full})
 
     def deactivate(self, names: Collection[str]) -> Snapshot:
-        """Take bundles out of force."""
+        """Deactivate bundles, with their policies and data."""
         with self._hold_lock(self._compiling):
             left = {name: each for name, each in self._bundles.items() if name not in names}
             return self._replace(self._files, left)
@@ -306,7 +306,7 @@ class Store:
         return bool(is_same and bundle.changes is None)
 
     def _apply_delta(self, name: str, bundle: Bundle) -> Bundle:
-        """The bundle as it is to be active: a delta bundle with what it changes."""
+        """The bundle to activate: a delta is applied to the active bundle of that name."""
         if bundle.changes is None:
             return bundle
         from doorward.bundles.bundle import changed
@@ -328,7 +328,7 @@ class Store:
         )
 
     def _change(self, full: Mapping[str, Bundle], delta: Bundle) -> Snapshot:
-        """Put a delta bundle into force, `full` with it: only data changes."""
+        """Activate a delta bundle applied to `full`: only data changes, nothing is compiled."""
         from doorward.bundles.bundle import changed
 
         changes = delta.changes or ()
@@ -388,7 +388,7 @@ class Store:
 
 
 def _put(edit: Edit, path: Path, value: Value) -> None:
-    """Put `value` below a root that is made an object if it is anything else."""
+    """Put `value` at `path`; a value directly below the root that is not an object becomes one."""
     if not isinstance(edit.read(path[:1]), dict):
         edit.apply(Operation("add", path[:1], {}))
     edit.make_parents(path)
@@ -396,7 +396,7 @@ def _put(edit: Edit, path: Path, value: Value) -> None:
 
 
 def _is_owned(owners: Owners, path: Sequence[str]) -> bool:
-    """Return True if a path belongs to a bundle."""
+    """Return True if a bundle owns the path."""
     try:
         owners.check(path)
     except OwnedError:
@@ -405,7 +405,7 @@ def _is_owned(owners: Owners, path: Sequence[str]) -> bool:
 
 
 def _revision_after(revision: str, verb: str, name: str, text: bytes) -> str:
-    """Twelve hexadecimal digits, others after each change than before it."""
+    """Twelve hexadecimal digits for the state after a change, derived from the one before."""
     digest = hashlib.sha256(b"\0".join([revision.encode(), verb.encode(), b""]))
     digest.update(name.encode(errors="surrogatepass") + b"\0")
     digest.update(text)

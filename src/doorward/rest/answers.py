@@ -193,7 +193,7 @@ def redirect(status: int, location: str, method: str) -> Response:
 
 
 def gzip_response(answer: Response, accept: str, options: Server) -> Response:
-    """`answer`, which depends on what the client accepts, as gzip where that is worth it."""
+    """Return `answer` compressed if the client accepts gzip and it is long enough; set `Vary`."""
     answer.headers["vary"] = "Accept-Encoding"
     body = bytes(answer.body)
     if "gzip" in accept and len(body) >= options.gzip_min_length:

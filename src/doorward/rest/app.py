@@ -205,14 +205,14 @@ class Api:
         return match.routes[0].name, await self._answer_match(request, match)
 
     def _is_open(self, request: Request, path: Sequence[str]) -> bool:
-        """Return True for what a browser needs to log in to the console."""
+        """Return True for the requests that a browser needs before a login to the console."""
         login = self._login
         names = tuple(path)
         is_console = login is not None and names[:1] == ("console",)
         return login is not None and is_console and login.is_open(request.method, names[1:])
 
     async def _answer_match(self, request: Request, match: Match) -> Response:
-        """The answer of the row for the method, where its rule allows the request."""
+        """Answer with the endpoint of the matching route, if the route's access rule permits it."""
         route = match.route(request.method)
         row = route or match.routes[0]
         exchange = Exchange(self._service, request, row, match.rest)
@@ -325,7 +325,7 @@ class Api:
 
 
 def _not_allowed(exchange: Exchange, match: Match, method: str) -> Response:
-    """405 as OPA's handlers write it, or its router, which names the methods."""
+    """Return 405 in the form of OPA's endpoint or of its router, which lists the methods."""
     row = match.routes[0]
     methods = {method for each in match.routes for method in each.methods}
     if row.refuses is not None:

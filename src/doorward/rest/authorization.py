@@ -71,7 +71,7 @@ def allows_token(pdp: PDP, decision_path: str, path: list[Value], token: str) ->
 
 
 def _refusal(decision: Decision) -> Response | None:
-    """Return the response to a request that the system policy does not allow; None if it does."""
+    """The response to a request that the system policy refuses; None if it permits it."""
     if decision.error is not None:
         return failed(decision.error)
     result = decision.result
@@ -145,7 +145,7 @@ def _identity(access: Access, request: Request) -> Mapping[Key, Value]:
 
 @lru_cache(maxsize=256)
 def _of_certificate(pem: str) -> Mapping[Key, Value]:
-    """The identity of a client by its certificate, and the certificate as policies read it."""
+    """The identity in a client's certificate, and the certificate as policies see it."""
     # Few servers ask their clients for certificates, and it brings 6 MB.
     from cryptography.x509 import load_pem_x509_certificate
 

@@ -69,7 +69,7 @@ def error(status: int, message: str) -> Response:
 
 
 def get_metadata(options: Authzen, path: tuple[str, ...]) -> Response:
-    """GET /.well-known/authzen-configuration, with the path of the decision point behind it."""
+    """GET /.well-known/authzen-configuration: the URLs of this decision point."""
     base = options.policy_decision_point
     if not base or path != options.base_path:
         return error(404, "no policy decision point is configured for this path")
@@ -139,8 +139,7 @@ class _Asker:
     def answer_all(
         self, evaluations: list[Value], defaults: dict[Key, Value], ending: bool | None
     ) -> Response:
-        """Decide the evaluations of a batch in order, until `ending` says that the rest is left
-        out."""
+        """Decide the evaluations of a batch in order, until the semantics `ending` stop it."""
         self._batch_id = new_decision_id()
         self._size //= len(evaluations)
         seconds = self._snapshot.deadline
@@ -184,7 +183,10 @@ class _Asker:
 
 
 def answered(decision: Decision, deadline: float | None) -> tuple[Decision, str]:
-    """A decision and its answer; with an error where the policy does not decide as it must."""
+    """A decision and its JSON answer; undefined is false.
+
+    A result without a boolean becomes an error of the decision.
+    """
     result = decision.result
     if decision.error is not None or isinstance(result, (bool, Undefined)):
         return decision, object_text({"decision": marshal(result is True)})
@@ -272,7 +274,7 @@ def input_of(
 
 
 def put(input: dict[Key, Value], path: tuple[str, ...], value: Value) -> None:
-    """Put an entity where it is in the input."""
+    """Put an entity at its configured path in the input."""
     for name in path[:-1]:
         inner = input.setdefault(name, {})
         assert isinstance(inner, dict)  # the configuration refuses paths below one another

@@ -153,7 +153,7 @@ class _Search:
         return {name: candidate[name] for name in names}
 
     def record(self, results: list[Value], context: RequestContext | None, size: int) -> None:
-        """One entry of the decision log: what was requested, and all that was permitted."""
+        """Write one entry to the decision log: the request, and everything that was permitted."""
         decision = Decision(
             new_decision_id(),
             self._options.decision,
@@ -174,7 +174,7 @@ def _copy(value: Any) -> Any:
 
 
 def _page(request: dict[Key, Value]) -> tuple[int, int]:
-    """The start of a page, and the number of results that it may have."""
+    """Read the page of a request: its start, and the maximum number of results."""
     page = request.get("page")
     if page is None:
         return 0, MAX_LIMIT

@@ -123,7 +123,7 @@ _LATE: Final = "the batch takes too long: this input was not decided"
 
 
 def _merge(common: Value, other: Value) -> Value:
-    """Both where they are objects, at any depth; what is given wins."""
+    """Merge objects at any depth; the value of `other` wins."""
     if not (isinstance(common, dict) and isinstance(other, dict)):
         return other
     both = {key: _merge(common[key], value) for key, value in other.items() if key in common}

@@ -122,7 +122,7 @@ def decoded(document: Value, type: str, what: str, text: bytes = b"") -> dict[st
 
 
 def texts(value: Value, name: str) -> tuple[str, ...] | None:
-    """A list of strings; None where there is none."""
+    """Return a list of strings; None if the field is absent."""
     if value is None:
         return None
     if not isinstance(value, list):

@@ -92,7 +92,7 @@ class Call:
         self.parse_ns = perf_counter_ns() - self.started
 
     def compile(self, *, strict: bool) -> None:
-        """Compile what is asked for, apart from the decision, for the metrics."""
+        """Compile the document before the decision, so that metrics show the time separately."""
         if self.snapshot.is_prepared(self.path, strict=strict):
             return
         began = perf_counter_ns()

@@ -116,8 +116,7 @@ class Service:
         self.probes = Workers("http-probes", PROBES, deadline=deadline)
 
     def serves(self, path: tuple[str, ...]) -> bool:
-        """Return True if the document at `path` is one that the configuration lets clients
-        ask for."""
+        """Return True if the configuration lets clients read the document at `path`."""
         if any(is_below(path, secret) for secret in self.pdp.secrets):
             return False
         served = self.served
@@ -176,7 +175,7 @@ class Exchange:
             return await self.run(lambda: function(text), workers)
 
     async def show_body(self, room: Room) -> Body | None:
-        """The body that the system policy sees, which is read once; None where it sees none."""
+        """Read the body for the system policy; None if that policy does not see bodies."""
         body = None
         if self._route.body is not None and self._route.body.is_authorized:
             body = await self._read(room)
@@ -184,7 +183,7 @@ class Exchange:
         return body
 
     def zip(self, answer: Response) -> Response:
-        """The answer, zipped where the route does that and the client accepts it."""
+        """Compress the answer if the route allows that and the client accepts it."""
         if not self._route.zips:
             return answer
         accept = self.request.headers.get("accept-encoding", "")
@@ -210,7 +209,7 @@ def parameters_of(request: Request) -> Parameters:
 
 
 def _open(body: bytes, limits: Server, *, is_zipped: bool) -> tuple[bytes, int]:
-    """The text of a body, and what its values may take."""
+    """Decompress a body; return its text, and the memory that its values may take."""
     text = unzip(body, limits) if is_zipped else body
     return text, estimate_memory(text)
 

@@ -32,8 +32,7 @@ _NOTE: Final = {
 
 
 def mode_of(parameters: Parameters) -> Mode | None:
-    """Return the mode of explanation that a client asks for; the first valid value counts, as in
-    OPA."""
+    """Return the requested mode of explanation; the first valid value counts, as in OPA."""
     values = parameters.values("explain")
     return next((mode for each in values for mode in _MODES if each == mode), None)
 

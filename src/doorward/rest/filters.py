@@ -218,7 +218,7 @@ def _read_targets(snapshot: Snapshot, names: Sequence[str], request: _Request) -
 
 
 def _mask_rule(name: str, names: Sequence[str]) -> str:
-    """The reference that a request names a mask rule by: below `data`, or beside the filter."""
+    """The reference to a mask rule: a path below `data`, or a rule beside the filter."""
     if not name:
         return ""
     reference = name if name.startswith("data.") else f"{path_text(tuple(names[:-1]))}.{name}"
@@ -255,7 +255,7 @@ def _targets(accept: str, dialects: Sequence[str]) -> list[Target]:
 def _masks(
     snapshot: Snapshot, targets: Told, input: Value | Undefined, timers: Timers
 ) -> Value | None:
-    """Evaluate the mask rule; None if there is none, or if it masks nothing."""
+    """Evaluate the mask rule; None if there is none or it masks nothing."""
     if not targets.mask_rule:
         return None
     timers.add("rego_external_resolve", 0)
@@ -333,7 +333,7 @@ def _result(
     *,
     many: bool,
 ) -> dict[str, Any] | None:
-    """The filter of each target; None for one target for which nothing is let through."""
+    """The filter for each target; None for a single target if no row is permitted."""
     compiled: dict[str, dict[str, Any]] = {}
     for target in targets if conditions else ():
         query = _query(conditions, target, request.mappings)

@@ -58,7 +58,7 @@ def _are_activated(health: Health) -> bool:
 
 
 def get_health_policy(pdp: PDP, health: Health, path: tuple[str, ...]) -> Response:
-    """GET /health/PATH: what `data.system.health.PATH` says; it must be true."""
+    """GET /health/PATH: 200 if `data.system.health.PATH` is true, else 500."""
     states: dict[Key, Value] = {name: state.value for name, state in health.states.items()}
     input: dict[Key, Value] = {
         # As in OPA, discovery has a state even where nothing is to be discovered.

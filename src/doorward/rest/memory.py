@@ -34,7 +34,7 @@ class Memory:
 
     @contextmanager
     def room(self) -> Iterator[Room]:
-        """Account for the memory of one request, and give it back at the end."""
+        """Context manager: account for the memory of one request, and release it at the end."""
         room = Room(self)
         try:
             yield room
@@ -51,7 +51,7 @@ class Room:
         self.counted = 0
 
     async def take(self, size: int) -> None:
-        """Take as much more; NoRoomError where it is not there in time."""
+        """Reserve `size` more bytes; raise `NoRoomError` if they are not free in time."""
         self._size += size
         if self._size <= UNCOUNTED:
             return

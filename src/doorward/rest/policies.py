@@ -78,7 +78,7 @@ def _change(
 
 
 def _text(name: str, body: bytes) -> str:
-    """The text of a policy; CompileError where it is not UTF-8."""
+    """Decode a policy from UTF-8; raise `CompileError` if it is not valid."""
     try:
         return body.decode()
     except UnicodeDecodeError as error:

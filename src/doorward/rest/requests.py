@@ -134,7 +134,7 @@ async def read_body(request: Request, limits: Server, room: Room) -> bytes:
 
 
 def logged_headers(names: Iterable[str], values_of: Callable[[str], list[str]]) -> Value | None:
-    """The request headers that the configuration asks to log, under its names for them."""
+    """The request headers to log, under the names that the configuration uses."""
     headers: dict[Key, Value] = {}
     for name in names:
         values: list[Value] = list(values_of(name))
@@ -251,7 +251,7 @@ def input_of_parameter(values: list[str]) -> Value | Undefined:
 
 
 def go_kind(value: Value) -> str:
-    """Return the name in Go's decoder of the type of a value that it cannot use."""
+    """The type of a value in the words of Go's JSON decoder."""
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, str):

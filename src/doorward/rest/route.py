@@ -131,7 +131,7 @@ class Routes:
                 known[key] = (*known.get(key, ()), row)
 
     def match(self, path: tuple[str, ...]) -> Match | None:
-        """The rows of a path; None where there is nothing."""
+        """The routes of a path; None if no route has it."""
         if path in self._exact:
             return Match(self._exact[path], ())
         for length in range(len(path) - 1, 0, -1):

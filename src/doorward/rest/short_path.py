@@ -221,7 +221,7 @@ class ShortPath:
 
 
 def _is_plain(request: Request, query: bytes) -> bool:
-    """Return True if nothing about a request asks for more than its document."""
+    """Return True if the request needs only a document, no option of the API."""
     fields = request.fields
     return (
         len(fields) == len(request.headers)
@@ -233,7 +233,7 @@ def _is_plain(request: Request, query: bytes) -> bool:
 
 
 def _plain_path(target: bytes) -> tuple[str, ...] | None:
-    """The names in a path that means what it says; None for another."""
+    """The names in a path that needs no cleaning or decoding; None for another."""
     rest = target.removeprefix(_PREFIX)
     if (
         len(rest) == len(target)

@@ -71,7 +71,7 @@ class AskingProcess:
         return None if self._end is None else self._end.fileno()
 
     def start(self) -> None:
-        """Start the process, if it does not run: the less this one holds, the smaller that is."""
+        """Start the process unless it runs. It is forked, so an early start keeps it small."""
         if self._end is not None:
             return
         ours, theirs = socketpair(AF_UNIX, SOCK_SEQPACKET)
@@ -85,7 +85,10 @@ class AskingProcess:
         self._end, self._pid = ours, pid
 
     def send(self, number: int, ask: Ask) -> None:
-        """Ask; `receive` brings what comes of it. ServiceError where nobody takes it."""
+        """Send a request; `receive` returns its outcome.
+
+        Raise `ServiceError` if the process has ended.
+        """
         try:
             self.start()
             assert self._end is not None
@@ -115,7 +118,7 @@ class AskingProcess:
             yield number, ServiceError("the process that asks services ended")
 
     def let_go(self) -> None:
-        """In another child of the parent: this process is none of its business."""
+        """Close the descriptors of this process in another child of the parent."""
         if self._end is not None:
             self._end.close()
 
@@ -124,7 +127,7 @@ class AskingProcess:
         self._bury()
 
     def _bury(self) -> None:
-        """End the process, if it still runs, and collect its exit code."""
+        """Kill the process if it still runs, and collect its exit code."""
         if self._end is not None:
             self._end.close()
             self._end = None

@@ -66,7 +66,7 @@ class DecisionLogging:
             self._health.set("decision_logs", State.OK)
 
     def follow(self, config: Config) -> None:
-        """Log as this configuration says; StartupError where that cannot be."""
+        """Apply the log options of a configuration; raise `StartupError` if that is impossible."""
         settings = self._settings_of(config)
         if settings == self._followed:
             return

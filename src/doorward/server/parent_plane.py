@@ -99,7 +99,7 @@ class ParentPlane:
         self._plane.start()
 
     def run_due(self) -> float:
-        """Take what has come, and begin what is due; the seconds until the next."""
+        """Process outcomes that arrived and start due rounds; return seconds until the next."""
         for number, outcome in list(self._asking.receive()):
             self._schedule.note(number, outcome)
         return self._schedule.run_due()
@@ -146,7 +146,7 @@ class ParentPlane:
 
 
 def note_told(told: Mapping[str, Any], health: Health, status: ToldStatus) -> None:
-    """In a worker: take what `ParentPlane.told` says."""
+    """Apply in a worker what the parent sent: the value of `ParentPlane.told`."""
     for name, state in told["states"].items():
         health.set(name, State(state))
     health.failing_bundles = told["failing_bundles"]

@@ -165,7 +165,7 @@ class Sidecar:
         )
 
     def _open_shadow(self, options: ShadowOptions) -> None:
-        """Let a candidate decide as well. StartupError where it cannot."""
+        """Start the shadow evaluation of a candidate policy; raise `StartupError` if it fails."""
         from doorward.replay.deciding import Version  # few have one
         from doorward.replay.reading import ReplayError
         from doorward.replay.shadow import Shadow
@@ -189,7 +189,7 @@ class Sidecar:
         self._watched = lambda log: Tee(shadow, log)
 
     def _open_identity(self, issuers: Mapping[str, Issuer]) -> None:
-        """Fetch the keys of issuers now and then, once it serves."""
+        """Create the periodic download of the issuers' keys; it starts with the server."""
         from doorward.pdp.identity import Identity  # few have one, and it brings a client
 
         self._identity = Identity(issuers, self.store, self.health.parts)
@@ -503,12 +503,12 @@ class Sidecar:
         return self._http.alive
 
     def refresh(self) -> None:
-        """Look at the certificates again, where that is due."""
+        """Read the TLS certificates again, if that is due."""
         if self._tls is not None:
             self._tls.refresh()
 
     def _supervise(self) -> bool:
-        """Wait a moment; whether the HTTP server is alive."""
+        """Wait a moment; return True if the HTTP server is alive."""
         tls = self._options.tls
         self._wakes.wait(min(_ROUND, (tls and tls.refresh) or _ROUND))
         self._wakes.clear()

@@ -136,7 +136,7 @@ class Shared:
 
 
 def identified_options(options: SidecarOptions) -> SidecarOptions:
-    """The options with the id that the decision point has in its logs, and how it sends."""
+    """The options with the id that the logs show, in the configuration's labels."""
     is_traced = options.config.tracing is not None or asks_for_traces(os.environ)
     sender = TracedSender() if is_traced else None
     return replace(options, config=identified(options.config), sender=sender)
@@ -174,7 +174,7 @@ def settings_of(options: SidecarOptions) -> Settings:
 
 
 def import_parts(options: SidecarOptions) -> None:
-    """Import what the configured parts need, before workers are forked: they share it."""
+    """Import the modules that the configuration needs before workers fork, to share them."""
     config = options.config
     if config.decision_logs.is_enabled:
         import doorward.server.open_log
@@ -279,7 +279,7 @@ def warm(
 
 
 def announce(options: SidecarOptions, snapshot: Snapshot) -> None:
-    """Say in the log what is about to be served."""
+    """Log which policies and addresses are about to be served."""
     for warning in (*options.config.warnings, *plugin_warnings(options.config)):
         _log.warning(warning)
     _log.info(
@@ -301,7 +301,7 @@ def all_addresses(options: SidecarOptions) -> list[str]:
 
 
 def bind_all(options: SidecarOptions) -> list[Socket]:
-    """The listening sockets of the HTTP API; StartupError where one cannot be had."""
+    """Bind the sockets of the HTTP API; raise `StartupError` if one cannot be bound."""
     bound: list[Socket] = []
     try:
         for address in all_addresses(options):
@@ -314,7 +314,7 @@ def bind_all(options: SidecarOptions) -> list[Socket]:
 
 
 def reread(options: SidecarOptions, follow: Callable[[Config], object]) -> None:
-    """Read the configuration again and follow it; one that cannot be followed is said."""
+    """Read the configuration again and apply it; an error is logged, and the old one stays."""
     if options.read_config is None:
         return
     try:
@@ -338,7 +338,7 @@ def tls_context(options: TlsOptions) -> TlsContext:
 
 
 def tracer_of(options: SidecarOptions) -> Tracer | None:
-    """Return the tracer, where the configuration or the environment asks for spans."""
+    """The tracer, if the configuration or the environment turns traces on; else None."""
     if options.sender is None:
         return None
     try:

@@ -54,7 +54,7 @@ def state_of(number: int, revision: str, health: Health, metrics: Metrics) -> di
 
 
 def worst(states: Iterable[Mapping[str, Any]]) -> dict[str, State]:
-    """The state that each part is in where it is worst."""
+    """The worst state of each part over all workers."""
     parts: dict[str, State] = {}
     for state in states:
         for name, value in state["states"].items():
@@ -77,7 +77,7 @@ class Totals(Collector):
         self._registry.register(self)
 
     def end(self, state: dict[str, Any]) -> None:
-        """A worker ended with this state: what it counted still counts."""
+        """Add the counts of a worker that ended, so that totals do not decrease."""
         sums = [family for family in state["metrics"] if family[2] in _SUMS]
         self._ended = [_plain(each) for each in _merge([self._ended, sums])]
 

@@ -157,7 +157,7 @@ class WorkerGroup:
         warm(snapshot, options.config, self._envoy, self._ext_proc, options.access)
 
     def _let_go(self) -> None:
-        """In the process that asks services: what is the parent's only."""
+        """Close in the process that asks services the descriptors that only the parent needs."""
         if self._serves:
             self._supervisor.let_go()
 
@@ -262,7 +262,7 @@ class WorkerGroup:
         return self._store.load(load(self._options))
 
     def _follow(self, config: Config) -> None:
-        """Follow another configuration in every worker; ConfigError, and in none."""
+        """Apply a configuration in every worker; raise `ConfigError` and apply it in none."""
         before = self._options
         self._options = replace(before, config=followed(config, before.config))
         try:
@@ -373,7 +373,7 @@ class _Active:
         self._begin = begin
 
     def replace(self, snapshot: Snapshot) -> None:
-        """Decide by `snapshot` in every worker; NotReplacedError, and in none."""
+        """Activate a snapshot in every worker; raise `NotReplacedError` and activate it in none."""
         before, self.snapshot = self.snapshot, snapshot
         try:
             self._begin()
@@ -383,7 +383,7 @@ class _Active:
 
 
 def _work(options: SidecarOptions, shared: Shared, number: int, channel: Channel) -> int:
-    """In a worker: serve what the parent gave, and say how that is going."""
+    """Run a worker: serve on the parent's sockets, and report the state over `channel`."""
     stop, alarm = SignalSafeEvent(), Alarm()
 
     def end(_number: int, _frame: object) -> None:
@@ -427,7 +427,7 @@ class _Report:
         self._ran = 0
 
     def is_due(self) -> bool:
-        """Return True if the worker must report now: its health changed, or it has worked."""
+        """Return True if the worker must report: its health changed or it answered requests."""
         now = time.monotonic()
         seen = list(self._health.own_down), list(self._health.own_stopped)
         if now < self._next and seen == self._seen:

@@ -101,7 +101,7 @@ class Health:
 
     @property
     def is_outdated(self) -> bool:
-        """True if reloads have failed for so long that what is active may be long withdrawn."""
+        """Return True if reloads have failed for so long that the active policies may be old."""
         since = self._failing_since
         return since is not None and monotonic() - since > self._patience
 

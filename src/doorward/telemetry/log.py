@@ -96,7 +96,7 @@ def second_text(seconds: int) -> str:
 
 
 def address_text(client: Any) -> str:
-    """`127.0.0.1:4711`, as Go writes it; a Unix socket's client has no name."""
+    """The address of a client as Go writes it, `127.0.0.1:4711`; empty for a Unix socket."""
     if not isinstance(client, tuple):
         return "@"
     host, port = client[:2]
@@ -180,7 +180,7 @@ def _text_line(fields: Mapping[str, Any]) -> bytes:
 
 
 def _text_value(value: Any) -> str:
-    """Return the value of a field for the text format, quoted where it is not one word."""
+    """A field's value in the text format, quoted unless it is a single word."""
     if not isinstance(value, str):
         value = number_text(value) if isinstance(value, Number) else to_json(value)
     plain = value and all(c.isalnum() or c in "-._/@^+" for c in value)

@@ -149,7 +149,7 @@ class Metrics:
         self.policy_current.set(0 if failed else 1)
 
     def render(self, health: Health | None = None) -> bytes:
-        """The text that a scraper reads; of all workers where there are several."""
+        """The metrics in Prometheus' text format, summed over all workers."""
         if self.of_workers:
             return self.of_workers.encode()
         self._update(health)

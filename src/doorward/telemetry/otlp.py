@@ -57,7 +57,7 @@ def _fixed64(field: int, value: int) -> bytes:
 
 
 def _value(value: Any) -> bytes:
-    """A value of any kind; lists are arrays, and what else is none of its kinds is text."""
+    """An OTLP value; lists become arrays, and types that OTLP lacks become text."""
     if isinstance(value, bool):
         return _number(2, int(value))
     if isinstance(value, int) and -(1 << 63) <= value < 1 << 63:
@@ -77,7 +77,7 @@ def _attributes(field: int, attributes: Mapping[str, Any]) -> bytes:
 def _message(
     resource: Mapping[str, Any], scope: tuple[str, str], contents: Iterable[bytes]
 ) -> bytes:
-    """A request to export: one resource, one scope, and what they hold."""
+    """An export request with one resource, one scope and its records."""
     name, version = scope
     inner = _field(1, _text(1, name) + _text(2, version))
     inner += b"".join([_field(2, each) for each in contents])
@@ -127,14 +127,14 @@ def _record(record: Record) -> bytes:
 
 
 def rejected_records(message: bytes) -> int:
-    """Return the number of records that the answer to an export rejects; 0 where it is not one."""
+    """The number of records that an export response rejects; 0 if it is not a response."""
     partial = _first(message, 1)
     number = _first(partial, 1) if isinstance(partial, bytes) else 0
     return number if isinstance(number, int) and number < 1 << 63 else 0
 
 
 def _first(message: bytes, field: int) -> int | bytes:
-    """The first value of a field: a number, or bytes; 0 where there is none."""
+    """The first value of a protobuf field, a number or bytes; 0 if the field is absent."""
     at = 0
     while at < len(message):
         tag, at = _read_varint(message, at)
@@ -151,7 +151,10 @@ def _first(message: bytes, field: int) -> int | bytes:
 
 
 def _read_varint(message: bytes, at: int) -> tuple[int, int]:
-    """A number, and where it ends; of one that is cut, or too long, what there is."""
+    """Read a varint; return it and the offset behind it.
+
+    One that is cut off is read as far as it goes.
+    """
     number = shift = 0
     while at < len(message) and shift < 64:
         octet = message[at]

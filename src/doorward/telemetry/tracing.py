@@ -103,7 +103,7 @@ class Tracer:
 
     @contextmanager
     def send(self, method: str, url: str) -> Iterator[tuple[Served, dict[str, str]]]:
-        """A span for a request that is sent from here, and the headers that tell of it."""
+        """Start a span for an outgoing request; return it with the headers that propagate it."""
         parts = urlsplit(url)
         span = self._tracer.start_span(f"HTTP {method}", kind=SpanKind.CLIENT)
         with Served(span) as sent:

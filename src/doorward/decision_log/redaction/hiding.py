@@ -191,8 +191,7 @@ _RAW: Final = ("raw_body", "rawBody")
 
 
 def _without_raw_bodies(event: dict[str, Any]) -> dict[str, Any] | None:
-    """The event without the raw bodies of a request, which are base64; None where one holds a
-    credential."""
+    """The event without base64 bodies of requests; None if one of them contains a credential."""
     http = event.get("input")
     for key in _HTTP:
         if type(http) is not dict:
@@ -302,7 +301,7 @@ class _Walk:
                 self._nodes.append((item, number, key))
 
     def _list(self, number: int, value: Any) -> None:
-        """Note what is in an array, or a set, which becomes an array where anything changes."""
+        """Note what to mask in an array or a set; a changed set becomes an array."""
         if type(value) is frozenset:
             if not any(type(item) is str or isinstance(item, Boxed) for item in value):
                 return
@@ -324,7 +323,7 @@ class _Walk:
             self._note(self.masked, number, key)
 
     def _note(self, paths: list[str], number: int, key: Any) -> None:
-        """Note a path, and the location if an event may have it again."""
+        """Note the path of a masked value, and its location if other events may have the same."""
         keys = [key]
         while number:
             _, number, key = self._nodes[number]
@@ -401,7 +400,7 @@ _kinds: Final = _Kinds()
 
 
 def _fields_of_pair(value: dict[Any, Any]) -> frozenset[str]:
-    """The members of an object that are credentials because of what another member says."""
+    """The members of a name-value pair that are credentials because of the name in it."""
     if "kty" in value:
         return _KEYS_OF_JWK
     lowered = {key.lower(): key for key in value if type(key) is str and len(key) <= 9}
@@ -439,7 +438,7 @@ def _show_under(named: int, text: str) -> str:
 
 
 def _is_unknown(body: str) -> bool:
-    """Return True if a body is of none of the kinds whose names and values can be told apart."""
+    """Return True if names and values cannot be told apart in a body of this kind."""
     if _FORM.fullmatch(body):
         return False
     try:

@@ -36,7 +36,7 @@ class Mask:
 
 
 def read_masks(rules: Value) -> list[Mask]:
-    """The masks that a mask policy decided on; MaskError in OPA's words."""
+    """Read the masks that the mask policy returned; raise `MaskError` in OPA's words."""
     if isinstance(rules, frozenset):
         return [_read_mask(rule) for rule in sorted_values(rules)]
     if isinstance(rules, list):
@@ -71,7 +71,7 @@ def _parts(path: str) -> tuple[str, ...]:
 
 
 def apply(event: dict[str, Any], masks: Sequence[Mask]) -> dict[str, Any]:
-    """`event` with every mask applied; a mask that finds nothing does nothing."""
+    """Return the event with all masks applied; a mask whose path does not exist has no effect."""
     changed = dict(event)
     erased: list[str] = list(changed.get("erased", ()))
     masked: list[str] = list(changed.get("masked", ()))
@@ -99,7 +99,7 @@ def apply(event: dict[str, Any], masks: Sequence[Mask]) -> dict[str, Any]:
 
 
 def _without(value: Value, path: tuple[str, ...]) -> Value:
-    """`value` less what is at `path`; LookupError where there is nothing."""
+    """Return `value` without the part at `path`; raise `LookupError` if there is none."""
     key, rest = path[0], path[1:]
     if isinstance(value, dict):
         if rest:

@@ -61,7 +61,7 @@ def _holds(answers: dict[Key, Value], texts: frozenset[str]) -> bool:
 
 
 def _leaves(value: Any) -> Iterator[str]:
-    """Every text in a value, as it stands in JSON between its quotes, once and twice escaped."""
+    """Yield every text in a value in its JSON form without quotes, escaped once and twice."""
     waiting = [value]
     while waiting:
         each = waiting.pop()
