@@ -43,17 +43,17 @@ def test_folders_are_no_files(tmp_path: Path) -> None:
     [
         ([member("../x.rego")], "`../x.rego`: a name leads out of the bundle"),
         ([member("a/../../x.rego")], "`a/../../x.rego`: a name leads out of the bundle"),
-        ([member("a\nb.rego")], r"'a\nb.rego': a name holds what cannot be printed"),
+        ([member("a\nb.rego")], r"'a\nb.rego': a name contains characters that cannot be printed"),
         ([member("a/b/c/d/e/f.rego")], "`a/b/c/d/e/f.rego…`: a name is longer or deeper"),
         ([member("x" * 5000)], "a name is longer or deeper than is allowed"),
-        ([link("x.rego", "/etc/passwd")], "x.rego: a bundle holds no links"),
-        ([link("x.rego", "y", kind=tarfile.LNKTYPE)], "x.rego: a bundle holds no links"),
-        ([member("x", kind=tarfile.CHRTYPE)], "x: a bundle holds files and folders only"),
-        ([member("x", kind=tarfile.FIFOTYPE)], "x: a bundle holds files and folders only"),
-        ([member("x", "1"), member("./x", "2")], "x: the archive holds this file twice"),
+        ([link("x.rego", "/etc/passwd")], "x.rego: a bundle must not contain links"),
+        ([link("x.rego", "y", kind=tarfile.LNKTYPE)], "x.rego: a bundle must not contain links"),
+        ([member("x", kind=tarfile.CHRTYPE)], "x: a bundle must contain only files and folders"),
+        ([member("x", kind=tarfile.FIFOTYPE)], "x: a bundle must contain only files and folders"),
+        ([member("x", "1"), member("./x", "2")], "x: the archive contains this file twice"),
         ([member("x.rego", "#" * 101)], "bundle file x.rego size (101 bytes) exceeds configured"),
         ([member("x", "#" * 201)], "bundle file x size (201 bytes) exceeds configured size_limit"),
-        ([member(f"x{n}") for n in range(11)], "archive holds more than 10 files"),
+        ([member(f"x{n}") for n in range(11)], "archive contains more than 10 files"),
     ],
 )
 def test_what_a_bundle_has_no_use_for_is_refused(
@@ -91,7 +91,7 @@ def test_what_is_unpacked_is_bounded(tmp_path: Path) -> None:
     path = tmp_path / "b.tar.gz"
     path.write_bytes(gzip.compress(b"\0" * (1 << 24)))
     assert refused(str(path), Limits(unpacked_bytes=1 << 20)) == (
-        "archive holds more than 1048576 bytes"
+        "archive contains more than 1048576 bytes"
     )
     assert refused(str(path), Limits(archive_bytes=100)) == "archive is larger than 100 bytes"
 
@@ -119,7 +119,7 @@ def test_a_sparse_file_is_refused(tmp_path: Path) -> None:
     info, _ = member("x.json")
     info.pax_headers = {"GNU.sparse.size": "1000000000000", "GNU.sparse.map": "0,0"}
     path = write_archive(tmp_path / "b.tar.gz", [(info, b"")])
-    assert refused(path) == "x.json: a bundle holds files and folders only"
+    assert refused(path) == "x.json: a bundle must contain only files and folders"
 
 
 def test_a_size_below_zero_is_refused(tmp_path: Path) -> None:
@@ -180,5 +180,5 @@ def test_a_folder_is_bounded(tmp_path: Path) -> None:
     (tmp_path / "x.rego").write_text("#" * 101)
     with pytest.raises(ArchiveError, match="size exceeds"):
         list(read_folder(str(tmp_path), ["x.rego"], LIMITS))
-    with pytest.raises(ArchiveError, match="the folder holds more than 3 bytes"):
+    with pytest.raises(ArchiveError, match="the folder contains more than 3 bytes"):
         list(read_folder(str(tmp_path), ["0.json", "1.json"], Limits(unpacked_bytes=3)))

@@ -276,7 +276,7 @@ def test_the_files_that_are_signed_have_the_name_of_their_folder(
     os.mkfifo("pipe")
     with pytest.raises(BundleError, match="neither a file nor a folder"):
         signed_files("pipe")
-    with pytest.raises(BundleError, match="archive holds more than 3 bytes"):
+    with pytest.raises(BundleError, match="archive contains more than 3 bytes"):
         signed_files(archive, limits=Limits(unpacked_bytes=3))
 
 

@@ -112,7 +112,7 @@ def test_words_behind_docker_are_no_options_of_the_command(
     [
         ("docker compose up -d", "makes many requests: record them with `--audit-input`"),
         ("docker run", "names no image"),
-        ("docker rm ../../images/x", "asks no policy"),
+        ("docker rm ../../images/x", "denies this request without a policy"),
     ],
 )
 def test_a_docker_command_that_is_not_one_request_is_one_line(

@@ -94,7 +94,7 @@ def test_rules_stand_in_the_package_that_was_named(session: Session) -> None:
     assert session.answer("show") == "package shop\n\np := 2"
     assert session.answer("unset-package repl") == "Package repl forgotten."
     assert session.answer("data.repl.p") == "undefined"
-    assert session.answer("unset-package repl") == "nothing was defined in package repl"
+    assert session.answer("unset-package repl") == "nothing is defined in package repl"
     assert "rego_parse_error" in session.answer("package 1")
     assert session.package == "shop"
 

@@ -196,7 +196,7 @@ def test_changed_policies_come_into_force_and_broken_ones_do_not(
     assert allowed()
     assert server.ask("/health")[0] == 200
     assert server.end(signal.SIGINT) == 0
-    (failure,) = server.messages("Reload failed; the policies in force stay in force.")
+    (failure,) = server.messages("Reload failed; the previous policies stay active.")
     assert failure["level"] == "error"
 
 
@@ -224,7 +224,7 @@ def test_a_bundle_that_is_replaced_comes_into_force_whole(
     assert until(lambda: server.ask("/health?policies")[0] == 500)
     assert allowed()
     assert server.end() == 0
-    (failure,) = server.messages("Reload failed; the policies in force stay in force.")
+    (failure,) = server.messages("Reload failed; the previous policies stay active.")
     assert "manifest roots [envoy] do not permit 'package other'" in failure["error"]
     event = server.messages("Decision Log")[0]
     assert event["bundles"] == {"b.tar.gz": {"revision": "r1"}}

@@ -129,8 +129,8 @@ def test_a_key_in_kms_signs_assertions(kms: str, algorithm: str) -> None:
     ("answer", "message"),
     [
         (httpx.Response(400, json={"__type": "NotFoundException"}), "KMS answered with 400"),
-        (httpx.Response(200, json={}), "KMS gave no signature"),
-        (httpx.Response(200, json={"Signature": "!"}), "KMS gave no signature"),
+        (httpx.Response(200, json={}), "KMS returned no signature"),
+        (httpx.Response(200, json={"Signature": "!"}), "KMS returned no signature"),
         (httpx.Response(200, json={"Signature": "AAAA"}), "no signature of the key's algorithm"),
     ],
 )

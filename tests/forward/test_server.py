@@ -79,7 +79,7 @@ def test_the_kit_writes_the_files_of_a_proxy(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     assert "a-secret-of-the-proxy" in (tmp_path / "dynamic.yaml").read_text()
     again = runner.invoke(command, [*wanted, f"-o{tmp_path}"])
-    assert "is there already" in again.output
+    assert "exists; use --force" in again.output
     shown = runner.invoke(command, ["forward", "--proxy=haproxy"])
     assert "# ---- haproxy.cfg" in shown.output
     wrong = runner.invoke(command, ["forward", "--proxy=nginx", "--listen=nowhere"])

@@ -105,7 +105,7 @@ def test_lists_show_and_calls_run_what_the_policy_allows() -> None:
             assert "invalid arguments" in await refused(client.call_tool("delete", {"force": 7}))
             assert "Unknown tool" in await refused(client.call_tool("secret", {}))
             assert "Unknown tool" in await refused(client.call_tool("nothing", {}))
-            assert "no budgets" in await refused(client.call_tool("spend", {}))
+            assert "budgets are not supported" in await refused(client.call_tool("spend", {}))
             assert "not that one" in await refused(client.read_resource("file:///open"))
             assert "does not allow" in await refused(client.read_resource("file:///secret"))
             assert (await client.get_prompt("greet", {"name": "x"})).messages

@@ -58,7 +58,7 @@ def test_a_path_that_almost_leads_to_a_rule_is_told(policies: Policies) -> None:
     policies.put("p", text)
     diagnostic = policies.diagnostics()["p"]
     assert [(each.code, each.message, each.hint) for each in diagnostic] == [
-        ("doorward_near_name", "there is no rule data.authz.alow", "did you mean `allow`?")
+        ("doorward_near_name", "no rule defines data.authz.alow", "did you mean `allow`?")
     ] * 2
     assert [text[each.fix.start : each.fix.end] for each in diagnostic if each.fix] == ["alow"] * 2
 

@@ -203,10 +203,10 @@ def test_renaming_changes_no_answer(
 @pytest.mark.parametrize(
     ("file", "part", "name", "said"),
     [
-        ("authz", "|count", "size", "there is nothing here that can be renamed"),
-        ("authz", 'input["us|er"]', "person", "there is nothing here that can be renamed"),
-        ("authz", "package team.|authz", "x", "there is nothing here that can be renamed"),
-        ("authz", "limits.|level", "x", "there is nothing here that can be renamed"),
+        ("authz", "|count", "size", "the symbol at this position cannot be renamed"),
+        ("authz", 'input["us|er"]', "person", "the symbol at this position cannot be renamed"),
+        ("authz", "package team.|authz", "x", "the symbol at this position cannot be renamed"),
+        ("authz", "limits.|level", "x", "the symbol at this position cannot be renamed"),
         ("authz", "|denied if", "allow", "`allow` names something else already"),
         ("authz", "|denied if", "x", "`x` names something else in authz"),
         ("authz", "|x := [", "denied", "`denied` names something else in authz"),

@@ -85,8 +85,8 @@ def test_a_file_is_imported_and_finds_what_lies_beside_it(
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("own", "", "`own` names no registry: say MODULE:NAME or FILE.py:NAME"),
-        ("own:", "", "`own:` names no registry: say MODULE:NAME or FILE.py:NAME"),
+        ("own", "", "`own` is not the name of a registry: use MODULE:NAME or FILE.py:NAME"),
+        ("own:", "", "`own:` is not the name of a registry: use MODULE:NAME or FILE.py:NAME"),
         ("own.py:registry", None, "no file `own.py`"),
         ("own.py:registry", "x = 1", "`own.py` has no `registry`"),
         ("own.py:registry.x", "registry = 1", "`own.py` has no `registry.x`"),
@@ -178,4 +178,4 @@ def test_code_of_another_user_is_not_run(project: Path, monkeypatch: pytest.Monk
         monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
     with pytest.raises(ExtensionError, match="belongs to another user") as caught:
         project_extensions([str(project)])
-    assert "say --builtins own.py:registry" in str(caught.value)
+    assert "use --builtins own.py:registry" in str(caught.value)

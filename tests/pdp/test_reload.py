@@ -144,7 +144,7 @@ def test_a_current_folder_that_is_gone_is_named_and_found_again(
     watched_.watcher.start()
     try:
         shutil.rmtree(home)
-        gone = f"{home}: the folder that file names begin in is gone"
+        gone = f"{home}: the folder of the relative file names was deleted"
         wait_until(lambda: watched_.health.reload_error == gone)
         assert watched_.allow == 1
         home.mkdir()
@@ -285,7 +285,7 @@ def test_a_failure_is_said_once_and_counted_each_time(
     watched.watcher.reload()
     wait_until(lambda: len(watched.failures) > 5)
     assert [record.getMessage() for record in caplog.records] == [
-        "Reload failed; the policies in force stay in force."
+        "Reload failed; the previous policies stay active."
     ]
 
 

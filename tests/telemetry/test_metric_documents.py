@@ -62,7 +62,7 @@ def test_counters_and_gauges_have_the_names_that_scrapers_see() -> None:
     ]
     assert documents["policy_current"] == {
         "name": "policy_current",
-        "help": "1 while the newest policies are in force; 0 after a reload that failed.",
+        "help": "1 while the newest policies are active; 0 after a reload that failed.",
         "type": "GAUGE",
         "metric": [{"gauge": {"value": 1.0}}],
     }

@@ -87,7 +87,7 @@ class _Bounded:
         self._left -= len(content)
         self._total -= len(content)
         if self._total < 0:
-            raise ArchiveError(f"archive holds more than {self._limit} bytes")
+            raise ArchiveError(f"archive contains more than {self._limit} bytes")
         if self._left < 0:
             raise ArchiveError(f"a file's headers are larger than {HEADER_BYTES} bytes")
         return content
@@ -100,15 +100,17 @@ def _members(stream: _Bounded, limits: Limits) -> Iterator[Member]:
     with tarfile.open(fileobj=stream, mode="r|") as archive:  # type: ignore[call-overload]  # read is all that it asks for
         for number, member in enumerate(archive):
             if number >= limits.files:
-                raise ArchiveError(f"archive holds more than {limits.files} files")
+                raise ArchiveError(f"archive contains more than {limits.files} files")
             name = _safe_name(member.name, limits)
             if member.isdir():
                 continue
             _check_kind(name, member)
+            # With two files of one name, verification and compilation could read different ones.
             if name in seen:
-                raise ArchiveError(f"{name}: the archive holds this file twice")
+                raise ArchiveError(f"{name}: the archive contains this file twice")
             seen.add(name)
             limit = limits.of(name)
+            # Before anything is read: the header says the size, and decompression can multiply it.
             if member.size > limit:
                 raise ArchiveError(
                     f"bundle file {name} size ({member.size} bytes) exceeds configured "
@@ -133,9 +135,10 @@ def _content(archive: tarfile.TarFile, member: tarfile.TarInfo, stream: _Bounded
 def _check_kind(name: str, member: tarfile.TarInfo) -> None:
     """Raise `ArchiveError` unless the member is a plain file: no link, device or sparse file."""
     if member.issym() or member.islnk():
-        raise ArchiveError(f"{name}: a bundle holds no links")
+        raise ArchiveError(f"{name}: a bundle must not contain links")
+    # A sparse file can declare terabytes of zeros in a few bytes.
     if member.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or member.sparse is not None:
-        raise ArchiveError(f"{name}: a bundle holds files and folders only")
+        raise ArchiveError(f"{name}: a bundle must contain only files and folders")
 
 
 def _safe_name(name: str, limits: Limits) -> str:
@@ -146,7 +149,7 @@ def _safe_name(name: str, limits: Limits) -> str:
     if ".." in parts:
         raise ArchiveError(f"`{name}`: a name leads out of the bundle")
     if not name.isprintable():  # control characters, and what is not UTF-8
-        raise ArchiveError(f"{name!r}: a name holds what cannot be printed")
+        raise ArchiveError(f"{name!r}: a name contains characters that cannot be printed")
     return "/".join(parts)
 
 
@@ -170,7 +173,7 @@ def read_folder(root: str, names: Iterable[str], limits: Limits) -> Iterator[Mem
             )
         total += len(content)
         if total > limits.unpacked_bytes:
-            raise ArchiveError(f"the folder holds more than {limits.unpacked_bytes} bytes")
+            raise ArchiveError(f"the folder contains more than {limits.unpacked_bytes} bytes")
         yield name, content
 
 
@@ -195,7 +198,7 @@ def folder_names(root: str, limits: Limits) -> list[str]:
             elif os.path.isfile(path):
                 names.append(inner)
                 if len(names) > limits.files:
-                    raise ArchiveError(f"the folder holds more than {limits.files} files")
+                    raise ArchiveError(f"the folder contains more than {limits.files} files")
     return sorted(names)
 
 

@@ -219,6 +219,7 @@ def _read_here(
     """Read a bundle from its files; every error becomes a `BundleError` with the bundle's name."""
     try:
         everything = sorted(members)
+        # Before anything is parsed: an unverified bundle must not reach a parser.
         _verify("", everything, verification)
         read = [(file, content) for file, content in everything if _is_read(file)]
         return _NamedReader(name, read, timers or Timers(), v0=v0).bundle()
@@ -461,7 +462,9 @@ class _NamedReader(_Reader):
             return super()._changes(manifest)
         others = [name for name, _ in self.members if name not in (_PATCH, MANIFEST, SIGNATURES)]
         if others:
-            raise ManifestError(f"a delta bundle holds no other files, but this one `{others[0]}`")
+            raise ManifestError(
+                f"a delta bundle must not contain other files, but has `{others[0]}`"
+            )
         return _read_changes(patch, manifest)
 
 

@@ -167,6 +167,7 @@ class Edit:
         if id(container) in self._own:
             return container
         copied = container.copy()
+        # The value keeps the copy alive, so that no other object gets the same id.
         self._own[id(copied)] = copied
         return copied
 

@@ -275,6 +275,7 @@ def _walk(
     real = os.path.realpath(path)
     if real in above:  # a link to a folder that it lies in
         return
+    # Links are followed, so that a few folders can make a tree without end.
     if len(above) > limits.depth:
         raise LoadError([f"{path}: folders are nested deeper than {limits.depth}"])
     try:

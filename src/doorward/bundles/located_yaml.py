@@ -118,6 +118,7 @@ class _Reader:
         fields: dict[str, Located] = {}
         for key, item in node.value:
             line = self._offset + key.start_mark.line + 1
+            # JSON has only strings as keys, and configuration is what JSON can express.
             if not isinstance(key, yaml.ScalarNode):
                 raise LocatedError("a key must be a string", line)
             if key.value in fields:

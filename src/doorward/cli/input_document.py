@@ -129,7 +129,7 @@ def docker_command_input(text: str, *, user: str = "", mask_env: bool = False) -
     except CommandError as error:
         raise LoadError([str(error)]) from None
     except RequestError as error:
-        raise LoadError([f"the plugin denies this and asks no policy: {error}"]) from None
+        raise LoadError([f"the plugin denies this request without a policy: {error}"]) from None
 
 
 def _docker_input(path: str) -> Any:

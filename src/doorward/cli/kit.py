@@ -82,7 +82,7 @@ Examples:
 @click.option(
     "--user", default=1111, metavar="UID", help="User of Envoy and of the decision point."
 )
-@click.option("--ipv4-only", is_flag=True, help="Do not redirect IPv6, where the kernel has none.")
+@click.option("--ipv4-only", is_flag=True, help="Do not redirect IPv6, for kernels without it.")
 @click.option(
     "--capture-loopback/--no-capture-loopback",
     default=True,
@@ -161,7 +161,7 @@ def _write(folder: Path, files: Mapping[str, str], *, force: bool) -> None:
     """Write the files and print their paths; refuse to overwrite one unless `force`."""
     there = [name for name in files if (folder / name).exists()]
     if there and not force:
-        raise click.ClickException(f"{folder / there[0]} is there already (--force writes over it)")
+        raise click.ClickException(f"{folder / there[0]} exists; use --force to overwrite it")
     for name, text in files.items():
         path = folder / name
         try:

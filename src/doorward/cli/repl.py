@@ -307,7 +307,7 @@ class Session:
     def _unset_package(self, name: str) -> str:
         """Delete all that was typed in a package; return the message to print."""
         if name not in self._typed:
-            return f"nothing was defined in package {name}"
+            return f"nothing is defined in package {name}"
         self._change(None, name)
         return f"Package {name} forgotten."
 

@@ -55,7 +55,7 @@ Examples:
     "headers",
     multiple=True,
     metavar="NAME:VALUE",
-    help="Header to send where --log is a URL.",
+    help="Header to send if --log is a URL.",
 )
 @click.option(
     "--policy",

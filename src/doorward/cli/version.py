@@ -22,7 +22,5 @@ def command(check: bool) -> int:
     click.echo("Rego Version: v1")
     if check:
         # OPA asks a service of its project; this one has none, and calls nobody unasked.
-        click.echo(
-            "Error: there is no service that knows the newest release; ask your package index"
-        )
+        click.echo("Error: the newest release is not known; look it up in your package index")
     return int(check)

@@ -87,7 +87,7 @@ class Polling:
         "long_polling_timeout_seconds",
         optional(integer(1, 24 * 3600, message="must be at least 1, and at most a day")),
         None,
-        "seconds that a server that can do it keeps a request until there is something new",
+        "seconds for which a server that supports long polling may wait for a new bundle",
     )
 
     @classmethod
@@ -110,7 +110,9 @@ class BundleOptions:
     """One bundle. `service` is empty where `resource` is a file (`file://`)."""
 
     name: str
-    service: str = option("service", TEXT, "", "the service; without it the first there is")
+    service: str = option(
+        "service", TEXT, "", "the name of the service; the first service by default"
+    )
     resource: str = option(
         "resource",
         TEXT,
@@ -162,7 +164,9 @@ class OlderBundle:
     prefix: str = option(
         "prefix", TEXT, "bundles", "the path before its name: the resource is `PREFIX/NAME`"
     )
-    service: str = option("service", TEXT, "", "the service; without it the first there is")
+    service: str = option(
+        "service", TEXT, "", "the name of the service; the first service by default"
+    )
     polling: Polling = option("polling", section(Polling), Polling())
     trigger: Trigger = option("trigger", TRIGGER, _PERIODIC, "`manual`: it is never downloaded")
 
@@ -183,7 +187,9 @@ class DiscoveryBlock:
     """`discovery`: a bundle whose document is configuration."""
 
     resource: str = option("resource", TEXT, "", "its path below the service's URL, or `file:///…`")
-    service: str = option("service", TEXT, "", "the service; needed where there are several")
+    service: str = option(
+        "service", TEXT, "", "the name of the service; required if there are several"
+    )
     decision: str = option(
         "decision", TEXT, "", "the document in it that is the configuration; else all of it"
     )
@@ -211,7 +217,9 @@ class DiscoveryBlock:
     ) -> DiscoveryOptions:
         """The bundle and its document; raise `ConfigError` for contradicting keys."""
         if not self.service and len(services) != 1 and "file://" not in self.resource:
-            raise ConfigError(f"{block.location('service')}: there is not one service")
+            raise ConfigError(
+                f"{block.location('service')}: name a service, as there is not exactly one"
+            )
         bundle = BundleOptions(
             "discovery",
             self.service,
@@ -261,7 +269,7 @@ def _verification(
         where = block.block("signing").location("keyid")
         raise ConfigError(f"{where}: key id {signing.key_id} not found")
     if not keys:
-        raise ConfigError(f"{block.location('signing')}: there are no `keys` to verify with")
+        raise ConfigError(f"{block.location('signing')}: needs `keys` to verify with")
     return Verification(
         scope=signing.scope, exclude=signing.exclude, keys=keys, key_id=signing.key_id
     )

@@ -52,19 +52,19 @@ class CacheOptions:
         f"{_RESPONSES}.max_size_bytes",
         positive_or(_BYTES),
         _BYTES,
-        "what `http.send` may keep; 0: the default (OPA: no limit)",
+        "maximum size of the cache of `http.send`; 0: the default (OPA: no limit)",
     )
     response_percentage: int = option(
         f"{_RESPONSES}.forced_eviction_threshold_percentage",
         integer(0, 100),
         100,
-        "from which part of it responses go",
+        "the percentage of the size at which responses are removed",
     )
     stale_seconds: int = option(
         f"{_RESPONSES}.stale_entry_eviction_period_seconds",
         integer(0),
         0,
-        "how often those go that are not fresh; 0: they stay",
+        "how often stale responses are removed; 0: never",
     )
     tokens: int = option(
         _NAMED,

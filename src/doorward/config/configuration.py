@@ -120,7 +120,7 @@ class DecisionLogs:
         "mask_credentials",
         SWITCH,
         True,
-        "take what is a credential by its name or its look out of every event: "
+        "remove credentials, recognized by name or form, from every event: "
         "[how](run.md#decision-log)",
         is_opa=False,
     )
@@ -174,7 +174,7 @@ def _document_paths(texts: tuple[str, ...]) -> tuple[str, ...] | None:
     """Strip the slashes of document paths; raise ValueError for the root."""
     paths = tuple(path.strip("/") for path in texts)
     if not all(paths):
-        raise ValueError("must not hold the root")
+        raise ValueError("must not contain the root")
     return paths
 
 
@@ -291,7 +291,7 @@ class Authzen:
         "mapping",
         Kind(_read_mapping, "paths by name", _texts_schema(_MEMBERS)),
         {name: (name,) for name in _MEMBERS},
-        "where in `input` their `subject`, `action`, `resource` and `context` stand: "
+        "the paths in `input` of `subject`, `action`, `resource` and `context`: "
         "`{subject: request.who}`",
         is_opa=False,
     )
@@ -299,14 +299,14 @@ class Authzen:
         "policy_decision_point",
         TEXT,
         "",
-        "the https URL that clients know this server by; without it there is no metadata",
+        "the https URL by which clients call this server; without it no metadata is served",
         is_opa=False,
     )
     search: Mapping[str, str] = option(
         "search",
         Kind(_read_search, "documents by name", _texts_schema(_LISTED)),
         {},
-        "documents that list what searches look through: `{subject: authzen/subjects, "
+        "documents that list the candidates of searches: `{subject: authzen/subjects, "
         "resource: …, action: …}`",
         is_opa=False,
     )
@@ -458,7 +458,7 @@ class Config:
         "persistence_directory",
         TEXT,
         ".opa",
-        "where bundles are kept that are to be there at the next start",
+        "folder in which bundles are saved for the next start",
     )
     tracing: TraceOptions | None = None
     discovery: DiscoveryOptions | None = None

@@ -64,7 +64,7 @@ class Issuer:
         is_opa=False,
     )
     jwks_url: str = option(
-        "jwks_url", TEXT, "", "where the keys are, for an issuer without discovery", is_opa=False
+        "jwks_url", TEXT, "", "URL of the keys, for an issuer without discovery", is_opa=False
     )
     interval: float = option(
         "interval_seconds",

@@ -400,7 +400,7 @@ class OAuth2:
         "thumbprint", TEXT, "", "the SHA-1 thumbprint of the certificate, as hexadecimal digits"
     )
     assertion: str = option(
-        "client_assertion", TEXT, "", "an assertion made elsewhere", is_secret=True
+        "client_assertion", TEXT, "", "an assertion that is already signed", is_secret=True
     )
     assertion_path: str = option("client_assertion_path", TEXT, "", "a file with one")
     assertion_type: str = option(
@@ -486,13 +486,13 @@ class GcpMetadata:
         "access_token_path",
         text_or(f"{_GOOGLE}/token"),
         f"{_GOOGLE}/token",
-        "where it has access tokens",
+        "path of access tokens below the endpoint",
     )
     identity_token_path: str = option(
         "identity_token_path",
         text_or(f"{_GOOGLE}/identity"),
         f"{_GOOGLE}/identity",
-        "where it has identity tokens",
+        "path of identity tokens below the endpoint",
     )
 
     @classmethod
@@ -509,7 +509,9 @@ class AzureIdentity:
     """A token of Azure's managed identities."""
 
     endpoint: str = option("endpoint", TEXT, "", "the service that gives tokens")
-    resource: str = option("resource", text_or(_STORAGE), _STORAGE, "for what the token is")
+    resource: str = option(
+        "resource", text_or(_STORAGE), _STORAGE, "the resource for which the token is requested"
+    )
     api_version: str = option("api_version", TEXT, "", "the version of its API")
     object_id: str = option("object_id", TEXT, "", "the identity, by its object")
     client_id: str = option("client_id", TEXT, "", "the identity, by its client")
@@ -566,7 +568,7 @@ class Service:
         "url",
         convert(str, lambda text: text.rstrip("/"), "URL", {"type": "string", "format": "uri"}),
         "",
-        "http or https; what resources are below",
+        "base URL of the service, http or https",
     )
     headers: Mapping[str, str] = option(
         "headers", TEXT_MAP, {}, "headers of each request", is_secret=True
@@ -614,7 +616,9 @@ def with_keys(
         # As in OPA: references have names of their own below the host.
         url = "://".join([url.partition("://")[0], url.partition("://")[2].partition("/")[0]])
     elif service.kind:
-        warnings.append(f"{block.location('type')}: `{service.kind}` means nothing, ignored")
+        warnings.append(
+            f"{block.location('type')}: `{service.kind}` is not a known type and is ignored"
+        )
     credentials = _credentials(service.methods, block.block("credentials"), keys)
     credentials = _for_kind(credentials, block, is_registry=is_registry)
     tls = credentials if isinstance(credentials, ClientTls) else None
@@ -669,7 +673,7 @@ def _read_services(top: Block, key: str, warnings: list[str]) -> Mapping[str, Se
     services: dict[str, Service] = {}
     for name, block in _blocks_by_name(top, key):
         if name in services:
-            raise ConfigError(f"{block.location('name')}: the service `{name}` is there twice")
+            raise ConfigError(f"{block.location('name')}: the service `{name}` is configured twice")
         services[name] = read_section(Service, block, warnings, {"name": name})
     return services
 
@@ -684,7 +688,7 @@ def _blocks_by_name(top: Block, key: str) -> Iterator[tuple[str, Block]]:
         return
     for each in listed:
         if not isinstance(each, Block):
-            raise ConfigError(f"{top.location(key)} must hold objects")
+            raise ConfigError(f"{top.location(key)} must be a list of objects")
         if not (name := each.get("name", str, "")):
             raise ConfigError(f"{top.location(key)}: a service in a list needs a `name`")
         yield name, each
@@ -727,10 +731,14 @@ class _KeyBlock:
 
     name: str
     key: str = option(
-        "key", TEXT, "", "what verifies: a public key in PEM, or a secret", is_secret=True
+        "key", TEXT, "", "the key that verifies: a public key in PEM, or a secret", is_secret=True
     )
     private_key: str = option(
-        "private_key", TEXT, "", "what signs: a private key in PEM, or a secret", is_secret=True
+        "private_key",
+        TEXT,
+        "",
+        "the key that signs: a private key in PEM, or a secret",
+        is_secret=True,
     )
     algorithm: str = option(
         "algorithm",

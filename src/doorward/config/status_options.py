@@ -24,9 +24,9 @@ class StatusOptions:
         "service",
         TEXT,
         "",
-        "the service that it is sent to; without `console` and `prometheus` the first there is",
+        "the service that gets the status; without `console` and `prometheus`, the first one",
     )
-    partition: str = option("partition_name", TEXT, "", "what follows `status/` in the path")
+    partition: str = option("partition_name", TEXT, "", "the part of the path after `status/`")
     console: bool = option("console", SWITCH, False, "write the status to the log")
     prometheus: bool = option(
         "prometheus", SWITCH, False, "show the state of bundles in `/metrics`"
@@ -38,7 +38,7 @@ class StatusOptions:
         "buckets of that histogram, in nanoseconds",
     )
     trigger: Trigger = option("trigger", TRIGGER, "periodic", "`manual`: it is sent when asked for")
-    plugin: str = option("plugin", TEXT, "", "not supported: there are no plugins of others")
+    plugin: str = option("plugin", TEXT, "", "not supported, as there are no third-party plugins")
 
     @classmethod
     def check_keys(cls, block: Block) -> None:

@@ -138,7 +138,7 @@ class TraceBlock:
             '"" (unset)',
         ),
         "",
-        "the protocol of the collector; without it nothing is traced",
+        "the protocol of the collector; without it, traces are off",
     )
     address: str = option(
         "address",
@@ -155,7 +155,7 @@ class TraceBlock:
             message=": unsupported distributed_tracing.sample_percentage '{value:g}'",
         ),
         100.0,
-        "of the traces that begin here; a caller decides for its own",
+        "of traces that start here; a caller's traces follow its own sampling",
     )
     encryption: str = option(
         "encryption",
@@ -167,13 +167,13 @@ class TraceBlock:
             message=": unsupported distributed_tracing.encryption_scheme '{value}'",
         ),
         "off",
-        "`mtls`: with a certificate of our own",
+        "`mtls`: with a client certificate",
     )
     allow_insecure_tls: bool = option(
         "allow_insecure_tls",
         SWITCH,
         False,
-        "send to a collector whose certificate nobody verifies; over HTTP alone",
+        "do not verify the collector's certificate; over HTTP only",
     )
     ca_certificate: str = option(
         "tls_ca_cert_file", TEXT, "", "who signs the collector's certificate, in PEM"

@@ -80,7 +80,7 @@ class UploadOptions:
     service_path: str = option(
         "resource", TEXT, "", "the path below its URL; else `/logs`, for `otlp` `/v1/logs`"
     )
-    partition: str = option("partition_name", TEXT, "", "what follows `logs/` in the path")
+    partition: str = option("partition_name", TEXT, "", "the part of the path after `logs/`")
     protocol: Protocol = option(
         "protocol",
         choice(_OPA, _OTLP, _S3, message="must be `opa`, `otlp` or `s3`, not `{value}`"),
@@ -140,13 +140,13 @@ class UploadOptions:
         "spool.directory",
         TEXT,
         "",
-        "a folder in which events wait for the service, where they survive the process",
+        "a folder that stores events until the service has them, even if the process ends",
         is_opa=False,
     )
     spool_bytes: int = option(
         "spool.max_bytes", _POSITIVE, 1 << 30, "bytes that the spool may take", is_opa=False
     )
-    plugin: str = option("plugin", TEXT, "", "not supported: there are no plugins of others")
+    plugin: str = option("plugin", TEXT, "", "not supported, as there are no third-party plugins")
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
@@ -203,7 +203,7 @@ class FileOptions:
         "bytes from which the file becomes `path.1`, and so on",
         is_opa=False,
     )
-    keep: int = option("keep", integer(0, 1000), 5, "older files that are kept", is_opa=False)
+    keep: int = option("keep", integer(0, 1000), 5, "number of older files to keep", is_opa=False)
 
     @classmethod
     def check_keys(cls, block: Block) -> None:

@@ -95,7 +95,7 @@ class EcrAuth(httpx.Auth):
                 ]
             }:
                 return password, float(until) - _SPARE
-        raise CredentialsError("ECR gave no password")
+        raise CredentialsError("ECR returned no password")
 
 
 class AwsKeyChain:
@@ -163,11 +163,11 @@ def _profile(source: AwsSource, _: Fetch) -> _Keys:
     try:
         profile = _sections(path)[name]
     except KeyError:
-        raise CredentialsError(f"{path}: there is no profile `{name}`") from None
+        raise CredentialsError(f"{path}: the file has no profile `{name}`") from None
     access, secret = profile.get("aws_access_key_id"), profile.get("aws_secret_access_key")
     region = source.region or os.environ.get("AWS_REGION", "")
     if not access or not secret or not region:
-        raise CredentialsError(f"{path}: the profile `{name}` lacks a key, or there is no region")
+        raise CredentialsError(f"{path}: the profile `{name}` lacks a key or a region")
     return AwsKeys(access, secret, region, profile.get("aws_session_token", "")), 0.0
 
 
@@ -185,6 +185,8 @@ def _metadata(source: AwsSource, fetch: Fetch) -> _Keys:
             headers["authorization"] = token
         url = full or f"http://169.254.170.2{relative}"
         return _of_machine(fetch(httpx.Request("GET", url, headers=headers)), region)
+    # Version 2 of the instance metadata service needs a token; version 1 refuses this request, and
+    # then needs none.
     lifetime = {"x-aws-ec2-metadata-token-ttl-seconds": "21600"}
     session = fetch(httpx.Request("PUT", f"{_METADATA}/latest/api/token", headers=lifetime))
     headers = {"x-aws-ec2-metadata-token": session.text} if session.status_code == 200 else {}
@@ -206,7 +208,7 @@ def _of_machine(response: httpx.Response, region: str) -> _Keys:
         str(document.get("Token", "")),
     )
     if not keys.access_key or not keys.secret_key:
-        raise CredentialsError("the metadata service gave no key")
+        raise CredentialsError("the metadata service returned no key")
     return keys, _DEFAULT_SECONDS
 
 
@@ -260,7 +262,7 @@ def _of_sts(response: httpx.Response, region: str) -> _Keys:
         raise CredentialsError(f"STS HTTP request returned {response.status_code}")
     fields = dict(_STS.findall(response.text))
     if len(fields) < 3:
-        raise CredentialsError("the response of STS holds no credentials")
+        raise CredentialsError("the response of STS contains no credentials")
     keys = AwsKeys(fields["AccessKeyId"], fields["SecretAccessKey"], region, fields["SessionToken"])
     return keys, _DEFAULT_SECONDS
 
@@ -326,7 +328,7 @@ class _Session:
                 left = until / 1000 - time.time() if type(until) is int else 0.0
                 seconds = min(max(left - _SPARE, 0.0), 3600.0)
                 return AwsKeys(access, secret, session.region, token), seconds
-        raise CredentialsError("the portal of SSO gave no keys")
+        raise CredentialsError("the SSO portal returned no keys")
 
     def _renew(self, session: _SignedOn) -> _SignedOn:
         """Renew the SSO token with its refresh token; the client's registration must be valid."""
@@ -355,7 +357,7 @@ class _Session:
                     until=time.time() + seconds,
                     refresh_token=again if isinstance(again, str) else session.refresh_token,
                 )
-        raise CredentialsError("failed to refresh token: SSO gave none")
+        raise CredentialsError("failed to refresh token: SSO returned no token")
 
 
 def _read_sign_on(source: AwsSource) -> _SignedOn:

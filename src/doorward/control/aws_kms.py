@@ -42,7 +42,7 @@ class KmsSigner:
         try:
             octets = fixed_signature(signature, _LENGTHS[algorithm])
         except (ValueError, OverflowError):
-            raise CredentialsError("KMS gave no signature of the key's algorithm") from None
+            raise CredentialsError("KMS returned no signature of the key's algorithm") from None
         return f"{text.decode()}.{base64.urlsafe_b64encode(octets).rstrip(b'=').decode()}"
 
     def _sign(self, digest: bytes) -> bytes:
@@ -67,4 +67,4 @@ class KmsSigner:
         try:
             return base64.b64decode(str(document_of(response, "the answer of KMS")["Signature"]))
         except (KeyError, ValueError):
-            raise CredentialsError("KMS gave no signature") from None
+            raise CredentialsError("KMS returned no signature") from None

@@ -103,6 +103,7 @@ def _sign_everywhere(request: httpx.Request, keys: AwsKeys, service: str) -> dic
         [
             request.method,
             path,
+            # The canonical query of AWS is sorted, and has %20 for blanks.
             "&".join(sorted(query.replace("+", "%20").split("&"))),
             *[f"{name}:{' '.join(covered[name].split())}" for name in names],
             "",

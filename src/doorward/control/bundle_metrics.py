@@ -79,12 +79,12 @@ class BundleMetrics(Collector):
         yield _metric("opa_info", "The version.", [({"version": self._version}, 1)])
         yield _metric(
             "bundle_loaded_counter",
-            "Status updates with a bundle in force.",
+            "Status updates with an active bundle.",
             [({"name": name}, count) for name, count in loaded.items()],
         )
         yield _metric(
             "bundle_failed_load_counter",
-            "Status updates with a bundle that could not be had.",
+            "Status updates with a bundle that could not be loaded.",
             [
                 ({"name": name, "code": code, "message": message}, count)
                 for (name, code, message), count in failed.items()
@@ -92,12 +92,12 @@ class BundleMetrics(Collector):
         )
         yield _metric(
             "last_bundle_request",
-            "When a bundle was asked for, in nanoseconds.",
+            "Time of the last request for a bundle, in nanoseconds.",
             [({"name": each.name}, each.last_request) for each in statuses],
         )
         yield _metric(
             "last_success_bundle_activation",
-            "When a bundle was put into force, in nanoseconds.",
+            "Time of the last activation of a bundle, in nanoseconds.",
             [
                 (
                     {"name": each.name, "active_revision": each.active_revision},
@@ -108,12 +108,12 @@ class BundleMetrics(Collector):
         )
         yield _metric(
             "last_success_bundle_download",
-            "When a bundle came, in nanoseconds.",
+            "Time of the last download of a bundle, in nanoseconds.",
             [({"name": each.name}, each.last_successful_download) for each in statuses],
         )
         yield _metric(
             "last_success_bundle_request",
-            "When its service answered, in nanoseconds.",
+            "Time of the service's last answer, in nanoseconds.",
             [({"name": each.name}, each.last_successful_request) for each in statuses],
         )
 

@@ -149,6 +149,7 @@ class Bundles:
             and clients.get(poller.options.service) is poller.client
         }
         for name, poller in self._pollers.items():
+            # Before its bundle is deactivated below: a running round could activate it again.
             if name not in remaining:
                 poller.stop()
         with self._lock:
@@ -258,6 +259,8 @@ class Bundles:
         with self._lock:
             try:
                 self._activate(name, bundle, timers)
+                # Only after the activation: a restart must not begin with a bundle that was
+                # refused.
                 self._persist(name, download)
             except _FAILURES as error:
                 self._refuse(name, bundle, download, error, text_of(error), timers)

@@ -69,5 +69,6 @@ class ChunkEncoder:
             self.too_large.append(len(content))
             return []
         self._guess = max(self._guess / GROWTH, float(self._limit))
+        # The compressed size is known only afterwards: two halves are tried in its place.
         half = len(events) // 2
         return self._chunks(events[:half]) + self._chunks(events[half:])

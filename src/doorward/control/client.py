@@ -119,6 +119,7 @@ class ServiceClient:
         try:
             client = self._current()
             request = client.build_request(method, url, content=content or None)
+            # httpx adds these by itself; only the headers of the service are to be sent.
             for name in ("accept", "accept-encoding", "connection", "user-agent"):
                 del request.headers[name]
             request.headers.update(sent)

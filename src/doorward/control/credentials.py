@@ -65,6 +65,7 @@ class _TokenAuth(httpx.Auth):
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
         """Add the token to a request, fetching a new one once it has expired."""
         with self._lock:
+            # Inside the lock, so that concurrent requests fetch an expired token only once.
             if self._token is None or time.monotonic() >= self._token.until:
                 text, seconds = self._get()
                 self._token = _Token(text, time.monotonic() + seconds)
@@ -114,17 +115,19 @@ class _RegistryAuth(httpx.Auth):
         realm = challenge.get("realm", "")
         if not realm.startswith(("https://", self._service.url.partition("://")[0] + "://")):
             # The credentials go there: nothing may make them go in clear.
-            raise CredentialsError("the registry names no place for tokens that is as safe as it")
+            raise CredentialsError(
+                "the registry's token service must use https, or http if the registry does"
+            )
         query = {name: challenge[name] for name in ("service", "scope") if name in challenge}
         headers = {} if authorization is None else {"authorization": authorization}
         url = httpx.URL(realm).copy_merge_params(query)
         response = self._fetch(httpx.Request("GET", url, headers=headers))
         if response.status_code != 200:
-            raise CredentialsError(f"the registry gave no token: {response.status_code}")
+            raise CredentialsError(f"the registry returned no token: {response.status_code}")
         document = document_of(response, "the answer of the registry")
         text = document.get("token") or document.get("access_token")
         if not isinstance(text, str) or not text.isascii() or not text.isprintable():
-            raise CredentialsError("the registry gave no token")
+            raise CredentialsError("the registry returned no token")
         return _Token(text, time.monotonic() + _lifetime(document.get("expires_in") or 60))
 
 

@@ -101,6 +101,7 @@ class Discovery:
             download = yield from downloader.fetch(timers)
         except DownloadError as error:
             _log.error(f"Discovery download failed: {text_of(error)}", extra=_FIELDS)
+            # The next request compares with the active version, not with one that failed.
             downloader.etag = self._active
             return self._fail(failure_of(status, error))
         status = replace(status, last_successful_request=now)
@@ -113,6 +114,7 @@ class Discovery:
             size = len(download.content)
             status = replace(status, last_successful_download=now, type=kind, size=size)
             if not self._take(download.bundle, status):
+                # Without an ETag the service sends the bundle again, so that it is tried again.
                 downloader.etag = ""
                 return self._fail(self.status)
             self._active = downloader.etag = download.etag

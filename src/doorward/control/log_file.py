@@ -56,6 +56,7 @@ class LogFile:
         """
         path, keep = self._options.path, self._options.keep
         self._file.close()
+        # From the oldest on, so that each file has moved before another takes its name.
         for number in range(keep, 1, -1):
             with contextlib.suppress(FileNotFoundError):
                 os.replace(f"{path}.{number - 1}", f"{path}.{number}")

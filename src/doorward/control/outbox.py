@@ -245,6 +245,8 @@ class DiskOutbox:
                 self._waiting.append(name)
                 self._size += len(chunk.content)
             self._count_lost("write", unwritten)
+            # INVARIANT: the journal is emptied only after its events are in files. A crash before
+            # this line sends them twice, and loses none.
             self._cut_journal(0)
             return self._trim()
 
@@ -254,6 +256,7 @@ class DiskOutbox:
         try:
             with open(new, "wb") as file:
                 file.write(content)
+            # The rename is atomic: a later run reads a complete chunk or none.
             os.replace(new, path)
         except OSError:
             with contextlib.suppress(OSError):

@@ -191,6 +191,7 @@ class ControlPlane:
         self.status.configure(status, client, config.labels, starts=starts)
         self.note_status()
         self.bundles.configure(config.bundles, self._clients, starts=starts)
+        # Last: pollers and reports used the old clients until they got the new ones above.
         for name, each in older.items():
             if self._clients.get(name) is not each:
                 each.close()

@@ -100,6 +100,7 @@ def _manifest(client: Client, reference: Reference, text: str) -> dict[str, Any]
         limit=_MAX_MANIFEST,
     )
     _expect(answer, text)
+    # A digest in the reference protects from the registry; its own only from damage.
     if digest := reference.digest or answer.headers.get("docker-content-digest", ""):
         _verify(answer.body, digest)
     try:
@@ -118,7 +119,7 @@ def _layer(manifest: dict[str, Any]) -> tuple[str, int]:
         if isinstance(each, dict) and each.get("mediaType") == LAYER:
             digest, size = each.get("digest"), each.get("size")
             if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
-                raise RegistryError("the digest of the layer is not one of SHA-256")
+                raise RegistryError("the digest of the layer is not a SHA-256 digest")
             return digest, size if type(size) is int else 0
     raise RegistryError("no tarball descriptor found in the layers")
 
@@ -135,6 +136,6 @@ def _expect(answer: Answer, subject: str) -> None:
 def _verify(content: bytes, digest: str) -> None:
     """Raise an error unless the content has this SHA-256 digest."""
     if (match := _DIGEST.fullmatch(digest)) is None:
-        raise RegistryError(f"digest `{digest[:80]}` is not one of SHA-256")
+        raise RegistryError(f"digest `{digest[:80]}` is not a SHA-256 digest")
     if hashlib.sha256(content).hexdigest() != match[1]:
-        raise ServiceError(f"what the registry sent is not {digest}")
+        raise ServiceError(f"the content from the registry does not have the digest {digest}")

@@ -155,6 +155,7 @@ class StatusReporter:
         self, client: Client, options: StatusOptions, document: Mapping[str, Any]
     ) -> Steps[None]:
         """Send the status to the service; a failure is logged, not raised."""
+        # A lone surrogate in a message must not stop the report: UTF-8 cannot encode it.
         content = marshal(dict(document.items())).encode(errors="replace") + b"\n"
         headers = {"content-type": "application/json"}
         try:

@@ -88,6 +88,7 @@ class Uploads:
     def start(self) -> None:
         """Start the threads that upload."""
         for number in range(THREADS):
+            # Only the first thread decides when to send; the others help it to empty the outbox.
             target = self._lead if number == 0 else self._help
             part = self._part if number == 0 else None
             thread = loop_thread(
@@ -108,12 +109,15 @@ class Uploads:
         if self.options.buffer_type == "event" and not self.options.spool:
             self._events.extend(lines)
             lost = len(self._events) - self.options.buffer_events
+            # As in OPA, the oldest events are dropped.
             for _ in range(lost):
                 self._events.popleft()
             self._lose("buffer_size_limit_exceeded", lost)
             return
         with self._encoding:
+            # First into the journal: what only the encoder has is lost if the process is killed.
             self._outbox.note(lines)
+            # A list, as every line must be added, also after one that completes a chunk.
             if any([self._encoder.add(line) for line in lines]):
                 self._put(self._encoder.flush())
 

@@ -394,6 +394,7 @@ class DecisionLog:
         try:
             return line(event)
         except (BuiltinError, EvaluationAborted):
+            # The event is still logged, as a decision without an entry would be worse.
             documents = [name for name in DOCUMENTS if name in event]
             remaining = {name: value for name, value in event.items() if name not in documents}
             remaining["erased"] = [
@@ -450,6 +451,7 @@ class DecisionLog:
         """Return True if the policy's drop decision is true for the event."""
         path = self._options.drop_decision
         try:
+            # Only `true` drops an event: any other value of the policy keeps it.
             return bool(path) and snapshot.document(path).answer(event) is True
         except RegoError as error:
             raise _LogError(f"Log drop decision failed: {_first(error)}.") from None

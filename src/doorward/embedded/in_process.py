@@ -168,7 +168,7 @@ class DecisionPoint:
         loaded = self._sources.load() if self._sources else Loaded()
         data = {**loaded.data}
         if not merge(data, self._given):
-            raise LoadError(["the files define what is given as data: merge error"])
+            raise LoadError(["the files and `data` define the same document: merge error"])
         # The digest is that of the files: what is given does not change.
         return replace(loaded, data=data, modules={**loaded.modules, **self._modules})
 
@@ -292,7 +292,7 @@ class DecisionPoint:
         seconds; its keys are fetched on, so that the caller may continue as well.
         """
         if self._identity is not None:
-            raise ValueError("the issuers are chosen already")
+            raise ValueError("`trust` was called before: the issuers cannot be changed")
         self._identity = identity = Identity(issuers, self.store, self.health.parts)
         self.pdp.on_denied = identity.note_denied
         missing = identity.start(within=within)

@@ -135,7 +135,7 @@ class ServerPolicy:
             return
         message = fields.get("message")
         if decision.allowed:
-            message = "there are no budgets here"
+            message = "budgets are not supported here"
         text = message if isinstance(message, str) else "the policy does not allow it"
         raise MCPError(INVALID_REQUEST, text)
 

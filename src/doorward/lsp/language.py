@@ -110,7 +110,7 @@ class Policies:
                 continue
             near = near_name(symbol.path[-1], siblings)
             if near is not None:
-                message = f"there is no rule data{''.join(map(operand_text, symbol.path))}"
+                message = f"no rule defines data{''.join(map(operand_text, symbol.path))}"
                 fix = Fix(*_inside(span), near)
                 yield Diagnostic(NEAR_NAME, message, span, f"did you mean `{near}`?", fix=fix)
 
@@ -178,12 +178,12 @@ class Policies:
         RenameError."""
         at = self.symbol_at(file, offset)
         if at is None or not self._may_rename(at[0]):
-            raise RenameError("there is nothing here that can be renamed")
+            raise RenameError("the symbol at this position cannot be renamed")
         if not _NAME.match(name) or name in _WORDS or name in ("data", "input", "_"):
             raise RenameError(f"`{name}` is not a name")
         symbol = at[0]
         if any(each.errors for each in self.parsed.values()):
-            raise RenameError("some policies have errors: what they name is not known")
+            raise RenameError("some policies have errors, so not all uses of the name are known")
         places = self._of(symbol)
         self._check_free(symbol, places, name)
         edits: dict[str, list[Fix]] = {}

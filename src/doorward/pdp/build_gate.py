@@ -62,6 +62,7 @@ class BuildGate:
         if mine.acquire(timeout=LONGEST_WAIT):
             return True
         with self._lock:
+            # `end` may have given this turn after the timeout: it counts then, and must be ended.
             if mine in self._queue:
                 self._queue.remove(mine)
                 return False

@@ -67,7 +67,9 @@ class Extensions:
         """
         module_name, colon, path = name.rpartition(":")
         if not (module_name and colon and path):
-            raise ExtensionError(f"`{name}` names no registry: say MODULE:NAME or FILE.py:NAME")
+            raise ExtensionError(
+                f"`{name}` is not the name of a registry: use MODULE:NAME or FILE.py:NAME"
+            )
         is_file = module_name.endswith(".py")
         module = _from_file(module_name) if is_file else self._import(module_name)
         target: Any = module
@@ -152,8 +154,8 @@ def _extensions(file: str, table: dict[str, Any]) -> Extensions:
         return Extensions()
     if os.stat(file).st_uid not in (os.geteuid(), 0):
         raise ExtensionError(
-            f"{file} belongs to another user, whose code is not run unasked: "
-            f"say --builtins {names[0]}"
+            f"{file} belongs to another user and is not loaded by default: "
+            f"use --builtins {names[0]} to load it"
         )
     return Extensions(
         [_beside(file, name) for name in names],

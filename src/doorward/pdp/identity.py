@@ -165,7 +165,7 @@ class _Keys:
             if str(error) != self.error:
                 self.error = str(error)
                 _log.error(
-                    "Keys could not be fetched; those that are known stay in force.",
+                    "Keys could not be fetched; the known keys stay active.",
                     extra={"issuer": self.name, "error": self.error},
                 )
         else:
@@ -182,7 +182,9 @@ class _Keys:
                 base = issuer.issuer.rstrip("/")
                 document = _get(client, f"{base}/.well-known/openid-configuration")
                 if document.get("issuer") != issuer.issuer:
-                    raise IdentityError("the issuer calls itself by another name")
+                    raise IdentityError(
+                        "`issuer` in the discovery document is not the configured issuer"
+                    )
                 url = document.get("jwks_uri", "")
                 if not isinstance(url, str) or not issuer.is_as_safe(url):
                     raise IdentityError("jwks_uri is missing, or not as safe as the issuer")
@@ -222,18 +224,20 @@ def read_keys(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     usable: list[dict[str, Any]] = []
     for key in keys:
         if not isinstance(key, dict):
-            raise IdentityError("a key is not an object")
+            raise IdentityError("the key set contains a key that is not an object")
         if key.get("kty") == "oct" or not _PRIVATE.isdisjoint(key):
-            raise IdentityError("a key that must not be known is in the set")
+            raise IdentityError("the key set contains a private or shared key")
         kind = key.get("kty")
         is_known = isinstance(kind, str) and kind in _TYPES
         if is_known and key.get("use", "sig") == "sig" and _is_readable(key):
             usable.append(key)
     kids = [key["kid"] for key in usable if "kid" in key]
     if not all(isinstance(kid, str) for kid in kids) or len(set(kids)) < len(kids):
-        raise IdentityError("two keys of one id, or an id that is not a text")
+        raise IdentityError(
+            "the key set has two keys with the same id, or an id that is not a string"
+        )
     if not usable:
-        raise IdentityError("no key for signatures is in the set")
+        raise IdentityError("the key set contains no key for signatures")
     return usable
 
 
@@ -253,6 +257,7 @@ def _kid_of(input: Any) -> str | None:
         value = value.get(name) if isinstance(value, dict) else None
     if not isinstance(value, str):
         return None
+    # Nothing is verified here: an unknown id is only a reason to fetch the keys again.
     head = value.rpartition(" ")[2].partition(".")[0]
     if not head or len(head) > MAX_TOKEN_HEAD:
         return None

@@ -74,7 +74,7 @@ def fetch_document(
     except (httpx.HTTPError, httpx.InvalidURL, OSError, DecodingError) as error:
         raise DocumentError(type(error).__name__) from None
     except (ValueError, RecursionError):
-        raise DocumentError("not JSON, or a name is there twice", status=status) from None
+        raise DocumentError("not JSON, or an object repeats a name", status=status) from None
     if not isinstance(document, dict):
         raise DocumentError("not a JSON object", status=status)
     return document

@@ -57,7 +57,7 @@ _TURN: Final = 0.0005
 
 _log: Final = logging.getLogger(__name__)
 _EDGE: Final = Edge("reload", "reload failed")
-_WATCH: Final = Edge("policy-watch", "looking at the files failed")
+_WATCH: Final = Edge("policy-watch", "checking the files for changes failed")
 Signature: TypeAlias = tuple[tuple[str, int, int, int, int, int], ...]
 
 Files: TypeAlias = Callable[[], Iterable[str]]
@@ -268,7 +268,7 @@ class Watcher:
         # Where looking fails, it is tried again without waiting for an event.
         is_stale, self._is_stale = self._is_stale, True
         if not self._home.is_there():
-            text = f"{self._home.path}: the folder that file names begin in is gone"
+            text = f"{self._home.path}: the folder of the relative file names was deleted"
             self._fail(text, text, is_final=False)
             return True
         with _brisk():
@@ -369,7 +369,7 @@ class Watcher:
         self._on_reload(True)
         if text != self._said:
             self._said = text
-            _log.error("Reload failed; the policies in force stay in force.", extra={"error": text})
+            _log.error("Reload failed; the previous policies stay active.", extra={"error": text})
 
     def _retry_later(self) -> None:
         self._retry_at = time.monotonic() + self._retry_pause

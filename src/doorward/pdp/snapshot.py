@@ -219,6 +219,7 @@ class Snapshot:
         engine.check_data()
         changed = copy(self)
         changed.engine = engine
+        # Residuals contain values of the data, so that they are wrong for other data.
         changed.kept_residuals = KeptResiduals()
         changed.partial_queries = PartialQueries()
         changed.revision = revision
@@ -304,6 +305,7 @@ class Snapshot:
         if not self.engine.has_rules(operands):
             next(self._queries.unprepared)
             return _Base(self.engine.base_document(operands))
+        # Compiling takes longer with each segment, and any client can send a long path.
         if len(operands) > MAX_SEGMENTS:
             next(self._queries.unprepared)
             message = f"a path has at most {MAX_SEGMENTS} names"
@@ -317,6 +319,7 @@ class Snapshot:
             document = _bind(self._queries.get(key, text, strict=strict), self.engine)
         if len(text) <= MAX_CACHED:
             self._ready[key] = document
+            # Two generations come close to "least recently used" without a lock for each lookup.
             if len(self._ready) > len(self._pinned) + MAX_PREPARED // 2:
                 self._before, self._ready = self._ready, dict(self._pinned)
         return document
@@ -356,7 +359,7 @@ class _Queries:
         """The compiled query `text`, cached under `key`."""
         # One at a time: whatever clients ask for, they cannot take all of the processor for it.
         if not self._lock.acquire(timeout=self._deadline or PREPARE_WITHIN):
-            raise EvalError(CANCEL_ERROR, "too many paths are asked for the first time")
+            raise EvalError(CANCEL_ERROR, "too many paths are being compiled for the first time")
         try:
             document = self._ready.get(key) or self._before.get(key)
             if document is None:

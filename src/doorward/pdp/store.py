@@ -107,6 +107,8 @@ class Store:
         self._modules = pdp.snapshot.engine.policies.texts
         self._own: dict[Path, Value] = {}
         self._reserved = Owners({}, kind=_CONFIGURATION)
+        # INVARIANT: `_compiling` is taken before `_publishing`, never after it. The first is held
+        # for seconds, the second only for a change of data.
         self._compiling = threading.Lock()
         self._publishing = threading.Lock()
 
@@ -218,6 +220,7 @@ class Store:
                     return False
             with timers.measure("rego_module_parse"):
                 (module,) = parse_modules({name: text}, self._settings.options()).values()
+            # The new text may have another package than the one before, which a bundle may own.
             self._check_owner(module)
             modules = {**self._modules, name: text}
             with timers.measure("rego_module_compile"):
@@ -244,6 +247,7 @@ class Store:
         loaded = replace(self._loaded, modules=modules, data=data)
         snapshot = self._compile(loaded, self._pdp.snapshot.revision)
         with self._hold_lock(self._publishing):
+            # Clients may have changed data while the policies were compiled: publish the newest.
             now = self._pdp.snapshot
             change = text.encode(errors="surrogatepass")
             revision = _revision_after(now.revision, verb, name, change)
@@ -288,6 +292,7 @@ class Store:
             if all(self._is_active(name, bundle) for name, bundle in bundles.items()):
                 return self._pdp.snapshot
             full = {name: self._apply_delta(name, bundle) for name, bundle in bundles.items()}
+            # A single delta changes only data, so that nothing has to be compiled.
             if len(bundles) == 1 and (delta := next(iter(bundles.values()))).changes is not None:
                 return self._change(full, delta)
             with timers.measure("rego_module_compile"):
@@ -366,6 +371,7 @@ class Store:
         modules = added | loaded.modules
         snapshot = self._compile(replace(loaded, modules=modules))
         with self._hold_lock(self._publishing):
+            # Inside the lock: clients may have written data while the policies were compiled.
             data = self._with_own(_rebase(self._pdp.snapshot.engine.data, self._loaded, loaded))
             if added or data is not loaded.data:
                 change = self._pdp.snapshot.revision.encode()

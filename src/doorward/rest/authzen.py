@@ -147,7 +147,7 @@ class _Asker:
         texts: list[str] = []
         for item in evaluations:
             if is_stopped() or (until is not None and monotonic() > until):
-                permitted, text = False, _refuse(503, "the batch takes too long")
+                permitted, text = False, _refuse(503, "the batch took longer than its time limit")
             else:
                 permitted, text = self._answer_item(item, defaults)
             texts.append(text)

@@ -52,7 +52,7 @@ def post_search(
     """POST /access/v1/search/KIND, for subject, resource or action."""
     source = options.search.get(kind)
     if source is None:
-        return error(404, f"there is no search for {kind}s")
+        return error(404, f"searches for {kind}s are not configured")
     try:
         request = request_of(body)
         input = input_of(request, options.mapping, lacking=kind)

@@ -119,7 +119,7 @@ def _failure(error: Exception) -> dict[str, str]:
     return {"code": marshal("internal_error"), "message": marshal(str(error))}
 
 
-_LATE: Final = "the batch takes too long: this input was not decided"
+_LATE: Final = "the batch took longer than its time limit: this input was not decided"
 
 
 def _merge(common: Value, other: Value) -> Value:

@@ -18,7 +18,7 @@ from doorward.telemetry.metrics import Metrics
 
 __all__ = ["get_health", "get_health_policy", "get_metrics"]
 
-_NOT_NEWEST: Final = "the last reload of policies and data failed: older ones are in force"
+_NOT_NEWEST: Final = "the last reload of policies and data failed: the previous ones are active"
 
 
 def get_health(health: Health, parameters: Parameters) -> Response:
@@ -43,7 +43,7 @@ def get_health(health: Health, parameters: Parameters) -> Response:
     if parameters.flag("plugins") and health.down(parameters.values("exclude-plugin")):
         return _unhealthy("one or more plugins are not up")
     if parameters.flag("policies") and health.failing_bundles:
-        return _unhealthy("the last attempt to get a bundle failed: older ones are in force")
+        return _unhealthy("the last download of a bundle failed: the previous one is active")
     if health.reload_error is None:
         return json_answer(object_text(fields))
     # What is wrong is in the log: anybody may ask here.

@@ -71,7 +71,7 @@ if TYPE_CHECKING:
 __all__ = ["Sidecar"]
 
 _log: Final = logging.getLogger(__name__)
-_EDGE: Final = Edge("supervisor", "watching over the parts failed")
+_EDGE: Final = Edge("supervisor", "supervising the parts failed")
 _ROUND: Final = 5.0
 """Seconds between two looks at the parts; a signal is noticed at once."""
 _READY_ROUND: Final = 0.05

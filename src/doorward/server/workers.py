@@ -68,7 +68,7 @@ _RAN: Final = 10_000
 """Nanoseconds of CPU of other threads from which on something happened."""
 
 _log: Final = logging.getLogger(__name__)
-_EDGE: Final = Edge("workers", "watching over the workers failed")
+_EDGE: Final = Edge("workers", "supervising the workers failed")
 
 
 class _Stop(Stop):

@@ -36,7 +36,7 @@ class _Faults(Collector):
     def collect(self) -> Iterable[CounterMetricFamily]:
         """Return the counter of faults, by edge."""
         family = CounterMetricFamily(
-            "faults", "Faults that were caught at an edge: defects, not denials.", labels=("edge",)
+            "faults", "Unexpected errors that were caught: defects, not denials.", labels=("edge",)
         )
         for name, count in counts().items():
             family.add_metric((name,), count)
@@ -52,8 +52,10 @@ class _Caches(Collector):
     def collect(self) -> Iterable[Metric]:
         """Return the hits, misses and entries of each cache."""
         labels = ("cache",)
-        hits = CounterMetricFamily("cache_hits", "Uses of what a cache kept.", labels=labels)
-        misses = CounterMetricFamily("cache_misses", "What a cache did not have.", labels=labels)
+        hits = CounterMetricFamily("cache_hits", "Lookups that a cache answered.", labels=labels)
+        misses = CounterMetricFamily(
+            "cache_misses", "Lookups that a cache did not answer.", labels=labels
+        )
         entries = GaugeMetricFamily("cache_entries", "What a cache keeps.", labels=labels)
         for name, (cached, hit, missed) in self._counts().items():
             if hit is not None:
@@ -88,7 +90,7 @@ class Metrics:
         )
         self.decision_logs_lost = Counter(
             "decision_logs_lost",
-            "Decisions that were answered and are not in the decision log, by reason.",
+            "Answered decisions that are missing in the decision log, by reason.",
             ("reason",),
             registry=self.registry,
         )
@@ -106,13 +108,13 @@ class Metrics:
         )
         self.policy_reloads = Counter(
             "policy_reloads",
-            "Attempts to bring changed policies and data into force.",
+            "Attempts to activate changed policies and data.",
             ("result",),
             registry=self.registry,
         )
         self.policy_current = Gauge(
             "policy_current",
-            "1 while the newest policies are in force; 0 after a reload that failed.",
+            "1 while the newest policies are active; 0 after a reload that failed.",
             registry=self.registry,
         )
         self.part_healthy = Gauge(

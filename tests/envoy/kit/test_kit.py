@@ -293,7 +293,7 @@ def test_files_are_written_once_and_never_over_others(
     assert run(call) == 0
     assert str(tmp_path / "policy/policy.rego") in capsys.readouterr().out
     assert run(call) == 1
-    assert "is there already" in capsys.readouterr().err
+    assert "exists; use --force" in capsys.readouterr().err
     assert run([*call, "--force"]) == 0
     assert run(call[:4]) == 0
     assert "# ---- compose.yaml" in capsys.readouterr().out

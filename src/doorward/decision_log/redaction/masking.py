@@ -53,6 +53,7 @@ def _read_mask(rule: Value) -> Mask:
     path, op = rule.get("path", ""), rule.get("op", "")
     if not isinstance(path, str) or not isinstance(op, str):
         raise MaskError("mask path and op must be strings")
+    # An unknown operation is an error, as a mask without effect would log what it hides.
     if op not in ("remove", "upsert"):
         raise MaskError(f"mask op is not supported: {op}")
     return Mask(_parts(path), op, rule.get("value"))

@@ -53,6 +53,7 @@ class SecretTexts:
 
 def _holds(answers: dict[Key, Value], texts: frozenset[str]) -> bool:
     """Return True if an answer contains a secret text, or there are too many texts to search."""
+    # Fail closed: with too many texts to search, all answers count as secret.
     if len(texts) > _MOST:
         return True
     # Operands are JSON texts already; inside of one, texts are escaped once more.
