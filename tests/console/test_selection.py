@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -24,7 +25,8 @@ def point() -> Point:
 
 
 def search(point: Point, **options: Any) -> dict[str, Any]:
-    fields = {name: options.pop(name) for name in list(options) if name in Filter.__slots__}
+    names = [each.name for each in dataclasses.fields(Filter)]
+    fields = {name: options.pop(name) for name in list(options) if name in names}
     return select(point.ring.newest(), (), Filter.read(fields), worker=0, **options)
 
 

@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +14,7 @@ from typing import Any
 import pytest
 from tests.waiting import wait_until
 
+from doorward.base.records import record
 from doorward.replay import Tally
 
 __all__ = ["WaitingRecipe", "living_actors", "settings"]
@@ -60,7 +60,7 @@ def living_actors() -> list[dict[str, Any]]:
     ]
 
 
-@dataclass(frozen=True)
+@record
 class WaitingRecipe(on_ray.Recipe):  # type: ignore[misc,name-defined]
     """A recipe whose job decides events from number `half` on only when the file `gate` is there.
 
@@ -71,7 +71,7 @@ class WaitingRecipe(on_ray.Recipe):  # type: ignore[misc,name-defined]
     half: int = 0
 
     def job(self) -> Any:
-        return _WaitingJob(super().job(), Path(self.gate), self.half)
+        return _WaitingJob(on_ray.Recipe.job(self), Path(self.gate), self.half)
 
 
 class _WaitingJob:

@@ -6,13 +6,13 @@ import math
 import statistics
 import tracemalloc
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from random import Random
 from time import perf_counter_ns
 from typing import Any, Final
 
 import click
 
+from doorward.base.records import record, replace
 from doorward.bundles.loader import LoadError
 from doorward.bundles.sources import Sources
 from doorward.cli import extensions, saved_programs, schemas
@@ -45,7 +45,7 @@ _PERCENTILES: Final = (75.0, 90.0, 95.0, 99.0, 99.9, 99.99)
 Figure = tuple[str, int | float]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Measured:
     """The figures of one benchmark."""
 

@@ -12,11 +12,12 @@ import tarfile
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from typing import Any, Final
 
 import click
 
+from doorward.base.records import record, replace
 from doorward.bundles.bundle import Bundle, read_bundle
 from doorward.bundles.loader import LoadError, io_message, unite_documents
 from doorward.bundles.manifest import Manifest, ManifestError
@@ -44,7 +45,7 @@ class _BuildError(Exception):
     """The reason why a bundle cannot be built, in OPA's words."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Parts:
     """The parts of a bundle."""
 

@@ -9,11 +9,11 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from typing import Final
 
 import click
 
+from doorward.base.records import record
 from doorward.bundles.loader import LoadError, io_message
 from doorward.cli import capabilities as options
 from doorward.cli.arguments import argument
@@ -37,7 +37,7 @@ class _RefusedResult(Exception):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Request:
     """The options of reading and writing."""
 

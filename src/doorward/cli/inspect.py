@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import click
 
+from doorward.base.records import record
 from doorward.bundles.bundle import SIGNATURES, read_bundle
 from doorward.bundles.loader import LoadError
 from doorward.bundles.manifest import Manifest
@@ -34,7 +35,7 @@ _DATA: Final = ("data.json", "data.yaml", "data.yml")
 _OF_PACKAGES: Final = ("package", "subpackages")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Said:
     """One METADATA block: what it says, of what, and where that stands."""
 

@@ -19,6 +19,7 @@ from typing import Any, Final
 import click
 
 from doorward.base.counting import counted
+from doorward.base.records import record
 from doorward.bundles.loader import Loaded
 from doorward.cli.waiting import waiting
 from doorward.rego import CompileError, Registry
@@ -36,7 +37,7 @@ _DEADLINE: Final = 0.5
 _REFUTED: Final = "passes all tests and refutes a property", "pass all tests and refute a property"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Survivor:
     """A mutant that passes all tests, and a request that it decides otherwise, if one is known."""
 

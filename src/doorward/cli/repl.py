@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import click
 
+from doorward.base.records import record
 from doorward.bundles.loader import Loaded, LoadError, read_document
 from doorward.cli.errors import for_people
 from doorward.cli.results import FORMATS, to_document
@@ -68,7 +69,7 @@ exit            leave (or Ctrl-D)
 A bracket that is open goes on in the next line; Tab completes names."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Typed:
     """The lines typed in one package."""
 

@@ -7,13 +7,13 @@ import os
 import signal
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from doorward.base.counting import counted
+from doorward.base.records import record, replace
 from doorward.bundles.bundle import BundleError
 from doorward.bundles.loader import Loaded, LoadError, io_message
 from doorward.bundles.sources import Sources
@@ -54,7 +54,7 @@ _WATCHING: Final = "*" * 80 + "\nWatching for changes ..."
 _BENCH: Final = {"pretty": bench_pretty, "json": bench_json, "gobench": bench_gobench}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Request:
     """The options of a run."""
 

@@ -1,8 +1,8 @@
 """Keys of the configuration, each declared once: its type, bounds, default and meaning.
 
-A section of the file is a frozen dataclass. A field made with `option` is a key of it:
+A section of the file is a record. A field made with `option` is a key of it:
 
-    @dataclass(frozen=True, slots=True)
+    @record
     class Server:
         max_length: int = option("decoding.max_length", integer(1), 256 << 20, "bytes of a body")
 

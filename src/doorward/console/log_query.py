@@ -7,14 +7,15 @@ A question is a few values. None of it is SQL, and it names no file.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from doorward.base.records import record
 from doorward.config.configuration import DecisionLogs
 from doorward.console.callers import caller_of
 from doorward.console.log_tail import newest_rows
@@ -90,7 +91,7 @@ class LogQueryError(Exception):
     """Why a question is not answered, in one line."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Question:
     """Conditions on the decisions of a search; an empty one holds for all."""
 
@@ -107,8 +108,9 @@ class Question:
     @classmethod
     def read(cls, fields: Mapping[str, str]) -> Question:
         """LogQueryError where a field is unknown, or has no value of its kind."""
+        names = {each.name for each in dataclasses.fields(cls)}
         for name, value in fields.items():
-            if name not in cls.__slots__:
+            if name not in names:
                 raise LogQueryError(f"unknown field: {name[:LONGEST]}")
             if len(value) > LONGEST:
                 raise LogQueryError(f"{name} is longer than {LONGEST} characters")

@@ -6,11 +6,12 @@ and lets decisions go on beside it.
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
+from doorward.base.records import record
 from doorward.console.ring import Entry
 from doorward.console.rows import Row, row_of
 
@@ -39,7 +40,7 @@ class FilterError(Exception):
     """Why a filter cannot be read, in one line."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Filter:
     """A selection of decisions. Texts are parts of the field, in any case of their letters."""
 
@@ -62,8 +63,9 @@ class Filter:
     @classmethod
     def read(cls, fields: Mapping[str, str]) -> Filter:
         """FilterError where a field is unknown, or has no value of its kind."""
+        names = {each.name for each in dataclasses.fields(cls)}
         for name, value in fields.items():
-            if name not in cls.__slots__:
+            if name not in names:
                 raise FilterError(f"unknown field: {name[:_LONGEST]}")
             if len(value) > _LONGEST:
                 raise FilterError(f"{name} is longer than {_LONGEST} characters")

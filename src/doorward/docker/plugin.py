@@ -16,11 +16,12 @@ import logging
 import re
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from time import perf_counter
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from doorward.base.records import record
 from doorward.docker.audit import AuditLog, Entry
 from doorward.docker.decider.answer import Decider, PdpError
 from doorward.docker.reply import ALLOWED, Verdict, to_reply, to_verdict
@@ -130,7 +131,7 @@ class _Call:
         self.prepare: Prepare | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PluginOptions:
     """The options of answering calls."""
 

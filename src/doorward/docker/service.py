@@ -12,11 +12,12 @@ import ssl
 import sys
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from functools import partial
 from typing import Final
 
 from doorward import __version__
+from doorward.base.records import record, replace
 from doorward.docker.audit import OFF, AuditLog
 from doorward.docker.decider.embedded import DECISION, PACK, EmbeddedPdp
 from doorward.docker.decider.remote import DEADLINE, RemotePdp, check_url
@@ -61,7 +62,7 @@ _EDGE: Final = Edge("docker-watchdog", "giving a sign of life failed")
 _log: Final = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ServiceOptions:
     """The options of `doorward docker serve`."""
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, Final
 
+from doorward.base.records import record
 from doorward.learn.access import ENVOY, LIST, Attribute, Location
 from doorward.learn.grants import Grant
 from doorward.learn.groups import Condition
@@ -66,7 +66,7 @@ def to_text(document: Any) -> str:
     return json.dumps(document, indent=1, sort_keys=True, ensure_ascii=True) + "\n"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Claims:
     """Where the claims of a subject are: in a token, or at paths of the input; which claims may be
     numbers; and the form of the subject's requests.

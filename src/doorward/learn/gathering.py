@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from doorward.base.records import record
 from doorward.learn.access import Access
 from doorward.learn.docker_calls import Calls, is_call
 from doorward.learn.observations import LearnError, Observations
@@ -33,7 +34,7 @@ class Gathered:
         self.taken += other.taken
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Gather:
     """Counts the events in lines of a log. It can be pickled and sent to another machine."""
 

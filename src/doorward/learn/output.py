@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from doorward.base.records import record
 from doorward.learn.docker import learn_docker
 from doorward.learn.docker_data import docker_data
 from doorward.learn.docker_review import docker_markdown, docker_yaml, keep_decisions
@@ -30,7 +30,7 @@ REVIEW: Final = "review.yaml"
 _TEXTS: Final = {"policy.rego": POLICY, "policy_test.rego": POLICY_TEST}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Made:
     """The generated files by name, and the numbers of rules and questions in them."""
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from doorward.base.records import record
 from doorward.enforcement.errors import RequestParseError
 from doorward.enforcement.paths import parse_target
 from doorward.learn.access import (
@@ -76,7 +76,7 @@ _HOST: Final = re.compile(r"[a-z0-9._-]{0,200}\Z")
 _LOGGED_USERS: Final = ("user", "subject", "principal")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Options:
     """The options of reading events. `decisions`: the documents whose decisions count, all if
     empty; `claims` and `user`: the paths at which an input or a line has them; `ignored`: prefixes

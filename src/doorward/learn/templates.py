@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 
+from doorward.base.records import record
 from doorward.learn.access import Attribute, Subject, attribute_text, subject_key
 from doorward.learn.groups import Condition, Groups, is_unlikely
 from doorward.learn.observations import Cell
@@ -43,7 +44,7 @@ DISTINCT: Final = 3
 """At least this many different values make a segment of the subject's own, or a set."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Limits:
     """The thresholds for a generalisation; docs/learn.md explains each."""
 

@@ -16,9 +16,9 @@ import difflib
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from doorward.base.records import record, replace
 from doorward.bundles.loader import Loaded
 from doorward.learn.data_patch import DataFile, cut_members
 from doorward.learn.documents import POLICY, QUERY
@@ -57,7 +57,7 @@ MOST_NAMED: Final = 5
 """At most this many learned rules are named for a member of data."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Part:
     """A part of a policy's text that can be removed. `text`: a description of it for people."""
 
@@ -68,7 +68,7 @@ class Part:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Unused:
     """The grants that no request used. `patch`: a unified diff that removes them. `skipped`: events
     that could not be decided. `unpatched`: files whose text cannot be edited, with "" for data that

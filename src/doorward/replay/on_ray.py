@@ -14,13 +14,13 @@ import logging
 import os
 import pickle
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
 
 import ray
 from ray.data import ActorPoolStrategy, DataContext
 
+from doorward.base.records import record
 from doorward.bundles.loader import Loaded
 from doorward.replay.deciding import Version
 from doorward.replay.reading import Chunk, ReplayError, chunks_of, is_whole
@@ -34,7 +34,7 @@ UNIT: Final = 8 << 20
 LOCAL: Final = "local"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Recipe:
     """The parts of a `Job` in a form that can be sent to another machine; `v0`: the policies are
     Rego v0.

@@ -12,9 +12,9 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
 from typing import Any, Final, Protocol, Self, TypeVar
 
+from doorward.base.records import record
 from doorward.rego import Value, to_json
 from doorward.replay.causes import cause_of
 from doorward.replay.compare import UNCHANGED, Answer, kind_of
@@ -40,7 +40,7 @@ EXAMPLE_BYTES: Final = 64 << 10
 """An input of at most this many bytes is shown whole."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Job:
     """What a replay compares. `old` is None if the new answers are compared with the recorded ones;
     `paths` are the documents that count, all if empty; `by` are the paths of input values to group

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 from starlette.responses import Response
 
+from doorward.base.records import record
 from doorward.pdp.pdp import PDP
 from doorward.pdp.residuals import residual
 from doorward.rego import UNDEFINED, CompileError, RegoError, Undefined, Value
@@ -30,7 +30,7 @@ __all__ = ["decoded", "post_compile", "texts"]
 _TYPE: Final = "CompileRequestV1"
 
 
-@dataclass(frozen=True)
+@record
 class _Request:
     query: str
     input: Value | Undefined

@@ -12,10 +12,11 @@ import copy
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from doorward.base.records import record
 from doorward.rego import UNDEFINED, Engine, EvalError, Query, to_json, to_python, to_rego
 from doorward.rego.tools import path_text
 from doorward.search.disclosure import Disclosure
@@ -48,7 +49,7 @@ _HOURS: Final = (
 Path = tuple[Any, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Edit:
     """Another value at a path of the input; UNDEFINED stands for no value, before or after the
     edit.
@@ -64,7 +65,7 @@ class Edit:
         return read_token(self.new) is not None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Change:
     """The edits that make a document true, the fewest that were found; empty if none were found.
     `tried`: the number of inputs that were decided.

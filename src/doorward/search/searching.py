@@ -11,7 +11,7 @@ from itertools import cycle
 from random import Random
 from typing import Any, Final
 
-from doorward.base.records import replace
+from doorward.base.records import record, replace
 from doorward.rego import UNDEFINED, Engine, Query, RegoError, Value, to_json
 from doorward.rego.shared import Evaluation
 from doorward.rego.tools import Call, Expr, Rule, Scalar, format_tree, path_text, walk
@@ -33,7 +33,7 @@ TURN: Final = 0.05
 """The seconds that one document is searched before it is the next one's turn."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Finding:
     """A request that the two versions decide differently, with the cause."""
 
@@ -47,7 +47,7 @@ class Finding:
     """True if the document or a rule that it uses calls `time.now_ns()`."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Reach:
     """An expression, and whether any request made it hold, and made it fail."""
 

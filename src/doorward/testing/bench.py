@@ -8,9 +8,9 @@ from __future__ import annotations
 import time
 import tracemalloc
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from doorward.base.records import record
 from doorward.rego.golang import indent, marshal, object_text
 from doorward.testing.runner import Result, Suite, Test, run_one
 
@@ -23,7 +23,7 @@ _ROUNDS: Final = 10
 """The number of runs between two checks of the time."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Measured:
     """A test that passed, with how often it was run and how long that took."""
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
+from doorward.base.records import record, replace
 from doorward.rego.shared import Key, Span
 from doorward.rego.tools import (
     ROOTS,
@@ -47,7 +47,7 @@ _PREFIX: Final = "test_"
 _SKIPPED: Final = "todo_test_"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Test:
     """One test: the place of its rule, its name, and the path of its value. `is_table`: the value
     is an object of cases. `is_function`: the rule has parameters, so it has no value.

@@ -9,10 +9,11 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from functools import cached_property
 from typing import Any, Final
 
+from doorward.base.records import record, replace
 from doorward.bundles.loader import Loaded
 from doorward.rego import (
     REGISTRY,
@@ -52,7 +53,7 @@ MAX_OUTPUT: Final = 1 << 20
 """At most this many characters that one test prints are kept."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Result:
     """The result of one test. `error` is the error that ended it; `output` is what it printed."""
 

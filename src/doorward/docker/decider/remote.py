@@ -13,10 +13,10 @@ import socket
 import ssl
 import time
 from collections import deque
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
+from doorward.base.records import record
 from doorward.docker.decider.answer import Answer, PdpError
 from doorward.rego import UNDEFINED, Value, from_json, to_json
 
@@ -35,7 +35,7 @@ class UrlError(ValueError):
     """The address of a decision point is none."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Url:
     secure: bool
     host: str

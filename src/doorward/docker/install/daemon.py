@@ -13,11 +13,11 @@ import secrets
 import shutil
 import signal
 import time
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any, Final
 
+from doorward.base.records import record
 from doorward.docker.plugin import PROBE_HEADER
 from doorward.docker.unix_http import UnixConnection, call_plugin, listener_pid
 
@@ -48,7 +48,7 @@ class Reach(Enum):
     NO_DAEMON = "no daemon"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ConfigFile:
     """`daemon.json`. Reading is strict: what the daemon would not load is not touched."""
 
@@ -142,7 +142,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return document
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Daemon:
     """A running daemon, or the place where one would run."""
 

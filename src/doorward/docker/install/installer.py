@@ -14,10 +14,10 @@ import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from doorward.base.records import record, replace
 from doorward.bundles.loader import LoadError
 from doorward.docker.decider.embedded import DECISION, PACK, EmbeddedPdp, with_shipped
 from doorward.docker.decider.remote import DEADLINE, RemotePdp, UrlError
@@ -42,7 +42,7 @@ _TRIALS: Final = 5
 """How often that is tried: a decision point on a busy machine may miss its deadline once."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Installation:
     """The parts to install, and their paths."""
 

@@ -16,11 +16,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Final, Protocol, TypeAlias
 
+from doorward.base.records import record
 from doorward.docker.install.daemon import DaemonError
 from doorward.docker.unix_http import call_plugin, listener_pid
 from doorward.docker.watch.status import INSTANCE
@@ -188,7 +188,7 @@ WantedBy=multi-user.target
 """
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Systemd:
     """Two units in `folder`, by the plugin's name."""
 
@@ -277,7 +277,7 @@ def _message(line: str) -> str:
         return line
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Process:
     """A process in a session of its own, known by a file with its number."""
 

@@ -16,10 +16,10 @@ import select
 import socket
 import struct
 from contextlib import suppress
-from dataclasses import dataclass
 from time import monotonic
 from typing import Final
 
+from doorward.base.records import record
 from doorward.docker.request.call import Caller
 
 __all__ = ["Names", "Peer", "PeerError", "read_peer"]
@@ -123,7 +123,7 @@ def _read(path: str) -> str:
         return file.read(1 << 16)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _User:
     name: str
     groups: tuple[str, ...]

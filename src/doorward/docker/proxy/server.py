@@ -14,11 +14,11 @@ import socket
 import ssl
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
 from doorward.base.cancellation import Cancellation
+from doorward.base.records import record
 from doorward.docker.plugin import Plugin
 from doorward.docker.proxy.connection import ClientConnection
 from doorward.docker.proxy.daemon import Daemon
@@ -58,7 +58,7 @@ class ProxyError(Exception):
     """A proxy that cannot serve; the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Listener:
     """A listening socket, and who comes there."""
 

@@ -12,10 +12,11 @@ import socket
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from functools import partial
 from typing import Final
 
+from doorward.base.records import record, replace
 from doorward.docker.audit import OFF, AuditLog
 from doorward.docker.decider.embedded import DECISION, PACK, EmbeddedPdp
 from doorward.docker.decider.remote import DEADLINE, RemotePdp, check_url
@@ -51,7 +52,7 @@ _EDGE: Final = Edge("docker-proxy-watchdog", "giving a sign of life failed")
 _log: Final = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Consumer:
     """A program with a socket of its own: the file is what gives it its rights."""
 
@@ -61,7 +62,7 @@ class Consumer:
     """The group that may open it; "" for that of this process."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ProxyOptions:
     """The options of `doorward docker proxy`."""
 

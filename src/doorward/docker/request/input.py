@@ -12,10 +12,10 @@ import errno
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
+from doorward.base.records import record
 from doorward.docker.request import (
     builds,
     limits,
@@ -64,7 +64,7 @@ __all__ = [
 Input: TypeAlias = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class InputOptions:
     """The options of reading requests."""
 

@@ -8,9 +8,9 @@ shown has to be refused. What no pattern matches is `unknown`.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias, cast
 
+from doorward.base.records import record, replace
 from doorward.docker.request.model.table import ROUTES as MODEL
 from doorward.docker.request.model.table import RouteModel
 from doorward.docker.request.schema import LOOSE, Type
@@ -26,7 +26,7 @@ connection that is taken over; the plugin is never shown it.
 """
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Route:
     """One action of the engine API."""
 

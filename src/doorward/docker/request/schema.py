@@ -11,11 +11,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, Literal, TypeAlias
 
 import orjson
 
+from doorward.base.records import record
 from doorward.docker.request.errors import AmbiguousRequestError, MalformedRequestError
 from doorward.rego import Value, from_json
 
@@ -49,21 +50,21 @@ LOOSE: Final = "loose"
 _CLASS: Final[Mapping[str, type]] = {STRING: str, BOOLEAN: bool, INTEGER: int}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Array:
     """A JSON array of one type."""
 
     item: Type
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Map:
     """An object whose keys are the user's: kept as they are."""
 
     item: Type
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Struct:
     """An object whose keys are field names; `fields` maps Go's name to the field's type.
 

@@ -5,9 +5,10 @@ The plugin answers `CALL` on its own socket, which only its owner can open; `rea
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from typing import Any, Final
 
+from doorward.base.records import record
 from doorward.docker.unix_http import call_plugin
 
 __all__ = ["CALL", "INSTANCE", "TRIAL", "PluginStatus", "read_status", "to_document"]
@@ -19,7 +20,7 @@ TRIAL: Final = "/Doorward.Trial"
 """The call that puts usual requests to the decision point (`trial`)."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PluginStatus:
     """The plugin's own configuration and state."""
 

@@ -6,10 +6,10 @@ Nothing is known here of rules; `interpreter.py` makes the lenses of rules out o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, TypeAlias
 
+from doorward.base.records import record
 from doorward.rego import UNDEFINED, BuiltinError, from_json, to_json
 from doorward.rego.shared import from_key, to_key
 from doorward.rego.tools import Builtin, equal, iterate, kinds, lookup, variants, witnesses
@@ -43,7 +43,7 @@ APPEND: Final = object()
 Put: TypeAlias = Callable[["Want", Any], Iterator[Any]]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Want:
     """The value to reach: any that `accepts` takes, with some of them as `samples`. UNDEFINED among
     them: no value at all.

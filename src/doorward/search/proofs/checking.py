@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from typing import Any, Final
 
+from doorward.base.records import record, replace
 from doorward.rego import UNDEFINED, CompileError, Engine, EvalError, to_python, to_rego
 from doorward.rego.shared import ParseError, Source
 from doorward.rego.tools import (
@@ -120,7 +120,7 @@ _SLICE: Final = 0x1000
 _YES: Final = Expr(Scalar(True))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Known:
     """The expressions that are known to hold at a step of a proof, and terms with the values
     assumed for them.

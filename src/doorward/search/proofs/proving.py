@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from typing import Any, Final
 
+from doorward.base.records import record, replace
 from doorward.bundles.loader import Loaded
 from doorward.rego import UNDEFINED, CompileError, Engine, EvalError, Registry
 from doorward.rego.shared import Span
@@ -44,7 +45,7 @@ MOST: Final = 2_000
 _NAMESPACE: Final = "doorward_proof"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Property:
     """A rule that must not be true for any input; its name begins with `never_`."""
 
@@ -60,7 +61,7 @@ class Property:
         return path_text(self.path)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Verdict:
     """The result for one property. `left`: the first conjunction that was not refuted, out of
     `open` ones; `reason`: why there is no proof.

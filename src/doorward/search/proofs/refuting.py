@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cmp_to_key
 from itertools import pairwise, takewhile
 from typing import Any, Final
 
+from doorward.base.records import record, replace
 from doorward.rego import CompileError, Engine, EvalError, Query, Value, to_rego
 from doorward.rego.shared import Source, from_key
 from doorward.rego.tools import (
@@ -108,7 +108,7 @@ SMALL: Final = 2**26
 """Sums and products of integers below this are exact, however the integers are written."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _State:
     """A conjunction with its assumptions: the values of terms, and how deep the steps are
     nested.
@@ -622,7 +622,7 @@ def _shape(conjunction: Conjunction) -> Step | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Link:
     """A comparison of two terms, by their texts: `low` is less than `high`, or less or equal."""
 

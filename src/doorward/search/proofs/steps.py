@@ -7,8 +7,9 @@ keeps every input that makes it true, and is followed by a step for each conjunc
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from doorward.base.records import record
 
 __all__ = [
     "Alias",
@@ -35,7 +36,7 @@ __all__ = [
 # Steps that close a conjunction
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Contradiction:
     """A step of a proof: an expression and its negation contradict each other."""
 
@@ -43,7 +44,7 @@ class Contradiction:
     negative: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Cycle:
     """A step of a proof: comparisons lead from a term back to itself in Rego's total order, and at
     least one of them is strict. Where two comparisons meet in two constants, their order is a link
@@ -53,7 +54,7 @@ class Cycle:
     positions: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Bounds:
     """A step of a proof: a comparison does not hold, by the bounds that the other comparisons give
     to its two sides, which may be sums and multiples.
@@ -62,7 +63,7 @@ class Bounds:
     position: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Denied:
     """A step of a proof: `not` of a support rule cannot hold, since the expressions `body` of one
     body of the rule hold.
@@ -73,14 +74,14 @@ class Denied:
     body: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Fails:
     """A step of a proof: an expression does not hold with the values that its terms have."""
 
     position: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Undefined:
     """A step of a proof: a call in an expression that is not negated is undefined, with the values
     that terms have, or because an operand is not the text that it must be.
@@ -90,7 +91,7 @@ class Undefined:
     call: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Texts:
     """A step of a proof: no text satisfies all of these expressions about one term."""
 
@@ -98,7 +99,7 @@ class Texts:
     positions: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Empty:
     """A step of a proof: one expression says how few items a collection has, and another reads an
     item that it cannot have.
@@ -108,7 +109,7 @@ class Empty:
     member: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Shape:
     """A step of a proof: one expression says that a part of the input is not an object, and another
     reads a field of it with a text as its key.
@@ -121,7 +122,7 @@ class Shape:
 # Steps that change a conjunction
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Cases:
     """A step of a proof: a term has one of some values, as the expression at `source` says; one
     step follows for each value. The source is an equation, a membership, or the negation of the
@@ -135,7 +136,7 @@ class Cases:
     reader: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Same:
     """A step of a proof: two equations have the same call on one side, so the variables on the
     other side of the second one are those of the first one.
@@ -146,7 +147,7 @@ class Same:
     then: Step
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Alias:
     """A step of a proof: an equation of a variable and a reference or a call; the variable is
     replaced by it.
@@ -156,7 +157,7 @@ class Alias:
     then: Step
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Instance:
     """A step of a proof: an `every` holds for an item of its domain that another expression reads;
     its body for that item is added.
@@ -168,7 +169,7 @@ class Instance:
     then: Step
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Derived:
     """A step of a proof: a support rule holds, since with some values of its variables, written in
     Rego, its body is these expressions. The fact that the rule is true, or that its set has a
@@ -181,7 +182,7 @@ class Derived:
     then: Step
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Named:
     """A step of a proof: a support rule has the value of a part of the input; the expression at
     `position`, which reads that part, is added with a reference to the rule instead.
@@ -192,7 +193,7 @@ class Named:
     then: Step
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Opposite:
     """A step of a proof: negated comparisons and memberships in constants whose operands all have
     values are replaced by their opposites, which are added in the same order. An equation does not
@@ -203,7 +204,7 @@ class Opposite:
     then: Step
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Split:
     """A step of a proof: a support rule, or a member of a support set, has to hold, so one of its
     bodies does; one step follows for each body, in the order of the rules.

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeAlias
+
+from doorward.base.records import record
 
 __all__ = [
     "ANYTHING",
@@ -50,14 +51,14 @@ class UnreadableError(ValueError):
     """A glob or a pattern has a form that this module does not read."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Chars:
     """One character out of some ranges; without ranges, no text at all."""
 
     ranges: Ranges
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Join:
     """The language of a text of one language followed by a text of another."""
 
@@ -65,28 +66,28 @@ class Join:
     second: Language
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Star:
     """The language of any number of texts of a language, one after the other."""
 
     inner: Language
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Any_:
     """The union of some languages."""
 
     options: frozenset[Language]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class All:
     """The intersection of some languages."""
 
     parts: frozenset[Language]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Outside:
     """The complement of a language."""
 
