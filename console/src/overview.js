@@ -41,7 +41,7 @@ function Live({ state, error }) {
       <section class="card wide" aria-label="Traffic"><h2>Last minute</h2><${Traffic} seconds=${traffic.seconds} /></section>
       <section class="card" aria-label="What is decided here"><h2>What is decided here</h2>
         <dl class="facts"><dt>Revision</dt><dd class="code">${first.revision || "none"}</dd>
-          <dt>In force</dt><dd>${versions.data?.[0] ? html`since <${Ago} ms=${versions.data[0].since_ms} />` : "yes, without a decision so far"}</dd>
+          <dt>Active</dt><dd>${versions.data?.[0] ? html`since <${Ago} ms=${versions.data[0].since_ms} />` : "no decision yet"}</dd>
           <dt>Policies</dt><dd><a href=${address("policies")}>${counted(first.policies || 0, "file")}</a></dd>
           <dt>Started</dt><dd>${first.since_ms ? html`<${Ago} ms=${first.since_ms} />` : ""}</dd>
           <dt>In memory</dt><dd><a href=${address("decisions")}>${counted(workers.reduce((sum, each) => sum + (each.kept || 0), 0), "decision")}</a></dd>
@@ -51,7 +51,7 @@ function Live({ state, error }) {
           <span class="quiet small">${micros(each.total_us / each.count)} each, ${micros(each.longest_us)} at most</span></a></li>`)}</ul>`}<//></section>
       <section class="card" aria-label="Denied, by reason"><h2>Denied, by reason</h2>
         <${Answered} of=${reasons} name="reasons">${(data) => data.total === 0 ? html`<p class="quiet">Nothing was denied.</p>` : html`
-          <p class="quiet">${number(data.total)} of the kept decisions${silent(data.silent) && `, ${silent(data.silent)}`}</p>
+          <p class="quiet">${number(data.total)} denials in memory${silent(data.silent) && `, ${silent(data.silent)}`}</p>
           <ul class="ranks">${data.groups.slice(0, 5).map((each) => html`<li><a href=${address("decisions", { verdict: "refused", reason: each.name })}>
             <span class="name code">${each.name || "no reason noted"}</span><span class="count">${number(each.count)}</span><${Bar} part=${each.count} whole=${data.total} /></a></li>`)}</ul>
           ${data.groups.length > 5 && html`<p><a href=${address("decisions", { verdict: "refused", group: "reason" })}>${number(data.groups.length - 5)} more: ${number(data.groups.slice(5).reduce((sum, each) => sum + each.count, 0))}</a></p>`}`}<//></section>
@@ -74,7 +74,7 @@ function Health({ workers, error }) {
     const threads = Object.entries(each.threads).filter(([, problem]) => problem).map(([part, problem]) => `${name}${part}: ${problem}`);
     return [...parts, ...threads];
   });
-  if (!problems.length) return html`<p class="health up" role="status"><span class="dot allow" aria-hidden="true"></span>Healthy: every part is at work.</p>`;
+  if (!problems.length) return html`<p class="health up" role="status"><span class="dot allow" aria-hidden="true"></span>Healthy: all parts are running.</p>`;
   return html`<div class="health down" role="status"><p><span class="dot deny" aria-hidden="true"></span>Not healthy</p><ul>${problems.map((each) => html`<li>${each}</li>`)}</ul></div>`;
 }
 
@@ -109,10 +109,10 @@ function Attention({ policies, undecided, errors, paths }) {
   for (const each of undecided.data?.groups || [])
     notes.push(html`<li><a href=${address("decisions", { verdict: "undefined", path: each.name })}><code>${each.name || "a query"}</code> had no answer ${counted(each.count, "time")}</a></li>`);
   if (policies.data?.decisions && never.length)
-    notes.push(html`<li><a href=${address("policies")}>${counted(never.length, "definition")} of ${all.length} never held</a> since this revision is in force</li>`);
+    notes.push(html`<li><a href=${address("policies")}>${counted(never.length, "definition")} of ${all.length} were never true</a> with this revision</li>`);
   for (const each of paths.data?.groups || [])
     if (each.longest_us > SLOW) notes.push(html`<li><a href=${address("decisions", { path: each.name })}><code>${each.name || "a query"}</code> took ${micros(each.longest_us)} at most</a>, ${micros(each.total_us / each.count)} on average</li>`);
-  if (!notes.length && !policies.data?.decisions) return html`<p class="quiet">Nothing so far: no decision since this revision is in force.</p>`;
+  if (!notes.length && !policies.data?.decisions) return html`<p class="quiet">Nothing yet: this revision has made no decision.</p>`;
   return notes.length ? html`<ul class="plain">${notes}</ul>` : html`<p class="quiet">Nothing: no error, no undecided path, every rule was used.</p>`;
 }
 

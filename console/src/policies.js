@@ -19,7 +19,7 @@ function Files({ of, hash }) {
   const names = Object.keys(of.files).sort((a, b) => isTest(a) - isTest(b) || (a < b ? -1 : 1));
   const wanted = decodeURIComponent(hash).split(":")[0];
   const [name, setName] = useState(names.includes(wanted) ? wanted : names[0]);
-  if (!names.length) return html`<${Empty} title="No policy is in force." />`;
+  if (!names.length) return html`<${Empty} title="No policy is active." />`;
   const all = names.filter((each) => !isTest(each)).flatMap((each) => of.files[each].definitions.filter((definition) => definition.counted));
   const never = names.filter((each) => !isTest(each)).flatMap((each) => of.files[each].definitions.filter((d) => d.counted && !d.answered).map((d) => ({ ...d, file: each })));
   const file = of.files[name] || of.files[names[0]];

@@ -99,6 +99,6 @@ function Form({ paths, from }) {
       <p class="quiet">Only this server reads the text; nothing is forwarded, logged or counted. Credentials of a decision from the list are left out of its input.</p></div>
     <div class="side answer" aria-live="polite">${state.error ? html`<div class="state failed" role="alert">${state.error}</div>`
       : state.decision ? html`${state.decision.change && html`<${Edits} of=${state.decision.change} />`}<${Decision} of=${state.decision} isTried />`
-      : state.isAsked ? html`<${Loading} of="the decision" />` : html`<${Empty} title="Paste a request.">It is decided by the policies in force, as you type. A decision of the list has a button <em>Try changes</em>.<//>`}</div>
+      : state.isAsked ? html`<${Loading} of="the decision" />` : html`<${Empty} title="Paste a request.">The active policies decide it as you type. A decision of the list has a button <em>Try changes</em>.<//>`}</div>
   </div>`;
 }

@@ -22,5 +22,5 @@ export function Shadow({ id, open }) {
   return html`<section class="shadow" aria-label="Shadow"><${Answered} of=${asked} name="the candidate">${(data) => html`
     <p class="summary" role="status">Candidate <code>${data.candidate}</code>: ${[...Object.entries(data.kinds), ...Object.entries(data.dropped).map(([name, count]) => [`dropped (${name})`, count])].map(([name, count]) => `${counted(count, "decision")} ${name}`).join(", ") || "nothing compared yet"}${silent(data.silent) && `, ${silent(data.silent)}`}.</p>
     <div class="list"><${Table} label="Differences" columns=${COLUMNS} rows=${data.differences} keyOf=${(row) => row.id} chosen=${id} open=${(row) => open(row.id)}>
-      ${data.differences.length ? null : html`<${Empty} title="No difference yet.">The candidate decides as the policies in force do.<//>`}<//></div>`}<//></section>`;
+      ${data.differences.length ? null : html`<${Empty} title="No difference yet.">The candidate decides as the active policies do.<//>`}<//></div>`}<//></section>`;
 }
