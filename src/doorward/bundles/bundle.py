@@ -268,8 +268,10 @@ def plain_path(path: str) -> str:
 def signed_files(
     path: str, *, ignore: Sequence[str] = (), limits: Limits | None = None
 ) -> list[Member]:
-    """The files of a bundle that its signatures list, whatever they are, by the path that they are
-    listed under. BundleError where they cannot be read."""
+    """The files of a bundle that its signatures must list, under the paths that they list.
+
+    Raise `BundleError` if they cannot be read.
+    """
     path = plain_path(path)
     if not os.path.exists(path):
         missing = f'error reading "{path}": stat {path}: no such file or directory'

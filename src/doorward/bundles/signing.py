@@ -21,7 +21,10 @@ _LISTED: Final = "SHA-256"
 def sign(
     files: Iterable[tuple[str, bytes]], key: str, algorithm: str, claims: Mapping[str, Any]
 ) -> bytes:
-    """The file. `key`: a private key in PEM, or a secret; SignatureError where it is not usable."""
+    """The content of `.signatures.json` for the files.
+
+    `key` is a private key in PEM or a secret; raise `SignatureError` if it cannot be used.
+    """
     if algorithm not in ALGORITHMS:
         raise SignatureError(f"unknown signature algorithm: {algorithm}")
     listed = [

@@ -159,9 +159,9 @@ def _join(loaded: Loaded, bundles: Sequence[Bundle], *, owners: Collection[str])
 
 
 def with_bundles(loaded: Loaded, bundles: Mapping[str, Bundle]) -> Loaded:
-    """Merge the files loaded and downloaded bundles, by their names.
+    """Merge loaded files and downloaded bundles, the latter by their names.
 
-    LoadError where two of them define the same, ManifestError where they may.
+    Raise `LoadError` if two define the same document, `ManifestError` if their roots overlap.
     """
     if not bundles:
         return loaded

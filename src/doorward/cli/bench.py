@@ -129,7 +129,7 @@ def command(query: tuple[str, ...], **options: Any) -> int:
         if options["e2e"]:
             _bench_server(text, input, options)
             return 0
-        ask, timer = _asking(text, input, options)
+        ask, timer = _prepare_query(text, input, options)
         if not ask() and options["fail"]:
             raise LoadError(["undefined result"])
 
@@ -152,11 +152,10 @@ def command(query: tuple[str, ...], **options: Any) -> int:
     return 0
 
 
-def _asking(
+def _prepare_query(
     text: str, input: Value | Undefined, options: dict[str, Any]
 ) -> tuple[Callable[[], object], str]:
-    """Return a function that evaluates once and tells whether there is an answer, and the name of
-    its timer."""
+    """Return a function that evaluates the query once, and the name of the timer that OPA uses."""
     engine = _engine(options)
     package, imports = options["package"], options["imports"]
     if options["partially"]:

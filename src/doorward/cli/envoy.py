@@ -186,7 +186,7 @@ def redirect(step: str | None, backend: str | None, **given: Any) -> int:
         case "dry-run":
             click.echo(dry_run(options, backend), nl=False)
         case "stay":
-            _stay(options, backend)
+            _keep_rules(options, backend)
         case "verify":
             problems = _attempt(lambda: verify(options, backend))
             for problem in problems:
@@ -218,7 +218,7 @@ def _to_redirect(given: dict[str, Any]) -> Redirect:
         raise click.UsageError(str(error)) from None
 
 
-def _stay(options: Redirect, backend: str | None) -> None:
+def _keep_rules(options: Redirect, backend: str | None) -> None:
     """Keep the redirection rules in place, repairing them regularly, until SIGTERM or SIGINT."""
     stop = SignalSafeEvent()
     for number in (signal.SIGTERM, signal.SIGINT):

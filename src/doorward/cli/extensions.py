@@ -25,9 +25,9 @@ option: Final = click.option(
 
 
 def registry_for(names: Sequence[str], paths: Sequence[str]) -> Registry:
-    """The registries that the option names; without it, those of the project around `paths`.
+    """The built-ins of OPA and of the modules `names`, or else of the project around `paths`.
 
-    An empty name names none. ExtensionError, a LoadError, where they cannot be imported.
+    An empty name adds none. Raise `ExtensionError` if an import fails.
     """
     if names:
         return Extensions([name for name in names if name]).registry()

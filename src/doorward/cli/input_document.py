@@ -86,7 +86,7 @@ def envoy_input(
 
 
 def _serialize(content: bytes, api: str) -> bytes:
-    """A CheckRequest written as JSON, as bytes of protobuf. ValueError if it is none."""
+    """Serialize a CheckRequest written as JSON to protobuf; raise ValueError if it is not one."""
     from envoy.service.auth.v2 import external_auth_pb2 as auth_v2
     from envoy.service.auth.v3 import external_auth_pb2 as auth_v3
     from google.protobuf import json_format
@@ -100,7 +100,7 @@ def _serialize(content: bytes, api: str) -> bytes:
 
 
 def docker_inputs(path: str, *, mask_env: bool = False) -> list[Any]:
-    """The inputs of an AuthZReq, a recording of calls or an audit log. LoadError if it is none."""
+    """The inputs for an AuthZReq, a recording of calls or an audit log; `LoadError` for others."""
     from pathlib import Path
 
     from doorward.docker.replay import ReplayError, read_requests
@@ -119,7 +119,7 @@ def docker_inputs(path: str, *, mask_env: bool = False) -> list[Any]:
 
 
 def docker_command_input(text: str, *, user: str = "", mask_env: bool = False) -> Any:
-    """The input of the request that decides a docker command. LoadError if there is none."""
+    """The input for a Docker command; raise `LoadError` if the command makes no single request."""
     from doorward.docker.commands.calls import read_docker
     from doorward.docker.commands.options import CommandError
     from doorward.docker.request.errors import RequestError

@@ -36,7 +36,7 @@ _OF_PACKAGES: Final = ("package", "subpackages")
 
 
 @record
-class _Said:
+class _Annotation:
     """One METADATA block: what it says, of what, and where that stands."""
 
     fields: Mapping[str, Any]
@@ -59,7 +59,7 @@ class _Said:
 class _Content:
     manifest: Manifest | None = None
     namespaces: dict[str, list[str]] = field(default_factory=dict)
-    said: list[_Said] = field(default_factory=list)
+    said: list[_Annotation] = field(default_factory=list)
     signatures: Any = field(default_factory=dict)
     modules: list[Module] = field(default_factory=list)
 
@@ -156,13 +156,13 @@ def _add_policies(
     content.said.sort(key=lambda note: ([str(part) for part in note.path], note.file))
 
 
-def _metadata(file: str, module: Module) -> Iterator[_Said]:
+def _metadata(file: str, module: Module) -> Iterator[_Annotation]:
     """Return the METADATA of the package and of each rule, in the order of the file."""
     document = module_to_json(module)
     package = module.package
     for fields in document.get("annotations") or ():
         if fields["scope"] in _OF_PACKAGES:
-            yield _Said(fields, file, package.span.row, package.path)
+            yield _Annotation(fields, file, package.span.row, package.path)
     seen = set()
     for rule, as_json in zip(module.rules, document.get("rules") or (), strict=True):
         names = [str(arg.value) for arg in rule.head.ref.args if isinstance(arg, Scalar)]
@@ -171,7 +171,7 @@ def _metadata(file: str, module: Module) -> Iterator[_Said]:
             if block.span not in seen:
                 seen.add(block.span)
                 path = [*package.path, *name.split(".")]
-                yield _Said(fields, file, rule.span.row, path, name)
+                yield _Annotation(fields, file, rule.span.row, path, name)
 
 
 # As JSON
@@ -242,7 +242,7 @@ def _manifest_rows(manifest: Manifest) -> list[tuple[str, str]]:
     return rows
 
 
-def _section(note: _Said) -> str:
+def _section(note: _Annotation) -> str:
     """The text of one annotation: title, package, rule, location and the lists that it has."""
     fields = note.fields
     package = ".".join(note.path[: len(note.path) - len(note.rule.split("."))])

@@ -156,7 +156,7 @@ def run(arguments: list[str]) -> int:
         click.echo(error.format_message())
         return 0
     except click.UsageError as error:
-        click.echo(f"Error: {_said(error)}\nUsage:\n{_usage(error)}", err=True)
+        click.echo(f"Error: {_message_of(error)}\nUsage:\n{_usage(error)}", err=True)
         return 1
     except click.ClickException as error:
         click.echo(f"Error: {error.format_message()}", err=True)
@@ -178,7 +178,7 @@ def run(arguments: list[str]) -> int:
     return code if isinstance(code, int) else 0
 
 
-def _said(error: click.UsageError) -> str:
+def _message_of(error: click.UsageError) -> str:
     """The message of a usage error, in OPA's words for an unknown flag or value."""
     if isinstance(error, click.NoSuchOption):
         return f"unknown flag: {error.option_name}"

@@ -333,9 +333,9 @@ def interact(
     style: str = "pretty",
     history: str = "",
 ) -> int:
-    """Answer lines from standard input until it ends, or `exit` is said.
+    """Answer lines from standard input until it ends or the user types `exit`.
 
-    `history`: the file in which what was typed at a terminal is kept.
+    Return the exit code. `history` is the file that stores the lines typed at a terminal.
     """
     session = Session(loaded, v0=v0, registry=registry, style=style)
     terminal = sys.stdin.isatty()

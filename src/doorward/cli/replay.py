@@ -127,7 +127,7 @@ def command(
         options["output"].write_text(report, encoding="utf-8")
     else:
         click.echo(report, nl=False)
-    return 2 if any(_happened(kind, tally) for kind in options["fail_on"]) else 0
+    return 2 if any(_has_counted(kind, tally) for kind in options["fail_on"]) else 0
 
 
 def _decider(
@@ -178,7 +178,7 @@ def _sources(paths: tuple[str, ...], options: dict[str, Any]) -> Sources:
     )
 
 
-def _happened(kind: str, tally: Tally) -> bool:
+def _has_counted(kind: str, tally: Tally) -> bool:
     """Return True if the replay counted a change of this kind; `change` is any kind."""
     if kind == "change":
         return tally.changes > 0

@@ -216,8 +216,10 @@ def _warn_of_unknown(block: Block, keys: Iterable[str], warnings: list[str]) -> 
 
 
 def convert(of: type[V], change: Callable[[V], T], text: str, schema: Mapping[str, Any]) -> Kind[T]:
-    """Return the kind of values that `change` makes of those of one type; its ValueError says what
-    is wrong with one."""
+    """The kind of configuration value that `change` computes from a plain one of type `of`.
+
+    A ValueError of `change` becomes the message of a `ConfigError`.
+    """
 
     def read(block: Block, key: str, _warnings: list[str]) -> T:
         """Read the value and convert it; a ValueError becomes a `ConfigError` with its location."""

@@ -602,8 +602,11 @@ def _number(text: str, most: int) -> int:
 
 
 def is_host_allowed(host: str, names: frozenset[str]) -> bool:
-    """Return whether a host may name a page: an address, by a name without a dot, or by one of
-    `names`. A name that somebody else may point here would let his pages read ours."""
+    """Return True if `host` may name the console.
+
+    That is an address, a name without a dot, or one of `names`: another name could be a foreign
+    page's, pointed here (DNS rebinding).
+    """
     name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
     name = name.strip("[]").lower()
     if name in names or (name and "." not in name and ":" not in name):

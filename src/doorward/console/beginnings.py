@@ -47,7 +47,7 @@ def begin(files: Mapping[str, str], request: Request) -> dict[str, Any]:
 
 
 def _rule(module: Module) -> str:
-    """The name of the rule to ask; "" where there is none without operands."""
+    """The rule to query: one with a usual name, else the first without operands; empty if none."""
     names = [_name(rule.head) for rule in module.rules if rule.head.args is None]
     return next((each for each in _FIRST if each in names), next(iter(names), ""))
 

@@ -131,7 +131,7 @@ def json_response(document: Any, status: int = 200) -> Response:
 
 
 def to_bytes(document: Any) -> bytes:
-    """JSON, fast where it can be: a page that is watched is told of hundreds of rows a second."""
+    """Encode a document as JSON, with the fast encoder if the values allow it."""
     try:
         return orjson.dumps(document, option=orjson.OPT_NON_STR_KEYS)
     except TypeError:

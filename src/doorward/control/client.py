@@ -92,10 +92,10 @@ class ServiceClient:
         wait: float = 0.0,
         limit: int = 1 << 20,
     ) -> Answer:
-        """The response to a request for `path` below the service's URL; ServiceError if there is
-        none.
+        """Send a request for `path` below the service's URL; return the response.
 
-        `wait`: seconds that the server may think longer. `limit`: the most bytes of a body.
+        Raise `ServiceError` if there is none. `wait` adds seconds to the time limit; `limit`
+        bounds the body in bytes.
         """
         url = f"{self.service.url}/{path.strip('/')}"
         sent = {"user-agent": USER_AGENT, "accept-encoding": "gzip"}

@@ -142,7 +142,7 @@ class DiskOutbox:
         self._file = -1
         self._journal_size = 0
         try:
-            self._folder = self._own_part(folder)
+            self._folder = self._lock_part(folder)
             self._journal = self._path(_JOURNAL)
             self._recover(folder, encode)
             self._file = os.open(self._journal, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -152,7 +152,7 @@ class DiskOutbox:
     def _path(self, name: str) -> str:
         return os.path.join(self._folder, name)
 
-    def _own_part(self, folder: str) -> str:
+    def _lock_part(self, folder: str) -> str:
         """Lock and return a numbered folder that no other process uses."""
         for number in range(SLOTS):
             part = os.path.join(folder, str(number))

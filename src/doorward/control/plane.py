@@ -216,9 +216,9 @@ class ControlPlane:
             self.apply(self._with_bundles(config))
 
     def _with_bundles(self, config: Config) -> Config:
-        """A discovered configuration with the bundles in force, where it does not name any.
+        """A discovered configuration, with the active bundles if it does not name any.
 
-        As in OPA: only `bundles: {}` takes them out of force.
+        As in OPA, only `bundles: {}` deactivates them.
         """
         if not config.document.keys().isdisjoint(("bundle", "bundles")):
             return config

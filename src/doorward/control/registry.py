@@ -69,9 +69,10 @@ def parse_reference(text: str) -> Reference:
 
 
 def pull(client: Client, text: str, etag: str, limit: int) -> Answer:
-    """The tarball that `text` refers to, as an answer with an `etag`: 304 where it is `etag` still.
+    """Download the tarball of a reference; the answer has an ETag.
 
-    `limit`: the most bytes of it. RegistryError, ServiceError.
+    Its status is 304 if it is still `etag`. `limit` bounds the size in bytes. Raise
+    `RegistryError` or `ServiceError`.
     """
     try:
         reference = parse_reference(text)

@@ -102,7 +102,7 @@ class Authorization:
         if has_stripped or verdict.headers or verdict.removed:
             scope["headers"] = self._change_headers(scope["headers"], verdict)
         if verdict.response_headers:
-            send = _adding(send, _encode_headers(verdict.response_headers))
+            send = _add_headers(send, _encode_headers(verdict.response_headers))
         await self._app(scope, _replaying(chunks, receive) if chunks else receive, send)
 
     def _change_headers(self, headers: Iterable[tuple[bytes, bytes]], verdict: Verdict) -> Headers:
@@ -135,9 +135,9 @@ def below_root(scope: Scope, root: str) -> Scope:
 def request_of(
     scope: Scope, options: HttpOptions, body: bytes = b"", *, is_cut: bool = False
 ) -> tuple[HttpRequest, bool]:
-    """The request of a scope, and whether some of its headers are left out (`stripped`).
+    """The request in a scope, and True if some of its headers were removed (`stripped`).
 
-    AmbiguousRequestError where strict mode would have to guess.
+    With `strict`, raise `AmbiguousRequestError` for a request that servers may read differently.
     """
     path = scope.get("raw_path")
     if path is None:
@@ -190,8 +190,10 @@ def _may_have_body(scope: Scope) -> bool:
 
 
 async def _read_body(receive: Receive, chunks: list[Message], limit: int) -> tuple[bytes, bool]:
-    """At most `limit` bytes of the body, and whether there are more. What was received is added to
-    `chunks`; _Gone where the client left before the end."""
+    """Read at most `limit` bytes of the body; the second value is True if there are more.
+
+    Received messages are added to `chunks`; raise `_Gone` if the client disconnects.
+    """
     parts: list[bytes] = []
     size = 0
     while True:
@@ -225,7 +227,7 @@ def _encode_headers(pairs: Iterable[tuple[str, str]]) -> Headers:
     return [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in pairs]
 
 
-def _adding(send: Send, headers: Headers) -> Send:
+def _add_headers(send: Send, headers: Headers) -> Send:
     """Wrap `send` so that the response starts with additional headers."""
 
     async def send_with_headers(message: Message) -> None:

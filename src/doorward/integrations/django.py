@@ -220,7 +220,7 @@ def user_document(user: Any) -> Any:
 
 
 def decide(user: Any, permission: str, obj: Any = None, **more: Any) -> Decision:
-    """The decision on a permission, on `obj` where there is one; `more` is added to the input."""
+    """Decide on a permission, on `obj` if it is passed; `more` is added to the input."""
     document = {"permission": permission, **more}
     # `null` would be a value, and `input.user` in a rule would hold.
     if (known := user_document(user)) is not None:

@@ -216,8 +216,7 @@ class PolicyMiddleware(Middleware):
         ]
 
     async def _tool(self, context: MiddlewareContext[Any], name: str) -> Any:
-        """The tool that would run, in the version that the client wants; None where it is not
-        known, or there is no server to ask."""
+        """The tool that the call would run, in the requested version; None if it is unknown."""
         if context.fastmcp_context is None:
             return None
         requested = (context.message.meta or {}).get("fastmcp")

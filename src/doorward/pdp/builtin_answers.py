@@ -32,10 +32,10 @@ def noting(registry: Registry) -> Registry:
     """
     asking = [each for each in registry if not each.pure and each.name not in TIME_ALONE]
     recorded = {each.name for each in registry}.difference(each.name for each in asking)
-    return registry.restricted(recorded, map(_noting, asking))
+    return registry.restricted(recorded, map(_note_answers, asking))
 
 
-def _noting(builtin: Builtin) -> Builtin:
+def _note_answers(builtin: Builtin) -> Builtin:
     return builtin.answered_by(_recording(builtin), context=True)
 
 

@@ -83,7 +83,7 @@ class Extensions:
 
     def _import(self, name: str) -> ModuleType:
         """Import a module of the user; raise `ExtensionError` if it is missing or fails."""
-        _look_in(self.folders)
+        _append_to_path(self.folders)
         try:
             with foreign_code():
                 return importlib.import_module(name)
@@ -191,7 +191,7 @@ def _from_file(name: str) -> ModuleType:
     path = os.path.abspath(name)
     if not os.path.isfile(path):
         raise ExtensionError(f"no file `{name}`")
-    _look_in([os.path.dirname(path)])
+    _append_to_path([os.path.dirname(path)])
     stem = os.path.basename(path).removesuffix(".py")
     spec = spec_from_file_location(f"doorward_builtins_{stem}", path)
     assert spec is not None  # the name ends with .py
@@ -205,7 +205,7 @@ def _from_file(name: str) -> ModuleType:
     return module
 
 
-def _look_in(folders: Sequence[str]) -> None:
+def _append_to_path(folders: Sequence[str]) -> None:
     """Append the folders to `sys.path`, so that installed modules cannot be replaced."""
     for folder in folders:
         path = os.path.abspath(folder)

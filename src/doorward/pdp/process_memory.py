@@ -27,7 +27,10 @@ os.register_at_fork(after_in_child=_open.cache_clear)
 
 
 def resident_memory() -> int:
-    """Bytes of this process that are in memory now; 0 where nobody tells. A few microseconds."""
+    """The resident memory of this process in bytes; 0 if the system does not report it.
+
+    The call takes a few microseconds.
+    """
     try:
         return int(os.pread(_open(_STATUS), 128, 0).split()[1]) * _page_size()
     except (OSError, ValueError, IndexError):

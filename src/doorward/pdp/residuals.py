@@ -119,9 +119,9 @@ def _unsafe_calls_in(query: str, snapshot: Snapshot) -> list[Diagnostic]:
 def residual_of_rows(
     snapshot: Snapshot, turns: BuildGate, path: PathKey, unknowns: Sequence[str], input: Value
 ) -> Partial:
-    """Return the residual of whether the document at `path` is allowed, for a filter of rows.
+    """The residual of a filter of rows: under which conditions the document at `path` is true.
 
-    As long as the snapshot is active, the same question is answered from memory.
+    It is cached for as long as the snapshot is active.
     """
     query = document_ref(path)
     # As Rego, which tells sets from arrays and numbers from booleans, as conditions do.

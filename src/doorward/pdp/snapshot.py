@@ -210,10 +210,10 @@ class Snapshot:
         *,
         bundles: Mapping[str, str] | None = None,
     ) -> Snapshot:
-        """The same policies with other data, which was parsed: nothing is compiled again.
+        """The same policies with other, already parsed data; nothing is compiled again.
 
-        `bundles`: their revisions, where they changed. CompileError where a rule is in a place
-        that the data fills.
+        `bundles` are their revisions if they changed. Raise `CompileError` if a rule and the data
+        define the same path.
         """
         engine = self.engine.with_data(data, is_parsed=True)
         engine.check_data()
@@ -288,9 +288,10 @@ class Snapshot:
         self.engine.policies.warm()
 
     def warm(self, paths: Iterable[PathKey]) -> None:
-        """Prepare the documents at `paths` for good, and generate what they ask for.
+        """Prepare the documents at `paths` permanently, with the code of their rules.
 
-        CompileError where one cannot be prepared."""
+        Raise `CompileError` if one cannot be prepared.
+        """
         for path in paths:
             document = self.document(path)
             if isinstance(document, _Broken):
@@ -313,7 +314,7 @@ class Snapshot:
         return self._prepare(key, document_ref(path), strict=strict)
 
     def _prepare(self, key: object, text: str, *, strict: bool) -> Document:
-        """Return the prepared query of a document, from the cache where it is known."""
+        """Prepare the query of a document, or take it from the cache."""
         document = self._before.get(key)
         if document is None:
             document = _bind(self._queries.get(key, text, strict=strict), self.engine)

@@ -161,10 +161,10 @@ class Store:
     # Data
 
     def put(self, path: Path, value: Value, *, text: bytes = b"", only_new: bool = False) -> bool:
-        """Put `value` at `path`; objects are made on the way to it.
+        """Store `value` at `path`, creating objects for missing parents.
 
-        With `only_new` False is returned, and nothing changed, where there is something already.
-        `text` is what the value was read from: it counts for the revision.
+        With `only_new`, an existing value is not changed and False is returned. `text` is the
+        source of the value, which the revision depends on.
         """
         with self._hold_lock(self._publishing):
             snapshot, edit = self._begin()
@@ -210,8 +210,10 @@ class Store:
     # Policies
 
     def put_policy(self, name: str, text: str, *, timers: Timers | None = None) -> bool:
-        """Activate a policy; False where it is that already. CompileError carries all that is
-        wrong with it, and what it would do to the others."""
+        """Compile and activate a policy; return False if it is active already.
+
+        Raise `CompileError` with all its errors, and those it would cause in other policies.
+        """
         timers = timers or Timers()
         with self._hold_lock(self._compiling):
             if name in self._modules:
@@ -419,8 +421,10 @@ def _revision_after(revision: str, verb: str, name: str, text: bytes) -> str:
 
 
 def _rebase(current: dict[Key, Value], before: Loaded, after: Loaded) -> dict[Key, Value]:
-    """The data of files as they are now, with what was added to what they were; but below the roots
-    of bundles only what they hold."""
+    """The data after a reload of files: `after`, with the changes that clients made to `before`.
+
+    Below the roots of bundles such changes are dropped.
+    """
     merged = rebase(current, before.data, after.data)
     edit = Edit(cast(dict[Key, Value], merged))
     if merged is after.data:

@@ -83,9 +83,10 @@ def _one_error(error: Mapping[str, Any]) -> str:
 
 
 def encoded(decision: Decision, deadline: float | None) -> tuple[Decision, str]:
-    """A decision, and its result as JSON; with an error where it cannot be written.
+    """A decision with its result as JSON text; the decision has an error if that fails.
 
-    Values that share their parts are exponentially larger as JSON: `deadline` is in seconds.
+    Values that share parts can be exponentially larger as JSON, so that `deadline` (seconds)
+    limits the time.
     """
     result = decision.result
     if decision.error is not None or isinstance(result, Undefined):

@@ -48,7 +48,10 @@ def authorize(
     parameters: Parameters,
     body: Body | None,
 ) -> Response | None:
-    """The refusal of a request; None where it is allowed. `body`: where the policy sees it."""
+    """Ask the system policy about a request; return the refusal, or None if it is permitted.
+
+    `body` is passed if the policy sees bodies.
+    """
     try:
         input = _input(access, request, parameters, body)
     except BadRequest as error:

@@ -33,9 +33,9 @@ class Body:
         return estimate_memory(self.text)
 
     def authorize(self) -> Value | Undefined:
-        """Return the value that the system policy sees; nobody sees another one afterwards.
+        """The body as the system policy sees it; the endpoint must use the same value afterwards.
 
-        UNDEFINED for an empty body; BadRequest where the body is not exactly one document.
+        An empty body is UNDEFINED; raise `BadRequest` unless there is exactly one document.
         """
         if self.text:
             self._authorized = whole_body(self.text, self.content_type)
@@ -68,7 +68,7 @@ class Body:
         return fold_fields(document, self.text)
 
     def input(self) -> Value | Undefined:
-        """Return the `input` of a v1 request; UNDEFINED where it is missing.
+        """The `input` of a v1 request; UNDEFINED if it is missing.
 
         Without authorization, null counts as missing.
         """

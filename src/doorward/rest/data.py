@@ -168,7 +168,10 @@ def _is_same(segment: str, other: str) -> bool:
 
 
 def _without(value: Value | Undefined, path: tuple[str, ...]) -> Value | Undefined:
-    """`value` without what is at `path`, which is null in an array; UNDEFINED where that is all."""
+    """Return `value` without the part at `path`; in an array null takes its place.
+
+    UNDEFINED if nothing is left.
+    """
     if not path:
         return UNDEFINED
     if isinstance(value, list) and INTEGER.match(path[0]) and 0 <= int(path[0]) < len(value):
@@ -310,8 +313,10 @@ def reply(
 
 
 def bad_path(path: tuple[str, ...]) -> Response | None:
-    """OPA's refusal of a quote or a NUL in a path, None where there is none. Ours could do no harm
-    there; its clients expect it."""
+    """OPA's refusal of a path with a quote or a NUL; None for other paths.
+
+    Doorward could serve them, but OPA's clients expect the refusal.
+    """
     text = "/".join(path)
     if "\0" in text:
         return failed(DecisionError("invalid_parameter: invalid path: failed to parse query"))

@@ -197,7 +197,7 @@ def _wrong(value: Value, name: str, wanted: str) -> BadRequest:
 
 
 def _read_targets(snapshot: Snapshot, names: Sequence[str], request: _Request) -> Told:
-    """The targets that the request names, or METADATA where it does not."""
+    """The targets named by the request, else by the METADATA of the rule."""
     quoted = next((name for name in names if '"' in name), None)
     if quoted is not None:
         raise _Refused(bad_request(f"invalid path: invalid ref term '{quoted}'"))

@@ -64,7 +64,7 @@ def for_data(*, compiled: bool) -> dict[Any, Any]:
 
 
 def for_compile(consulted: Collection[str]) -> dict[Any, Any]:
-    """Return the timers of partial evaluation; `consulted`: whether it consulted "rules"."""
+    """The timers of partial evaluation; with "rules" in `consulted`, those of rules too."""
     operations = (
         *_PARTIAL_OPERATIONS,
         *(("eval_op_resolve", "eval_op_rule_index") if "rules" in consulted else ()),

@@ -60,7 +60,7 @@ class Workers:
                 return work(*args, **kwargs)
 
         try:
-            return await to_thread.run_sync(run, limiter=self._own_limiter())
+            return await to_thread.run_sync(run, limiter=self._limiter_of_loop())
         finally:
             self._running -= 1
             if self._running:
@@ -68,7 +68,7 @@ class Workers:
             else:
                 self.part.rest()
 
-    def _own_limiter(self) -> CapacityLimiter:
+    def _limiter_of_loop(self) -> CapacityLimiter:
         """The limiter of the current event loop, created on first use."""
         limiter = self._limiter.get(None)
         if limiter is None:

@@ -59,7 +59,7 @@ class AskingProcess:
     """The parent's side. For one thread."""
 
     def __init__(self, prepare: Callable[[], object] = lambda: None) -> None:
-        """`prepare` is called first in the process: to let go of what is the parent's only."""
+        """`prepare` is called first in the new process, to close what belongs to the parent."""
         self._prepare = prepare
         self._end: Socket | None = None
         self._pid = 0
@@ -112,7 +112,7 @@ class AskingProcess:
             number, outcome = _outcome(message)
             self._asked.discard(number)
             yield number, outcome
-        self._bury()
+        self._kill()
         gone, self._asked = self._asked, set()
         for number in sorted(gone):
             yield number, ServiceError("the process that asks services ended")
@@ -124,9 +124,9 @@ class AskingProcess:
 
     def close(self) -> None:
         """End the process; what it was asked is forgotten."""
-        self._bury()
+        self._kill()
 
-    def _bury(self) -> None:
+    def _kill(self) -> None:
         """Kill the process if it still runs, and collect its exit code."""
         if self._end is not None:
             self._end.close()

@@ -216,7 +216,10 @@ class WorkerGroup:
             self.look_after(left)
 
     def _begin(self) -> None:
-        """Put workers to work that decide by what is active now; not before all is started."""
+        """Start workers that decide by the active policies.
+
+        Do nothing before the group has started.
+        """
         if not self._serves:
             return
         # What the parent has is shared with the workers as long as nobody writes to it: the
@@ -307,9 +310,9 @@ class WorkerGroup:
         self._supervisor.wake()
 
     def look_after(self, seconds: float, descriptor: int | None = None) -> bool:
-        """Do what is due for the workers within `seconds`, and tell them how all of them are.
+        """Do the due work for the workers within `seconds`, and send them the state of all.
 
-        Whether `descriptor` can be read.
+        Return True if `descriptor` can be read.
         """
         if self._rereads:
             self._rereads = False

@@ -51,8 +51,10 @@ def request_attributes(
 
 
 def response_attributes(status: int, size: int, route: str = "") -> dict[str, str | int]:
-    """Attributes that are known when a request is answered: the size of the body, and the pattern
-    of the path where there is something."""
+    """The span attributes known after the response: the size of its body, and the route's pattern.
+
+    Absent values are left out.
+    """
     attributes: dict[str, str | int] = {"http.response.status_code": status}
     if size:
         attributes["http.response.body.size"] = size
@@ -62,7 +64,7 @@ def response_attributes(status: int, size: int, route: str = "") -> dict[str, st
 
 
 def _host_and_port(authority: str) -> tuple[str, int]:
-    """The host and the port of a `Host` header; 0 where it names no port."""
+    """The host and the port of a `Host` header; the port is 0 if none is named."""
     host, colon, port = authority.rpartition(":")
     if not colon or not port.isdecimal() or len(port) > 5:
         host, port = authority, "0"
