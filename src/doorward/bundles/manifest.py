@@ -163,7 +163,7 @@ def is_below_roots(manifest: Manifest, path: Sequence[str]) -> bool:
 
 
 def check_module(manifest: Manifest, module: Module, file: str) -> None:
-    """ManifestError if the package of a policy lies outside of the roots."""
+    """Raise `ManifestError` if the package of a policy is outside the roots."""
     path = module.package.path
     if _first_above(path, manifest.root_paths) is None:
         package = ".".join(path)

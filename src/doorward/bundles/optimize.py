@@ -242,7 +242,7 @@ def _cover(module: Module) -> set[Entrypoint]:
 def _without(
     modules: Mapping[str, Module], covered: Collection[Entrypoint]
 ) -> Iterator[tuple[str, Module]]:
-    """Modules without the rules of documents that others define now; none that has lost all."""
+    """Remove the rules of documents that are defined elsewhere now, and modules left empty."""
     for name, module in modules.items():
         remaining_rules = tuple(
             [rule for rule in module.rules if not _is_covered(module, rule, covered)]

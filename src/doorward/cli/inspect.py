@@ -157,7 +157,7 @@ def _add_policies(
 
 
 def _metadata(file: str, module: Module) -> Iterator[_Annotation]:
-    """Return the METADATA of the package and of each rule, in the order of the file."""
+    """The annotations of the package and of each rule, in the order of the file."""
     document = module_to_json(module)
     package = module.package
     for fields in document.get("annotations") or ():

@@ -46,7 +46,7 @@ def metrics_table(measured: Sequence[Metrics]) -> str:
 
 
 def _statistics(measured: Sequence[Metrics], name: str) -> dict[str, str]:
-    """In order of their names, as OPA prints them."""
+    """The statistics of a timer, ordered by name as in OPA."""
     import statistics  # and `random`, `decimal` with it
 
     spent = sorted(each[name] for each in measured)

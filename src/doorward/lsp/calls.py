@@ -28,7 +28,7 @@ class CallAt(NamedTuple):
 
 
 def call_at(tokens: Sequence[Token]) -> CallAt | None:
-    """The innermost call that is not closed at the end of `tokens`."""
+    """The innermost call that is still open after the last token; None outside of calls."""
     commas = depth = 0
     for n in range(len(tokens) - 1, -1, -1):
         kind = tokens[n].kind

@@ -374,7 +374,7 @@ class _Queries:
             self._lock.release()
 
     def _compile(self, text: str, *, strict: bool) -> Document:
-        """Prepare a query; a compile error is cached too."""
+        """Prepare a query; the error of one that does not compile is cached in its place."""
         self._compiled += 1
         try:
             return self._engine.prepare(text, strict_builtin_errors=strict, deadline=self._deadline)

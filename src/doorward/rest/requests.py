@@ -68,7 +68,7 @@ class Parameters:
         return self._values.get(name, [])
 
     def flag(self, name: str) -> bool:
-        """Given once without a value, or `true` in any case."""
+        """Return True if the parameter has no value, or `true` in any case as one of its values."""
         values = self._values.get(name)
         if values is None:
             return False

@@ -184,7 +184,7 @@ def _outcome(message: bytes) -> tuple[int, Answer | Exception]:
 
 
 def _serve(end: Socket) -> int:
-    """Answer until the parent is gone."""
+    """Answer requests in the process until the parent has ended."""
     for name in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(name, signal.SIG_IGN)  # the parent says when it is over
     asking, sending = _Clients(), threading.Lock()

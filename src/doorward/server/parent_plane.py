@@ -109,7 +109,7 @@ class ParentPlane:
         self._plane.reload(config)
 
     def note_workers(self, states: Iterable[Mapping[str, Any]]) -> None:
-        """Know how the workers are: their parts, and the uploads of their decision logs."""
+        """Take the states of the workers, for the health and for the status of decision logs."""
         states = list(states)
         for name, state in worst(states).items():
             if name not in _OWN:

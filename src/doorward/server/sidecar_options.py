@@ -242,7 +242,7 @@ def _plugin_options(
 
 
 def plugin_warnings(config: Config) -> tuple[str, ...]:
-    """Return the warnings of all blocks of plugins; ConfigError for one that cannot be used."""
+    """The warnings of all plugin blocks; raise `ConfigError` if one is invalid."""
     warnings: list[str] = []
     for name, section in _SECTIONS.items():
         _plugin_options(config, name, section, warnings)
@@ -250,7 +250,7 @@ def plugin_warnings(config: Config) -> tuple[str, ...]:
 
 
 def load(options: SidecarOptions) -> Loaded:
-    """The policies and data as files have them now."""
+    """Read the policies and data of the files and bundles named by the options."""
     loaded = options.sources.load()
     for note in loaded.notes:
         _log.warning(note)
