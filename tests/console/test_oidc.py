@@ -169,7 +169,7 @@ def test_whom_the_policy_does_not_let_in_gets_no_session(server: Server) -> None
         back = at_issuer(browser, begin(server, browser).headers["location"], "eve")
         done = browser.get(back)
         assert done.status_code == 403
-        assert "the policy does not let you in" in done.text
+        assert "the policy does not allow you to open this console" in done.text
         assert browser.get(f"{server.origin}/console/api/state").status_code == 401
 
 
@@ -418,7 +418,7 @@ def test_a_login_ends_with_its_time_and_its_first_answer(monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"issuer": "https://evil.example"}, "another name"),
+        ({"issuer": "https://evil.example"}, "another issuer"),
         ({"authorization_endpoint": None}, "has no authorization_endpoint"),
         ({"authorization_endpoint": "javascript:alert(1)"}, "has no authorization_endpoint"),
         ({"authorization_endpoint": "http://issuer.example/auth"}, "not as safe"),

@@ -444,7 +444,7 @@ class Console:
         except OidcError as error:
             return notice(str(error), 400)
         if not is_allowed:
-            return notice("the policy does not let you in", 403)
+            return notice("the policy does not allow you to open this console", 403)
         # A page, and no redirect: a cookie for the same site is not sent in a chain of redirects
         # that another site began.
         answer = notice("Logged in.", 200, goes_on=True)

@@ -57,7 +57,7 @@ class AuditTail:
         return None
 
     def _read(self) -> None:
-        """Read the lines that were added since the last call; a replaced file is read from its start."""
+        """Read the lines added since the last call; a replaced file is read from its start."""
         try:
             with open(self._path, "rb") as file:
                 status = os.fstat(file.fileno())

@@ -203,7 +203,7 @@ class OidcLogin:
             base = self._issuer.issuer.rstrip("/")
             document = self._ask("GET", f"{base}/.well-known/openid-configuration")
             if document.get("issuer") != self._issuer.issuer:
-                raise OidcError("the issuer calls itself by another name")
+                raise OidcError("the metadata of the issuer name another issuer")
             self._document, self._read_at = document, now
         url = self._document.get(name)
         parts = urlsplit(url) if isinstance(url, str) and len(url) < 2_000 else urlsplit("")

@@ -79,7 +79,7 @@ def _read_docker(text: str, user: str) -> Any:
     except CommandError as error:
         raise PastedError(str(error)) from None
     except DockerRequestError as error:
-        raise PastedError(f"the plugin denies this and asks no policy: {error}") from None
+        raise PastedError(f"the plugin denies this without asking the policy: {error}") from None
 
 
 def _read_http(text: str) -> HttpRequest:

@@ -66,7 +66,7 @@ def _accept(_value: int | Number) -> None:
 
 @record
 class SQLDialect:
-    """What Doorward needs to know of one SQL dialect. In templates `{0}` or `{}` stands for an
+    """The properties of one SQL dialect. In templates `{0}` or `{}` stands for an
     operand.
     """
 

@@ -32,8 +32,8 @@ class UnclearError(ValueError):
 
 @record
 class Place:
-    """What a term refers to: a row, or with a `name` a column or relation of it; with a `function`,
-    the result of this built-in for the column, together with `operand` or `default`.
+    """The referent of a term: a row, or with a `name` a column or relation of it; with a
+    `function`, the result of this built-in for the column, together with `operand` or `default`.
     """
 
     row: str
@@ -68,7 +68,7 @@ _Key: TypeAlias = tuple[Place, Index | None]
 
 
 class Scope:
-    """What the variables of one body mean, and the rows that it asks for. `outer` is the body
+    """The meanings of the variables of one body, and the rows that it asks for. `outer` is the body
     around it, whose rows it can use; `sees`: it also uses the variables of `outer`, as bodies
     within one rule do. `only_one`: the body may not choose further rows, as behind `not`.
     """

@@ -18,9 +18,8 @@ _SQL: Final = frozenset({"not", "field-ref"})
 
 @record
 class Target:
-    """What filters are made for. `kind`: ucast or sql; `variant`: the name of a UCAST variant, or
-    of an SQL dialect.
-    """
+    """The language that a filter is written in. `kind`: ucast or sql; `variant`: the name of a
+    UCAST variant, or of an SQL dialect."""
 
     kind: str
     variant: str

@@ -64,7 +64,7 @@ LIMIT_ERROR: Final = "eval_limit_error"
 
 @record
 class Details:
-    """What an error says besides its message: `lines` for people, `data` for JSON."""
+    """Details of an error besides its message: `lines` for people, `data` for JSON."""
 
     lines: tuple[str, ...]
     data: Mapping[str, object]

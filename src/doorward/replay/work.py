@@ -42,10 +42,9 @@ EXAMPLE_BYTES: Final = 64 << 10
 
 @record
 class Job:
-    """What a replay compares. `old` is None if the new answers are compared with the recorded ones;
-    `paths` are the documents that count, all if empty; `by` are the paths of input values to group
-    by.
-    """
+    """The comparison that a replay makes. `old` is None if the new answers are compared with the
+    recorded ones; `paths` are the documents that count, all if empty; `by` are the paths of input
+    values to group by."""
 
     new: Version
     old: Version | None = None

@@ -74,11 +74,10 @@ _WITNESSES: Final[dict[str, list[Value]]] = {
 
 
 class Shape:
-    """What policies read at a location in the input. `members` are the names below it, with `*` for
-    the items of a collection; `values` are values to try; `keys` are those of the data that it is
-    looked up in; `claims` are the claims of a token at this place; `peers` are the locations that
-    are compared with it.
-    """
+    """The use that policies make of a location in the input. `members` are the names below it, with
+    `*` for the items of a collection; `values` are values to try; `keys` are those of the data that
+    it is looked up in; `claims` are the claims of a token at this place; `peers` are the locations
+    that are compared with it."""
 
     def __init__(self, depth: int = 0) -> None:
         self.depth = depth

@@ -29,7 +29,7 @@ _CHUNK: Final = 50
 
 
 class _Job(NamedTuple):
-    """What a forked process has to do; it is inherited from the parent process."""
+    """The work of a forked process; it is inherited from the parent process."""
 
     suite: Suite
     tests: Sequence[Test]

@@ -24,7 +24,7 @@ def call_path(operator: Ref) -> tuple[Key, ...] | None:
 
 @record
 class Callee:
-    """What a call calls: a built-in, or the node of a function."""
+    """The target of a call: a built-in, or the node of a function."""
 
     builtin: Builtin | None = None
     node: RuleNode | None = None

@@ -43,7 +43,7 @@ __all__ = ["bodies_of", "check_references"]
 
 
 class TermTypes(Protocol):
-    """What checks of references need of type inference: the types of terms."""
+    """The part of type inference that checks of references use: the types of terms."""
 
     def type(self, term: Term, scope: Scope) -> Type: ...
 

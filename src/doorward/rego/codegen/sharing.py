@@ -172,9 +172,8 @@ class _SharedConstants(Constants):
 
 @record
 class Part:
-    """What a piece of code is for: one definition, or a group. `numbers`: the numbers of these
-    definitions in the node.
-    """
+    """The rules that a piece of code implements: one definition, or a group. `numbers`: the numbers
+    of these definitions in the node."""
 
     definition: Definition
     numbers: tuple[int, ...]

@@ -64,7 +64,7 @@ Read: TypeAlias = tuple[str | int, ...]
 
 
 class FunctionKind(Enum):
-    """What a generated Python function is for."""
+    """The purpose of a generated Python function."""
 
     RULE = auto()
     """All definitions of a rule; the function runs once in an evaluation."""

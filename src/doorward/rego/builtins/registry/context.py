@@ -61,9 +61,8 @@ def _unknown() -> int:
 
 @record
 class Environment:
-    """What built-ins may use of the outside world, shared by the decisions of an engine; a test can
-    replace every part.
-    """
+    """The parts of the outside world that built-ins may use, shared by the decisions of an engine;
+    a test can replace every part."""
 
     clock: Callable[[], int] = time.time_ns
     random: Callable[[int], bytes] = os.urandom
@@ -99,10 +98,9 @@ def _is_importing(frame: FrameType | None) -> bool:
 
 
 class Context:
-    """What built-ins know of one decision. Its parts may be evaluated with different inputs
+    """The data of one decision for built-ins. Its parts may be evaluated with different inputs
     (`with`); their contexts have the first one as `origin`, and share its time, its random numbers
-    and its errors.
-    """
+    and its errors."""
 
     # Most decisions never set these: the class holds them, so that making a context stays cheap.
     deadline: float | None = None
