@@ -95,6 +95,17 @@ def put_together(folder: Path) -> None:
             shutil.copy(path, copy)
 
 
+_EMPTY_HEADER = re.compile(r"<th(?: style=\"[^\"]*\")?></th>")
+
+
+def clear_empty_headers(folder: Path) -> None:
+    """Write empty header cells as plain cells: a header without a text says nothing to a screen
+    reader."""
+    for path in folder.rglob("*.html"):
+        text = path.read_text()
+        path.write_text(_EMPTY_HEADER.sub("<td></td>", text))
+
+
 def main() -> int:
     put_together(BUILD / "docs")
     shutil.rmtree(BUILD / "site", ignore_errors=True)
@@ -104,6 +115,7 @@ def main() -> int:
     if done.returncode != 0 or "Warning" in done.stdout + done.stderr:
         sys.stderr.write(done.stdout + done.stderr)
         return 1
+    clear_empty_headers(BUILD / "site")
     for folder in sys.argv[1:]:
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(BUILD / "site", folder)

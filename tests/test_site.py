@@ -201,7 +201,7 @@ def test_the_home_page_answers_and_leads_into_each_task(page: Page, url: str) ->
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_everybody_can_read_the_site(scheme: Any, browser: Browser, url: str) -> None:
     page = new_page(browser, color_scheme=scheme)
-    for name in ("index", "examples", "console"):
+    for name in ("index", "examples", "console", "docker"):
         page.goto(f"{url}/{name}.html")
         expect(page.locator("body")).to_have_attribute("data-md-color-scheme", SCHEMES[scheme])
         page.wait_for_function("document.getAnimations().every(a => a.playState !== 'running')")
