@@ -449,7 +449,7 @@ def test_version_says_that_no_service_knows_the_newest_release(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert run(["version", "-c"]) == 1
-    assert "Error: there is no service that knows the newest release" in capsys.readouterr().out
+    assert "Error: the newest release is not known" in capsys.readouterr().out
 
 
 def test_exec_logs_its_decisions_as_the_configuration_says(
