@@ -110,6 +110,9 @@ class DirectTransport(asyncio.Transport):
     # Reading
 
     def _read(self) -> None:
+        """Read once from the socket and hand the bytes to the protocol; close at end of file unless
+        the protocol keeps the connection.
+        """
         try:
             data = self._end.recv(READ)
         except BlockingIOError:
@@ -167,6 +170,7 @@ class DirectTransport(asyncio.Transport):
             self._read()
 
     def _read_last(self) -> None:
+        """Hand on bytes that arrived before reading was ended, then stop reading."""
         try:
             self._end.shutdown(socket.SHUT_RD)
             while data := self._end.recv(READ):  # came after there was nothing
@@ -183,6 +187,9 @@ class DirectTransport(asyncio.Transport):
         self._most_unsent = READ if high is None else high
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Send `data`, or queue what the socket does not take; pause the protocol if too much is
+        queued.
+        """
         if self._is_closing or not data:
             return
         sent = 0
@@ -197,6 +204,7 @@ class DirectTransport(asyncio.Transport):
             self._protocol.pause_writing()
 
     def _send(self, data: bytes | bytearray | memoryview) -> int:
+        """Return the number of bytes sent: 0 if it would block, or if the connection is lost."""
         try:
             return self._end.send(data)
         except BlockingIOError:
@@ -206,6 +214,7 @@ class DirectTransport(asyncio.Transport):
             return 0
 
     def _write_on(self) -> None:
+        """Send queued bytes; when all are sent, resume the protocol and finish a pending close."""
         sent = self._send(self._unsent)
         if self._is_lost:
             return
@@ -230,6 +239,7 @@ class DirectTransport(asyncio.Transport):
             self._end_writing()
 
     def _end_writing(self) -> None:
+        """Shut down the sending side of the socket; the connection is lost if that fails."""
         try:
             self._end.shutdown(socket.SHUT_WR)
         except OSError as error:
@@ -253,6 +263,7 @@ class DirectTransport(asyncio.Transport):
         self._lose(None)
 
     def _lose(self, error: OSError | None) -> None:
+        """Drop queued bytes and report the connection as lost, with its error, once."""
         if self._is_lost:
             return
         self._is_lost = self._is_closing = True
@@ -263,12 +274,14 @@ class DirectTransport(asyncio.Transport):
         self._loop.call_soon(self._tell_lost, error)
 
     def _tell_lost(self, error: OSError | None) -> None:
+        """Call `connection_lost` of the protocol, then close the socket."""
         try:
             self._protocol.connection_lost(error)
         finally:
             self._end.close()
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """Return the socket or an address of it; `default` for any other name, as in asyncio."""
         if name == "peername":
             return self._end.getpeername()
         if name == "socket":

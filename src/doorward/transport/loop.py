@@ -101,6 +101,7 @@ class Connections:
             connection.shutdown()
 
     def _replace_idle(self) -> bool:
+        """Close the connection that is idle for longest; return False if none is idle."""
         idle = [(each.idle_since, each) for each in self._open]
         waiting = [(since, each) for since, each in idle if since is not None]
         if not waiting:
@@ -197,6 +198,7 @@ class LoopServer:
         """Run `function` in the loop's thread."""
 
         def run() -> None:
+            """Call the function and report a fault instead of raising it in the loop."""
             try:
                 function()
             except FAULTS as fault:
@@ -223,6 +225,7 @@ class LoopServer:
     # In the thread of the loop
 
     def _run(self) -> None:
+        """Run the event loop of this thread until the server ends; a fault is reported."""
         asyncio.set_event_loop(self._loop)
         try:
             self._loop.run_until_complete(self._serve())
@@ -233,6 +236,9 @@ class LoopServer:
             self._loop.close()
 
     async def _serve(self) -> None:
+        """Listen on all endpoints until the server ends, then close the listeners and the
+        connections.
+        """
         self._ended = self._loop.create_future()
         self._endpoints = self._open_endpoints(self._loop)
         self._listening = [await self._listen(each) for each in self._endpoints]
@@ -248,6 +254,9 @@ class LoopServer:
         await self._loop.shutdown_asyncgens()
 
     async def _listen(self, endpoint: Endpoint) -> asyncio.AbstractServer | DirectListener:
+        """Return the listener of an endpoint: our own for direct sockets, asyncio's for TLS and
+        others.
+        """
         if endpoint.is_direct:
             return DirectListener(self._loop, endpoint.socket, lambda: self._accept(endpoint))
         options: dict[str, Any] = {"sock": endpoint.socket, "backlog": endpoint.accepts}
@@ -263,6 +272,7 @@ class LoopServer:
         return server
 
     def _accept(self, endpoint: Endpoint) -> asyncio.BaseProtocol:
+        """Return the protocol of a new connection; wake an idle server's sweep first."""
         if self._is_idle:
             self._sweep()  # a connection begins with the time as it is now
             self._sweep_in(SWEEP)
@@ -278,6 +288,7 @@ class LoopServer:
         return list(dict.fromkeys(each.connections for each in self._endpoints))
 
     def _sweep(self) -> None:
+        """Expire connections, schedule the next sweep, and end a drained server."""
         self._part.beat()
         for each in self._connections:
             each.sweep()
@@ -299,6 +310,7 @@ class LoopServer:
             self._next_sweep = self._loop.call_later(seconds, self._sweep)
 
     def _drain(self, grace: float) -> None:
+        """Stop accepting, let connections finish, and end after `grace` seconds at the latest."""
         self._draining = True
         for each in self._listening:
             if isinstance(each, DirectListener):

@@ -117,6 +117,7 @@ class Peers:
     def _questions(
         self, question: Mapping[str, Any], within: float
     ) -> list[Coroutine[Any, Any, tuple[Any] | None]]:
+        """Return one coroutine per other worker that asks it within `within` seconds."""
         until = monotonic() + within
         text = json.dumps({**question, "until": until}).encode()
         others = [number for number in range(self.count) if number != self.number]
@@ -157,6 +158,9 @@ class Peers:
             thread.start()
 
     def _answer_next(self, answer: Callable[[Mapping[str, Any]], Any], part: Part) -> bool:
+        """Wait for one question of another worker and answer it; return False when this worker
+        stops.
+        """
         part.rest()
         self._wait()
         part.beat()
@@ -166,6 +170,7 @@ class Peers:
         return not self._stop.is_set()
 
     def _wait(self) -> None:
+        """Block until a question arrives or this worker stops."""
         waits = select.poll()
         waits.register(self._mailboxes[self.number], select.POLLIN)
         waits.register(self._alarm, select.POLLIN)
@@ -182,6 +187,7 @@ class Peers:
 def _answer(
     question: dict[str, Any], end: socket.socket, answer: Callable[[Mapping[str, Any]], Any]
 ) -> None:
+    """Answer a question on its socket; nothing is sent after its time or beyond the size limit."""
     with end:
         if monotonic() > question.pop("until"):
             return  # nobody waits any more

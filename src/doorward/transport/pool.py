@@ -62,6 +62,7 @@ class Pool:
         self._queued += 1
 
         def run() -> None:
+            """Do the work unless it was cancelled, and schedule its end on the loop."""
             finish: Callable[[], object] = self._end
             if not cancellation.is_cancelled:
                 with cancellation.working():
@@ -76,11 +77,13 @@ class Pool:
     def _finish(
         self, result: T, elapsed: float, done: Callable[[T], object], history: History
     ) -> None:
+        """Note how long the work took and deliver its result, on the loop's thread."""
         self._end()
         history.note(elapsed)
         done(result)
 
     def _end(self) -> None:
+        """Count a finished piece of work; the part rests when none is queued."""
         self._queued -= 1
         if self._part is not None:
             self._part.beat()

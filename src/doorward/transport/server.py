@@ -90,6 +90,9 @@ class Http2Server:
         return self._server.wait(timeout)
 
     def _endpoints(self, loop: asyncio.AbstractEventLoop) -> list[Endpoint]:
+        """Return an endpoint per socket; all connections of the loop share a read buffer and a
+        limit.
+        """
         services = self._make_services(loop)
         connections = Connections(self._options.max_connections)
         limits = self._options.limits
@@ -138,6 +141,7 @@ class _Protocol(asyncio.BufferedProtocol):
         return self._connection.answered
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Register the connection and limit its write buffer."""
         assert isinstance(transport, asyncio.Transport) or hasattr(transport, "pause_reading")
         self._transport = transport  # type: ignore[assignment]  # uvloop's has no common base
         assert self._transport is not None
@@ -148,6 +152,9 @@ class _Protocol(asyncio.BufferedProtocol):
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
+        """Handle received bytes now if it is this connection's turn; else keep them and pause
+        reading.
+        """
         data = bytes(self._buffer[:nbytes])
         turns = self._turns
         if not self._unread and turns.may_read(self, nbytes):
@@ -165,6 +172,7 @@ class _Protocol(asyncio.BufferedProtocol):
         return self._may_write and len(self._unread) > 0
 
     def read_piece(self) -> int:
+        """Handle the next piece of unread bytes and return its size; then resume reading."""
         size = self.account.piece
         piece, self._unread = self._unread[:size], self._unread[size:]
         self._feed(bytes(piece))
@@ -175,6 +183,9 @@ class _Protocol(asyncio.BufferedProtocol):
         return len(piece)
 
     def _feed(self, data: bytes) -> None:
+        """Feed the HTTP/2 connection, write what it answers, and close the transport when it is
+        closed.
+        """
         try:
             written = self._connection.feed(data)
         except FAULTS as fault:
@@ -199,6 +210,7 @@ class _Protocol(asyncio.BufferedProtocol):
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection and abort its streams."""
         self._connections.remove(self)
         self._turns.leave(self)
         try:
@@ -213,6 +225,7 @@ class _Protocol(asyncio.BufferedProtocol):
         self._pause_reading()
 
     def resume_writing(self) -> None:
+        """Continue with unread bytes, or resume reading, when the client has read enough."""
         self._may_write = True
         if self._unread:
             self._turns.wait(self)

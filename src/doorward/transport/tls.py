@@ -80,6 +80,9 @@ class _AlertingObject(ssl.SSLObject):
     _failure: ssl.SSLError | None = None
 
     def do_handshake(self) -> None:
+        """Do the handshake; after a failure, first ask the transport to send the alert, then raise
+        it.
+        """
         if self._failure is not None:
             raise self._failure
         try:
@@ -114,6 +117,7 @@ class TlsContext(ssl.SSLContext):
     def wrap_bio(
         self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, *arguments: Any, **options: Any
     ) -> ssl.SSLObject:
+        """Return a TLS object of the newest certificates; called by asyncio for each connection."""
         wrapped = self._newest.wrap_bio(incoming, outgoing, *arguments, **options)
         assert isinstance(wrapped, _AlertingObject)
         wrapped.outgoing = outgoing
@@ -143,6 +147,9 @@ def _signature(options: TlsOptions) -> tuple[Any, ...]:
 
 
 def _stat(path: str) -> Any:
+    """Return what identifies the content of a file: device, inode, size and times; None if it
+    cannot be read.
+    """
     try:
         stat = os.stat(path)
     except OSError:
@@ -151,6 +158,9 @@ def _stat(path: str) -> Any:
 
 
 def _context(options: TlsOptions) -> ssl.SSLContext:
+    """Return a server context with the certificates of `options`; the error names the file that
+    cannot be used.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.sslobject_class = _AlertingObject
     context.minimum_version = MINIMUMS[options.minimum]

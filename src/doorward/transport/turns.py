@@ -120,6 +120,7 @@ class Turns:
             self._loop.call_soon(self._run)
 
     def _run(self) -> None:
+        """Read pieces of the waiting connections, the least served first, for one slice of time."""
         self._is_due = False
         self._used = 0.0
         waiting = self._waiting

@@ -293,6 +293,7 @@ class Supervisor:
         worker.channel.send({"is": "go"})
 
     def _note(self, worker: Worker, message: dict[str, Any]) -> None:
+        """Take a message of a worker: that it is prepared, serves, or what its state is."""
         worker.heard = monotonic()
         match message.get("is"):
             case "prepared":
@@ -305,6 +306,7 @@ class Supervisor:
                 worker.state = message
 
     def _stop(self, worker: Worker) -> None:
+        """Send SIGTERM to a worker and note the time, so that it can be killed later."""
         worker.stopping_since = monotonic()
         self._leaving.append(worker)
         with suppress(ProcessLookupError):
@@ -341,6 +343,7 @@ class Supervisor:
             _log.error("A worker ended by itself; it is started again.", extra=extra)
 
     def _fork(self, number: int, work: Work) -> Worker:
+        """Fork a worker that runs `work`, and return it with its channel registered."""
         ours, theirs = socket.socketpair()
         pid = os.fork()
         if pid == 0:

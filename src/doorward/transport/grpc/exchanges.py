@@ -121,6 +121,7 @@ class _Turns:
         self._is_closed = False
 
     def receive(self, message: bytes) -> None:
+        """Queue a message for its turn; GrpcError RESOURCE_EXHAUSTED beyond a limit."""
         limits = self._exchanges.limits
         self._count += 1
         if self._count > limits.messages:
@@ -139,6 +140,7 @@ class _Turns:
         self._go_on()
 
     def cancel(self) -> None:
+        """Drop the waiting messages, cancel the running turn and close the exchange."""
         self._waiting.clear()
         if self._cancellation is not None:
             self._cancellation.cancel()
@@ -182,6 +184,7 @@ class _Turns:
             self._call.fail(error)
 
     def _send(self, answer: bytes | GrpcError) -> None:
+        """Send an answer; raise it if it is an error, and RESOURCE_EXHAUSTED if it is too large."""
         if isinstance(answer, GrpcError):
             raise answer
         if len(answer) > self._exchanges.limits.max_send:
@@ -189,6 +192,7 @@ class _Turns:
         self._call.send(answer)
 
     def _close(self) -> None:
+        """Give back the memory and the slot of this call, and close its exchange, once."""
         if self._is_closed:
             return
         self._is_closed = True

@@ -46,12 +46,14 @@ class Health:
         return {f"/{SERVICE}/Watch": self._watch}
 
     def _check(self, message: bytes) -> bytes:
+        """Answer Check with the state of a service; GrpcError NOT_FOUND for an unknown one."""
         state = self._states.get(_service(message))
         if state is None:
             raise GrpcError(Status.NOT_FOUND, "unknown service")
         return _to_bytes(_Response(status=state))
 
     def _list(self, _message: bytes) -> bytes:
+        """Answer List with the states of all services."""
         response = health_pb2.HealthListResponse()
         for name, state in self._states.items():
             response.statuses[name].status = state
@@ -86,6 +88,7 @@ class _Watch:
         self._last: int | None = None
 
     def receive(self, message: bytes) -> None:
+        """Begin to watch the service that the message names; GrpcError for a second message."""
         if self._service is not None:
             raise GrpcError(Status.INTERNAL, "more than one message")
         self._service = _service(message)
@@ -108,6 +111,7 @@ class _Watch:
 
 
 def _service(message: bytes) -> str:
+    """Return the service that a HealthCheckRequest names; GrpcError if the bytes are not one."""
     try:
         service: str = health_pb2.HealthCheckRequest.FromString(message).service
     except DecodeError:

@@ -239,6 +239,9 @@ class Services:
             return _Refusal(trailers_only(error.status, error.message))
 
     def _resolve(self, request: Request) -> Route:
+        """Return the method that a request calls, or a route that refuses it; GrpcError for an
+        unknown method, encoding or timeout.
+        """
         if request.method != b"POST":
             return _Refusal(http_refusal(405, Status.INTERNAL, "method must be POST"))
         if not _is_grpc(request.get(b"content-type")):
@@ -267,6 +270,9 @@ def _is_grpc(content_type: bytes | None) -> bool:
 
 
 def _timeout(text: bytes | None) -> float | None:
+    """Return the seconds of a `grpc-timeout` header; None without one, GrpcError if it is
+    malformed.
+    """
     if text is None:
         return None
     unit = _UNITS.get(text[-1:])
@@ -330,6 +336,7 @@ class _Unary:
         stream.deadline = stream.sender.now + self._seconds
 
     def receive(self, stream: Stream, data: bytes, ended: bool) -> None:
+        """Take bytes of the request message; run the method when the message is complete."""
         try:
             # A whole message in one frame, as Envoy sends it: it needs no buffer and no state.
             if ended and stream.state is None and len(data) >= PREFIX.size:
@@ -363,6 +370,9 @@ class _Unary:
         self._answer(stream, state.message)
 
     def _answer(self, stream: Stream, message: bytes) -> None:
+        """Run the method on a message, in a thread of the runner if there is one, and send the
+        answer.
+        """
         if self._runner is None:
             self._finish(stream, call_method(self._method, message))
             return
@@ -372,6 +382,7 @@ class _Unary:
         cancellation = Cancellation()
 
         def finish(answer: bytes | GrpcError) -> None:
+            """Send the answer if the stream is still open."""
             # A reset may take the stream away while its method runs in another thread.
             if stream.is_open:
                 stream.state = None
@@ -384,6 +395,7 @@ class _Unary:
             stream.state = cancellation
 
     def _finish(self, stream: Stream, answer: bytes | GrpcError) -> None:
+        """Send an answer with its trailers, or its error; RESOURCE_EXHAUSTED if it is too large."""
         if isinstance(answer, GrpcError):
             self._fail(stream, answer)
         elif len(answer) > self._max_send:
@@ -396,6 +408,7 @@ class _Unary:
         stream.sender.finish(stream, trailers_only(error.status, error.message))
 
     def abort(self, stream: Stream) -> None:
+        """Release the partial message of a stream, or cancel its running method."""
         state = stream.state
         if isinstance(state, _Partial):
             state.messages.close()
@@ -428,6 +441,7 @@ class _Streaming:
         self._seconds = timeout
 
     def open(self, stream: Stream) -> None:
+        """Start the handler of a streaming call; end the call with an error if that fails."""
         ends_at = 0.0
         if self._seconds is not None:
             stream.deadline = ends_at = stream.sender.now + self._seconds
@@ -442,6 +456,7 @@ class _Streaming:
             call.end(Status.INTERNAL, _EDGE.report(fault))
 
     def receive(self, stream: Stream, data: bytes, ended: bool) -> None:
+        """Hand each complete message to the handler; ignored after the handler has ended."""
         call = stream.state
         assert isinstance(call, Call)
         handler = call.handler
@@ -466,6 +481,7 @@ class _Streaming:
             call.end(Status.INTERNAL, _EDGE.report(fault))
 
     def abort(self, stream: Stream) -> None:
+        """Cancel the handler of a stream that was reset."""
         call = stream.state
         if isinstance(call, Call) and call.handler is not None:
             handler, call.handler = call.handler, None

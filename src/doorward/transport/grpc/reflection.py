@@ -45,6 +45,7 @@ class Reflection:
         return dict.fromkeys(_METHODS, self._open)
 
     def _open(self, call: Call) -> _Conversation:
+        """Start a conversation; the first one imports grpcio's reflection service."""
         if self._servicer is None:
             # It brings grpcio, 10 MB that no other call needs.
             from grpc_reflection.v1alpha.reflection import ReflectionServicer
@@ -84,6 +85,7 @@ class _Conversation:
         self._is_admitted = False
 
     def receive(self, message: bytes) -> None:
+        """Answer one request; GrpcError RESOURCE_EXHAUSTED if earlier responses were not read."""
         if self._call.pending:
             raise GrpcError(Status.RESOURCE_EXHAUSTED, "the responses are not read")
         if not self._is_admitted:

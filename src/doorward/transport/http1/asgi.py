@@ -116,6 +116,9 @@ class AsgiCall:
         self._may_write.set()
 
     def start(self, app: AsgiApp | None) -> None:
+        """Run the application on the request in a task; answer an error without an application or
+        for a bad target.
+        """
         if app is None:
             self._connection.respond(self._request, _NO_APPLICATION)
             return
@@ -130,6 +133,9 @@ class AsgiCall:
         self._task = self._connection.loop.create_task(self._run(app, scope))
 
     async def _run(self, app: AsgiApp, scope: dict[str, Any]) -> None:
+        """Run the application; answer 500 if it ends without a response, close the connection after
+        half of one.
+        """
         try:
             await app(scope, self._receive, self._send)
         except FAULTS as fault:
@@ -143,6 +149,9 @@ class AsgiCall:
             self._connection.respond(self._request, _FAILED)
 
     async def _receive(self) -> Message:
+        """Return the next ASGI event, the body or the disconnect; send 100 Continue if the client
+        waits for it (RFC 9110, 10.1.1).
+        """
         if self._request.expects_continue and not self._is_whole and not self._has_begun:
             self._request.expects_continue = False
             # Only when the application reads: a request that is refused by its head sends no body.
@@ -164,6 +173,9 @@ class AsgiCall:
         return self._is_gone or self._is_complete
 
     async def _send(self, message: Message) -> None:
+        """Write one ASGI event of the response, and wait while the client reads too slowly;
+        RuntimeError for events out of order.
+        """
         if self._is_gone:
             return
         if message["type"] == "http.response.start":
@@ -179,6 +191,9 @@ class AsgiCall:
             await self._may_write.wait()
 
     def _begin(self, message: Message) -> None:
+        """Build the head of the response from its start event; it is written with the first part of
+        the body.
+        """
         self._has_begun = True
         status = message["status"]
         self._ends = self._connection.ends
@@ -206,6 +221,9 @@ class AsgiCall:
         self._head = b"".join(lines)
 
     def _write_body(self, body: bytes, *, more: bool) -> None:
+        """Write a part of the body, chunked if its length is unknown; RuntimeError if it is longer
+        than announced.
+        """
         out, self._head = self._head, b""
         if self._is_chunked:
             if body:
@@ -238,6 +256,7 @@ def _tls_extension(tls: Any) -> dict[str, Any]:
 
 
 def _scope(request: Request, addresses: tuple[Any, Any]) -> dict[str, Any]:
+    """Return the ASGI scope of a request; ValueError if the target is not a path."""
     target = request.target
     if target.startswith(b"/"):
         # As in Go, `#` is a character like any other: what is sent to servers has no fragment.

@@ -120,6 +120,7 @@ class HttpConnection(asyncio.Protocol):
     # As the loop calls it
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Register the connection and limit its write buffer."""
         self._transport = transport  # type: ignore[assignment]  # uvloop's has no common base
         assert self._transport is not None
         self._transport.set_write_buffer_limits(high=self._limits.write_buffer)
@@ -127,6 +128,9 @@ class HttpConnection(asyncio.Protocol):
         self._connections.add(self)
 
     def data_received(self, data: bytes) -> None:
+        """Parse received bytes; once the connection is ending, count and discard them, up to a
+        limit.
+        """
         if self._life != "open":
             self._unread += len(data)
             if self._unread > self._limits.unread:
@@ -139,6 +143,7 @@ class HttpConnection(asyncio.Protocol):
             self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection: cancel its calls and drop its requests and bodies."""
         self._connections.remove(self)
         self._transport = None
         self._life = LIFE[self._life]["lose"]
@@ -158,6 +163,7 @@ class HttpConnection(asyncio.Protocol):
         self._update_reading()
 
     def resume_writing(self) -> None:
+        """Continue reading requests and wake a response that waited for the client."""
         self._write_since = None
         self._update_reading()
         if self._call is not None:
@@ -175,6 +181,7 @@ class HttpConnection(asyncio.Protocol):
         return None if self._current is not None and self._message != "body" else self._since
 
     def expire(self) -> None:
+        """Close or abort the connection if it is past a time limit; called in each sweep."""
         if self._transport is None:
             return
         limits, now = self._limits, self._connections.now
@@ -203,6 +210,9 @@ class HttpConnection(asyncio.Protocol):
         return self._current is None and not is_reading
 
     def shutdown(self) -> None:
+        """Begin to drain: hand a used connection to the successor, or close it between two
+        requests.
+        """
         self._draining = True
         self._sweeps = 0
         if self._messages == 0:
@@ -244,6 +254,7 @@ class HttpConnection(asyncio.Protocol):
     # Bytes
 
     def _feed(self, data: bytes) -> None:
+        """Feed the parser and check the limits on the head and the body that it was given."""
         message = self._messages if self._message == "body" else 0
         head, body_size = self._head_size if self._message == "head" else 0, self._body_size
         try:
@@ -271,6 +282,9 @@ class HttpConnection(asyncio.Protocol):
             self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the headers are too large")
 
     def _refuse_for(self, error: HttpParserError) -> None:
+        """Answer a parser error with its status, 400 by default; raise it again if its cause is a
+        fault of ours.
+        """
         if self._life != "open":
             return  # what follows a request that ends the connection is nobody's
         cause = error.__context__
@@ -303,6 +317,7 @@ class HttpConnection(asyncio.Protocol):
     # As the parser calls it
 
     def on_message_begin(self) -> None:
+        """Start a new request; called by the parser."""
         self._messages += 1
         self._message = READING[self._message]["begins"]
         self._head_size = 0
@@ -318,6 +333,9 @@ class HttpConnection(asyncio.Protocol):
             self._headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
+        """Check the head and create the request; _RefusedError with the status to answer. Called by
+        the parser.
+        """
         parser, headers = self._parser, self._headers
         size = len(self._target) + sum([len(name) + len(value) for name, value in headers])
         if size > self._limits.head_bytes or len(headers) > self._limits.headers:
@@ -359,6 +377,9 @@ class HttpConnection(asyncio.Protocol):
             self._begin_stream()
 
     def on_body(self, body: bytes) -> None:
+        """Buffer or stream a part of the body; _RefusedError 503 if too many bytes of requests are
+        buffered.
+        """
         self._body_size += len(body)
         if self._stream is not None:
             self._stream.feed(body)
@@ -375,6 +396,9 @@ class HttpConnection(asyncio.Protocol):
         self._share = None
 
     def on_message_complete(self) -> None:
+        """Finish the request and answer it, or queue it behind the current one. Called by the
+        parser.
+        """
         request = self._request
         if self._upgrades or request is None:
             return
@@ -401,6 +425,7 @@ class HttpConnection(asyncio.Protocol):
     # Requests in turn
 
     def _begin(self, request: Request) -> None:
+        """Answer a request: at once, later by `respond`, or by the ASGI application."""
         self._current = request
         response = self._application.answer(request, self.respond)
         if response is None:
@@ -422,6 +447,7 @@ class HttpConnection(asyncio.Protocol):
         self._update_reading()
 
     def _begin_call(self, request: Request) -> AsgiCall:
+        """Start the ASGI application on a request and return its call."""
         call = self._call = AsgiCall(self, request)
         if request.body:
             call.feed(request.body)
@@ -435,6 +461,7 @@ class HttpConnection(asyncio.Protocol):
             self._go_on()
 
     def _write(self, request: Request, response: Response) -> None:
+        """Write a complete response with its length; no body for HEAD."""
         transport = self._transport
         assert transport is not None
         ends = self.ends
@@ -489,6 +516,9 @@ class HttpConnection(asyncio.Protocol):
             self._go_on()
 
     def _finish(self, *, ends: bool) -> None:
+        """Forget the answered request; with `ends`, end the connection, else begin the next
+        request.
+        """
         self._current = self._call = self._stream = None
         self._since = self._connections.now
         self._sweeps = 0

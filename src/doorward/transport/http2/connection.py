@@ -195,6 +195,7 @@ class Connection:
         return self.take()
 
     def _expire_streams(self, now: float) -> None:
+        """Report or abort the streams that are past a deadline."""
         late = [
             each
             for each in self.streams.values()
@@ -211,6 +212,7 @@ class Connection:
                 self._sender.reset(stream, ErrorCode.CANCEL)
 
     def _receive(self, data: bytes) -> None:
+        """Check the preface, then split the received bytes into frames and handle each."""
         if self._buffer or len(data) < self._needed:
             self._buffer += data
             if len(self._buffer) < self._needed:
@@ -255,6 +257,7 @@ class Connection:
             self._buffer += data[position:]
 
     def _hand_on(self) -> None:
+        """Hand complete requests to their routes, after all frames of one read were handled."""
         complete, self._complete = self._complete, []
         streams = self.streams
         for stream, data in complete:
@@ -292,6 +295,9 @@ class Connection:
     # Frames
 
     def _on_data(self, flags: int, stream_id: int, payload: bytes) -> None:
+        """Handle DATA (RFC 9113, 6.1): account for the flow-control window, then pass the bytes to
+        the stream.
+        """
         size = len(payload)
         self._receive_window -= size
         if self._receive_window < 0:
@@ -325,6 +331,7 @@ class Connection:
             stream.route.receive(stream, payload, False)
 
     def _check_length(self, stream: Stream, size: int) -> None:
+        """Raise StreamError if the body is not as long as `content-length` (RFC 9113, 8.1.1)."""
         stream.body_size += size
         assert stream.expected is not None
         over = stream.body_size > stream.expected
@@ -332,6 +339,7 @@ class Connection:
             raise StreamError(ErrorCode.PROTOCOL_ERROR, "content-length is not the body's")
 
     def _on_headers(self, flags: int, stream_id: int, payload: bytes) -> None:
+        """Handle HEADERS (RFC 9113, 6.2): a complete header block, or the begin of one."""
         if not stream_id & 1:
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "not a stream of a client")
         if flags & Flag.PADDED:
@@ -350,6 +358,7 @@ class Connection:
         self._block = PartialBlock(self.limits, stream_id, flags, payload)
 
     def _on_continuation(self, flags: int, stream_id: int, payload: bytes) -> None:
+        """Handle CONTINUATION (RFC 9113, 6.10): the next piece of a header block."""
         block = self._block
         if block is None or stream_id != block.stream_id:
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "no header block to continue")
@@ -361,6 +370,7 @@ class Connection:
             self._end_block(block.flags, stream_id, bytes(block))
 
     def _end_block(self, flags: int, stream_id: int, block: bytes) -> None:
+        """Open a stream for a complete header block, or end an open one with its trailers."""
         ended = flags & Flag.END_STREAM != 0
         if stream_id <= self._highest:
             self._trailers(stream_id, block, ended)
@@ -396,6 +406,9 @@ class Connection:
             self._complete.append((stream, b""))
 
     def _trailers(self, stream_id: int, block: bytes, ended: bool) -> None:
+        """Check trailers and end the request; StreamError if they are malformed or do not end the
+        stream.
+        """
         headers, size = self._headers.decode(block)
         stream = self.streams.get(stream_id)
         if stream is None or not stream.receiving:
@@ -421,6 +434,7 @@ class Connection:
         self._sender.refuse(stream_id, _TOO_LARGE, ended=ended)
 
     def _on_priority(self, _flags: int, stream_id: int, payload: bytes) -> None:
+        """Check a PRIORITY frame and ignore it (RFC 9113, 5.3.2)."""
         self._charge(1)
         if not stream_id:
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "PRIORITY without a stream")
@@ -430,6 +444,7 @@ class Connection:
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "stream depends on itself")
 
     def _on_reset(self, _flags: int, stream_id: int, payload: bytes) -> None:
+        """Handle RST_STREAM (RFC 9113, 6.4): abort the stream, at a cost against floods."""
         if len(payload) != 4:
             raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "RST_STREAM has four bytes")
         if not stream_id or stream_id > self._highest or not stream_id & 1:
@@ -442,6 +457,7 @@ class Connection:
         stream.route.abort(stream)
 
     def _on_settings(self, flags: int, stream_id: int, payload: bytes) -> None:
+        """Handle SETTINGS (RFC 9113, 6.5): apply each setting and acknowledge the frame."""
         self._charge(1 + len(payload) // _SETTING.size)
         if stream_id:
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "SETTINGS on a stream")
@@ -459,6 +475,7 @@ class Connection:
         self._sender.write(FrameType.SETTINGS, Flag.ACK, 0, b"")
 
     def _set(self, setting: int, value: int) -> None:
+        """Apply one setting of the client; unknown settings are ignored (RFC 9113, 6.5.2)."""
         if setting == Setting.INITIAL_WINDOW_SIZE:
             self._sender.resize_windows(value)
         elif setting == Setting.MAX_FRAME_SIZE:
@@ -473,6 +490,7 @@ class Connection:
         raise Http2Error(ErrorCode.PROTOCOL_ERROR, "clients do not push")
 
     def _on_ping(self, flags: int, stream_id: int, payload: bytes) -> None:
+        """Answer PING (RFC 9113, 6.7); the acknowledgement of our own PING ends a drain."""
         self._charge(1)
         if stream_id:
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "PING on a stream")
@@ -489,6 +507,7 @@ class Connection:
         self._sender.write_goaway(self._final, ErrorCode.NO_ERROR)
 
     def _on_goaway(self, _flags: int, stream_id: int, payload: bytes) -> None:
+        """Check a GOAWAY frame (RFC 9113, 6.8); the client closes the connection by itself."""
         self._charge(1)
         if stream_id:
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "GOAWAY on a stream")
@@ -496,6 +515,7 @@ class Connection:
             raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "GOAWAY is cut")
 
     def _on_window_update(self, _flags: int, stream_id: int, payload: bytes) -> None:
+        """Widen the send window of the connection or of a stream (RFC 9113, 6.9)."""
         self._charge(1)
         if len(payload) != 4:
             raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "WINDOW_UPDATE has four bytes")
@@ -529,6 +549,7 @@ class Connection:
             raise StreamError(ErrorCode.STREAM_CLOSED, "stream was reset")
 
     def _reset_for(self, stream_id: int, error: StreamError) -> None:
+        """Reset a stream for an error and abort its route; send RST_STREAM for a closed one."""
         stream = self.streams.get(stream_id)
         if stream is None:
             self._sender.write_reset(stream_id, error.code)

@@ -79,6 +79,7 @@ class HeaderBlocks:
         return resolved
 
     def _remember(self, block: bytes, resolved: tuple[Route, int | None]) -> None:
+        """Cache a header block with its route, if the budget that connections share has room."""
         size, budget = len(block) + _ENTRY, self._budget
         if budget.used + size <= budget.limit:
             budget.used += size

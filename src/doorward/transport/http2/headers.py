@@ -69,6 +69,9 @@ def to_request(headers: Sequence[Header]) -> Request:
 
 
 def _complete(pseudo: dict[bytes, bytes], fields: tuple[Header, ...]) -> Request:
+    """Return the request of checked fields; MalformedError if a pseudo-header is missing or two
+    hosts differ.
+    """
     try:
         method, scheme, path = pseudo[b":method"], pseudo[b":scheme"], pseudo[b":path"]
     except KeyError:
@@ -104,6 +107,7 @@ def check_trailers(headers: Sequence[Header]) -> None:
 
 
 def _check_field(name: bytes, value: bytes) -> None:
+    """Raise MalformedError for a field that HTTP/2 forbids (RFC 9113, 8.2)."""
     if not name or name.translate(None, _NAME):
         raise MalformedError("character in a field name")
     _check_value(value)
@@ -114,6 +118,9 @@ def _check_field(name: bytes, value: bytes) -> None:
 
 
 def _check_value(value: bytes) -> None:
+    """Raise MalformedError for a value with a forbidden character, or with space around it (RFC
+    9113, 8.2.1).
+    """
     if len(value.translate(None, _FORBIDDEN_IN_VALUES)) != len(value):
         raise MalformedError("character in a field value")
     if value and (value[0] in _SPACE or value[-1] in _SPACE):

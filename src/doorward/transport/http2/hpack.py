@@ -98,6 +98,9 @@ class Decoder:
         return headers, size
 
     def _literal(self, block: bytes, position: int, first: int) -> tuple[Header, int]:
+        """Return a literal field and the position after it; add it to the table if it is indexed
+        (RFC 7541, 6.2).
+        """
         indexed = first & 0x40
         index, position = _integer(block, position, 0x3F if indexed else 0x0F)
         if index:
@@ -110,6 +113,9 @@ class Decoder:
         return (name, value), position
 
     def _entry(self, index: int) -> Header:
+        """Return an entry of the static or the dynamic table; HpackError if there is none (RFC
+        7541, 2.3.3).
+        """
         if 0 < index <= len(STATIC):
             return STATIC[index - 1]
         if 0 < index <= len(STATIC) + len(self._entries):
@@ -124,6 +130,7 @@ class Decoder:
         self._evict()
 
     def _resize(self, size: int) -> None:
+        """Set the size of the dynamic table; HpackError above the limit (RFC 7541, 6.3)."""
         if size > self._limit:
             raise HpackError("size update above the setting")
         if size != self._max_size:
@@ -154,6 +161,7 @@ def _integer(block: bytes, position: int, prefix: int) -> tuple[int, int]:
 
 
 def _string(block: bytes, position: int) -> tuple[bytes, int]:
+    """Return a string and the position after it, Huffman-decoded if marked so (RFC 7541, 5.2)."""
     if position >= len(block):
         raise HpackError("string is cut")
     encoded = block[position] & 0x80
@@ -187,6 +195,9 @@ def encode(headers: Iterable[Header]) -> bytes:
 
 
 def _encode_integer(value: int, prefix: int, pattern: int) -> bytes:
+    """Return an integer in HPACK's form, with `pattern` in the bits before the prefix (RFC 7541,
+    5.1).
+    """
     if value < prefix:
         return bytes((pattern | value,))
     encoded = bytearray((pattern | prefix,))
