@@ -108,6 +108,9 @@ def parse_body(
 
 
 def _is_cut(content_length: str, body: str, raw_body: bytes) -> bool:
+    """Return True if fewer bytes arrived than `content-length` announces; RequestParseError if
+    it is not a number.
+    """
     received = len(body.encode()) if body else len(raw_body)
     if content_length == str(received):
         return False
@@ -170,6 +173,9 @@ def _text_key(key: Key) -> Key:
 
 
 def _parse_multipart(content_type: str, body: bytes, parser: JSONParser) -> Value:
+    """Return the fields of a multipart form, each with the list of its values; None without a
+    boundary.
+    """
     try:
         _, parameters = parse_media_type(content_type)
     except ValueError as error:

@@ -33,6 +33,9 @@ def values_at(body: Value, path: Path) -> Iterator[tuple[Path, Value]]:
 
 
 def _below(path: Path, value: Value, name: Name) -> Iterator[tuple[Path, Value]]:
+    """Yield the members of `value` that `name` selects, with their paths; PathError if it has
+    no members of that kind.
+    """
     if value is None:
         return
     if isinstance(value, dict) and isinstance(name, str):

@@ -102,6 +102,9 @@ class _HttpCodec:
         return read_verdict(decision.result, decision.decision_id)
 
     def deny(self, failure: Failure) -> Denial[Verdict]:
+        """Return the refusal for a failed check: 400 for a malformed request, else a denial
+        whose reason is logged.
+        """
         decision, cause = failure.decision, failure.cause
         decision_id = decision.decision_id
         if isinstance(cause, RequestError):

@@ -171,6 +171,9 @@ class CheckFlow(Generic[RequestT_contra, AnswerT]):
         request: RequestT_contra,
         started: int,
     ) -> AnswerT:
+        """Answer a failed check with a denial and log it; the prepared last denial if that
+        fails too.
+        """
         answer = self._last_resort
         try:
             answer, logged = self._codec.deny(failure)
@@ -187,6 +190,7 @@ class CheckFlow(Generic[RequestT_contra, AnswerT]):
         request: RequestT_contra,
         started: int,
     ) -> None:
+        """Log a decision with the time since the request began."""
         elapsed = perf_counter_ns() - started
         self._pdp.record(decision, input_doc, handler_ns=elapsed, size=self._size_of(request))
 

@@ -68,6 +68,9 @@ def parse_media_type(text: str) -> tuple[str, dict[str, str]]:
 
 
 def _parameters(text: str) -> dict[str, str]:
+    """Return the parameters of a media type; ValueError in Go's words if one is malformed or
+    duplicated.
+    """
     parameters: dict[str, str] = {}
     at, end = 0, len(text.rstrip("; \t"))
     while at < end:
@@ -107,6 +110,9 @@ def _join_continuations(parameters: dict[str, str]) -> dict[str, str]:
 
 
 def _decode_extended(text: str) -> str:
+    """Return the text of an extended parameter value (RFC 8187); "" for an unsupported
+    character set.
+    """
     charset, _, rest = text.partition("'")
     _, mark, value = rest.partition("'")
     if not mark or charset.lower() not in ("utf-8", "us-ascii"):
@@ -138,6 +144,7 @@ class _Reader:
         self.started = False
 
     def next_part(self) -> Part | None:
+        """Return the next part, or None after the last; RequestParseError if the form is cut."""
         expecting = False
         if not self.started:
             self._skip_preamble()
@@ -187,6 +194,9 @@ class _Reader:
         return line[len(self.dash) + 2 :].lstrip(b" \t") in (b"", self.line_end)
 
     def _is_delimiter(self, line: bytes) -> bool:
+        """Return True if a line is the boundary; the first one decides the line ending of the
+        form.
+        """
         if not line.startswith(self.dash):
             return False
         rest = line[len(self.dash) :].lstrip(b" \t")
@@ -195,6 +205,9 @@ class _Reader:
         return rest == self.line_end
 
     def _part(self) -> Part | None:
+        """Return the part at this position, decoded if it is quoted-printable; None at the end
+        of the body.
+        """
         if self.at == len(self.body):
             return None  # Go takes a boundary with nothing behind it for the end of the form
         headers = self._headers()
@@ -205,6 +218,9 @@ class _Reader:
         return Part(headers, content)
 
     def _headers(self) -> dict[str, str]:
+        """Return the headers of a part by lower-case names; RequestParseError if they are cut
+        or too long.
+        """
         headers: dict[str, str] = {}
         last = ""
         for _ in range(MAX_PART_HEADERS):
@@ -232,6 +248,9 @@ class _Reader:
         raise RequestParseError("multipart: message too large")
 
     def _content(self) -> bytes:
+        """Return the bytes up to the next boundary and move there; RequestParseError if there
+        is none.
+        """
         start = self.at
         if self.body.startswith(self.dash, start) and self._ends(start + len(self.dash)):
             return b""

@@ -53,6 +53,9 @@ def _unescape_field(text: str) -> str:
 
 
 def _unescape(text: str) -> str:
+    """Return a path with its percent escapes decoded; RequestParseError in Go's words for an
+    invalid one.
+    """
     bad = _BAD_ESCAPE.search(text)
     if bad:
         piece = text[bad.start() : bad.start() + 3].encode()[:3]

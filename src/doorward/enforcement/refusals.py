@@ -69,6 +69,7 @@ def _line(text: str) -> str:
 
 
 def _explain_undefined(path: str, snapshot: Snapshot) -> str:
+    """Explain why a document is undefined: for this input, or because no document has that path."""
     if not snapshot.is_nowhere(path):
         return "the document is undefined for this input"
     near = near_name(path, _paths(snapshot))

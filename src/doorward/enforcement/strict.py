@@ -83,6 +83,7 @@ def check_request(http: Mapping[str, Any], target: str, headers: Mapping[str, st
 
 
 def _check_headers(method: str, target: str, headers: Mapping[str, str]) -> None:
+    """Refuse headers that servers read in different ways, or that contradict the request line."""
     if not _right_names.issuperset(headers):
         _check_header_names(headers)
     for name in _CREDENTIALS:
@@ -100,6 +101,7 @@ def _check_headers(method: str, target: str, headers: Mapping[str, str]) -> None
 
 
 def _check_target(method: str, target: str) -> None:
+    """Refuse a target that servers read in different ways."""
     path = target.partition("?")[0]
     if not path.startswith("/") and not (path == "*" and method == "OPTIONS"):
         _refuse("path does not start with a slash")
@@ -143,6 +145,7 @@ _QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.)*+(")?', re.DOTALL)
 
 
 def _check_header_names(headers: Mapping[str, str]) -> None:
+    """Refuse header names that servers read in different ways; good ones are remembered."""
     names = "\n".join(headers)
     if names != names.lower():
         _refuse("header name is not in small letters")
@@ -239,6 +242,9 @@ def check_body(
 
 
 def _check_content_type(content_type: str, body: str, raw_body: bytes) -> None:
+    """Refuse a content type that is ambiguous, or that other readers take for another kind of
+    body.
+    """
     if len(content_type) > MAX_VALUE:
         _refuse("content type cannot be read")
     if "," in _QUOTED.sub("", content_type):
@@ -352,6 +358,7 @@ def _check_fields(fields: Mapping[str, Any], kind: str) -> list[str]:
 
 
 def _check_names(names: Iterable[str], kind: str) -> None:
+    """Refuse names that contain NUL or that differ only in case."""
     seen: dict[str, str] = {}
     for name in names:
         if "\0" in name:
@@ -361,6 +368,7 @@ def _check_names(names: Iterable[str], kind: str) -> None:
 
 
 def _read_object(pairs: list[tuple[str, Value]]) -> dict[str, Value]:
+    """Return a JSON object; refuse duplicate keys and keys that differ only in case."""
     result = dict(pairs)
     if len(result) != len(pairs):
         seen: set[str] = set()
@@ -376,6 +384,7 @@ def _read_object(pairs: list[tuple[str, Value]]) -> dict[str, Value]:
 
 
 def _read_number(text: str) -> int | Number:
+    """Return a JSON number; refuse a long one that loses digits as a double."""
     number = parse_number(text)
     if len(text) > 4:
         _check_double(text)

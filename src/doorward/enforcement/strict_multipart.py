@@ -58,6 +58,7 @@ def check_multipart(boundary: str, body: bytes) -> list[StrictPart]:
 
 
 def _check_names(parts: list[StrictPart]) -> None:
+    """Refuse a name that is both a field and a file, and a field that sets the character set."""
     fields = {part.name for part in parts if part.filename is None}
     if not fields.isdisjoint(part.name for part in parts if part.filename is not None):
         _refuse("name of both a field and a file")
@@ -66,6 +67,7 @@ def _check_names(parts: list[StrictPart]) -> None:
 
 
 def _read_part(piece: bytes) -> StrictPart:
+    """Return one part of a form; refuse any form that other readers could divide in another way."""
     if len(piece) < 4 or not piece.startswith(b"\r\n") or not piece.endswith(b"\r\n"):
         _refuse("boundary that is not on a line of its own")
     head, blank, content = piece[2:-2].partition(b"\r\n\r\n")
@@ -86,6 +88,7 @@ def _read_part(piece: bytes) -> StrictPart:
 
 
 def _read_headers(head: bytes) -> dict[str, str]:
+    """Return the headers of a part; refuse duplicates and lines that can be read in two ways."""
     headers: dict[str, str] = {}
     lines = head.split(b"\r\n")
     if len(lines) > MAX_PART_HEADERS:
@@ -105,6 +108,7 @@ def _read_headers(head: bytes) -> dict[str, str]:
 
 
 def _read_disposition(value: str) -> tuple[str, str | None]:
+    """Return the name and the file name of a part, None for a field; refuse ambiguous quoting."""
     disposition = _DISPOSITION.fullmatch(value)
     if disposition is None:
         _refuse("part whose name can be read in two ways")
@@ -131,6 +135,7 @@ def _is_file_name(text: str) -> bool:
 
 
 def _check_text(content: bytes) -> None:
+    """Refuse a form field that is not UTF-8."""
     try:
         content.decode()
     except UnicodeDecodeError:
@@ -138,6 +143,7 @@ def _check_text(content: bytes) -> None:
 
 
 def _check_type(text: str) -> None:
+    """Refuse the content type of a part if it is ambiguous, nested or not in UTF-8."""
     if not text:
         return
     try:

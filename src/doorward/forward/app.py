@@ -59,6 +59,9 @@ class ForwardAuth:
         await self._answer(scope, send, name, verdict)
 
     async def _decide(self, scope: Message, receive: Receive) -> tuple[str, Verdict]:
+        """Return the name of the proxy's protocol and the verdict on the request that it asks
+        about.
+        """
         raw: bytes = scope["raw_path"]
         query: bytes = scope["query_string"]
         sent = (raw + b"?" + query if query else raw).decode("latin-1")
@@ -77,6 +80,7 @@ class ForwardAuth:
         return name, await self._check.check_async(request)
 
     async def _read(self, receive: Receive) -> tuple[bytes, bool]:
+        """Return the body and True if it was cut, by the limit or by the client."""
         limit = self._options.max_body
         body = b""
         while True:
@@ -90,6 +94,7 @@ class ForwardAuth:
                 return body, False
 
     async def _answer(self, scope: Message, send: Send, name: str, verdict: Verdict) -> None:
+        """Send the verdict in the form that the proxy expects: 200 with headers, or the refusal."""
         if verdict.allowed and not self._can_do(verdict):
             verdict = Verdict(False, reason="result_error")
         body = b""

@@ -64,6 +64,7 @@ def to_files(proxy: str, site: Site) -> dict[str, str]:
 
 
 def _nginx(site: Site) -> dict[str, str]:
+    """Return the files of an nginx site that asks about each request, by name."""
     proxy_headers = ("x-original-method", "x-original-uri")
     forwarded = {LENGTH, CODING, *([SECRET] if site.secret else [])}
     removed = [name for name in site.stripped if name not in proxy_headers]
@@ -128,6 +129,7 @@ def _nginx(site: Site) -> dict[str, str]:
 
 
 def _caddy(site: Site) -> dict[str, str]:
+    """Return the files of a Caddy site that asks about each request, by name."""
     proxy_headers = ("x-forwarded-method", "x-forwarded-uri", LENGTH, CODING, SECRET)
     removed = [f"\trequest_header -{name}" for name in site.stripped if name not in proxy_headers]
     secret = [f"\t\theader_up {SECRET} {site.secret}"] if site.secret else []
@@ -168,6 +170,7 @@ def _caddy(site: Site) -> dict[str, str]:
 
 
 def _traefik(site: Site) -> dict[str, str]:
+    """Return the files of a Traefik site that asks about each request, by name."""
     removed = {name: "" for name in site.stripped}
     auth: dict[str, Any] = {
         "address": f"http://{site.pdp}/auth/traefik",
@@ -273,6 +276,7 @@ end)
 
 
 def _haproxy(site: Site) -> dict[str, str]:
+    """Return the files of an HAProxy site that asks about each request, by name."""
     secret = f'headers["{SECRET}"] = {{ "{site.secret}" }}' if site.secret else ""
     lua = _LUA
     for name, text in {

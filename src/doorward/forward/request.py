@@ -139,6 +139,9 @@ def _all(pairs: Iterable[tuple[bytes, bytes]], name: str) -> list[str]:
 
 
 def _one(pairs: Pairs, name: str) -> str:
+    """Return the single value of a header; refuse the request if it is missing, empty or
+    repeated.
+    """
     values = _all(pairs, name)
     if len(values) != 1 or not values[0]:
         _refuse(f"{name} must be there once" if values else f"no {name}: the proxy must set it")
@@ -146,6 +149,7 @@ def _one(pairs: Pairs, name: str) -> str:
 
 
 def _check_secret(pairs: Pairs, options: Options) -> None:
+    """Raise SecretError unless the request has the configured secret exactly once."""
     if options.secret:
         secrets = _all(pairs, SECRET)
         is_right = len(secrets) == 1 and hmac.compare_digest(

@@ -94,6 +94,7 @@ def editor(action: str, view: View) -> Edit | None:
         return None
 
     def edit(content: bytes) -> bytes:
+        """Return an answer of the daemon filtered for its reader and with credentials masked."""
         document = orjson.loads(content)
         if filter_ is not None:
             document = filter_(document, view.owner)
@@ -125,6 +126,7 @@ _MOST_DEPTH: Final = 64
 
 
 def _mask(value: Any, depth: int = 0) -> Any:
+    """Return a JSON value with its credentials masked; ValueError if it is nested too deeply."""
     if depth > _MOST_DEPTH:
         raise ValueError("answer is nested too deeply")
     if type(value) is dict:
@@ -135,6 +137,7 @@ def _mask(value: Any, depth: int = 0) -> Any:
 
 
 def _mask_member(name: str, item: Any, depth: int) -> Any:
+    """Return one member of an object, masked if its name says that it may hold credentials."""
     if name == "Env" and type(item) is list:
         return mask_env([each for each in item if type(each) is str])
     if name in ("CreatedBy", "Data") and type(item) is str:
@@ -178,6 +181,7 @@ def _images(document: Any, owner: str) -> Any:
 
 
 def _networks(document: Any, owner: str) -> Any:
+    """Return the networks of an owner, and Docker's own three."""
     return [
         item
         for item in document or ()
@@ -190,6 +194,9 @@ def _volumes(document: Any, owner: str) -> Any:
 
 
 def _disk(document: Any, owner: str) -> Any:
+    """Return the disk usage of an owner's objects; sizes of shared layers and the build cache
+    are left out.
+    """
     filters: Mapping[str, Callable[[Any, str], Any]] = {
         "Containers": _containers,
         "Images": _images,

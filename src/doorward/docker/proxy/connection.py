@@ -65,6 +65,7 @@ class ClientConnection(Wire):
         return True
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection and abort its exchange."""
         super().connection_lost(exc)
         self._connections.remove(self)
         self._exchange.abort()
@@ -77,6 +78,9 @@ class ClientConnection(Wire):
         return self._since if self._is_idle else None
 
     def expire(self) -> None:
+        """Abort the connection if it is past a time limit or its client is gone; called in each
+        sweep.
+        """
         now = self._connections.now
         if self._closing_since is not None:
             if now - self._closing_since > LINGERING:
@@ -115,6 +119,9 @@ class ClientConnection(Wire):
     # Requests
 
     async def _run(self) -> None:
+        """Serve requests until the client or the proxy ends the connection; abort it after a
+        fault.
+        """
         try:
             while not self._is_closing and await self._next():
                 pass

@@ -66,6 +66,7 @@ class PluginDecisions:
         return judged
 
     async def _judge_somewhere(self, request: AuthzRequest) -> Judged:
+        """Judge a request in the loop, or in a thread if it is long or must wait."""
         work = partial(self._judge, request, may_wait=True)
         if request.body is not None and len(request.body) >= LONG:
             return await self._by_thread(work, self._long_pool)
@@ -79,6 +80,7 @@ class PluginDecisions:
         self._long_pool.close()
 
     async def _by_thread(self, work: Callable[[], Judged], pool: Pool | None = None) -> Judged:
+        """Do work in a thread of a pool and return its result; a refusal if the pool is full."""
         result: asyncio.Future[Judged] = self._loop.create_future()
         cancellation = Cancellation()
         pool = pool or self._pool
@@ -91,6 +93,7 @@ class PluginDecisions:
             raise
 
     def _judge(self, request: AuthzRequest, *, may_wait: bool) -> Judged:
+        """Return the plugin's verdict on a request; a fault is reported and refused."""
         try:
             prepare = None
             if request.method == "POST" and request.user and self._has_owners():

@@ -101,6 +101,7 @@ class Budget:
         reserved = 0
 
         def reserve(size: int) -> None:
+            """Reserve bytes of the budget; RefusedError 503 if too few are left."""
             nonlocal reserved
             if size > self._left:
                 raise RefusedError(503, "too many bytes are held")
@@ -211,6 +212,9 @@ class Exchange:
                 self._upstream = None
 
     async def _run(self, head: RequestHead, body: Body) -> bool:
+        """Judge one request, pass it to the daemon, and relay the response; return True if the
+        connection goes on.
+        """
         reading = read_request(head)
         self._may_half_close = reading.is_taken_over
         if head.single.get("expect", "100-continue").lower() != "100-continue":
@@ -270,6 +274,7 @@ class Exchange:
             self._client.write(_CONTINUE)
 
     async def _judge(self, reading: Reading, content: bytes | None) -> Judged:
+        """Identify the caller and judge the request; RefusedError 403 if either fails."""
         try:
             caller = await self._sides.identify(self._client)
         except PeerError as error:
@@ -282,6 +287,9 @@ class Exchange:
         return await self._decide(request)
 
     async def _decide(self, request: AuthzRequest) -> Judged:
+        """Return the verdict on a request that is allowed; RefusedError 403 with the reason for
+        any other.
+        """
         judged = await self._sides.decisions.judge(request)
         if judged.verdict.allow is not True:
             reason = judged.verdict.reason or "denied by policy"
@@ -376,6 +384,7 @@ class Exchange:
     # From the daemon
 
     async def _response(self, upstream: Wire) -> ResponseHead:
+        """Return the head of the daemon's final response; RefusedError 502 if there is none."""
         try:
             for _ in range(MOST_INTERIM):
                 response = parse_response_head(await upstream.head())
@@ -456,6 +465,7 @@ class Exchange:
             return await self._client.loop.run_in_executor(None, edit, content)
 
     async def _stream(self, response: ResponseHead, body: Body, fields: Fields) -> None:
+        """Relay the response body piece by piece, chunked if its length is unknown."""
         client, length = self._client, response.length
         is_chunked = length is None or length < 0
         fields.append(
@@ -532,6 +542,7 @@ class Exchange:
         return True
 
     def _answer(self, status: int, message: str, head: RequestHead, *, keeps: bool) -> None:
+        """Write an answer of the proxy itself, with a message in Docker's form."""
         content = json.dumps({"message": message}).encode() + b"\n"
         fields: Fields = [
             ("Content-Type", "application/json"),

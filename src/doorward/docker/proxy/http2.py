@@ -128,6 +128,7 @@ class Frames:
         return Frame(kind, flags, stream & 0x7FFFFFFF, await self._exactly(size))
 
     async def _exactly(self, size: int) -> bytes:
+        """Return the next `size` bytes of the connection; CutError if it ends before."""
         pieces = []
         while size:
             piece = await self._wire.take(size)
@@ -180,6 +181,7 @@ class Relay:
     # From the client
 
     async def _from_client(self) -> None:
+        """Relay frames of the client until it ends; CutError for a malformed one."""
         frames = Frames(self._client)
         try:
             while (frame := await frames.next()) is not None:
@@ -191,6 +193,7 @@ class Relay:
             raise CutError from None
 
     async def _take(self, frame: Frame, frames: Frames) -> None:
+        """Handle one frame of the client by its type; frames of unknown streams are dropped."""
         kind = frame.kind
         if kind == FrameType.HEADERS:
             await self._headers(frame, frames)
@@ -224,6 +227,9 @@ class Relay:
         self._pending.pop(stream, None)
 
     async def _data(self, frame: Frame) -> None:
+        """Relay DATA of a judged stream, hold that of a pending one, and give back the credit
+        of a refused one.
+        """
         pending = self._pending.get(frame.stream)
         if pending is not None:
             await self._hold(frame, pending)
@@ -274,6 +280,7 @@ class Relay:
         self._refuse(stream, request, reason)
 
     async def _headers(self, frame: Frame, frames: Frames) -> None:
+        """Read a complete header block of the client and judge the call that it begins."""
         block = _without_padding(frame)
         flags, parts = frame.flags, 1
         while not flags & Flag.END_HEADERS:
