@@ -207,12 +207,14 @@ class Plugin:
         return self._begin_decision(body, "request")
 
     def _response(self, body: bytes) -> Response | Waiting:
+        """Answer the call about a response: allowed, unless responses are authorized too."""
         # Whatever was requested has happened: a denial would only hide the answer.
         if not self._options.authorize_responses:
             return Response(200, ALLOWED)
         return self._begin_decision(body, "response")
 
     def _begin_decision(self, body: bytes, phase: str) -> Response | Waiting:
+        """Decide on a call at once, or return what waits for a thread if facts must be fetched."""
         begun = self._history.begin()
         call = _Call(body, phase)
         try:
@@ -300,6 +302,7 @@ class Plugin:
         return input_doc
 
     def _is_ping(self, request: AuthzRequest) -> bool:
+        """Return True for Docker's ping, and note the nonce of a probe of ours."""
         if request.method not in ("GET", "HEAD"):
             return False
         if not _PING.fullmatch(request.uri.partition("?")[0]):
@@ -310,6 +313,9 @@ class Plugin:
         return True
 
     def _ask(self, call: _Call, input_doc: Input) -> Verdict:
+        """Return the decider's verdict; its failure is a denial unless --allow-on-failure is
+        set.
+        """
         try:
             answer = self._decider.decide(input_doc)
         except PdpError as error:
@@ -329,6 +335,7 @@ def _few(resolve: Resolve) -> Resolve:
     left = FEW_PATHS
 
     def resolve_one(path: str) -> str | None:
+        """Resolve a path; WaitError if too many were resolved in this thread."""
         nonlocal left
         left -= 1
         if left < 0:

@@ -76,6 +76,7 @@ class EmbeddedPdp:
         return self._pdp.snapshot.revision
 
     def _read(self, before: Snapshot | None = None) -> Snapshot:
+        """Read the policies, generate the code of the decision, and return their snapshot."""
         snapshot = read(self._paths, ignore=_IGNORED, settings=self._settings, before=before)
         snapshot.warm([self._path])
         self._question = self._ask_for_members(snapshot)

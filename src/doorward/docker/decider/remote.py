@@ -69,6 +69,7 @@ def check_url(text: str) -> _Url:
 
 
 def _check_unix(text: str) -> _Url:
+    """Return the parts of an `http+unix://` URL; UrlError for another form."""
     host, slash, target = text.removeprefix(_UNIX).partition("/")
     path = unquote(host)
     if not path.startswith("/") or len(path.encode()) > _LONGEST_SOCKET or "\0" in path:
@@ -79,6 +80,7 @@ def _check_unix(text: str) -> _Url:
 
 
 def _trusting_system() -> ssl.SSLContext:
+    """Return a client context that trusts the system's authorities, as Go's client does."""
     # Not `create_default_context`: from Python 3.13 on it refuses certificates for what Go accepts.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.load_default_certs()
@@ -137,6 +139,9 @@ class RemotePdp:
             self._idle.pop().close()
 
     def _ask(self, body: bytes, until: float) -> tuple[int, bytes]:
+        """Send a question, on an idle connection if one is still open, and return status and
+        body.
+        """
         with contextlib.suppress(IndexError):
             idle = self._idle.pop()
             try:
@@ -150,6 +155,7 @@ class RemotePdp:
         return answer
 
     def _exchange(self, connection: _Connection, body: bytes, until: float) -> tuple[int, bytes]:
+        """Send a question on a connection, and keep it for the next one if it stays open."""
         keep = False
         try:
             status, content, keep = connection.ask(self._url.target, body, until)
@@ -207,6 +213,7 @@ class _Connection:
 
 
 def _connect_unix(path: str, timeout: float) -> socket.socket:
+    """Return a connected Unix socket; it is closed if connecting fails."""
     plain = socket.socket(socket.AF_UNIX)
     plain.settimeout(timeout)
     try:
@@ -218,6 +225,7 @@ def _connect_unix(path: str, timeout: float) -> socket.socket:
 
 
 def _remaining(until: float) -> float:
+    """Return the seconds until a time; TimeoutError if it has passed."""
     left = until - time.monotonic()
     if left <= 0:
         raise TimeoutError

@@ -303,6 +303,9 @@ class Relay:
         await self._request(frame, to_request(headers))
 
     def _trailers(self, frame: Frame, headers: list[Header]) -> None:
+        """Relay the trailers of a judged stream; CutError for those of a stream that waits for
+        its verdict.
+        """
         check_trailers(headers)
         if frame.stream in self._pending:
             raise CutError
@@ -310,6 +313,7 @@ class Relay:
             self._send_block(frame, headers)
 
     async def _request(self, frame: Frame, request: Request) -> None:
+        """Judge a request and relay it, hold it for its body, or refuse it."""
         reason = await self._why_refused(request)
         if self._daemon is None:
             reason = reason or "the Docker daemon cannot be reached"
@@ -329,6 +333,9 @@ class Relay:
         self._send_block(frame, block)
 
     async def _why_refused(self, request: Request) -> str:
+        """Return why a request is refused, "" if it is allowed; only calls of gRPC methods may
+        pass.
+        """
         content_type = request.get(b"content-type") or b""
         is_call = request.method == b"POST" and content_type.split(b";")[0].split(b"+")[0] == (
             b"application/grpc"
@@ -369,6 +376,7 @@ class Relay:
     # From the daemon
 
     async def _from_daemon(self, daemon: Wire) -> None:
+        """Relay frames of the daemon until it ends, and forget streams that it closes."""
         frames = Frames(daemon)
         while (frame := await frames.next()) is not None:
             self._client.write(bytes(frame))

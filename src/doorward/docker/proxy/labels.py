@@ -52,6 +52,9 @@ def _add(parent: dict[str, Any], owner: str) -> None:
 
 
 def _label_build(draft: Draft, owner: str) -> Draft:
+    """Return the draft with the owner's label among those of a build; unchanged if its labels
+    are malformed.
+    """
     query = draft.target.query
     try:
         labels = json.loads(query.get("labels", [""])[0] or "{}") or {}

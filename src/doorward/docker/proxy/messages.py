@@ -118,6 +118,9 @@ def _why_not_request(line: bytes) -> tuple[int, str]:
 
 
 def _parse_fields(content: bytes) -> Fields:
+    """Return the header fields of a head; HeadError for too many or for a malformed line (RFC
+    9112, 5).
+    """
     if not content:
         return []
     lines = content.split(b"\r\n")

@@ -57,6 +57,9 @@ class Peer:
         return self._container or None
 
     def _find_container(self) -> str | None:
+        """Return the container in which the caller runs, None for the host; PeerError if it has
+        ended.
+        """
         if self._fd < 0:
             raise PeerError("the calling process ended before it could be looked at")
         try:

@@ -94,6 +94,7 @@ class Pins:
     # Between runs
 
     def _read(self) -> dict[str, str]:
+        """Return the stored pins, none if there is no file; PinError if it cannot be read."""
         try:
             document = json.loads(self._state.read_bytes())
         except FileNotFoundError:
@@ -113,6 +114,7 @@ class Pins:
         return paths
 
     def _write(self) -> None:
+        """Store the pins in their file, replaced in one step."""
         self._state.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         temporary = self._state.with_suffix(".new")
         with temporary.open("w", encoding="utf-8") as file:
@@ -217,6 +219,7 @@ class Pins:
         return None
 
     def _mount(self, path: str, point: str) -> None:
+        """Mount a path of the host, opened once, on a mount point."""
         descriptor = _open(path)
         try:
             _mount_on(descriptor, point)
@@ -254,6 +257,7 @@ class Pins:
         return draft._replace(body={**body, "HostConfig": self._host(host, draft, pin)})
 
     def _host(self, host: dict[str, Any], draft: Draft, pin: _Pin) -> Any:
+        """Return a HostConfig whose bind mounts lead to pins."""
         binds: list[Any] = []
         mounts: list[Any] = []
         for text in host.get("Binds") or ():
@@ -292,6 +296,9 @@ class Pins:
         return mount
 
     def _volume(self, body: dict[str, Any], name: str, pin: _Pin) -> Any:
+        """Return a body whose volume device leads to a pin; unchanged if the device is not a
+        path.
+        """
         options = body.get(name) or {}
         device = options.get("device") or ""
         if not device.startswith("/"):
@@ -301,6 +308,7 @@ class Pins:
     def _pin_source(
         self, resolved: Mapping[str, str], request: PinnedRequest | None, source: str
     ) -> str:
+        """Return the pin of a path that was judged; PinError for any other path."""
         path = resolved.get(source)
         if not path:
             raise PinError(f"host path {source} was not judged")

@@ -53,6 +53,9 @@ class Recording:
         self._append({"at": at, "from": source, "data": base64.b64encode(piece).decode()})
 
     def _append(self, document: Mapping[str, Any]) -> None:
+        """Append a line to the recording; RecordingError if it is too large or cannot be
+        written.
+        """
         line = json.dumps(document).encode() + b"\n"
         with self._lock:
             if len(line) > self._left:

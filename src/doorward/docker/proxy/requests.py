@@ -79,6 +79,7 @@ def read_request(head: RequestHead) -> Reading:
 
 
 def _find_route(method: str, uri: str) -> tuple[str, Kind, str]:
+    """Return the action, the kind of body and the name of the object that a request is about."""
     try:
         target = parse_target(uri)
     except RequestError:
@@ -136,6 +137,7 @@ def write_request(
 
 
 def _framing(reading: Reading, content: bytes) -> Fields:
+    """Return the header fields that describe the body: its type, and its length or chunks."""
     if content:
         return [("Content-Type", "application/json"), ("Content-Length", str(len(content)))]
     if reading.kind == "stream" and not reading.is_taken_over and reading.head.length:

@@ -133,6 +133,9 @@ class ProxyServer:
     # On the loop
 
     def _endpoints(self, loop: asyncio.AbstractEventLoop) -> list[Endpoint]:
+        """Return the endpoints of all listeners, which share the daemon, the decisions and the
+        buffer budget.
+        """
         pool = self._pool = Pool(loop, THREADS, name="docker-proxy", part=self._pool_part)
         daemon = Daemon(self._path, loop)
         pins = self._pins
@@ -143,6 +146,7 @@ class ProxyServer:
         translate = None if pins is None else pins.translate
 
         def make_protocol(listener: Listener) -> asyncio.BaseProtocol:
+            """Return the protocol of a new client of a listener."""
             callers = _Caller(self, listener, pool, loop)
             connection = ClientConnection(
                 loop,
@@ -236,6 +240,7 @@ class _Caller:
             self._counted = ""
 
     async def _by_socket(self, wire: Wire) -> Caller:
+        """Return the caller at the other end of a Unix socket; PeerError if it has gone."""
         end = wire.transport.get_extra_info("socket")
         if end is None:
             raise PeerError("the calling process has gone")
@@ -255,6 +260,7 @@ class _Caller:
             peer.close()
 
     async def _look_up(self, uid: int) -> Caller:
+        """Look up a user by id in a thread of the pool, since that may ask the network."""
         result: asyncio.Future[Caller | PeerError] = self._loop.create_future()
 
         def resolve(caller: Caller | PeerError) -> None:

@@ -205,6 +205,7 @@ class ProxyService:
         return True
 
     def close(self) -> None:
+        """Remove the sockets that this service created and end its server, decider and logs."""
         for path, inode in self._files:
             with suppress(OSError):
                 if os.stat(path).st_ino == inode:

@@ -125,6 +125,7 @@ class TarReader:
         self._check_end()
 
     def _read_content(self, data: bytes, at: int) -> int:
+        """Skip or keep content of the current entry and return how many bytes it took."""
         piece = data[at : at + self._skip] if self._kept is not None else b""
         size = min(self._skip, len(data) - at)
         self._skip -= size
@@ -139,6 +140,9 @@ class TarReader:
         return at + size
 
     def _read_block(self) -> None:
+        """Handle a header block, or the two empty blocks that end an archive; TarError for
+        bytes after them.
+        """
         block = self._head
         # The daemon's reader wants two empty blocks at the end.
         if len(block) < BLOCK or (block[:BLOCK] == _ZEROS and len(block) < 2 * BLOCK):
@@ -161,6 +165,9 @@ class TarReader:
             raise TarError("archive ends behind the attributes of an entry")
 
     def _read_header(self, block: bytes) -> None:
+        """Read the header of an entry; TarError if its checksum is wrong or it resembles
+        another format.
+        """
         checksum = block[148:156]
         if _octal(checksum) != sum(block) - sum(checksum) + len(checksum) * ord(" "):
             raise TarError("body is not a tar archive, or is compressed by other means than gzip")
@@ -190,6 +197,9 @@ class TarReader:
         self._begin_entry(name, kind, link, size, _number(block[100:108]))
 
     def _begin_extension(self, kind: bytes, size: int) -> None:
+        """Begin to read the attributes of the next entry; TarError if they are too large or
+        repeated.
+        """
         if not 0 < size <= MOST_EXTENDED:
             raise TarError("attributes of an entry are too large")
         if kind in self._long or (kind in (_EXTENDED, _GLOBAL) and self._attributes):
@@ -206,6 +216,7 @@ class TarReader:
             self.content = b""
 
     def _read_extension(self, content: bytes) -> None:
+        """Take the long name, the link or the attributes that belong to the next entry."""
         kind, self._of_extension = self._of_extension, b""
         if kind in (_LONG_NAME, _LONG_LINK):
             if content.find(b"\0") not in (-1, len(content) - 1):
@@ -220,6 +231,7 @@ class TarReader:
         self._attributes = attributes
 
     def _begin_entry(self, name: bytes, kind: bytes, link: bytes, size: int, mode: int) -> None:
+        """Report an entry under the name, link and size that its attributes give it."""
         attributes, self._attributes = self._attributes, {}
         long, self._long = self._long, {}
         if attributes and long:
@@ -245,6 +257,7 @@ def _text(content: bytes) -> bytes:
 
 
 def _number(content: bytes) -> int:
+    """Return a number of a header; TarError if it is not octal."""
     number = _octal(content)
     if number is None:
         raise TarError("number in a header is not octal")

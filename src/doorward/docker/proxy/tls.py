@@ -46,6 +46,7 @@ class TlsLayer(asyncio.Protocol):
         self._timer = self._loop.call_later(HANDSHAKE, self._give_up)
 
     def data_received(self, data: bytes) -> None:
+        """Decrypt received bytes and hand them on; the handshake comes first."""
         self._incoming.write(data)
         try:
             if not self._is_open:
@@ -62,6 +63,7 @@ class TlsLayer(asyncio.Protocol):
         self._flush()
 
     def _read(self) -> None:
+        """Hand on decrypted data until more bytes are needed or the peer has ended."""
         while not self._has_ended:
             try:
                 data = self._tls.read(_READ)
@@ -73,6 +75,7 @@ class TlsLayer(asyncio.Protocol):
             self._wire.data_received(data)
 
     def eof_received(self) -> bool:
+        """Return True to keep the connection if TLS was ended properly; abort it otherwise."""
         # Without an end of TLS before, somebody may have cut the connection.
         if self._is_open and self._has_ended:
             return True
@@ -80,6 +83,7 @@ class TlsLayer(asyncio.Protocol):
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Stop the handshake timer and tell the wire that the connection is lost."""
         if self._timer is not None:
             self._timer.cancel()
         if self._is_open:
@@ -106,6 +110,7 @@ class TlsLayer(asyncio.Protocol):
     # To the protocol: a transport
 
     def write(self, data: bytes) -> None:
+        """Encrypt and send data; ignored after the end was sent, aborted if TLS fails."""
         if self._has_said_end or self._transport.is_closing():
             return
         try:
@@ -122,6 +127,7 @@ class TlsLayer(asyncio.Protocol):
         self._say_end()
 
     def _say_end(self) -> None:
+        """Send the end of TLS (close_notify), once."""
         if not self._has_said_end:
             self._has_said_end = True
             with suppress(ssl.SSLError):

@@ -126,6 +126,7 @@ class Upload:
         self._is_through = True
 
     async def _read(self, piece: bytes) -> None:
+        """Read a piece of an upload; its first bytes decide whether it is compressed."""
         if not self._has_begun:
             self._start += piece
             if len(self._start) < _START:
@@ -138,6 +139,9 @@ class Upload:
             raise TarError("archive does not come to its end")
 
     async def _feed(self, piece: bytes) -> None:
+        """Feed a piece to the tar reader and judge the archive again when it shows something
+        new.
+        """
         pieces: Iterator[bytes] = iter((piece,))
         if self._gunzip is not None:
             pieces = self._gunzip.feed(piece)
@@ -167,6 +171,7 @@ class _Context:
         self._is_seen = False
 
     def see(self, entry: Entry) -> bool:
+        """Note an entry of a build context; TarError for removed files and files behind a link."""
         parts, mine = _split(entry.name), self._parts
         if parts and parts[-1].startswith(b".wh."):
             raise TarError("archive removes files")
@@ -220,6 +225,9 @@ class _Copy:
         self._decided = 0
 
     def see(self, entry: Entry) -> bool:
+        """Note devices, setuid files and capabilities of an entry that is copied into a
+        container.
+        """
         if entry.kind in DEVICES:
             self._kinds.add("device")
         if entry.kind == FILE and entry.mode & _SETUID:
@@ -231,6 +239,7 @@ class _Copy:
         return False
 
     def now(self) -> Archive | None:
+        """Return the archive with the kinds of entries so far; None if nothing new was seen."""
         if len(self._kinds) == self._decided:
             return None
         self._decided = len(self._kinds)

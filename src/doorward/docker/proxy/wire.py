@@ -63,6 +63,7 @@ class Wire(asyncio.Protocol):
         self.transport.set_write_buffer_limits(high=MOST_UNSENT)
 
     def data_received(self, data: bytes) -> None:
+        """Keep received bytes for the reader; pause reading if too many wait."""
         self.data = self.data + data if self.data else data
         if len(self.data) > MOST_WAITING and self.is_reading:
             self.is_reading = False
@@ -75,6 +76,7 @@ class Wire(asyncio.Protocol):
         return True
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Wake the reader and the writer, which see that the connection is lost."""
         self.at_end = self.lost = True
         self._is_paused = False
         _wake(self._reader)

@@ -115,6 +115,7 @@ class Watchdog:
         return ""
 
     def _remove_name(self) -> None:
+        """Remove the names of the socket, if they still are the ones that this process created."""
         name = self._listener.getsockname()
         if self._inode and isinstance(name, str):
             for each in (name, name + CLOSING):
@@ -141,6 +142,7 @@ class Watchdog:
         return ""
 
     def _bind_again(self) -> None:
+        """Bind the socket again if its name no longer leads to it."""
         if self._why_unreachable():
             try:
                 listener = bind_unix(self._listener.getsockname())
@@ -152,6 +154,7 @@ class Watchdog:
             self._inode = os.stat(listener.getsockname()).st_ino
 
     def _take_signals(self, plugin: _Plugin | None) -> bool:
+        """Return True for a signal that ends the service; pass SIGHUP on to the plugin."""
         while (taken := signal.sigtimedwait(SIGNALS, 0)) is not None:
             if taken.si_signo != signal.SIGHUP:
                 return True
@@ -160,6 +163,7 @@ class Watchdog:
         return False
 
     def _pause(self, seconds: float) -> bool:
+        """Wait for some seconds; return True as soon as a signal ends the service."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             time.sleep(0.05)
@@ -223,6 +227,7 @@ class _Plugin:
         return self._code
 
     def _is_stopped(self) -> bool:
+        """Return True if the process is stopped, as by SIGSTOP."""
         try:
             text = Path(f"/proc/{self.pid}/stat").read_text()
         except OSError:

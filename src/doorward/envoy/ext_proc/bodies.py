@@ -85,6 +85,7 @@ def _number(value: object) -> orjson.Fragment:
 
 
 def _unzip(body: bytes, max_size: int) -> bytes:
+    """Return a decompressed body; BodyError if it is malformed or larger than `max_size`."""
     pieces: list[bytes] = []
     size = 0
     try:
@@ -171,6 +172,7 @@ _scan: Final = make_scanner(_DECODER)  # type: ignore[arg-type]
 
 
 def _parse_exactly(body: bytes) -> Value:
+    """Return the single JSON value of a body; BodyError for anything else."""
     try:
         text = body.decode()
         check_depth(text)

@@ -177,6 +177,7 @@ class _Parts:
         """The keys of an object without which it stays as it is; none where more is to do."""
 
     def _find_hidden(self) -> tuple[Name, ...]:
+        """Return the names that are left out, if a value changes in no other way; () otherwise."""
         if self.others is not _ALL or self.has_index or self.drops:
             return ()
         names = tuple(self.mentioned)
@@ -195,6 +196,7 @@ class _Parts:
         return known
 
     def _work_out(self, name: Name) -> Any:
+        """Return the outcome for a member: left out, replaced, kept or changed inside."""
         keeps, removes, sets = self._nodes
         if keeps is not None and not (keeps := _next(keeps, name)):
             return HIDDEN
@@ -202,6 +204,7 @@ class _Parts:
 
 
 def _next(nodes: _Nodes, name: Name) -> _Nodes:
+    """Return the nodes that a name leads to, by itself or by a wildcard."""
     reached = [node.below[name] for node in nodes if name in node.below]
     if name != ANY:
         reached += [node.below[ANY] for node in nodes if ANY in node.below]
@@ -248,6 +251,7 @@ def _apply(outcome: Any, value: Value) -> Any:
 
 
 def _members(parts: _Parts, value: dict[Any, Value]) -> dict[Any, Value]:
+    """Return an object after the changes of its members."""
     mentioned, others = parts.mentioned, parts.others
     if others is _ALL:
         left = dict(value)

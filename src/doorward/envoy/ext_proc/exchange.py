@@ -190,6 +190,7 @@ class ResponseExchange:
         self._input = {}
 
     def _check_modes(self, first: Message) -> None:
+        """Log, once, that the filter's modes let no answer have an effect."""
         if first.is_observed:
             why = "observability_mode is on: no answer has an effect"
         elif first.modes != (_NONE, _BUFFERED):
@@ -202,6 +203,7 @@ class ResponseExchange:
     # The request
 
     def _on_request(self, message: Message) -> bytes:
+        """Read the headers of the request into the input; a malformed one denies its response."""
         options = self._processor.options
         started = perf_counter_ns()
         try:
@@ -240,6 +242,7 @@ class ResponseExchange:
     # The response
 
     def _on_response(self, message: Message) -> bytes:
+        """Read the headers of a response; those that Envoy made itself pass unread."""
         details = message.attributes.get("response.code_details", "")
         if isinstance(details, str) and details.startswith(_ENVOY_HEADERS):
             self._stage = "foreign"
@@ -306,6 +309,7 @@ class ResponseExchange:
         )
 
     def _decide(self, state: State, body: bytes | None, started: int) -> bytes:
+        """Decide on a response with its body, and return the message that changes or denies it."""
         processor = self._processor
         options = processor.options
         snapshot = self._snapshot = processor.pdp.snapshot
@@ -389,6 +393,7 @@ class ResponseExchange:
     def _find_hidden(
         self, snapshot: Snapshot, verdict: ResponseVerdict, input: Input, value: Value
     ) -> Hidden:
+        """Return what the verdict hides of a body; _Denied if it names an unknown list."""
         lists = self._processor.options.lists
         if verdict.lists is not None:
             unknown = verdict.lists - lists.keys()
@@ -477,6 +482,7 @@ class ResponseExchange:
         hidden: Hidden | None,
         reason: str = "",
     ) -> None:
+        """Log a decision on a response with its outcome, its size and the counts of its lists."""
         processor = self._processor
         if processor.pdp.logs_decisions:
             record: dict[str, Any] = {"outcome": outcome, "body_state": state, "size": size}
@@ -491,6 +497,7 @@ class ResponseExchange:
     def _record(
         self, decision: Decision, input: Input | Undefined, started: int, size: int
     ) -> None:
+        """Log a decision, without the body unless bodies are logged."""
         pdp = self._processor.pdp
         if not pdp.logs_decisions:
             return

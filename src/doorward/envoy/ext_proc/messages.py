@@ -118,6 +118,7 @@ def _to_pairs(headers: Any) -> Headers:
 
 
 def _to_metadata(metadata: Any) -> dict[str, Value]:
+    """Return dynamic metadata by the names of filters."""
     if not metadata.filter_metadata:
         return _NO_METADATA
     return {
@@ -136,6 +137,7 @@ def to_headers(pairs: Headers) -> dict[str, str]:
 
 
 def _mutate(out: Any, mutation: Mutation) -> None:
+    """Add header changes to a response message; a repeated name is appended."""
     seen: set[str] = set()
     for name, value in mutation.set:
         again = name.lower() in seen

@@ -56,6 +56,7 @@ class ExtProcServer:
         )
 
     def _services(self, loop: asyncio.AbstractEventLoop, states: health.Health) -> methods.Services:
+        """Return the gRPC services of this server: processing, health and reflection."""
         options = self._options
         self._runner = AdaptiveRunner(loop, options.threads)
         limits = ExchangeLimits(calls=options.max_streams)

@@ -106,6 +106,7 @@ def read_response_verdict(result: Value | Undefined) -> ResponseVerdict:
 
 
 def _read_flag(document: dict[Key, Value], name: str) -> bool:
+    """Return a boolean of the result, False by default; ResultError for another type."""
     flag = document.get(name, False)
     if not isinstance(flag, bool):
         raise failed(name, "it is not a boolean")
@@ -152,6 +153,7 @@ def _plain(value: Any) -> Value:
 
 
 def _read_lists(document: dict[Key, Value]) -> frozenset[str] | None:
+    """Return the names of the lists to filter; None if the result does not mention them."""
     if "lists" not in document:
         return None
     names = list(_items(document, "lists"))

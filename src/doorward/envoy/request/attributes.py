@@ -126,6 +126,7 @@ def _from_socket_address(socket: Any) -> Object:
 
 
 def _from_pipe(pipe: Any) -> Object:
+    """Return the address of a Unix socket in OPA's JSON."""
     out: Object = {}
     if path := pipe.path:
         out["path"] = path
@@ -135,6 +136,7 @@ def _from_pipe(pipe: Any) -> Object:
 
 
 def _from_internal_address(internal: Any) -> Object:
+    """Return an internal address of Envoy in OPA's JSON."""
     out: Object = {}
     if internal.HasField("server_listener_name"):
         out["serverListenerName"] = internal.server_listener_name
@@ -144,6 +146,7 @@ def _from_internal_address(internal: Any) -> Object:
 
 
 def _from_time(time: Any) -> Object:
+    """Return a timestamp in OPA's JSON; zero parts are left out."""
     out: Object = {}
     if seconds := time.seconds:
         out["seconds"] = seconds
@@ -189,6 +192,7 @@ def _from_http(http: Any) -> Object:
 
 
 def _from_header_map(header_map: Any) -> Object:
+    """Return the headers of a header map in OPA's JSON."""
     headers: list[Value] = []
     for header in header_map.headers:
         out: Object = {}
@@ -218,6 +222,7 @@ def _from_metadata(metadata: Any) -> Object:
 
 
 def _from_any(packed: Any) -> Object:
+    """Return a packed message in OPA's JSON: its type and its bytes in base64."""
     out: Object = {}
     if packed.type_url:
         out["typeUrl"] = packed.type_url
