@@ -70,6 +70,7 @@ def archive_views(
 
 
 def _views_of(dockerfile: Dockerfile, views: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the views of a build whose Dockerfile was read, with its images and frontend."""
     images = [parse_image(each) for each in dockerfile.images]
     frontend = ""
     if dockerfile.frontend:

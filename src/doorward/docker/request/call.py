@@ -119,6 +119,9 @@ def parse_request(content: bytes) -> AuthzRequest:
 
 
 def _text(document: dict[Any, Any], name: str) -> str:
+    """Return a field of the call as text, "" if it is missing; MalformedRequestError for
+    another type.
+    """
     value = document.get(name, "")
     if type(value) is not str:
         raise MalformedRequestError(f"call has a {name} that is not text")
@@ -126,6 +129,7 @@ def _text(document: dict[Any, Any], name: str) -> str:
 
 
 def _body(document: dict[Any, Any]) -> bytes | None:
+    """Return the decoded body of the call; None if it is empty or was not sent."""
     text = _text(document, "RequestBody")
     if not text:
         return None
@@ -165,6 +169,7 @@ _known_path: Final = lru_cache(512)(_parse_path)
 
 
 def _decode(text: str, subject: str) -> str:
+    """Return a text with its percent escapes decoded; MalformedRequestError for a broken one."""
     if "%" in text:
         if _BAD_ESCAPE.search(text):
             raise MalformedRequestError(f"{subject} has a broken escape")
@@ -196,6 +201,9 @@ def _query(text: str) -> dict[str, list[str]]:
 
 
 def _form(text: str) -> str:
+    """Return a decoded query value, in which `+` is a space; MalformedRequestError for a broken
+    escape.
+    """
     if "+" in text:
         text = text.replace("+", " ")
     if "%" not in text:

@@ -53,6 +53,7 @@ def read_dockerfile(content: bytes, arguments: Mapping[str, str | None]) -> Dock
 
 
 def _to_text(content: bytes) -> str:
+    """Return a Dockerfile as text; DockerfileError if it is too large or not UTF-8."""
     if len(content) > MOST_DOCKERFILE:
         raise DockerfileError(0, "file is too large")
     try:
@@ -197,6 +198,9 @@ class _Reader:
         self._line = 0
 
     def read(self, text: str) -> Dockerfile:
+        """Return the images, sources and frontend of a Dockerfile; DockerfileError for what
+        cannot be judged.
+        """
         lines = text.split("\n")
         directives = _read_directives(lines)
         for name in self._given:
@@ -241,6 +245,7 @@ class _Reader:
     # Stages
 
     def _read_arguments(self, text: str) -> None:
+        """Read an ARG before the first stage, whose default may stand in a FROM."""
         if self._stages:
             return  # of a stage: nothing that is read here depends on it
         for word in text.split():
@@ -257,6 +262,7 @@ class _Reader:
             self._arguments[name] = value
 
     def _read_stage(self, text: str) -> None:
+        """Read a FROM: its image, or an earlier stage, and the name of the stage."""
         words = text.split()
         while words and _PLATFORM.fullmatch(words[0]):
             words = words[1:]
@@ -276,7 +282,10 @@ class _Reader:
         self._stages.append(name)
 
     def _expand(self, word: str) -> str:
+        """Return a word with its variables replaced; DockerfileError for an unknown one."""
+
         def value(match: re.Match[str]) -> str:
+            """Return the value of one variable."""
             known = self._arguments.get(match[1] or match[2])
             if known is None:
                 self._refuse(f"value of {match[0]} is not known")
@@ -290,6 +299,7 @@ class _Reader:
     # Steps
 
     def _read_step(self, name: str, text: str, *, later: bool) -> None:
+        """Read the flags and sources of ADD, COPY or RUN; DockerfileError for an unknown flag."""
         flags, rest = self._split_flags(text)
         known = {"ADD": _ADD_FLAGS, "COPY": _COPY_FLAGS, "RUN": _RUN_FLAGS}[name]
         for flag, value in flags:
@@ -312,6 +322,7 @@ class _Reader:
             self._read_sources(rest)
 
     def _split_flags(self, text: str) -> tuple[list[tuple[str, str]], str]:
+        """Return the flags at the start of an instruction, and the rest of it."""
         flags = []
         while text.startswith("--"):
             word, _, rest = text.replace("\t", " ").partition(" ")
@@ -335,6 +346,9 @@ class _Reader:
             self._images.add(reference)
 
     def _read_mount(self, value: str, *, later: bool) -> None:
+        """Read a RUN --mount: the image or stage that it mounts; DockerfileError for an unknown
+        type.
+        """
         for pair in value.split(","):
             key, _, content = pair.partition("=")
             if key.lower() == "from":
@@ -343,6 +357,7 @@ class _Reader:
                 self._refuse("type of --mount is unknown")
 
     def _read_sources(self, text: str) -> None:
+        """Read the sources of ADD or COPY, as words or as a JSON array."""
         if text.startswith("["):
             try:
                 words = json.loads(text)

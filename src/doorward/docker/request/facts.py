@@ -146,12 +146,14 @@ class ContainerFacts:
         return _Questions(self._socket, self._nonce, deadline, self._translate)
 
     def _container_of_exec(self, name: str, questions: _Questions) -> dict[str, Any]:
+        """Return the view of the container in which an exec runs; it may be missing or unknown."""
         answer = questions.ask("exec", name, "/json")
         if answer is None or answer is _MISSING:
             return {**NO_CONTAINER, "asked": True, "missing": answer is _MISSING}
         return self._container(str(answer.get("ContainerID") or ""), questions)
 
     def _container(self, name: str, questions: _Questions) -> dict[str, Any]:
+        """Return the view of a container that the daemon knows by this name."""
         view: dict[str, Any] = {**NO_CONTAINER, "asked": True}
         answer = questions.ask("containers", name, "/json")
         if answer is None or answer is _MISSING:
@@ -314,6 +316,7 @@ class _Questions:
         return answer if type(answer) is list else None
 
     def _answer(self, target: str) -> Any:
+        """Return the daemon's answer to a GET; _MISSING for 404, None for any other failure."""
         try:
             status, content = self._get(target)
             if status == 404:
@@ -323,6 +326,9 @@ class _Questions:
             return None
 
     def _get(self, target: str) -> tuple[int, bytes]:
+        """Return status and body of a GET; WaitError if this thread may not wait, TimeoutError
+        if no time is left.
+        """
         if self._deadline is None:
             raise WaitError
         timeout = self._deadline - time.monotonic()
@@ -350,6 +356,9 @@ _UNKNOWN_SECURITY: Final[dict[str, list[str]]] = {
 
 
 def _view(document: Mapping[str, Any], resolve: Resolve) -> dict[str, Any]:
+    """Return the view of an inspected container, in the form that a request to create it would
+    have.
+    """
     config, notes = document["Config"], Notes()
     host = _READ(document["HostConfig"], notes, "HostConfig")
     return {
@@ -368,6 +377,7 @@ def _view(document: Mapping[str, Any], resolve: Resolve) -> dict[str, Any]:
 
 
 def _mount(item: Mapping[str, Any], resolve: Resolve) -> Mount:
+    """Return the view of one mount of an inspected container."""
     kind = item.get("Type") or "other"
     # Where the data of a volume lie is the daemon's; its name says which volume it is.
     source = item.get("Name") if kind == "volume" else item.get("Source")

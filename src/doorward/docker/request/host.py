@@ -65,6 +65,9 @@ class HostFacts:
 
 
 def _overlapping(subnets: Sequence[str], used: Sequence[_Network]) -> set[str]:
+    """Return the subnets that overlap with a network of the host; malformed ones are passed
+    over.
+    """
     taken: set[str] = set()
     for subnet in subnets:
         try:
@@ -119,6 +122,7 @@ def _ipv6(text: str) -> str:
 
 
 def _read(path: Path) -> str:
+    """Return the beginning of a file, "" if it cannot be read."""
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
             return file.read(_MAX_FILE)
@@ -157,6 +161,7 @@ def _arguments(pidfile: str) -> list[str]:
 
 
 def _document(config: str) -> Mapping[str, Any]:
+    """Return the daemon's configuration, {} if the file is missing or not a JSON object."""
     try:
         document = json.loads(Path(config).read_bytes()[:_MAX_FILE] or b"{}")
     except (OSError, ValueError, RecursionError):

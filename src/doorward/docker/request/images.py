@@ -60,6 +60,9 @@ def parse_image(reference: str, tag: str = "") -> Image:
 
 
 def _parse(reference: str, tag: str) -> Image:
+    """Return the parts of an image reference as the daemon reads it; unresolved if they are
+    ambiguous.
+    """
     complete = reference
     if tag:
         complete = f"{reference}@{tag}" if _DIGEST.fullmatch(tag) else f"{reference}:{tag}"

@@ -103,6 +103,7 @@ def resolver(root: str) -> Resolve:
     """`resolve_path` for a host whose file system is mounted at `root`."""
 
     def resolve(path: str) -> str | None:
+        """Return a path with its links followed; None if it has too many or cannot be read."""
         done: list[str] = []
         waiting = path.split("/")[::-1]
         for _ in range(_MAX_STEPS):
@@ -339,6 +340,9 @@ _NO_VIEWS: Final[_Views] = {
 
 
 def _views(action: str, body: Any, target: Target, name: str, resolve: Resolve) -> _Views:
+    """Return the views of a request by its action; views that no host path of ours resolves are
+    marked.
+    """
     make = _BY_ACTION.get(action)
     if make is None:
         return dict(_NO_VIEWS)
@@ -405,6 +409,7 @@ _NO_TARGET: Final = Target("", "", "", {})
 
 
 def _create(body: Any, target: Target, _name: str, resolve: Resolve) -> _Views:
+    """Return the views of a request that creates a container."""
     host = body.get("HostConfig") or {}
     views = _host_views(host, body, body.get("NetworkingConfig") or {}, resolve)
     shared = views["security"]["host_namespaces"]
@@ -422,6 +427,9 @@ def _create(body: Any, target: Target, _name: str, resolve: Resolve) -> _Views:
 def _host_views(
     host: Mapping[str, Any], config: Mapping[str, Any], net: Mapping[str, Any], resolve: Resolve
 ) -> _Views:
+    """Return the views that a HostConfig determines: mounts, security, resources, devices and
+    network.
+    """
     host = security.given(host)
     return {
         "mounts": mounts.create_mounts(host, config, resolve),
@@ -447,6 +455,7 @@ def _checkpoint(body: Any, target: Target, _name: str, _resolve: Resolve) -> _Vi
 
 
 def _update(body: Any, _target: Target, _name: str, _resolve: Resolve) -> _Views:
+    """Return the views of a request that updates a container."""
     return {
         "resources": limits.update_resources(body),
         "devices": security.device_view(body),
@@ -470,6 +479,7 @@ def _image_of(query: Mapping[str, list[str]], name: str, tag: str) -> Image:
 
 
 def _pull(_body: Any, target: Target, _name: str, _resolve: Resolve) -> _Views:
+    """Return the views of a request that pulls or imports an image."""
     query = target.query
     if _is_import(query):
         image = _image_of(query, "repo", "tag")
@@ -498,6 +508,7 @@ def _of_name(_body: Any, _target: Target, name: str, _resolve: Resolve) -> _View
 
 
 def _build(_body: Any, target: Target, _name: str, _resolve: Resolve) -> _Views:
+    """Return the views of a classic build by its query."""
     query = target.query
     images = [parse_image(name) for name in query.get("t", [])]
     build = builds.build_view(query)
@@ -558,6 +569,7 @@ def _connect(body: Any, _target: Target, name: str, _resolve: Resolve) -> _Views
 
 
 def _service(body: Any, _target: Target, name: str, resolve: Resolve) -> _Views:
+    """Return the views of a swarm service, whose tasks run on any node."""
     task = body.get("TaskTemplate") or {}
     spec = task.get("ContainerSpec") or {}
     network = networks.service_network(body)

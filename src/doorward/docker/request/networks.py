@@ -76,6 +76,7 @@ def create_network(
 def _without_endpoints(
     mode: str, container: str, host: Mapping[str, Any], config: Mapping[str, Any]
 ) -> dict[str, Any]:
+    """Return the view of a network mode that has no endpoints of its own, such as `host`."""
     return {
         **NO_NETWORK,
         "mode": mode,
@@ -107,6 +108,7 @@ def new_network(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _addresses(endpoint: Mapping[str, Any]) -> list[str]:
+    """Return the addresses that an endpoint requests."""
     ipam = endpoint.get("IPAMConfig") or {}
     addresses = [
         ipam.get("IPv4Address"),
@@ -151,6 +153,7 @@ def create_ports(host: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str
 
 
 def _port(key: str, host_ip: str, host_port: str) -> dict[str, Any]:
+    """Return the view of one published port."""
     container, _, protocol = key.partition("/")
     first, last = _range(host_port)
     return {
@@ -166,6 +169,7 @@ def _port(key: str, host_ip: str, host_port: str) -> dict[str, Any]:
 
 
 def _range(text: str) -> tuple[int, int]:
+    """Return the first and the last port of a range; (0, 0) if it is not one."""
     first, dash, last = text.partition("-")
     parts = [first, last if dash else first]
     if not all(part.isascii() and part.isdecimal() and len(part) < 6 for part in parts):

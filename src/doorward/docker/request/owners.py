@@ -44,6 +44,7 @@ def _values(*labels: Any) -> list[str]:
 
 
 def _labels_of_build(query: Mapping[str, list[str]]) -> Any:
+    """Return the labels of a build as JSON; None if they are malformed."""
     try:
         return parse_json(query.get("labels", ["{}"])[0].encode())
     except RequestError:

@@ -83,6 +83,9 @@ _INDEX: Final = _index()
 
 
 def _match(method: str, path: str) -> tuple[Route, str]:
+    """Return the route of a method and path, and the object that it names; an unknown route if
+    none matches.
+    """
     first = _FIRST.match(path)
     for route in _INDEX.get((method, first[0] if first else ""), ()):
         match = route.pattern.fullmatch(path)

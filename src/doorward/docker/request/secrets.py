@@ -113,6 +113,7 @@ def mask_views(views: dict[str, Any]) -> dict[str, Any]:
 
 
 def _mask_fields(view: Any, names: tuple[str, ...]) -> Any:
+    """Return a view whose named fields have no credentials in their addresses."""
     for name in names:
         if "@" in view[name]:
             break
@@ -122,6 +123,7 @@ def _mask_fields(view: Any, names: tuple[str, ...]) -> Any:
 
 
 def _build_arguments(text: str) -> str:
+    """Return the JSON of build arguments with their values masked; all of it if it is malformed."""
     try:
         arguments = json.loads(text)
     except (ValueError, RecursionError):
@@ -171,6 +173,7 @@ def _drop(_body: Any, _env: bool) -> Any:
 
 
 def _secret(body: Any, _env: bool) -> Any:
+    """Return a request that creates a secret, without its data and driver options."""
     masked = {**body, **({"Data": MASK} if "Data" in body else {})}
     for name in ("Driver", "Templating"):
         driver = masked.get(name)
@@ -180,6 +183,7 @@ def _secret(body: Any, _env: bool) -> Any:
 
 
 def _create(body: Any, env: bool) -> Any:
+    """Return a request that creates a container, with environment and driver options masked."""
     if env and body.get("Env"):
         body = {**body, "Env": mask_env(body["Env"])}
     host = body.get("HostConfig")
@@ -207,6 +211,7 @@ def _mounts(mounts: list[Any]) -> list[Any]:
 
 
 def _mount(item: dict[str, Any]) -> dict[str, Any]:
+    """Return a mount with the options of its volume driver masked."""
     options = item["VolumeOptions"]
     driver = options.get("DriverConfig")
     if not driver or not driver.get("Options"):
@@ -238,6 +243,7 @@ def _network(body: Any, _env: bool) -> Any:
 
 
 def _service(body: Any, env: bool) -> Any:
+    """Return a request about a service, with the environment and mounts of its tasks masked."""
     task = body.get("TaskTemplate")
     if not task:
         return body

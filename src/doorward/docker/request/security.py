@@ -59,6 +59,7 @@ _NAMESPACES: Final = {
 
 
 def _security(**fields: Any) -> Security:
+    """Return a security view with some fields; the others have their defaults."""
     return {
         "privileged": False,
         "cap_add": [],
@@ -136,6 +137,7 @@ def _is_usual(host: Mapping[str, Any]) -> bool:
 
 
 def _apply(view: Security, key: str, value: str) -> None:
+    """Set the field of a view that a security option determines."""
     if key in ("seccomp", "apparmor"):
         # A profile is a whole file; that it is not the default is what counts.
         view[key] = value if value in ("unconfined", "builtin", "docker-default") else "custom"
@@ -167,6 +169,7 @@ def _paths(value: list[str] | None, usual: frozenset[str]) -> str:
 
 
 def _namespaces(host: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """Return the namespaces shared with the host, and those joined from other containers."""
     shared, joined = [], []
     for field, name in _NAMESPACES.items():
         mode = host.get(field) or ""

@@ -93,6 +93,9 @@ def _fields(content: bytes, known: Mapping[int, int]) -> Fields:
 
 
 def _varint(content: bytes, at: int) -> tuple[int, int]:
+    """Return a Protobuf integer and the position after it; _UnreadableError if it is cut or too
+    long.
+    """
     value = 0
     for shift in range(0, 63, 7):
         if at >= len(content):
@@ -123,6 +126,7 @@ def _texts(fields: Fields, number: int) -> list[str]:
 
 
 def _map(fields: Fields, number: int) -> dict[str, str]:
+    """Return a Protobuf map of texts; _UnreadableError for a repeated key."""
     entries: dict[str, str] = {}
     for content in fields.get(number, []):
         entry = _fields(content, _PAIR)
@@ -162,6 +166,7 @@ class _Request:
         self.remotes: list[str] = []
 
     def views(self, frontend: str, entitlements: list[str], *, raw: bool) -> dict[str, Any]:
+        """Return the views of a BuildKit request with what was read of it."""
         if len(self.remotes) > 1:
             self.options.add("context:URL")
         build = {
@@ -178,6 +183,7 @@ class _Request:
 
 
 def _control(content: bytes) -> dict[str, Any]:
+    """Return the views of a SolveRequest of BuildKit's control API."""
     fields = _fields(content, _OF_CONTROL)
     for number in (1, 2, 5, 8, 11, 14):
         _one(fields, number)
@@ -195,6 +201,7 @@ def _control(content: bytes) -> dict[str, Any]:
 
 
 def _bridge(content: bytes) -> dict[str, Any]:
+    """Return the views of a SolveRequest that a frontend sends through the bridge."""
     fields = _fields(content, _OF_BRIDGE)
     for number in (1, 5, 6, 10, 11, 14):
         _one(fields, number)
@@ -212,6 +219,7 @@ def _parts(fields: Fields, number: int, known: Mapping[int, int]) -> Iterator[Fi
 
 
 def _read_caches(content: bytes, request: _Request) -> None:
+    """Read the cache imports and exports of a request; _UnreadableError for their old form."""
     fields = _fields(content, _CACHE)
     if any(number in fields for number in (1, 2, 3)):
         raise _UnreadableError  # forms of before 2019
@@ -234,6 +242,7 @@ _OF_OUTPUTS: Final = frozenset({
 
 
 def _read_cache(type_: str, attributes: Mapping[str, str], request: _Request) -> None:
+    """Read one cache: the image that it is in, and options that are not known."""
     if type_ not in ("registry", "local", "inline"):
         request.options.add(f"cache:{type_[:64]}")
     elif type_ == "registry":
@@ -242,6 +251,7 @@ def _read_cache(type_: str, attributes: Mapping[str, str], request: _Request) ->
 
 
 def _read_output(type_: str, attributes: Mapping[str, str], request: _Request) -> None:
+    """Read one exporter: its kind, the images that it tags, and whether it pushes them."""
     request.outputs.append(type_[:64])
     names = attributes.get("name", "")
     images = [parse_image(name) for name in names.split(",")] if names else []
@@ -261,6 +271,9 @@ _GROUPS: Final = ("label", "vcs", "input-metadata")
 
 
 def _read_options(options: Mapping[str, str], request: _Request) -> None:
+    """Read the frontend's options: contexts, build arguments, entitlements and options that are
+    not known.
+    """
     for name, value in options.items():
         group = name.partition(":")[0]
         if name == "context":
@@ -291,6 +304,7 @@ def _name_of(name: str, value: str) -> str:
 
 
 def _read_named_context(value: str, request: _Request) -> None:
+    """Read a named context: an image, or an address that is noted as an option."""
     if value.startswith(_DOCKER_IMAGE):
         request.images.append(parse_image(value.removeprefix(_DOCKER_IMAGE)))
     elif not value.startswith(("local:", "input:", "oci-layout:")):
@@ -298,6 +312,9 @@ def _read_named_context(value: str, request: _Request) -> None:
 
 
 def _read_imports(text: str, request: _Request) -> None:
+    """Read the cache imports that a frontend option holds as JSON; _UnreadableError if it is
+    malformed.
+    """
     entries: Any = parse_json(text.encode())
     if type(entries) is not list:
         raise _UnreadableError

@@ -141,6 +141,9 @@ def _integer_reader(kind: ValueType) -> Reader:
 
 
 def _loose_reader(kind: ValueType) -> Reader:
+    """Return a reader of values of any JSON type; it notes a fault for one that `kind` does not
+    accept.
+    """
     accepts, text = kind.accepts, kind.text
 
     def read(value: Any, notes: Notes, at: str) -> Any:
@@ -212,6 +215,9 @@ def list_reader(item: ValueType | None, inner: Reader) -> Reader:
 
 
 def _text_list_reader(item: ValueType) -> Reader:
+    """Return a reader of arrays of texts; it notes a fault for each text that `item` does not
+    accept.
+    """
     accepts, text = item.accepts, item.text
 
     def read(value: Any, notes: Notes, at: str) -> Any:

@@ -70,6 +70,7 @@ def read_type(text: str) -> tuple[Type, Reader]:
 
 
 def _read(text: str) -> tuple[Type, Reader]:
+    """Return the type and the reader that a text of the table describes."""
     if text.startswith("[]"):
         inner, reader = _read(text[2:])
         return Array(inner), list_reader(_value_type(text[2:]), reader)
@@ -98,6 +99,7 @@ def _struct(name: str) -> tuple[Struct, Reader]:
 
 
 def _read_struct(name: str) -> tuple[Struct, Reader]:
+    """Return the type and the reader of a struct of the table by its name."""
     fields: dict[str, Type] = {}
     readers: dict[str, Reader] = {}
     empty_counts: dict[str, str] = {}
@@ -147,6 +149,7 @@ class RouteModel(NamedTuple):
 
 
 def _route(key: str, entry: Mapping[str, Any]) -> RouteModel:
+    """Return the model of a route: its parameters, its body and their readers."""
     method, _, path = key.partition(" ")
     schema: Type = LOOSE
     body: Reader | None = None

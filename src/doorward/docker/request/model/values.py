@@ -48,6 +48,7 @@ def _add(name: str, text: str, accepts: Callable[[Any], bool], scalar: Scalar = 
 
 
 def _pattern(name: str, text: str, pattern: re.Pattern[str]) -> None:
+    """Declare a type of texts that match a pattern."""
     match = pattern.fullmatch
 
     def accepts(value: str) -> bool:
@@ -200,6 +201,7 @@ _SPECIAL: Final = frozenset("\\,:\"'`{}=")
 
 
 def _is_relative(value: str) -> bool:
+    """Return True for a printable relative path that stays below its folder."""
     return (
         not value.startswith("/")
         and value.isprintable()
@@ -274,6 +276,7 @@ _pattern(
 
 
 def _is_address(value: str) -> bool:
+    """Return True for an IP address in its canonical form."""
     try:
         return str(ipaddress.ip_address(value)) == value.lower() and "%" not in value
     except ValueError:
@@ -281,6 +284,7 @@ def _is_address(value: str) -> bool:
 
 
 def _is_range(value: str) -> bool:
+    """Return True for a network as ADDRESS/BITS."""
     address, slash, bits = value.partition("/")
     if not slash or not bits.isascii() or not bits.isdecimal() or (bits + " ")[0] == "0":
         return False
@@ -313,6 +317,7 @@ _pattern("link", "a container and its alias", re.compile(
 
 
 def _is_extra_host(value: str) -> bool:
+    """Return True for HOST:ADDRESS or HOST=ADDRESS."""
     name, colon, address = value.partition(":")
     if "=" in name:
         name, colon, address = value.partition("=")
@@ -341,6 +346,7 @@ _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 def _is_new_image(value: str) -> bool:
+    """Return True for a name that an image may be tagged with: no digest and no identifier."""
     image = parse_image(value)
     if image["unresolved"] or image["digest"]:
         return False
@@ -382,6 +388,7 @@ _add("ps-options", f"one of {', '.join(sorted(_PS))}", _PS.__contains__)
 
 
 def _document(value: str) -> Any:
+    """Return a text as JSON; None if it is malformed."""
     try:
         return parse_json(value.encode())
     except (RequestError, UnicodeError):
@@ -389,6 +396,7 @@ def _document(value: str) -> Any:
 
 
 def _are_filters(value: str) -> bool:
+    """Return True for the JSON of Docker's filters: names with lists or objects of values."""
     document = _document(value)
     if type(document) is not dict:
         return False
@@ -406,6 +414,7 @@ def _are_filters(value: str) -> bool:
 
 
 def _are_texts(value: str) -> bool:
+    """Return True for a JSON object of texts, such as labels or build arguments."""
     document = _document(value)
     return type(document) is dict and all(
         (each is None or type(each) is str) and _LABEL.fullmatch(name)
@@ -414,6 +423,7 @@ def _are_texts(value: str) -> bool:
 
 
 def _are_images(value: str) -> bool:
+    """Return True for a JSON array of image references."""
     document = _document(value)
     return type(document) is list and all(
         type(each) is str and _is_image(each) for each in document
@@ -421,6 +431,7 @@ def _are_images(value: str) -> bool:
 
 
 def _are_platforms(value: str) -> bool:
+    """Return True for one platform or an array of them, as JSON."""
     documents = _document(value)
     for each in documents if type(documents) is list else [documents]:
         document = _document(each) if type(each) is str else each
