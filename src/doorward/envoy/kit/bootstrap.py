@@ -101,6 +101,9 @@ def to_document(options: Bootstrap) -> Document:
 
 
 def _check_options(options: Bootstrap) -> None:
+    """Raise ValueError for an address, a port or a combination of options that Envoy could not
+    use.
+    """
     for address in (options.listen, options.upstream, *options.pdp, *options.responses):
         _to_address(address)
     if not options.pdp:
@@ -127,6 +130,7 @@ def _check_options(options: Bootstrap) -> None:
 
 
 def _is_local(address: Document) -> bool:
+    """Return True for a Unix socket or a loopback address: plain text may go there."""
     match _to_kind(address):
         case "ip":
             return ipaddress.ip_address(address["socket_address"]["address"]).is_loopback
@@ -135,6 +139,7 @@ def _is_local(address: Document) -> bool:
 
 
 def _to_kind(address: Document) -> Literal["pipe", "ip", "name"]:
+    """Return whether an address is a Unix socket, an IP address or a name to look up."""
     if "pipe" in address:
         return "pipe"
     try:
@@ -145,6 +150,7 @@ def _to_kind(address: Document) -> Literal["pipe", "ip", "name"]:
 
 
 def _to_address(text: str) -> Document:
+    """Return an address in Envoy's form; ValueError if it is neither HOST:PORT nor a socket."""
     if text.startswith("unix:"):
         path = text.removeprefix("unix:").removeprefix("//")
         if not path or "\0" in path:
@@ -170,6 +176,7 @@ def _typed_config(name: str, kind: str, fields: Mapping[str, Any]) -> Document:
 
 
 def _to_listener(options: Bootstrap) -> Document:
+    """Return the listener to which redirected connections come."""
     address = _to_address(options.listen)
     if address.get("socket_address", {}).get("address") == "::":
         address["socket_address"]["ipv4_compat"] = True  # all addresses, of both families
@@ -184,6 +191,7 @@ def _to_listener(options: Bootstrap) -> Document:
 
 
 def _to_connection_manager(options: Bootstrap) -> Document:
+    """Return the HTTP filter with its normalization of paths, its limits and its timeouts."""
     return _typed_config(
         "envoy.filters.network.http_connection_manager",
         "extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
@@ -236,6 +244,9 @@ def _to_connection_manager(options: Bootstrap) -> Document:
 
 
 def _to_header_removals(options: Bootstrap) -> list[Document]:
+    """Return the filter that removes forged headers of clients; none if there are none to
+    remove.
+    """
     headers = options.strip_headers + (() if options.trusted_hops else ORIGINS)
     if not headers:  # Envoy refuses an empty list
         return []
@@ -249,6 +260,7 @@ def _to_header_removals(options: Bootstrap) -> list[Document]:
 
 
 def _to_access_log() -> Document:
+    """Return the access log on standard output, as JSON."""
     return _typed_config(
         "envoy.access_loggers.stdout",
         "extensions.access_loggers.stream.v3.StdoutAccessLog",
@@ -284,6 +296,7 @@ def _to_access_log() -> Document:
 
 
 def _to_routes(options: Bootstrap) -> Document:
+    """Return the single route, to the application, with its limits."""
     routes: Document = {
         "name": "ingress",
         "virtual_hosts": [
@@ -308,6 +321,7 @@ def _to_routes(options: Bootstrap) -> Document:
 
 
 def _to_head_length() -> Document:
+    """Return the filter that removes the length of a denied HEAD response."""
     denied = "request.method == 'HEAD' && response.code_details.startsWith('ext_authz')"
     return _typed_config(
         "envoy.filters.http.header_mutation",
@@ -331,6 +345,7 @@ def _to_head_length() -> Document:
 
 
 def _to_ext_authz(options: Bootstrap) -> Document:
+    """Return the filter that asks the decision point about each request and fails closed."""
     fields: Document = {
         "transport_api_version": "V3",
         "stat_prefix": "doorward",
@@ -359,6 +374,7 @@ def _to_ext_authz(options: Bootstrap) -> Document:
 
 
 def _to_ext_proc(options: Bootstrap) -> list[Document]:
+    """Return the filter that has responses decided; none without a processor."""
     if not options.responses:
         return []
     fields: Document = {
@@ -410,6 +426,7 @@ _RETRY: Final = {
 
 
 def _to_application(options: Bootstrap) -> Document:
+    """Return the cluster of the protected application."""
     return _to_cluster(
         "application",
         (options.upstream,),
@@ -421,6 +438,7 @@ def _to_application(options: Bootstrap) -> Document:
 
 
 def _to_health_check(service: str) -> Document:
+    """Return a gRPC health check of a service, every 2 s."""
     return {
         "timeout": "1s",
         "interval": "2s",
@@ -432,6 +450,7 @@ def _to_health_check(service: str) -> Document:
 
 
 def _to_processors(options: Bootstrap) -> list[Document]:
+    """Return the cluster of the response processors; none without one."""
     if not options.responses:
         return []
     service = "envoy.service.ext_proc.v3.ExternalProcessor"
@@ -443,6 +462,7 @@ def _to_processors(options: Bootstrap) -> list[Document]:
 def _to_decision_points(
     name: str, addresses: tuple[str, ...], service: str, *, retries: bool
 ) -> Document:
+    """Return a cluster of decision points with health checks, and with retries if asked for."""
     cluster = _to_cluster(
         name,
         addresses,
@@ -464,6 +484,7 @@ def _to_decision_points(
 
 
 def _to_cluster(name: str, addresses: tuple[str, ...], protocol: Document) -> Document:
+    """Return a cluster of addresses; names are looked up in DNS."""
     endpoints = [_to_address(address) for address in addresses]
     named = any(_to_kind(address) == "name" for address in endpoints)
     return {
@@ -493,6 +514,8 @@ def _to_cluster(name: str, addresses: tuple[str, ...], protocol: Document) -> Do
 
 
 def _to_overload_manager(options: Bootstrap) -> Document:
+    """Return the limits on memory and connections above which Envoy refuses work."""
+
     def act(name: str, threshold: float) -> Document:
         heap = {"name": "envoy.resource_monitors.fixed_heap", "threshold": {"value": threshold}}
         return {"name": f"envoy.overload_actions.{name}", "triggers": [heap]}

@@ -33,6 +33,9 @@ def to_files(description: Description) -> dict[str, str]:
 
 
 def _to_project(description: Description, places: Places) -> Document:
+    """Return the Compose project: redirect, decision point, Envoy and application in one
+    network namespace.
+    """
     return {
         "name": description.name,
         "services": {
@@ -144,6 +147,9 @@ def _to_sidecar(description: Description) -> Document:
 
 
 def _to_path(text: str) -> str:
+    """Return a path as a Compose mount writes it; ValueError for characters that Compose would
+    interpret.
+    """
     if not text.startswith(("./", "/")):
         text = f"./{text}"
     # A colon would end the path here, and a `$` begin a variable.

@@ -170,6 +170,7 @@ class Description:
         return "\n".join([*explain(document, _WHY), ""])
 
     def _responses_plugin(self, places: Places) -> dict[str, object]:
+        """Return the configuration of the response processor."""
         plugin: dict[str, object] = {"addr": f"unix://{places.responses}", "path": self.responses}
         if self.lists:
             plugin["lists"] = {
@@ -204,6 +205,9 @@ _WHY: Final = {
 
 
 def _check(description: Description) -> None:
+    """Raise ValueError for a name, an image or a path that does not fit into the generated
+    files.
+    """
     for subject, pattern, text in (
         ("name", _NAME, description.name),
         ("image", _IMAGE, description.image),

@@ -26,6 +26,7 @@ def explain(document: Mapping[str, Any], why: Mapping[str, str]) -> Iterator[str
 
 
 def _explain(value: Any, why: Mapping[str, str], depth: int = 0, parent: str = "") -> Iterator[str]:
+    """Yield the lines of a YAML document, each key preceded by its explanation."""
     pad = "  " * depth
     if isinstance(value, dict):
         for key, item in value.items():
@@ -59,6 +60,7 @@ def _scalar(value: Any) -> str:
 
 
 def _comment(text: str, pad: str) -> Iterator[str]:
+    """Yield a text as comment lines, wrapped."""
     if text:
         yield from textwrap.wrap(
             text, WIDTH, initial_indent=f"{pad}# ", subsequent_indent=f"{pad}# "

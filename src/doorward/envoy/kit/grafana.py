@@ -151,6 +151,7 @@ def _to_jobs(description: Description) -> dict[str, Any]:
 
 
 def _to_panel(index: int, panel: _Panel) -> dict[str, Any]:
+    """Return a panel at its place in the grid of the dashboard."""
     row, column = divmod(index, _COLUMNS)
     position = {"x": column * _WIDTH, "y": row * _HEIGHT, "w": _WIDTH, "h": _HEIGHT}
     return {

@@ -65,6 +65,7 @@ def _to_chart(description: Description) -> Document:
 
 
 def _to_values(description: Description) -> Document:
+    """Return the values of the chart, read from the Kubernetes manifests."""
     documents = kubernetes.to_documents(description)
     (deployment,) = documents["deployment.yaml"]
     values: Document = {
@@ -90,6 +91,7 @@ def _to_values(description: Description) -> Document:
 
 
 def _to_schema(values: Document) -> Document:
+    """Return the JSON Schema of the values: all are required, none may be added."""
     text, texts = {"type": "string", "minLength": 1}, {"type": "string"}
     images = {name: text for name in values["images"]}
     properties: Document = {
@@ -114,6 +116,7 @@ def _to_schema(values: Document) -> Document:
 
 
 def _exactly(properties: Mapping[str, Any]) -> Document:
+    """Return the schema of an object with exactly these properties."""
     return {
         "type": "object",
         "properties": dict(properties),
@@ -144,6 +147,7 @@ def _containers(deployment: Document) -> list[Document]:
 
 
 def _to_template(documents: list[Document]) -> str:
+    """Return the manifests as a template that reads the values."""
     for document in documents:
         if document["kind"] == "Deployment":
             _mark_deployment(document)
@@ -173,6 +177,7 @@ _EXPRESSIONS: Final = {
 
 
 def _mark_deployment(deployment: Document) -> None:
+    """Put marks where the template reads values."""
     deployment["spec"]["replicas"] = f"{_MARK}-replicas"
     annotations = deployment["spec"]["template"]["metadata"]["annotations"]
     annotations["doorward/configuration"] = f"{_MARK}-checksum"

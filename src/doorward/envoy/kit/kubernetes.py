@@ -117,6 +117,7 @@ def _to_deployment(description: Description) -> Document:
 
 
 def _to_scraping(description: Description) -> Document:
+    """Return the annotations by which Prometheus finds the pod; {} if nobody scrapes it."""
     if not description.scraped_from:
         return {}
     return {
@@ -127,6 +128,7 @@ def _to_scraping(description: Description) -> Document:
 
 
 def _to_pod(description: Description) -> Document:
+    """Return the pod: the redirect first, the sidecars as native ones if Kubernetes has them."""
     sidecars = [_to_decision_point(description), _to_envoy(description)]
     application = _to_application(description)
     init, containers = [_to_redirect(description)], [application, *sidecars]
@@ -298,6 +300,7 @@ def _to_ingress(port: int) -> Document:
 
 
 def _to_scrapers(description: Description) -> list[Document]:
+    """Return the network policy rule that lets Prometheus in; none if nobody scrapes."""
     if not description.scraped_from:
         return []
     labels = {"kubernetes.io/metadata.name": description.scraped_from}

@@ -35,6 +35,7 @@ def write_manifest(
 
 
 def _mark(value: Any, texts: list[Text]) -> Any:
+    """Return a document with marks in place of its texts, which are appended to `texts`."""
     match value:
         case Text():
             texts.append(value)
@@ -48,6 +49,7 @@ def _mark(value: Any, texts: list[Text]) -> Any:
 
 
 def _expand(line: str, texts: Sequence[Text]) -> Iterator[str]:
+    """Yield a line of YAML, or a marked text as a block below it."""
     head, mark, number = line.partition(f": {_MARK}")
     if not mark:
         yield line

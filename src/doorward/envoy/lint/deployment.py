@@ -36,6 +36,7 @@ def check_pdp(file: str, document: Located) -> Iterator[Finding]:
 
 
 def _check_pdp(document: Located) -> Iterator[Problem]:
+    """Yield problems of a configuration of the decision point."""
     plugin = document.get("plugins", _PLUGIN)
     if _is_given(plugin):
         yield from _check_plugin(plugin)
@@ -96,6 +97,7 @@ def check_manifests(documents: Sequence[tuple[str, Located]]) -> Iterator[Findin
 
 
 def _check_services(documents: Sequence[tuple[str, Located]], spec: Located) -> Iterator[Finding]:
+    """Yield problems of Services that lead past Envoy to the application's ports."""
     ports = {
         port.get("containerPort").value
         for each in _containers(spec)
@@ -112,6 +114,7 @@ def _check_services(documents: Sequence[tuple[str, Located]], spec: Located) -> 
 
 
 def _check_pod(spec: Located) -> Iterator[Problem]:
+    """Yield problems of a pod: its redirect, its users and its containers."""
     init = spec.get("initContainers")
     redirects = [each for each in init.items() if _redirect(_words(each)) or _is_proxy_init(each)]
     if not redirects:
@@ -133,6 +136,7 @@ def _check_pod(spec: Located) -> Iterator[Problem]:
 
 
 def _check_container(each: Located, common: Located, *, is_redirect: bool) -> Iterator[Problem]:
+    """Yield problems of the security context of one container."""
     name, security = each.get("name").value, each.get("securityContext")
     security = security if security.value is not None else Located({}, each.line)
     if not is_redirect:
@@ -164,6 +168,7 @@ def _check_container(each: Located, common: Located, *, is_redirect: bool) -> It
 
 
 def _check_users(spec: Located, common: Located, redirects: list[Located]) -> Iterator[Problem]:
+    """Yield problems of containers that run as the user whose traffic is not redirected."""
     users = {_option(_words(each), "-u") for each in redirects}
     for each in _containers(spec):
         if each not in redirects and not _is_sidecar(each):
@@ -183,6 +188,7 @@ def _containers(spec: Located) -> list[Located]:
 
 
 def _application_ports(spec: Located) -> set[str]:
+    """Return the ports of the containers that are not sidecars, as text."""
     return {
         str(port.get("containerPort").value)
         for each in _containers(spec)
@@ -201,6 +207,7 @@ def _is_proxy_init(container: Located) -> bool:
 
 
 def _words(container: Located) -> list[str]:
+    """Return the command line of a container as words."""
     words = []
     for key in ("entrypoint", "command", "args"):
         words_of_key = container.get(key)
@@ -221,6 +228,7 @@ def _option(words: Sequence[str], name: str) -> str:
 
 
 def _check_redirect(at: Located, words: Sequence[str], ports: set[str]) -> Iterator[Problem]:
+    """Yield problems of the options of a redirect."""
     if "--capture-loopback" not in words:
         yield "kit-loopback", "loopback is not captured", at
     for position, word in enumerate(words[:-1]):
@@ -240,6 +248,7 @@ def check_compose(file: str, document: Located) -> Iterator[Finding]:
 
 
 def _check_compose(services: dict[str, Located]) -> Iterator[Problem]:
+    """Yield problems of a Compose project."""
     redirects = {name for name, each in services.items() if _redirect(_words(each))}
     if not redirects:
         first = next(iter(services.values()))

@@ -69,6 +69,7 @@ def check_paths(paths: Sequence[Path]) -> list[Finding]:
 
 
 def _find(paths: Sequence[Path]) -> Iterator[Path]:
+    """Yield the files of known kinds below some paths; LintError for too many."""
     count = 0
     for path in paths:
         if path.is_dir():
@@ -98,6 +99,7 @@ def _kind(path: Path) -> str:
 
 
 def _read(path: Path) -> str:
+    """Return the text of a file; LintError if it is too large or cannot be read."""
     try:
         if path.stat().st_size > _LARGEST:
             raise LintError(f"{path}: larger than {_LARGEST >> 20} MiB")
@@ -109,6 +111,7 @@ def _read(path: Path) -> str:
 
 
 def _gather(gathered: _Gathered, file: str, suffix: str, text: str, offset: int) -> None:
+    """Check a text by its kind, and collect policies and documents that are checked together."""
     if suffix == ".rego":
         gathered.policies.append((file, offset, text))
     elif suffix in _TEXTS:
@@ -124,6 +127,7 @@ def _gather(gathered: _Gathered, file: str, suffix: str, text: str, offset: int)
 
 
 def _gather_document(gathered: _Gathered, file: str, document: Located) -> None:
+    """Check one YAML document by what it configures, and collect what is checked together."""
     if is_proxy(document):
         gathered.findings += check_proxy(file, document)
         gathered.timeouts.append(read_check_timeout(document))

@@ -40,6 +40,7 @@ class _Directive:
 
 
 def _parse_nginx(text: str) -> _Directive:
+    """Return the tree of directives of an nginx configuration."""
     root = _Directive([], 1)
     open_blocks, words, begin = [root], list[str](), 1
     line, position = 1, 0
@@ -100,6 +101,7 @@ def _is_passed(directive: _Directive) -> bool:
 def _check_nginx_headers(
     file: str, location: _Directive, *, is_question: bool
 ) -> Iterator[Finding]:
+    """Yield findings about headers that a location does not set, or passes on from clients."""
     headers = {
         inner.words[1].lower(): " ".join(inner.words[2:])
         for inner in location.block
@@ -126,6 +128,7 @@ def _client_identity(file: str, line: int, name: str) -> Finding:
 
 
 def _forged_headers(file: str, line: int, taken: set[str]) -> Iterator[Finding]:
+    """Yield one finding for headers that a client could forge and nobody removes."""
     missing = [name for name in FORGED if name not in taken]
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
@@ -134,6 +137,7 @@ def _forged_headers(file: str, line: int, taken: set[str]) -> Iterator[Finding]:
 
 
 def _lines(text: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number and the words of each line that is not empty or a comment."""
     for number, line in enumerate(text.splitlines(), start=1):
         words = line.partition("#")[0].split()
         if words:

@@ -76,12 +76,14 @@ class _Package:
             self._name_rules(module)
 
     def check(self) -> Iterator[Finding]:
+        """Yield the findings of the modules of a package, then those of the package as a whole."""
         for file, offset, module in self._members:
             for rule, message, span in self._check_module(module):
                 yield Finding(file, offset + span.row, rule, message)
         yield from self._check_package()
 
     def _check_module(self, module: Module) -> Iterator[tuple[str, str, Span]]:
+        """Yield problems of the rules of one module."""
         for rule in module.rules:
             value = rule.head.value
             if rule.default and isinstance(value, Scalar) and value.value is True:
@@ -91,6 +93,7 @@ class _Package:
                 yield from self._check_rule(rule)
 
     def _check_rule(self, rule: Rule) -> Iterator[tuple[str, str, Span]]:
+        """Yield problems of the expressions and calls of one rule."""
         for node in walk(rule):
             match node:
                 case Expr(negated=True) | Not():
@@ -99,6 +102,9 @@ class _Package:
                     yield from self._check_call(node)
 
     def _check_package(self) -> Iterator[Finding]:
+        """Yield findings about a missing default, a body that may be cut, and other things of
+        all rules together.
+        """
         file, offset, module = self._members[0]
         rules = [rule for _, _, each in self._members for rule in each.rules]
         decisions = [rule for rule in rules if self._rule_name(rule.head.ref) == "allow"]
@@ -123,6 +129,7 @@ class _Package:
             yield Finding(file, line, "policy-unverified-token", message)
 
     def _check_negation(self, node: Expr | Not) -> Iterator[tuple[str, str, Span]]:
+        """Yield a problem for a `not` that is true if the body is missing or was not sent."""
         for path in set().union(*map(self._paths, _last_step(node))):
             if any(path[: len(body)] == body for body in _BODIES):
                 message = f"`not` is true when `{'.'.join(path)}` is not there"
@@ -136,6 +143,9 @@ class _Package:
                 yield "policy-path-query", message, node.span
 
     def _check_call(self, call: Call) -> Iterator[tuple[str, str, Span]]:
+        """Yield problems of comparisons of headers and paths, of secrets in the policy and of
+        `http.send`.
+        """
         paths = [self._resolve(argument) for argument in call.args]
         if call.name in {"equal", "neq", "eq"} and call.infix:
             for path in paths:
@@ -159,6 +169,7 @@ class _Package:
             yield from self._check_send(call)
 
     def _check_send(self, call: Call) -> Iterator[tuple[str, str, Span]]:
+        """Yield a problem for an `http.send` that may take longer than Envoy waits."""
         timeout = _fields(call.args[0]).get("timeout")
         seconds = _DEFAULT_SEND if timeout is None else _duration(timeout)
         if seconds is not None and seconds >= self._timeout:
@@ -166,12 +177,14 @@ class _Package:
             yield "policy-slow-http-send", message, call.span
 
     def _name_imports(self, module: Module) -> None:
+        """Note the paths that the imports of a module name."""
         for each in module.imports:
             path = _path(each.path)
             if path:
                 self._names[each.alias or path[-1]] = path
 
     def _name_rules(self, module: Module) -> None:
+        """Note the paths of rules that only name a part of the input."""
         for rule in module.rules:
             head = rule.head
             name = self._rule_name(head.ref)
