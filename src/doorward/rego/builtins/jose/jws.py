@@ -9,7 +9,6 @@ from __future__ import annotations
 import hmac
 from collections.abc import Callable
 from functools import lru_cache
-from hashlib import new as new_hash
 from typing import Any, Final
 
 from doorward.base.records import record
@@ -33,13 +32,10 @@ def _hmac(name: str, digest: str) -> Algorithm:
     """The HMAC algorithm with this digest; its keys are bytes."""
 
     def compute(key: bytes, signed: bytes) -> bytes:
-        """Return the HMAC of the bytes, from hashes of the key that may be cached."""
-        inner, outer = _hashes_of_key(key, digest)
-        inner, outer = inner.copy(), outer.copy()
-        inner.update(signed)
-        outer.update(inner.digest())
-        code: bytes = outer.digest()
-        return code
+        """Return the HMAC of `signed` under `key`, from a copy of the cached keyed state."""
+        code = _keyed(key, digest).copy()
+        code.update(signed)
+        return code.digest()
 
     def verify(key: Any, signed: bytes, signature: bytes) -> bool:
         """Return True if the signature is right; False also for a key that is not bytes."""
@@ -55,16 +51,12 @@ def _hmac(name: str, digest: str) -> Algorithm:
 
 
 @lru_cache(maxsize=64)
-def _hashes_of_key(key: bytes, digest: str) -> tuple[Any, Any]:
-    """The inner and the outer hash of HMAC (RFC 2104) after the key, which are the same for all
-    tokens: to set them up takes OpenSSL most of the time of a short text."""
-    hashes = new_hash(digest), new_hash(digest)
-    size = hashes[0].block_size
-    if len(key) > size:
-        key = new_hash(digest, key).digest()
-    for each, mask in zip(hashes, (0x36, 0x5C), strict=True):
-        each.update(bytes(octet ^ mask for octet in key.ljust(size, b"\0")))
-    return hashes
+def _keyed(key: bytes, digest: str) -> hmac.HMAC:
+    """Return the HMAC state after the key and before any text.
+
+    Callers copy it: for the short text of a token, setting up the key costs more than the rest.
+    """
+    return hmac.new(key, digestmod=digest)
 
 
 def _rsa(name: str, digest: str, *, pss: bool, any_salt: bool = False) -> Algorithm:
