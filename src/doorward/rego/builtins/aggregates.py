@@ -118,8 +118,9 @@ def product(context: Context, collection: list[Value] | frozenset[Key]) -> int |
 
 
 def _product_of_doubles(context: Context, numbers: list[AnyNumber]) -> int | Number:
-    """Multiply as doubles do, rounding after each factor; LimitError for a result with too many
-    digits.
+    """Multiply the numbers as Go's doubles do, rounding after each factor; 1 for no numbers. The
+    sign of a zero is kept (`-0`). LimitError if the result, or a product on the way to it, has too
+    many digits. Checks the deadline on the way.
     """
     total = 1, 0
     negative = False
@@ -143,7 +144,9 @@ _EXACT: Final[set[type]] = {int, Number}
 
 
 def _numbers(collection: list[Value] | frozenset[Key]) -> list[Any]:
-    """Return the items as a list; OperandError if one of them is not a number."""
+    """Return the items as a list, those of a set in Rego's order. OperandError in OPA's words if an
+    item is not a number; it names the kind of the first such item.
+    """
     # The order of floats decides how their sum is rounded.
     items: list[Any] = _values(collection)
     if all(map(is_number, items)):
@@ -180,8 +183,8 @@ def min_(context: Context, collection: list[Value] | frozenset[Key]) -> Value | 
 def _extreme(
     context: Context, collection: list[Value] | frozenset[Key], choose: Callable[..., Any]
 ) -> Value | Undefined:
-    """The value that `choose` (`min` or `max`) picks in Rego's order; undefined for an empty
-    collection.
+    """The item that `choose` (`min` or `max`) picks in Rego's order, of any kinds; UNDEFINED for an
+    empty collection. Of equal items the last one of an array is picked.
     """
     if not collection:
         return UNDEFINED
@@ -244,6 +247,7 @@ def sort(context: Context, collection: list[Value] | frozenset[Key]) -> list[Val
 
 
 def _values(collection: list[Value] | frozenset[Key]) -> list[Value]:
+    """The items as a list: the array itself, or a set's members in Rego's order."""
     return sorted_values(collection) if isinstance(collection, frozenset) else collection
 
 

@@ -32,8 +32,9 @@ _WRONG_CONFIG: Final = "operand 2 {} AWS config parameters(s): {}"
 
 
 def _refuse(request: Value, aws_config: Value, time_ns: Value) -> None:
-    """Raise the error for a wrong operand; OPA checks the configuration first and numbers it
-    operand 1.
+    """Raise OperandError for the wrong operand of a signing call whose operand check failed. OPA
+    checks the configuration (operand 2) first and numbers it operand 1 in the message. Returns None
+    if no problem is found or `request` is not an object; the registry then reports its own error.
     """
     if not isinstance(request, dict):
         return
@@ -98,8 +99,8 @@ def providers_aws_sign_req(request: Object, aws_config: Object, time_ns: AnyNumb
 
 
 def _texts(fields: Object, names: tuple[str, ...], message: str) -> list[str]:
-    """The string values of `names` in an object; BuiltinError names all those that are missing or
-    not strings.
+    """The string values of `names` in an object, in that order. OperandError, made from `message`,
+    names all fields that are missing; if none is, it names those that are empty or not strings.
     """
     missing = [name for name in names if name not in fields]
     if missing:
@@ -115,7 +116,8 @@ def _texts(fields: Object, names: tuple[str, ...], message: str) -> list[str]:
 
 def _stamp(time_ns: AnyNumber) -> str:
     """Format nanoseconds since the epoch as ISO 8601 basic time in UTC, such as 20240131T120000Z;
-    OperandError if out of range.
+    fractions of a second are cut off. OperandError if the time is negative, not an integer, or too
+    large for a date.
     """
     try:
         nanoseconds = integer_of(time_ns)
@@ -130,7 +132,9 @@ def _stamp(time_ns: AnyNumber) -> str:
 
 
 def _body(request: Object) -> bytes:
-    """The bytes of `raw_body`, else of `body` as JSON, else no bytes."""
+    """The bytes to sign: `raw_body` if the request has it (no bytes if it is not a string),
+    otherwise `body` as JSON, otherwise no bytes.
+    """
     if "raw_body" in request:
         raw = request["raw_body"]
         return to_bytes(raw) if isinstance(raw, str) else b""
@@ -138,8 +142,9 @@ def _body(request: Object) -> bytes:
 
 
 def _headers(request: Object) -> dict[str, str]:
-    """The request's headers, the items of an array joined by commas; BuiltinError for other
-    values.
+    """The request's headers by name as they are spelled, the items of an array joined by commas.
+    BuiltinError if a value is not a string or an array of strings; names that are not strings, and
+    `headers` that are not an object, are ignored.
     """
     request_headers = request.get("headers", {})
     headers: dict[str, str] = {}
@@ -159,6 +164,7 @@ def _mac(key: bytes, text: str) -> bytes:
 
 def _signing_key(secret: str, date: str, region: str, service: str) -> bytes:
     """Derive the key of AWS Signature Version 4 for a date, region and service from the secret."""
+    # The chain of keys is that of "Signature Version 4": date, region, service, then a constant.
     key = to_bytes(f"AWS4{secret}")
     for part in (date, region, service, "aws4_request"):
         key = _mac(key, part)

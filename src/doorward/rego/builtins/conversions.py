@@ -50,8 +50,10 @@ _SAFE: Final = 300
 """A number with fewer characters than this and no exponent is always in range."""
 
 _MAX_TEXT: Final = 4096
+"""The most characters of a number that to_number parses; more is a LimitError."""
 _PLAIN: Final = 16
-"""A number with fewer digits than this needs no check."""
+"""A text of fewer decimal digits than this, the first not 0, is converted without further checks.
+"""
 
 
 @builtin(
@@ -76,8 +78,10 @@ def to_number(x: Value) -> AnyNumber:
 
 
 def _parse(text: str) -> AnyNumber:
-    """Parse a number as Go's ParseFloat does, hexadecimal included; BuiltinError or LimitError if
-    that fails.
+    """Parse a number as Go's ParseFloat does, hexadecimal floats and `_` between digits included,
+    but keep its exact value. OperandError for `inf` and `nan`; BuiltinError for invalid syntax or a
+    number beyond a double's range; LimitError for too many digits, or for an exponent so small that
+    only Go reads it, as 0.
     """
     if text.lstrip("+-").lower() in {"inf", "infinity", "nan"}:
         raise operand_error(1, text, "valid number string")
@@ -100,12 +104,16 @@ def _parse(text: str) -> AnyNumber:
 
 
 def _check_length(text: str) -> None:
+    """Raise LimitError for a number text of more than `_MAX_TEXT` characters."""
     if len(text) > _MAX_TEXT:
         raise LimitError("number has too many digits")
 
 
 def _as_json(text: str) -> str:
-    """Respell a Go number text as JSON does; a text that was not an integer does not become one."""
+    """Respell a number that Go accepts as JSON does: without `_`, `+` and leading zeros, and with
+    digits after the point. A text that OPA does not take for an integer, such as `1_000`, gets a
+    fraction: `1000.0`.
+    """
     plain = text.replace("_", "").lstrip("+")
     sign = "-" if plain.startswith("-") else ""
     mantissa, mark, exponent = plain.lstrip("-").partition("e" if "e" in plain else "E")
@@ -125,8 +133,8 @@ def _in_range(text: str, value: Fraction) -> Fraction:
 
 
 def _hexadecimal(match: re.Match[str]) -> Fraction:
-    """The exact value of a matched hexadecimal float such as `0x1.8p3`; an error if the exponent is
-    too large.
+    """The exact value of a matched hexadecimal float: `0x1.8p3` is 12. LimitError for an exponent
+    below `-_MAX_TEXT`, BuiltinError for one above `_MAX_TEXT`.
     """
     integer = (match["whole"] or "").replace("_", "")
     rest = (match["rest"] or "").replace("_", "")

@@ -32,9 +32,10 @@ from doorward.rego.golang.octets import to_bytes
 from doorward.rego.values import Key, Value
 
 MAX_KEYS: Final = 100
+"""The most private keys in one text; more is a LimitError."""
 _USUAL: Final = 16
-"""A text is hashed with a deadline check only if it is at least this many times `LONG`: shorter
-ones come with each request.
+"""A text is read with deadline checks only if it has at least this many times `LONG` characters:
+shorter ones come with each request, and the checks would double their cost.
 """
 
 Object = dict[Key, Value]
@@ -135,15 +136,19 @@ def crypto_x509_parse_and_verify_certificates_with_options(
 
 
 def _now(context: Context) -> int:
-    """Seconds by the clock: a policy's idea of the time does not make a certificate valid."""
+    """The seconds since the epoch by the environment's clock. A time that the caller of the policy
+    sets (`context.now_ns`) is not used, since it must not make an expired certificate valid.
+    """
     return context.environment.clock() // 1_000_000_000
 
 
 def _verify_chain(
     context: Context, certs: str, options: Callable[[], Options], *, uri_strings: bool
 ) -> list[Value]:
-    """`[true, chain]` as objects if the certificates verify under the options, else `[false,
-    []]`.
+    """Return `[true, chain]` if the first certificates verify the last one under the options, with
+    the chain as certificate objects, and otherwise `[false, []]`: also if the text cannot be read
+    or has fewer than two certificates. A BuiltinError of `options()` is raised. Stops at the
+    decision's deadline.
     """
     with context.enforce_deadline(len(certs) // _USUAL):
         try:

@@ -158,8 +158,8 @@ def json_marshal_with_options(x: Value, opts: dict[Key, Value]) -> str:
 
 
 def _marshal_text(key: str, option: Value) -> str:
-    """Return the string of option `key`; an error if it is not a string or longer than
-    `MAX_INDENT`.
+    """Return the string of option `key` of json.marshal_with_options. OperandError if it is not a
+    string, LimitError if it is longer than `MAX_INDENT`.
     """
     if not isinstance(option, str):
         raise OperandError(
@@ -215,9 +215,7 @@ def urlquery_decode(x: str) -> str:
 
 
 MAX_QUERY: Final = 1 << 24
-"""The most characters of an encoded query; a value that occurs several times is written each
-time.
-"""
+"""The most characters of a query that urlquery.encode_object writes; more is a LimitError."""
 
 _QUERY_VALUE: Final = any_of(string, array(string), set_(string))
 
@@ -244,8 +242,8 @@ def urlquery_encode_object(context: Context, object: dict[Key, Value]) -> str:
 
 
 def _query_values(value: Value) -> list[str]:
-    """The strings of one query parameter: a string, or the items of an array or set; else
-    OperandError.
+    """The values of one query parameter: a string alone, the items of an array, or a set's members
+    in Rego's order. OperandError for another value, or if an item is not a string.
     """
     if isinstance(value, str):
         return [value]

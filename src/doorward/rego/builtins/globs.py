@@ -17,7 +17,10 @@ __all__: list[str] = []
 
 
 def prepare_glob(pattern: str, delimiters: Value) -> Matcher:
-    """A function that tells whether a string fits the glob."""
+    """Return a function that returns True if a string matches the glob. `delimiters` is null or an
+    array of characters; OperandError for another value, BuiltinError for an invalid glob. Called
+    once for a pattern that is constant in the policy.
+    """
     return only_small(compile_glob(pattern, _stops(delimiters)))  # type: ignore[no-any-return] # itself
 
 
@@ -44,8 +47,8 @@ def glob_match(pattern: Value, delimiters: Value, match: Value) -> bool:
 
 
 def _stops(delimiters: Value) -> str:
-    """The delimiters as one string: "" for null, "." for an empty array; an operand error for other
-    values.
+    """The delimiters as one string: "" for null, "." for an empty array. OperandError unless the
+    value is null or an array of strings of one character each.
     """
     if delimiters is None:
         return ""
@@ -57,7 +60,9 @@ def _stops(delimiters: Value) -> str:
 
 
 def _delimiters(delimiters: Value) -> str:
-    """Join the delimiters, each a single character, into one string; "." if there are none."""
+    """Join the delimiters of an array into one string; "." for an empty array. OperandError for
+    another value, or for an item that is not a string of one character.
+    """
     if not isinstance(delimiters, list):
         raise operand_error(2, delimiters, "array", "null")
     if not delimiters:

@@ -30,7 +30,9 @@ from doorward.rego.values import Value
 
 MAX_TEXT: Final = 512 * 1024
 MAX_QUERY_TOKENS: Final = 10_000
-"""The most tokens of a query, since the time of validation grows with the square of its fields."""
+"""The most tokens of a query; more is a LimitError. The time of validation grows with the square of
+the query's fields.
+"""
 
 MAX_SCHEMA_TOKENS: Final = 200_000
 
@@ -53,6 +55,9 @@ def graphql_parse_schema(context: Context, schema: str) -> Object:
 
 
 def _refuse_schema(query: Value, schema: Value) -> None:
+    """Parse the query, so that its BuiltinError comes before the error for a schema of the wrong
+    kind, as in OPA. Called by the registry when the operand check failed.
+    """
     if isinstance(query, str):
         _parse(query, MAX_QUERY_TOKENS)
 
@@ -115,8 +120,8 @@ def graphql_schema_is_valid(context: Context, schema: Value) -> bool:
 
 
 def _enforce_deadline(context: Context, *texts: Value) -> AbstractContextManager[None]:
-    """Return a context that stops at the decision's deadline; the size of an object's text is
-    unknown, so it counts as long.
+    """Return a context manager whose body stops at the decision's deadline if the texts are long.
+    The size of an AST object's text is unknown, so it counts as long.
     """
     return context.enforce_deadline(
         sum(len(text) if isinstance(text, str) else LONG for text in texts)
@@ -124,8 +129,8 @@ def _enforce_deadline(context: Context, *texts: Value) -> AbstractContextManager
 
 
 def _parse_both(query: Value, schema: Value) -> tuple[Object, Object]:
-    """Validate the query against the schema and return the AST objects of both; BuiltinError if
-    invalid.
+    """Validate the query against the schema, and return the AST objects of both. Each operand is a
+    text or an AST object. BuiltinError if one is invalid or the query does not match the schema.
     """
     query_, schema_ = _query_text(query), _schema_text(schema)
     _validate(query_, schema_)
@@ -144,8 +149,8 @@ def _schema_text(schema: Value) -> str:
 
 
 def _text(position: int, value: Value, write: Callable[[Value], str]) -> str:
-    """Return a document as text, an AST object written by `write`; an operand error for other
-    kinds.
+    """Return a document as text; `write` writes an AST object. OperandError for another kind of
+    operand, LimitError for an object nested too deeply.
     """
     if isinstance(value, str):
         return value
@@ -158,8 +163,9 @@ def _text(position: int, value: Value, write: Callable[[Value], str]) -> str:
 
 
 def _parse(text: str, max_tokens: int) -> Any:
-    """Parse GraphQL text with graphql-core; BuiltinError for a syntax error, LimitError for too
-    long a text.
+    """Parse GraphQL text and return graphql-core's document; an empty text gives an empty document.
+    BuiltinError for a syntax error, LimitError for a text with too many characters or tokens or too
+    much nesting.
     """
     # only policies that use GraphQL need it
     from graphql import DocumentNode, GraphQLSyntaxError, parse
@@ -178,7 +184,9 @@ def _parse(text: str, max_tokens: int) -> Any:
 
 @lru_cache(maxsize=1)
 def _reading(parse: Callable[..., Any]) -> dict[str, Any]:
-    """Return the options for graphql-core's parser; its releases name them differently."""
+    """Return the options that the installed graphql-core's parser has, as keyword arguments; its
+    releases name them differently.
+    """
     readers = {
         "allow_empty_selection_sets": False,
         "allow_legacy_fragment_variables": True,
@@ -195,7 +203,10 @@ _PUNCTUATION: Final = re.compile(r"['\"](\W|\.\.\.)['\"]")
 
 
 def _syntax_error(error: Any) -> BuiltinError | LimitError:
-    """Translate graphql-core's syntax error to the words of the library that OPA uses."""
+    """Translate graphql-core's syntax error to the words of the library that OPA uses, with line
+    and column. The result is a LimitError if the parser stopped at a limit. Returns the error; does
+    not raise it.
+    """
     text = error.message.removeprefix("Syntax Error: ").removesuffix(".")
     if text.startswith(("Document contains more than", "Document is nested too deeply")):
         return LimitError(f"GraphQL: {text}")
@@ -220,8 +231,8 @@ def _syntax_error(error: Any) -> BuiltinError | LimitError:
 
 
 def _locate(text: str, error: Any) -> BuiltinError:
-    """Build the error `text in GraphQL string at location line:column` from graphql-core's
-    error.
+    """Build, but do not raise, the error `TEXT in GraphQL string at location LINE:COLUMN`, with the
+    place of graphql-core's error, or 0:0 if it has none.
     """
     where = error.locations[0] if error.locations else None
     location = f"{where.line}:{where.column}" if where else "0:0"
@@ -230,8 +241,9 @@ def _locate(text: str, error: Any) -> BuiltinError:
 
 @lru_cache(maxsize=16)
 def _schema(text: str) -> Any:
-    """Parse and validate a schema text and return graphql-core's schema; BuiltinError if it is
-    invalid.
+    """Parse and validate a schema text, and return graphql-core's schema. BuiltinError if it is
+    invalid, LimitError if it is too large. A schema without a query type is accepted. The 16
+    schemas used last are cached.
     """
     from graphql import GraphQLError, build_ast_schema, validate_schema
 
@@ -256,8 +268,8 @@ def _schema(text: str) -> Any:
 
 
 def _with_definitions(document: Any) -> Any:
-    """The document, in which an extension of a type that it does not define becomes a
-    definition.
+    """Return the document, in which the first extension of a type that the document does not define
+    has become that type's definition, as in OPA's library.
     """
     import graphql  # loaded by now
 
@@ -281,7 +293,9 @@ _REQUIRED: Final = re.compile(r"Argument '(?:\w+\.)?(\w+)\((\w+):\)'")
 
 
 def _validate(query: str, schema: str) -> None:
-    """BuiltinError with the first problem if the query is not valid for the schema."""
+    """Raise BuiltinError with the first problem if the query is not valid for the schema; both are
+    texts. At most 100 problems are looked for.
+    """
     from graphql import validate
 
     document = _parse(query, MAX_QUERY_TOKENS)

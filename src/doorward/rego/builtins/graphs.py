@@ -41,14 +41,14 @@ _GRAPH = object_(any_, any_of(set_(any_), array(any_)))
 
 
 def _vertices(nodes: Value) -> list[Key]:
-    """The nodes of an array or set as keys, a set's in order; [] for any other value."""
+    """The nodes of an array or set as keys, a set's in Rego's order; [] for any other value."""
     if isinstance(nodes, list):
         return [to_key(node) for node in nodes]
     return sorted_keys(nodes) if isinstance(nodes, frozenset) else []
 
 
 def _check(graph: Value, initial: Value) -> None:
-    """Raise an operand error unless `graph` is an object and `initial` an array or set."""
+    """Raise OperandError unless `graph` is an object and `initial` an array or set."""
     if not isinstance(graph, dict):
         refuse_operand(1, "object", kind_name(graph))
     if not isinstance(initial, (list, frozenset)):
@@ -108,6 +108,10 @@ def graph_reachable_paths(context: Context, graph: Graph, initial: Value) -> fro
 
 
 class _Paths:
+    """The search of `graph.reachable_paths`. `paths` holds the paths found, without duplicates;
+    `stack` holds each node of the present path with its neighbours not yet visited.
+    """
+
     def __init__(self, context: Context, graph: Graph) -> None:
         self.context = context
         self.graph = graph
@@ -116,8 +120,8 @@ class _Paths:
         self.stack: list[tuple[tuple[Key, ...], Iterator[Key]]] = []
 
     def count(self, path: tuple[Key, ...]) -> None:
-        """Count the nodes of a path; LimitError above `MAX_STEPS`. The deadline is checked now and
-        then.
+        """Add a path's length to the nodes in all paths. LimitError above `MAX_STEPS`. Checks the
+        deadline every `LOOK` nodes.
         """
         before = self.size // LOOK
         self.size += len(path)
@@ -131,8 +135,12 @@ class _Paths:
         self.paths[Boxed([from_key(node) for node in path])] = None
 
     def follow(self, root: Key, first: Key) -> None:
-        """Collect every path that starts with `root` and `first`."""
+        """Collect in `paths` every path that starts with `root` and `first`. A path ends at a node
+        without neighbours, at a node that is not in the graph (which is left out), or before a node
+        that it already contains.
+        """
         self.visit(first, (root,))
+        # A stack instead of recursion: a path may be longer than Python's stack is deep.
         while self.stack:
             path, neighbours = self.stack[-1]
             node = next(neighbours, _END)
@@ -144,7 +152,9 @@ class _Paths:
                 self.visit(node, path)
 
     def visit(self, node: Key, path: tuple[Key, ...]) -> None:
-        """Collect `path` if `node` ends it, otherwise push the node's neighbours on the stack."""
+        """Push the neighbours of `node` on the stack. If it has none, collect the path with it; if
+        it is not in the graph, collect the path without it.
+        """
         if node not in self.graph:
             self.add(path)
             return

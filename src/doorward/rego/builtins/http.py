@@ -41,8 +41,11 @@ from doorward.rego.numbers import exact
 from doorward.rego.values import Key, Value, from_key, kind_name, make_set, to_key, to_rego
 
 DEFAULT_TIMEOUT: Final = 5.0
+"""The seconds for a request without a `timeout`, or with one of 0."""
 MAX_TIMEOUT: Final = 600.0
+"""The seconds to which a longer `timeout` is cut."""
 MAX_RETRIES: Final = 20
+"""The number to which more `max_retry_attempts` are cut."""
 
 NETWORK_ERROR: Final = "eval_http_send_network_error"
 INTERNAL_ERROR: Final = "eval_http_send_internal_error"
@@ -116,11 +119,13 @@ def http_send(context: Context, request: dict[Key, Value]) -> Value:
 
 
 def _failure(code: str, error: Exception) -> Value:
+    """The response object that http.send returns for a failure with `raise_error: false`."""
     return {"status_code": 0, "error": {"code": code, "message": str(error)}}
 
 
 def _options(request: dict[Key, Value]) -> Options:
-    """The request's options by name; OperandError if one is missing, unknown or of the wrong
+    """The request's options by name; 0 and 1 of some boolean options become false and true, as in
+    OPA. OperandError if `method` or `url` is missing, or if an option is unknown or of the wrong
     kind.
     """
     missing = {"method", "url"} - request.keys()
@@ -156,7 +161,10 @@ _KIND: Final = {
 
 
 def _respond(context: Context, options: Options) -> Value:
-    """Send the request, or answer it from the cache if `cache` or `force_cache` allows that."""
+    """Return the response object of a request, from the cache that outlives decisions if `cache` or
+    `force_cache` allows that and the entry is fresh; otherwise the request is sent and its response
+    may be stored. SendError if no response comes, BuiltinError for an invalid option.
+    """
     request = _request(context, options)
     forced = _forced_seconds(options)
     cached = forced is not None or (
@@ -179,8 +187,9 @@ def _respond(context: Context, options: Options) -> Value:
 def _refresh(
     context: Context, request: HTTPRequest, stale: StoredResponse | None, forced: int | None
 ) -> StoredResponse:
-    """Send a request for the cache, conditionally if the stale entry has validators; a 304 renews
-    the entry.
+    """Send a request and return the entry for its response. If `stale` has validators, the request
+    is conditional, and a 304 renews that entry. An entry for a response that must not be stored has
+    `fresh_until` 0. `forced` replaces the lifetime that the server states, in seconds.
     """
     if stale is None or not stale.validators:
         response = _send(context, request)
@@ -194,8 +203,8 @@ def _refresh(
 
 
 def _forced_seconds(options: Options) -> int | None:
-    """The seconds that `force_cache` demands, None if it is not set; BuiltinError without a
-    duration.
+    """The seconds of `force_cache_duration_seconds`, None if `force_cache` is not true.
+    BuiltinError if the duration is missing, negative or not an integer.
     """
     if options.get("force_cache") is not True:
         return None
@@ -217,7 +226,7 @@ def _whole(name: str, value: Value) -> int:
 
 def _cache_key(options: Options) -> Hashable:
     """The key of the request in the cache: its options without those that do not change the
-    response.
+    response and without the headers in `cache_ignored_headers`.
     """
     names = {name.lower() for name in _ignored_headers(options)}
     headers = options.get("headers")
@@ -228,8 +237,8 @@ def _cache_key(options: Options) -> Hashable:
 
 
 def _ignored_headers(options: Options) -> list[str]:
-    """The header names in `cache_ignored_headers`, [] if there is none; BuiltinError if not
-    strings.
+    """The header names in `cache_ignored_headers`; [] if it or `headers` is absent. BuiltinError
+    unless it is an array of strings.
     """
     names = options.get("cache_ignored_headers")
     if names is None or "headers" not in options:
@@ -243,8 +252,10 @@ _NOT_IN_KEY: Final = frozenset({"cache_ignored_headers", "caching_mode", "raise_
 
 
 def _send(context: Context, request: HTTPRequest) -> HTTPResponse:
-    """Send by the environment's sender, or over the network, until the timeout or the decision's
-    deadline.
+    """Send with the environment's sender, or over the network if it has none. Blocks until the
+    response, the request's timeout, or the decision's deadline. SendError if no response comes;
+    EvaluationAborted, which `raise_error: false` does not catch, if the decision's deadline has
+    passed.
     """
     deadline = time.monotonic() + request.timeout
     if context.deadline is not None:
@@ -257,6 +268,7 @@ def _send(context: Context, request: HTTPRequest) -> HTTPResponse:
     try:
         return sender.send(request, deadline)
     except SendError as error:
+        # The decision itself is out of time: a policy with `raise_error: false` must not go on.
         if error.timed_out and context.deadline is not None and deadline == context.deadline:
             halt = EvaluationAborted("http.send: timed out (context deadline exceeded)")
             halt.code = CANCEL_ERROR
@@ -265,8 +277,8 @@ def _send(context: Context, request: HTTPRequest) -> HTTPResponse:
 
 
 def _request(context: Context, options: Options) -> HTTPRequest:
-    """Build the HTTP request from the options; an error for a host that is not allowed or an
-    invalid option.
+    """Build the HTTP request from the options. BuiltinError for an invalid option or a host that
+    the capabilities do not allow; SendError for an invalid URL or header.
     """
     url, method = str(options["url"]), str(options["method"]).upper() or "GET"
     headers = _headers(options.get("headers", {}))
@@ -315,7 +327,10 @@ _TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+\Z")
 
 
 def _headers(operand: Value) -> tuple[tuple[str, str], ...]:
-    """The headers with lower-case names; an error for an invalid name or value."""
+    """The headers as pairs with lower-case names, spaces around values removed. SendError for a
+    name that is not an HTTP token or a value with a line break or NUL; BuiltinError for a value
+    that is not a string.
+    """
     headers: list[tuple[str, str]] = []
     for key, value in operand.items() if isinstance(operand, dict) else ():
         if type(key) is not str or not _TOKEN.match(key):
@@ -343,8 +358,9 @@ _UNITS: Final = {
 
 
 def _timeout(operand: Value) -> float:
-    """The timeout in seconds; a number means nanoseconds, a string is a duration in Go's
-    notation.
+    """The timeout in seconds. A number means nanoseconds; a string is a duration of Go such as
+    `1m30s` (90.0). 0 means `DEFAULT_TIMEOUT`; more than `MAX_TIMEOUT` is cut. BuiltinError for an
+    invalid or negative one.
     """
     seconds = 0.0
     if isinstance(operand, str):
@@ -361,13 +377,17 @@ def _timeout(operand: Value) -> float:
 
 
 def _sources(options: Options, name: str) -> tuple[Source, ...]:
+    """The sources that the options give for the PEM text `name`, in this order: the text, a file,
+    an environment variable. Empty options are ignored.
+    """
     places = (("text", name), ("file", f"{name}_file"), ("variable", f"{name}_env_variable"))
     return tuple(Source(kind, str(options[key])) for kind, key in places if options.get(key))
 
 
 def _certificates(options: Options, host: str) -> Certificates:
-    """The TLS settings in the options; BuiltinError for a certificate without a key or the
-    reverse.
+    """The TLS settings in the options. The system's authorities are used unless others are given;
+    the server's name is by default `host` without its port. BuiltinError for a certificate without
+    a key or the reverse.
     """
     authorities = _sources(options, "tls_ca_cert")
     certificate = _sources(options, "tls_client_cert")
@@ -385,7 +405,9 @@ def _certificates(options: Options, host: str) -> Certificates:
 
 
 def _answer(response: HTTPResponse, options: Options) -> Value:
-    """The object that http.send returns for a response."""
+    """The object that http.send returns for a response: status, headers (each an array of its
+    values), the decoded body, and the raw body as text.
+    """
     headers: dict[Key, list[Value]] = {}
     for name, value in response.headers:
         headers.setdefault(name, []).append(value)
@@ -399,7 +421,9 @@ def _answer(response: HTTPResponse, options: Options) -> Value:
 
 
 def _body(response: HTTPResponse, options: Options) -> Value:
-    """The decoded body; null if it is of no known type or cannot be decoded."""
+    """The body decoded as JSON or YAML, as the content type or the `force_…` options say; null for
+    another type or a body that cannot be decoded.
+    """
     kind = next((value for name, value in response.headers if name == "content-type"), "")
     try:
         if options.get("force_json_decode") is True or _JSON.fullmatch(kind):

@@ -26,8 +26,9 @@ def internal_template_string(parts: list[Value]) -> str:
 
 
 def _text(part: Value) -> str:
-    """One part of a template string as text; a part comes as a set of no (undefined) or one
-    value.
+    """One part of a template string as text. A part that is a set has no member (undefined:
+    `<undefined>`) or one; with more members _ConflictError ends the evaluation. Strings are not
+    quoted.
     """
     if isinstance(part, frozenset):
         if not part:

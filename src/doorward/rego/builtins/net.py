@@ -43,8 +43,8 @@ _MAPPED: Final = 0xFFFF << 32
 
 @record
 class _Network:
-    """All addresses of one IP version from `first` to `last`; `text` is the network as it was
-    written, if it was.
+    """All addresses from `first` to `last`, as numbers in the space of IPv6. `text` is the CIDR as
+    it was written, or None. An address is `in` it only if it is of the same IP version.
     """
 
     first: int
@@ -56,7 +56,9 @@ class _Network:
 
 
 def _address(text: str) -> int | None:
-    """The number of an IP address, an IPv4 one mapped into IPv6; None for any other text."""
+    """The number of an IP address, an IPv4 one mapped into IPv6; None for any other text, and for
+    an address with a zone.
+    """
     try:
         if ":" not in text:
             return _MAPPED | int.from_bytes(inet_pton(AF_INET, text), "big")
@@ -68,7 +70,9 @@ def _address(text: str) -> int | None:
 # Policies name few networks, often: what is valid is short, and what is not is not kept.
 @lru_cache(maxsize=4096)
 def _network(text: str) -> _Network:
-    """Parse a CIDR such as `10.0.0.0/8`; BuiltinError if it is invalid."""
+    """Parse a CIDR such as `10.0.0.0/8`; bits after the prefix are ignored. BuiltinError if it is
+    invalid. Cached.
+    """
     host, slash, length = text.partition("/")
     address = _address(host) if slash and length.isdecimal() and length.isascii() else None
     bits = 128 if ":" in host else 32
@@ -79,7 +83,9 @@ def _network(text: str) -> _Network:
 
 
 def _network_or_address(text: str) -> _Network:
-    """Parse a CIDR, or an address as a network of itself; BuiltinError for other texts."""
+    """Parse a CIDR, or an address as a network of that one address; BuiltinError for other
+    texts.
+    """
     address = _address(text)
     if address is not None:
         return _Network(address, address)
@@ -93,7 +99,7 @@ def _network_or_address(text: str) -> _Network:
 
 
 def _text(address: int) -> str:
-    """The text of an address number, dotted for IPv4."""
+    """The text of an address number, dotted for one that maps an IPv4 address."""
     if _is_v4(address):
         return inet_ntop(AF_INET, (address & 0xFFFFFFFF).to_bytes(4, "big"))
     return str(IPv6Address(address))
@@ -104,7 +110,9 @@ def _is_v4(address: int) -> bool:
 
 
 def _contains(cidr: str, other: str) -> bool:
-    """Return True if the network contains the address, or all of the network, `other`."""
+    """Return True if the network contains the address, or all of the network, `other`. BuiltinError
+    if one is invalid.
+    """
     network = _network(cidr)
     address = _address(other)
     if address is not None:
@@ -114,8 +122,8 @@ def _contains(cidr: str, other: str) -> bool:
 
 
 def _refuse(one: Value, other: Value) -> None:
-    """Raise OPA's error for a wrong operand; OPA reads the first operand first and numbers both
-    1.
+    """Raise OPA's error for operands of which one is not a string. OPA parses the first one first,
+    so its BuiltinError comes before that for the second; OPA numbers both operand 1.
     """
     if isinstance(one, str):
         _network(one)
@@ -227,8 +235,9 @@ def net_cidr_contains_matches(
 
 
 def _members(context: Context, collection: Value, cidr: Value) -> list[tuple[Value, _Network]]:
-    """The networks of the second collection with their keys. `cidr`, the first network, is checked
-    first, so that the first of several errors is the one OPA reports.
+    """The networks of the collection in operand 2, each with its key. `cidr`, the first network of
+    operand 1, is checked before them, so that the first of several errors is the one that OPA
+    reports. OperandError or BuiltinError if one is not a network.
     """
     members: list[tuple[Value, _Network]] = []
     for key, other in context.checked_iter(_candidates(2, collection)):
@@ -240,15 +249,16 @@ def _members(context: Context, collection: Value, cidr: Value) -> list[tuple[Val
 
 
 def _string(position: int, text: Value) -> str:
-    """Return the operand; an operand error if it is not a string."""
+    """Return the text, part of operand `position`; OperandError if it is not a string."""
     if not isinstance(text, str):
         raise operand_error(position, text, "string")
     return text
 
 
 def _candidates(position: int, collection: Value) -> Iterator[tuple[Value, Value]]:
-    """The items of the collection with their keys; of an array item its first element. BuiltinError
-    for others.
+    """Yield the items of the collection with their keys; of an array item its first element. A
+    string is a collection of itself. BuiltinError for an item that is neither a string nor a
+    non-empty array.
     """
     if isinstance(collection, str):
         yield collection, collection
@@ -281,8 +291,8 @@ def net_cidr_merge(addrs: Value) -> frozenset[Key]:
 
 
 def _classful(item: Value) -> _Network:
-    """Parse a network, or an IPv4 address with the prefix length of its class; BuiltinError for
-    others.
+    """Parse a CIDR, or an IPv4 address with the prefix length of its class (8, 16 or 24).
+    BuiltinError for others, such as an IPv6 address without a length.
     """
     if not isinstance(item, str):
         raise BuiltinError("element must be string")
@@ -298,9 +308,12 @@ def _classful(item: Value) -> _Network:
 
 
 def _merge(networks: list[_Network]) -> list[_Network]:
-    """Merge networks that overlap or adjoin into ranges of addresses."""
+    """Merge networks that overlap or adjoin into ranges of addresses, highest first. A network that
+    was not merged keeps its `text`.
+    """
     ordered = sorted(networks, key=lambda network: (network.last, network.first))
     merged: list[_Network] = []
+    # From the highest end down: a range that may merge is then always the last one of `merged`.
     for network in reversed(ordered):
         if merged and merged[-1].first - 1 <= network.last:
             last = merged.pop()
@@ -310,7 +323,9 @@ def _merge(networks: list[_Network]) -> list[_Network]:
 
 
 def _texts(network: _Network) -> Iterator[str]:
-    """The CIDRs, largest first where possible, that exactly cover a range of addresses."""
+    """Yield the fewest CIDRs that exactly cover a range of addresses, in order; the text of the
+    network itself if it has one.
+    """
     if network.text is not None:
         yield network.text
         return

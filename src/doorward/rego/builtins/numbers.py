@@ -41,7 +41,7 @@ __all__: list[str] = []
 MAX_RANGE: Final = 4_000_000
 
 _PIECE: Final = 1 << 15
-"""The count of numbers of a range that are made between two checks of the deadline."""
+"""The numbers of a range that are made between two checks of the deadline."""
 
 _LARGE: Final = 1 << MAX_BITS
 _HALF: Final = 1, -1
@@ -49,7 +49,7 @@ _NEGATIVE_ZERO: Final = "-0"
 
 
 def _check(x: Value, y: Value) -> None:
-    """Raise an operand error for the first operand that is not a number."""
+    """Raise OperandError for the first operand that is not a number; return None if both are."""
     for position, operand in enumerate((x, y), start=1):
         if not is_number(operand):
             raise operand_error(position, operand, "number")
@@ -218,8 +218,8 @@ def numbers_range_step(context: Context, a: Value, b: Value, step: Value) -> lis
 
 
 def _range(context: Context, start: int, stop: int, step: int) -> list[int]:
-    """The integers from `start` to `stop`, up or down, `step` apart; LimitError for more than
-    `MAX_RANGE`.
+    """The integers from `start` to `stop` (included, if a step meets it), up or down, `step` (above
+    0) apart. LimitError for more than `MAX_RANGE`. Checks the deadline on the way.
     """
     count = abs(stop - start) // step + 1
     if count > MAX_RANGE:

@@ -77,8 +77,8 @@ def object_get(object_: Value, key: Value, default: Value) -> Value:
 
 
 def at_path(value: Value, path: list[Value]) -> Value | Undefined:
-    """The value that the keys of `path` lead to, one level after the other; undefined if a key is
-    missing.
+    """The value that the keys of `path` lead to, one level after the other; UNDEFINED if a key is
+    missing or a value on the way is not a collection. [] gives the value itself.
     """
     target: Value | Undefined = value
     for step in path:
@@ -172,8 +172,9 @@ def object_union_n(context: Context, objects: list[Value]) -> Object:
 
 
 def _unite(united: Object, item: Object, copied: set[int], *, last_text: bool) -> None:
-    """Merge `item` into `united` in place; `copied` holds the ids of nested objects that are copies
-    and may be changed.
+    """Merge `item` into the object `united`, in place. Nested objects are merged too: `copied`
+    holds the ids of those that are copies and may be changed, and further copies are added to it.
+    `last_text`: an equal key (such as `1` and `1.0`) is replaced too, not only its value.
     """
     count_step()
     for key, value in item.items():
@@ -213,7 +214,9 @@ def object_subset(super_: Value, sub: Value) -> bool:
 
 
 def _within(super_: Value, sub: Any) -> bool:
-    """Return True if a collection contains another one of the same kind."""
+    """Return True if a collection contains another one of the same kind, as `object.subset` says:
+    objects recursively, sets by members, arrays as consecutive items.
+    """
     if isinstance(super_, dict):
         for key, value in sub.items():
             if key not in super_:
@@ -230,7 +233,7 @@ def _within(super_: Value, sub: Any) -> bool:
 
 
 def _alike(super_: Value, sub: Value) -> bool:
-    """Return true if both are collections of one kind: being equal, they are within each other."""
+    """Return True if both are collections of one kind."""
     return type(super_) is type(sub) and type(sub) in _COLLECTIONS
 
 
@@ -238,8 +241,8 @@ _COLLECTIONS: Final = frozenset({dict, frozenset, list})
 
 
 def _holds_run(items: list[Value], run: list[Value]) -> bool:
-    """Return True if `run` occurs as consecutive items; by Knuth, Morris and Pratt, since comparing
-    at every start would be quadratic.
+    """Return True if `run` occurs in `items` as consecutive items; an empty one does. By Knuth,
+    Morris and Pratt, since comparing at every start would be quadratic.
     """
     if not run:
         return True
@@ -312,7 +315,7 @@ def json_patch(context: Context, document: Value, patches: list[Value]) -> Value
 
 
 MAX_ERRORS: Final = 1000
-"""The most findings that json.match_schema lists."""
+"""The most violations that json.match_schema lists; more are not reported."""
 
 _JSON: Final = any_of(string, object_(any_, any_))
 _FINDING: Final = ObjectType(

@@ -113,8 +113,8 @@ def regex_split(context: Context, expression: str, value: str) -> list[str]:
 
 
 def _matches(context: Context, regex: Pattern, data: bytes, limit: int) -> Iterator[Spans]:
-    """The spans of up to `limit` matches and their groups; LimitError if there are more than
-    `MAX_MATCHES` spans.
+    """Yield the spans of up to `limit` matches and their groups; -1 for all. LimitError, while
+    they are read, for more than `MAX_MATCHES` spans. The deadline is checked between matches.
     """
     matches = regex.every(data, limit, context.check_deadline)
     if (len(data) + 1) * len(regex.names) <= MAX_MATCHES:
@@ -183,7 +183,10 @@ def regex_find_all_string_submatch_n(
 
 
 def _find(expression: Value, value: Value, count: Value) -> tuple[Pattern, str, int]:
-    """Check the operands; return the compiled pattern, the text and the limit, -1 for no limit."""
+    """Check the operands of `regex.find_n` and its like. Return the compiled pattern, the text, and
+    the limit on matches, -1 for none. OperandError for a wrong kind, BuiltinError for an invalid
+    pattern.
+    """
     if not isinstance(expression, str):
         raise operand_error(1, expression, "string")
     if not isinstance(value, str):
@@ -222,7 +225,7 @@ def _template(value: str, compiled: Pattern) -> list[bytes | int]:
 
 def _read_template(value: str) -> list[bytes | str | int]:
     """The parts of a replacement text in order: literal bytes, group names (str) and group numbers
-    (int).
+    (int). `$$` is a dollar sign, and so is a `$` without a name.
     """
     pieces: list[bytes | str | int] = []
     before, dollar, rest = value.partition("$")
@@ -244,8 +247,8 @@ def _read_template(value: str) -> list[bytes | str | int]:
 
 
 def _reference(text: str) -> tuple[str, str]:
-    """The group name at the start of `text`, with or without braces, and the rest; "" if there is
-    none.
+    """The group name at the start of `text`, after its `$`, with or without braces, and the rest of
+    the text. "" and all of `text` if there is none or a brace is not closed.
     """
     braced = text.startswith("{")
     start = end = int(braced)
@@ -257,12 +260,15 @@ def _reference(text: str) -> tuple[str, str]:
 
 
 def _is_number(name: str) -> bool:
+    """Return True for a group number: decimal digits without leading zeros, below 10^8."""
     plain = name.isascii() and name.isdigit() and len(name) < 9
     return plain and (name == "0" or not name.startswith("0"))
 
 
 def _resolve(template: list[bytes | str | int], compiled: Pattern) -> list[bytes | int]:
-    """The template with group numbers for names; a reference to an unknown group is dropped."""
+    """The template with group numbers in place of names. An unknown group stands for the empty
+    text, as in Go.
+    """
     numbers = {name: number for number, name in enumerate(compiled.names) if name}
     pieces: list[bytes | int] = []
     for piece in template:
@@ -299,8 +305,8 @@ def regex_template_match(template: str, value: str, start: str, end: str) -> boo
 
 @lru_cache(maxsize=_CACHED)
 def _template_matcher(template: str, start: str, end: str) -> Any:
-    """Compile a template with delimited expressions to a matcher; BuiltinError for an invalid
-    expression.
+    """Compile a template, whose expressions stand between `start` and `end`, to a matcher of
+    complete texts. BuiltinError for an invalid expression or unbalanced delimiters. Cached.
     """
     expression = "^"
     copied = 0
@@ -313,7 +319,9 @@ def _template_matcher(template: str, start: str, end: str) -> Any:
 
 
 def _outermost_spans(template: str, start: str, end: str) -> list[tuple[int, int]]:
-    """The positions of each opening and closing delimiter that is not nested in another pair."""
+    """The positions of each opening and closing delimiter that is not nested in another pair, in
+    order. BuiltinError if they are not balanced.
+    """
     spans: list[tuple[int, int]] = []
     level = opening = 0
     for at, char in enumerate(template):

@@ -20,7 +20,7 @@ from doorward.rego.syntax.parser import parse_module
 from doorward.rego.values import Value
 
 MAX_TEXT: Final = 1024 * 1024
-"""The most characters of a module's text."""
+"""The most characters of a module that rego.parse_module parses; more is a LimitError."""
 
 _OUTSIDE: Final = "the rego.metadata.{} function must only be called within the scope of a rule"
 _REPEATED: Final = ("illegal", "unexpected", "var cannot", "invalid")
@@ -51,7 +51,9 @@ def rego_parse_module(context: Context, filename: str, rego: str) -> Value:
 
 
 def _show(diagnostics: tuple[Diagnostic, ...]) -> str:
-    """Write diagnostics as OPA does: the count of the errors, then each of them."""
+    """Write diagnostics as OPA does: the number of errors, then each of them. There is at least
+    one.
+    """
     lines = [_with_line(diagnostic) for diagnostic in diagnostics]
     if len(lines) > 1:
         return f"{len(lines)} errors occurred:\n" + "\n".join(lines)
@@ -61,7 +63,9 @@ def _show(diagnostics: tuple[Diagnostic, ...]) -> str:
 
 
 def _with_line(diagnostic: Diagnostic) -> str:
-    """Write a diagnostic; syntax errors are followed by their line and a caret."""
+    """Write a diagnostic. For messages with a prefix in `_REPEATED` the line and a caret follow, as
+    in OPA.
+    """
     span = diagnostic.span
     text = span.source.line(span.row)
     if not diagnostic.message.startswith(_REPEATED) or not text:

@@ -47,7 +47,9 @@ def semver_compare(a: str, b: str) -> int:
 
 
 def _version(position: int, text: str) -> _Parts:
-    """The parsed version; BuiltinError if operand `position` is not a semantic version."""
+    """The numbers and pre-release parts of a version; BuiltinError, naming operand `position`, if
+    the text is not a semantic version. Build metadata is dropped.
+    """
     parsed = _cached_parts(text) if len(text) <= _CACHED_TEXT else _parse(text)
     if parsed is None:
         raise BuiltinError(f"operand {position}: string {quote(text)} is not a valid SemVer")
@@ -55,7 +57,9 @@ def _version(position: int, text: str) -> _Parts:
 
 
 def _parse(text: str) -> _Parts | None:
-    """Parse a version to its three numbers and its pre-release parts; None if it is invalid."""
+    """Parse a version to its three numbers and its pre-release parts ([] for a release); None if it
+    is invalid, too long, or a number exceeds 63 bits.
+    """
     match = _VERSION.fullmatch(text) if len(text) <= _MAX_TEXT else None
     if not match:
         return None
@@ -71,12 +75,15 @@ _CACHED_TEXT: Final = 64
 
 @lru_cache(maxsize=256)
 def _cached_parts(text: str) -> _Parts | None:
-    """`_parse` of a version such as policies compare others with."""
+    """`_parse`, cached: policies compare many versions with the same few."""
     return _parse(text)
 
 
 def _order(one: list[str], other: list[str]) -> int:
-    """Compare the pre-release parts of two versions: -1, 0 or 1; a shorter list comes first."""
+    """Compare the pre-release parts of two versions by rule 11 of Semantic Versioning: -1, 0 or 1.
+    Where all parts before are equal, the shorter list comes first; the caller handles releases,
+    which have no parts.
+    """
     for a, b in zip_longest(one, other):
         if a is None or b is None:
             return -1 if a is None else 1
@@ -87,7 +94,9 @@ def _order(one: list[str], other: list[str]) -> int:
 
 
 def _rank(identifier: str) -> tuple[bool, int, str]:
-    """The key to order pre-release parts by: numbers by value, before names by their characters."""
+    """The key to order a pre-release part by: numbers by value, and before names, which are ordered
+    by their characters.
+    """
     if identifier.isdigit():
         return False, int(identifier), ""
     return True, 0, identifier

@@ -56,7 +56,7 @@ def union(sets: frozenset[Key]) -> frozenset[Key]:
 
 
 def _sets(sets: frozenset[Key]) -> list[frozenset[Key]]:
-    """The members of the operand, in order; OperandError if one is not a set."""
+    """The members of a set of sets, in Rego's order; OperandError if one is not a set."""
     members: list[frozenset[Key]] = []
     for key in sorted_keys(sets):
         member = from_key(key)

@@ -102,13 +102,14 @@ def concat(delimiter: str, collection: Strings) -> str:
 
 
 def _check_size(size: int) -> None:
+    """Raise LimitError if `size`, in characters, is more than `MAX_TEXT`."""
     if size > MAX_TEXT:
         raise LimitError(f"result is longer than {MAX_TEXT} characters")
 
 
 def _texts(position: int, collection: Strings) -> list[str]:
-    """The strings of the operand as a list, a set's in order; an operand error if one is not a
-    string.
+    """The strings of operand `position` as a list, a set's in Rego's order; OperandError if an item
+    is not a string.
     """
     texts: list[Any] = (
         sorted_values(collection) if isinstance(collection, frozenset) else collection
@@ -163,8 +164,9 @@ def strings_replace_n(context: Context, patterns: dict[Key, Value], value: str) 
 
 
 def _replace_all(context: Context, value: str, replacements: dict[str, str]) -> str:
-    """Replace each key by its value in one pass; the first key that matches wins. There is at least
-    one key, and none is empty.
+    """Replace each key by its value, in one pass from the left; where several keys match, the first
+    in the order of `replacements` wins. There is at least one key, and none is empty. LimitError if
+    the result is too long; the deadline is checked for long texts.
     """
     longest = max(map(len, replacements.values()))
     sizes = sum(map(len, replacements))
@@ -178,14 +180,14 @@ def _replace_all(context: Context, value: str, replacements: dict[str, str]) -> 
 
 
 _QUICK: Final = 1 << 20
-"""If the characters of the patterns times those of the text are below this, the deadline is not
-checked.
+"""If the characters of the patterns times those of the text are at most this, the replacement is
+quick enough to go without checks of the deadline.
 """
 
 
 def _replace_each(context: Context, value: str, replacements: dict[str, str]) -> str:
-    """Replace as `_replace_all` for long texts, checking the size of the result and the
-    deadline.
+    """Do what `_replace_all` does for texts or patterns that are long: with checks of the result's
+    size (LimitError) and of the deadline.
     """
     # The keys that fit at a place begin each other, so the first one is the shortest: it is enough
     # to ask for one length after the other.
@@ -210,7 +212,9 @@ def _replace_each(context: Context, value: str, replacements: dict[str, str]) ->
 
 
 def _replace_everywhere(context: Context, value: str, replacements: dict[str, str]) -> str:
-    """`value` with the replacements, one of which is for the empty string."""
+    """Return `value` with the replacements, one of which is for the empty string: it stands before
+    each byte and at the end. LimitError if the result is too long. Checks the deadline.
+    """
     # Go goes byte by byte here, and so cuts characters outside ASCII into what is not UTF-8.
     empty = to_bytes(replacements[""])
     rest = {to_bytes(old): to_bytes(new) for old, new in replacements.items() if old}
@@ -379,7 +383,9 @@ _FEW_TEXTS: Final = 32
 
 
 def _pace(parts: tuple[str, ...]) -> int:
-    """Return how many texts are compared with all of `parts` between two checks of the deadline."""
+    """Return how many texts are compared with all of `parts` between two checks of the deadline:
+    one or more, about 20,000 comparisons.
+    """
     return max(1, 20_000 // (len(parts) + 1))
 
 
@@ -427,8 +433,8 @@ _VERB: Final = re.compile(r"(-)?([1-9][0-9]?)?(?:\.([0-9]))?([svdxf])", re.ASCII
 
 @lru_cache(maxsize=1024)
 def _compile(template: str) -> list[_Piece] | None:
-    """The parts of a template for `_quick`; None if it has verbs or flags other than the usual
-    ones.
+    """Split a template of `sprintf` for `_quick`. None if it has verbs or flags other than the
+    usual ones, or is long: then `golang.sprintf` formats it. Cached.
     """
     if len(template) >= 4096:
         return None
@@ -453,8 +459,9 @@ def _compile(template: str) -> list[_Piece] | None:
 
 
 def _quick(pieces: list[_Piece], values: list[Value]) -> str | None:
-    """Format the common cases: any value but numbers for `%s`, integers for `%d` and `%x`, and so
-    on; None for others.
+    """Format the common cases of `sprintf`; there must be one value for each verb. None if a value
+    does not fit its verb in a simple way (`%d` of a text), or the result is too long: then
+    `golang.sprintf` decides.
     """
     out = [pieces[0].text]
     for piece, value in zip(islice(pieces, 1, None), values, strict=True):
@@ -492,7 +499,9 @@ _FRACTION: Final = re.compile(r"-?[0-9]{1,18}\.[0-9]{0,18}[1-9]")
 
 
 def _argument(value: Any) -> Argument:
-    """A value as Go's formatter gets it: numbers by their text, other non-strings as Rego text."""
+    """A value as Go's formatter gets it: integers and strings unchanged, other numbers as a float
+    or, if too large for one, as their text; other values as Rego text.
+    """
     if type(value) in {int, str}:
         return value  # type: ignore[no-any-return] # checked on the line above
     if type(value) is Number or type(value) is float:

@@ -91,7 +91,9 @@ _PLAIN_ISO: Final = re.compile(
 
 
 def _plain_iso(value: str) -> tuple[int, int] | None:
-    """The seconds and nanoseconds of a text in the usual form of RFC 3339; None for others."""
+    """The seconds since the epoch and the nanoseconds of a text in the usual form of RFC 3339, at
+    most nine digits of fraction; None for others, which `golang.layouts` reads.
+    """
     match = _PLAIN_ISO.fullmatch(value)
     if match is None:
         return None
@@ -108,7 +110,9 @@ def _plain_iso(value: str) -> tuple[int, int] | None:
 
 
 def _check(seconds: int, nanoseconds: int) -> int:
-    """The time in nanoseconds; BuiltinError if it does not fit 64 bits."""
+    """Return `seconds` and `nanoseconds` as nanoseconds; BuiltinError if these do not fit 64
+    bits.
+    """
     total = seconds * _SECOND + nanoseconds
     if not -_LIMIT <= total < _LIMIT:
         raise BuiltinError("time outside of valid range")
@@ -133,7 +137,9 @@ _ISO: Final = frozenset({_RFC3339, _RFC3339_NANO})
 
 
 def _iso(nanoseconds: int, *, fraction: bool) -> str:
-    """The time in UTC as RFC 3339, with a fraction of a second only if `fraction` is true."""
+    """Write nanoseconds since the epoch as RFC 3339 in UTC; a fraction of a second only if
+    `fraction` is True and it is not zero.
+    """
     seconds, rest = divmod(nanoseconds, _SECOND)
     text = (_EPOCH + timedelta(0, seconds)).isoformat()
     if fraction and rest:
@@ -239,8 +245,9 @@ def time_diff(ns1: Value, ns2: Value) -> list[int]:
 
 
 def _instant(x: Value) -> Instant:
-    """The nanoseconds and zone of an operand, a number or `[number, zone, …]`; OperandError always
-    names operand 1, as in OPA.
+    """The nanoseconds and zone of a time operand, a number or `[number, zone, …]`; UTC without a
+    zone. OperandError for another form; it names operand 1 always, as in OPA. BuiltinError for an
+    unknown zone or a time that does not fit 64 bits.
     """
     if type(x) is int and -_LIMIT <= x < _LIMIT:
         return x, UTC
@@ -266,9 +273,12 @@ def _instant(x: Value) -> Instant:
 
 
 def _zone(name: str) -> tzinfo:
-    """The time zone `name`; UTC for "", "UTC" and "Local". BuiltinError for an unknown name."""
+    """The time zone `name` of the IANA database; UTC for "", "UTC" and "Local". BuiltinError for an
+    unknown name, or one that is a path.
+    """
     if name in {"", "UTC", "Local"}:
         return UTC
+    # A name is a path below the database's folder: it must not lead out of it.
     if ".." in name or name.startswith(("/", "\\")):
         raise BuiltinError("time: invalid location name")
     try:
@@ -361,8 +371,8 @@ def _quote(text: str) -> str:
 
 
 def _part(digits: str, unit: int) -> int:
-    """The decimal fraction `digits` of a unit in nanoseconds, computed in floating point as Go
-    does.
+    """The decimal fraction `digits` of a unit, in nanoseconds: `_part("5", 1_000_000_000)` is
+    500_000_000. Computed in floating point as Go does; 0 for "".
     """
     digits = digits[:18]
     return int(float(int(digits)) * (float(unit) / 10.0 ** len(digits))) if digits else 0

@@ -57,6 +57,7 @@ from doorward.rego.values import (
 )
 
 MAX_NESTING: Final = 8
+"""The most tokens inside each other (`cty: JWT`); more is a LimitError."""
 MAX_CACHED: Final = 8192
 """The most characters of a token that is kept in the cache of verified tokens."""
 
@@ -87,7 +88,7 @@ def io_jwt_decode(jwt: str) -> list[Value]:
         except BuiltinError as error:
             raise BuiltinError(f"JWT signature had invalid encoding: {error}") from None
         return [header, claims, signature.hex()]
-    raise LimitError(f"more than {MAX_NESTING} JWTs inside each other")
+    raise LimitError(f"more than {MAX_NESTING} levels of nested JWTs")
 
 
 def _declare_hmac(size: int) -> None:
@@ -96,7 +97,9 @@ def _declare_hmac(size: int) -> None:
     name = f"io.jwt.verify_hs{size}"
 
     def verified(jwt: str, secret: str) -> bool:
-        """Return True if the token's signature is that of the secret."""
+        """Return True if the token's signature is that of the secret; BuiltinError if the token is
+        malformed.
+        """
         header, payload, signature = split_token(jwt)
         signed = signed_text(header, payload)
         return algorithm.verify(to_bytes(secret), signed, base64.url_decode(signature))
@@ -108,10 +111,12 @@ def _declare_hmac(size: int) -> None:
 
 
 def _declare_asymmetric(algorithm: Algorithm, name: str) -> None:
-    """Register the built-in `name`, which verifies with a public key."""
+    """Register the built-in `name`, which verifies tokens with a public key and this algorithm."""
 
     def verified(jwt: str, certificate: str) -> bool:
-        """Return True if one of the keys in the PEM or JWK text verifies the token."""
+        """Return True if one of the keys in the PEM or JWK text verifies the token; BuiltinError if
+        token or keys are malformed.
+        """
         encoded, payload, encoded_signature = split_token(jwt)
         keys = verification_keys(certificate)
         signature = base64.url_decode(encoded_signature)
@@ -129,8 +134,8 @@ def _declare_asymmetric(algorithm: Algorithm, name: str) -> None:
 def _cache_verification(
     name: str, verified: Callable[[str, str], bool]
 ) -> Callable[[Context, str, str], bool]:
-    """Wrap `verified` in the token cache, keyed by built-in, token and key; only valid results are
-    stored.
+    """Return `verified` with the environment's token cache in front, keyed by built-in, token and
+    key. Only True is stored, and only for tokens of at most `MAX_CACHED` characters.
     """
 
     def verify(context: Context, jwt: str, key: str) -> bool:
@@ -148,6 +153,9 @@ def _cache_verification(
 
 
 def _refuse_certificate(jwt: Value, certificate: Value) -> None:
+    """Raise the token's own BuiltinError if it is malformed: OPA reads it before it checks the kind
+    of the certificate.
+    """
     if isinstance(jwt, str):
         split_token(jwt)
 
@@ -163,20 +171,23 @@ _declare_asymmetric(ALGORITHMS["EdDSA"], "io.jwt.verify_eddsa")
 
 
 _ROUNDING_NS: Final = 2048
-"""The greatest error of nanoseconds in a float64; the answer in the cache is used this much
-shorter.
+"""The greatest error, in nanoseconds, of a time that is held as a float64. OPA compares such times,
+so a cached answer holds from this much after `nbf` and until this much before `exp`.
 """
 
 _FOREVER: Final = 1 << 64
 
 MAX_ANSWERS: Final = 4
-"""The answers of one verified token are kept for at most this many sets of constraints."""
+"""The most sets of constraints for which the answers of one verified token are cached."""
 
 _Verified: TypeAlias = tuple[Object, list[Value], int, int]
 """Constraints, their answer, and the first and last time in nanoseconds at which it holds."""
 
 
 def _refuse_to_verify(jwt: Value, constraints: Value) -> None:
+    """Raise the BuiltinError of invalid constraints: OPA reads them before it checks the kind of
+    the token.
+    """
     if isinstance(constraints, dict):
         read_constraints(constraints)
 
@@ -213,8 +224,9 @@ def io_jwt_decode_verify(context: Context, jwt: str, constraints: Object) -> lis
 
 
 def verified_token(environment: Environment, jwt: str) -> tuple[Object, Object, Object] | None:
-    """Header, payload and constraints of a token that `io.jwt.decode_verify` accepted recently;
-    None for any other, and for a nested token.
+    """Header, payload and constraints of a token that `io.jwt.decode_verify` accepted and that is
+    still in the cache; None for any other token, and for a nested one. Its time of validity is not
+    checked again.
     """
     known = environment.tokens.get(jwt) if environment.tokens is not None else None
     if not known or not isinstance(known, tuple):
@@ -225,8 +237,10 @@ def verified_token(environment: Environment, jwt: str) -> tuple[Object, Object, 
 
 
 def _decode_verify(jwt: str, options: Object, now: int) -> tuple[list[Value], int, int]:
-    """The result of `io.jwt.decode_verify`, and the first and last time in nanoseconds for which it
-    holds.
+    """Return the result of `io.jwt.decode_verify`, and the first and last time in nanoseconds at
+    which it holds; `[false, {}, {}]` and 0, 0 for a token that does not verify. `now` is the
+    decision's time. BuiltinError for a malformed token or constraint, LimitError above
+    `MAX_NESTING` nested tokens.
     """
     constraints = constraints_of(options)
     invalid: tuple[list[Value], int, int] = [False, {}, {}], 0, 0
@@ -236,6 +250,7 @@ def _decode_verify(jwt: str, options: Object, now: int) -> tuple[list[Value], in
         if not header.is_usable or (constraints.alg and constraints.alg != header.alg):
             return invalid
         signature = base64.url_decode(encoded_signature)
+        # The signature comes before any claim is read: an unverified payload decides nothing.
         if not constraints.verifies(header, signed_text(encoded, encoded_payload), signature):
             return invalid
         payload = decode_payload(encoded_payload)
@@ -256,11 +271,13 @@ def _decode_verify(jwt: str, options: Object, now: int) -> tuple[list[Value], in
         begin = 0 if starts is None else int(starts * 10**9) + _ROUNDING_NS
         end = _FOREVER if expires is None else int(expires * 10**9) - _ROUNDING_NS
         return [True, decode_header(encoded), claims], begin, end
-    raise LimitError(f"more than {MAX_NESTING} JWTs inside each other")
+    raise LimitError(f"more than {MAX_NESTING} levels of nested JWTs")
 
 
 def _to_compare(seconds: Any, claim: Any) -> Any:
-    """A float compares with an integer by its exact value, with other numbers by its text."""
+    """Return `seconds` in the form in which OPA compares it with a claim: exactly with a fraction,
+    as a float with an integer.
+    """
     return exact(seconds) if type(claim) is Fraction else seconds
 
 
@@ -289,8 +306,9 @@ def io_jwt_encode_sign_raw(headers: str, payload: str, key: str) -> str:
 
 
 def _sign(header_text: str, payload: str, key_text: str) -> str:
-    """The signed token of a JSON header and payload with a JWK; BuiltinError if one of them is
-    invalid.
+    """Return the signed compact token of a JSON header and a payload with a JWK. BuiltinError for
+    an invalid key, a header without a known `alg`, a payload that is not JSON although `typ` is
+    JWT, or a key that the algorithm refuses.
     """
     key = _signing_key(key_text)
     name, kind = _algorithm_and_type(header_text)
@@ -311,8 +329,8 @@ _NUMBER: Final = re.compile(r"[-+eE.0-9]+\Z", re.ASCII)
 
 
 def _algorithm_and_type(header_text: str) -> tuple[str, Value]:
-    """The `alg` and `typ` in a JSON header text, `typ` by default "JWT"; BuiltinError without
-    `alg`.
+    """The `alg` and `typ` in a JSON header text, `typ` by default "JWT". BuiltinError, in OPA's
+    words, for invalid JSON or without a string `alg`.
     """
     try:
         header = unmarshal(header_text)
@@ -337,7 +355,7 @@ def _algorithm_and_type(header_text: str) -> tuple[str, Value]:
 
 
 def _signing_key(text: str) -> VerificationKey:
-    """The first key of a JWK or JWK set; BuiltinError if there is none."""
+    """The first key of a JWK or JWK set; BuiltinError if it cannot be read or is empty."""
     keys = parse_key_set(text)
     if not keys:
         raise BuiltinError("jwk.Parse: the key set is empty")

@@ -25,7 +25,7 @@ _BINARY: Final[dict[str, int]] = {c + "i": 1024**n for n, c in enumerate(_LETTER
 _MILLI: Final = (0.001).as_integer_ratio()  # the double, not the decimal: what OPA multiplies by
 _PLAIN: Final = 16
 _EXACT: Final = 1 << 63
-"""Products below this are computed without rounding."""
+"""Products below this are integers that need no rounding."""
 _BYTES: Final = {
     "": 1,
     **_DECIMAL,
@@ -49,8 +49,8 @@ def units_parse(x: str) -> int | Number:
 
 
 def _factor(unit: str) -> tuple[int, int]:
-    """The factor of an SI or binary unit as numerator and denominator; BuiltinError for an unknown
-    unit.
+    """The factor of an SI or binary unit as numerator and denominator; "" is 1, `m` a thousandth.
+    The first letter may be of either case, other than of `m`. BuiltinError for an unknown unit.
     """
     if unit == "m":
         return _MILLI
@@ -61,7 +61,9 @@ def _factor(unit: str) -> tuple[int, int]:
 
 
 def _decimal(numerator: int, denominator: int) -> str:
-    """A fraction as text with ten decimal places, halves rounded away from zero."""
+    """A fraction as text with ten decimal places, `0.5000000000`; halves are rounded away from
+    zero.
+    """
     integer, rest = divmod(abs(numerator) * 10**_PLACES, denominator)
     integer += 2 * rest >= denominator
     digits = str(integer).zfill(_PLACES + 1)
@@ -84,7 +86,10 @@ def units_parse_bytes(x: str) -> int:
 
 
 def _split(text: str, name: str, part_name: str) -> tuple[str, str]:
-    """Split an amount into its number and its unit; BuiltinError without a number."""
+    """Split an amount such as `10Ki` into the texts of its number and its unit ("" if none).
+    BuiltinError if there is no number or a space; LimitError above `MAX_TEXT` characters. `name` is
+    the built-in in these errors.
+    """
     if len(text) > MAX_TEXT:
         raise LimitError(f"{name}: text is longer than {MAX_TEXT} characters")
     if " " in text:
@@ -98,7 +103,9 @@ def _split(text: str, name: str, part_name: str) -> tuple[str, str]:
 
 
 def _amount(text: str, name: str, part: str) -> tuple[int, int]:
-    """The number of an amount as numerator and denominator; BuiltinError if it is not a number."""
+    """The number of an amount, `1.5` or `1e3`, as numerator and denominator. BuiltinError if the
+    text is not a number, LimitError for too large an exponent.
+    """
     if text.isdecimal() and text.isascii() and len(text) <= MAX_DIGITS:
         return int(text), 1
     match = _AMOUNT.fullmatch(text)

@@ -67,7 +67,9 @@ def uuid_parse(uuid: str) -> dict[Key, Value] | Undefined:
 
 
 def _variant(byte: int) -> str:
-    """The name of a UUID's variant, from the top bits of its ninth byte."""
+    """The name of a UUID's variant, from the top bits of its ninth byte: `RFC4122`, `Microsoft`,
+    `Future` or `Reserved`.
+    """
     if byte & 0xC0 == 0x80:
         return "RFC4122"
     return {0xC0: "Microsoft", 0xE0: "Future"}.get(byte & 0xE0, "Reserved")

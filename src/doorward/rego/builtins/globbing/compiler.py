@@ -19,6 +19,7 @@ from doorward.rego.golang.regexp import matcher, quote_meta
 __all__ = ["CACHED", "MAX_DEPTH", "MAX_GLOB", "Matcher", "compile_glob"]
 
 CACHED: Final = 1024
+"""The number of compiled globs that are kept."""
 MAX_DEPTH: Final = 100
 MAX_GLOB: Final = 4096
 
@@ -28,7 +29,10 @@ Matcher: TypeAlias = Callable[[str], bool]
 @counted("glob")
 @lru_cache(maxsize=CACHED)
 def compile_glob(glob: str, stops: str) -> Matcher:
-    """A function that tells whether a string fits the glob; `stops` are the delimiters."""
+    """Return a function that returns True if a string matches the glob. `*` and `?` do not match
+    the characters in `stops`, the delimiters; with "" they match any character. BuiltinError for an
+    invalid glob, LimitError for one that is too long or nested too deeply. Results are cached.
+    """
     if len(glob) > MAX_GLOB or len(stops) > MAX_GLOB:
         raise LimitError(f"pattern is longer than {MAX_GLOB} characters")
     parts = _Parser(glob).parts()
@@ -99,12 +103,18 @@ def _is_one_of_others(part: Part) -> bool:
 
 
 class _Parser:
+    """A recursive reader of one glob; `at` is the index of the next character."""
+
     def __init__(self, glob: str) -> None:
         self.glob = glob
         self.at = 0
 
     def parts(self) -> list[Part]:
-        """glob = { text | "*" | "**" | "?" | class | "{" glob { "," glob } "}" }"""
+        """glob = { text | "*" | "**" | "?" | class | "{" glob { "," glob } "}" }
+
+        Reads the whole glob; braces left open are closed by its end. LimitError above `MAX_DEPTH`
+        levels of braces.
+        """
         options: list[list[list[Part]]] = []
         here: list[Part] = []
         while self.at < len(self.glob):
@@ -130,7 +140,7 @@ class _Parser:
 
     def part(self, char: str, *, nested: bool) -> Part:
         """Parse one part whose first character `char` is already read: `?`, `*`, `**`, a class or
-        text.
+        text. If `nested` (inside braces), text ends at a comma or `}` too.
         """
         if char == "?":
             return _Wild("?")
@@ -145,8 +155,8 @@ class _Parser:
         return _Text(self.text("?*[{},"[: 6 if nested else 4]))
 
     def text(self, breakers: str) -> str:
-        """Read text up to one of the characters in `breakers`; a backslash escapes the next
-        character.
+        """Read text up to, not including, one of the characters in `breakers` or the end of the
+        glob. A backslash escapes the next character and is left out of the result.
         """
         out: list[str] = []
         while self.at < len(self.glob) and self.glob[self.at] not in breakers:
@@ -157,8 +167,8 @@ class _Parser:
         return "".join(out)
 
     def range(self) -> _Class:
-        """Parse the inside of `[...]` up to the `]`: a range `a-z` or listed characters, negated by
-        `!`.
+        """Parse the inside of `[...]` and the `]`: a range `a-z`, or listed characters; `!` before
+        them negates. BuiltinError for a class that is empty or not closed.
         """
         negated = self.glob.startswith("!", self.at)
         self.at += negated
@@ -176,8 +186,9 @@ class _Parser:
         return _Class(("^" if negated else "") + inside)
 
     def bounds(self) -> str:
-        """Parse `low-high` of a range as an RE2 class without brackets; "" if `low` is a NUL
-        character.
+        """Parse `low-high` of a range up to, not including, the `]`, and return it as an RE2 class
+        without brackets. "" if `low` is a NUL character, which the caller refuses as an empty
+        class. BuiltinError if the range is not closed or `high` is before `low`.
         """
         low, high = self.glob[self.at], self.glob[self.at + 2 : self.at + 3]
         self.at += 3
@@ -197,8 +208,8 @@ def _choice(options: list[list[Part]]) -> _Choice:
 
 
 def _plain(parts: list[Part], stops: str) -> Matcher | None:
-    """A matcher without a regular expression for plain text, or text around one `*` or `**`; else
-    None.
+    """A matcher without a regular expression, for a glob that is plain text with at most one `*` or
+    `**`; None for all other globs.
     """
     texts = [part.text for part in parts if isinstance(part, _Text)]
     wilds = [part for part in parts if isinstance(part, _Wild) and part.sign != "?"]
@@ -225,11 +236,13 @@ def _around(head: str, tail: str) -> Matcher:
 
 
 def _around_no(stops: str, head: str, tail: str) -> Matcher:
-    """Return a matcher for `head`, then characters outside `stops`, then `tail`."""
+    """Return a matcher for `head`, then any characters outside `stops`, then `tail`: the glob
+    `head*tail`.
+    """
     start, cut = len(head), len(tail)
 
     def match_one(value: str) -> bool:
-        """Match with a single delimiter."""
+        """Match where `stops` is a single delimiter: one search in the text is enough."""
         end = len(value) - cut
         return (
             end >= start
@@ -239,7 +252,7 @@ def _around_no(stops: str, head: str, tail: str) -> Matcher:
         )
 
     def match_many(value: str) -> bool:
-        """Match with no delimiter or several."""
+        """Match where `stops` has several delimiters, or none."""
         end = len(value) - cut
         if end < start or not (value.startswith(head) and value.endswith(tail)):
             return False

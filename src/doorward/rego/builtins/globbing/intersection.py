@@ -18,8 +18,10 @@ from doorward.rego.errors import BuiltinError, LimitError
 __all__ = ["MAX_FLAGS", "MAX_TEXT", "MAX_WORK", "intersect"]
 
 MAX_FLAGS: Final = 128
+"""The most `*` and `+` in both globs together; more is a LimitError."""
 MAX_TEXT: Final = 1 << 14
 MAX_WORK: Final = 1 << 21
+"""The most comparisons, by an estimate before the first one; more is a LimitError."""
 
 
 @record
@@ -32,7 +34,9 @@ class _Token:
     flag: str = ""
 
     def meets(self, other: _Token) -> bool:
-        """Return True if some character matches both tokens; their flags are not considered."""
+        """Return True if some character matches both tokens; their flags are not considered. Both
+        tuples of ranges must be sorted.
+        """
         if self.ranges is None or other.ranges is None:
             return True
         if len(self.ranges) == 1 == len(other.ranges):
@@ -51,16 +55,23 @@ class _Token:
 
 
 class _Tokenizer:
+    """A reader of one glob for `regex.globs_match`; `at` is the index of the next character."""
+
     def __init__(self, text: str) -> None:
         self.text = text
         self.at = 0
 
     def refuse(self, problem: str) -> BuiltinError:
+        """Build, but do not raise, OPA's BuiltinError for an invalid glob, with the present
+        position.
+        """
         context = f"input:{self.text}, pos:{self.at}, {problem}"
         return BuiltinError(f"{context}: the input provided is invalid")
 
     def take(self) -> tuple[str, bool]:
-        """Read one character; return it and True if it was escaped by a backslash."""
+        """Read one character. Return it, and True if a backslash escaped it. BuiltinError if the
+        glob ends with the backslash.
+        """
         char = self.text[self.at]
         if char != "\\":
             self.at += 1
@@ -71,8 +82,8 @@ class _Tokenizer:
         return self.text[self.at - 1], True
 
     def tokens(self) -> list[_Token]:
-        """Parse the whole pattern into tokens; neighbours with equal characters and a flag are
-        merged.
+        """Parse the whole glob into tokens. Neighbours with the same characters and each with a
+        flag become one token: `t*t+` is `t+`. BuiltinError for an invalid glob.
         """
         if self.text.isalnum():
             return list(map(_character, self.text))
@@ -88,7 +99,9 @@ class _Tokenizer:
         return merged
 
     def token(self) -> _Token:
-        """Parse one token: a character, `.` or `[set]`, and the flag `+` or `*` after it."""
+        """Parse one token: a character, `.` or `[set]`, and the flag `+` or `*` after it.
+        BuiltinError for a flag without a token before it, or for a `]` without `[`.
+        """
         char, escaped = self.take()
         ranges: tuple[tuple[str, str], ...] | None = ((char, char),)
         if not escaped:
@@ -107,7 +120,9 @@ class _Tokenizer:
         return _Token(ranges)
 
     def set(self) -> tuple[tuple[str, str], ...]:
-        """Parse the inside of `[...]` up to `]` as ranges of characters, sorted and merged."""
+        """Parse a set after its `[`, up to and including `]`, as sorted ranges that do not overlap.
+        BuiltinError if it is not closed or a range in it is invalid.
+        """
         ranges: list[tuple[str, str]] = []
         previous = ""
         while self.at < len(self.text):
@@ -123,7 +138,9 @@ class _Tokenizer:
         raise self.refuse("found [ without matching ]")
 
     def range_end(self, previous: str) -> str:
-        """Parse the character after `-` in a set and return the range from `previous` to it."""
+        """Parse the character after `-` in a set and return the range from `previous` to it.
+        BuiltinError if `previous` is "", if no character follows, or if it is before `previous`.
+        """
         if not previous:
             raise self.refuse("range character '-' must be preceded by a Unicode character")
         if self.at >= len(self.text) - 1:
@@ -139,7 +156,7 @@ class _Tokenizer:
 
 @lru_cache(maxsize=256)
 def _character(char: str) -> _Token:
-    """A character that has no meaning of its own."""
+    """The token of one character without a flag; cached."""
     return _Token(((char, char),))
 
 
@@ -155,20 +172,23 @@ def _in_order(ranges: list[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
 
 
 def intersect(one: str, other: str, check_deadline: Callable[[], None]) -> bool:
-    """Return true if some string matches both globs; BuiltinError for an invalid glob.
-    `check_deadline` is called regularly.
+    """Return True if some non-empty string matches both globs, as OPA's library decides that.
+    BuiltinError for an invalid glob, LimitError for globs above the limits of this module.
+    `check_deadline` is called now and then, and may raise.
     """
     if max(len(one), len(other)) > MAX_TEXT:
-        raise LimitError("globs are too long")
+        raise LimitError(f"glob is longer than {MAX_TEXT} characters")
     trimmed = _trim(_tokens(one), _tokens(other))
     if trimmed is None:
         return False
     first, second = trimmed
+    # An upper bound of the comparisons, before any is made: each flag may try each pair of tokens,
+    # and a set costs as many steps as it has ranges.
     if len(one) + len(other) > _SHORT_TEXTS:
         flags = sum(token.flag != "" for token in (*first, *second))
         work = len(second) * _size(first) + len(first) * _size(second)
         if flags > MAX_FLAGS or flags * work > MAX_WORK:
-            raise LimitError("globs are too long")
+            raise LimitError("globs with so many `*`, `+` and characters take too long to compare")
     return _Meeting(first, second, check_deadline).plain(0, 0)
 
 
@@ -179,7 +199,7 @@ tokens.
 
 
 def _tokens(text: str) -> list[_Token]:
-    """The tokens of a glob, which nobody changes."""
+    """The tokens of a glob, from a cache if it is short; the caller must not modify the list."""
     return _cached_tokens(text) if len(text) <= _CACHED_TEXT else _Tokenizer(text).tokens()
 
 
@@ -193,12 +213,14 @@ def _cached_tokens(text: str) -> list[_Token]:
 
 
 def _size(tokens: list[_Token]) -> int:
+    """The number of ranges in all tokens; `.` counts as one."""
     return sum(len(token.ranges or "-") for token in tokens)
 
 
 def _trim(first: list[_Token], second: list[_Token]) -> tuple[list[_Token], list[_Token]] | None:
-    """Cut the tokens that match one to one off both ends of the two globs, except the innermost;
-    None if two of them cannot match.
+    """Cut the tokens without flags that match one to one off both ends of the two globs; the
+    innermost of them stays. None if two such tokens have no character in common, so that the globs
+    do not meet.
     """
     start = 0
     for a, b in zip(first, second, strict=False):
@@ -221,7 +243,9 @@ def _trim(first: list[_Token], second: list[_Token]) -> tuple[list[_Token], list
 
 
 class _Meeting:
-    """The positions in two globs from which they can match the same text, each computed once."""
+    """A search for a text that two globs have in common. `known` holds the result for each pair of
+    positions, so that each is computed once.
+    """
 
     def __init__(
         self, first: list[_Token], second: list[_Token], check_deadline: Callable[[], None]
@@ -232,7 +256,7 @@ class _Meeting:
 
     def plain(self, i: int, j: int) -> bool:
         """Return True if the rest of the first glob from `i` and of the second from `j` have a
-        common match.
+        common match. Checks the deadline and keeps the result in `known`.
         """
         first, second = self.sides
         begun = (i, j)
@@ -255,11 +279,14 @@ class _Meeting:
         return answer
 
     def rests(self, side: int, mine: int, theirs: int) -> bool:
+        """Call `plain` with the two positions in the order of the globs: `mine` is a position in
+        glob number `side`.
+        """
         return self.plain(mine, theirs) if side == 0 else self.plain(theirs, mine)
 
     def may_extend(self, side: int, mine: int, theirs: int) -> bool:
-        """Return True if the rests meet, where the token at `mine` has `+` or `*` and can match
-        several tokens of the other side.
+        """Return True if the rests meet, where the token at `mine` of glob number `side` has `+` or
+        `*` and can match several tokens of the other glob.
         """
         token = self.sides[side][mine]
         if token.flag == "*":
@@ -272,8 +299,8 @@ class _Meeting:
         return bool(other[theirs].flag) and self.rests(side, mine + 1, theirs)
 
     def star(self, side: int, mine: int, theirs: int) -> bool:
-        """Return True if the rests meet, where the token at `mine` matches zero or more tokens of
-        the other side.
+        """Return True if the rests meet, where the token at `mine` of glob number `side` matches
+        zero or more tokens of the other glob from `theirs`.
         """
         mine_of_side, other = self.sides[side], self.sides[1 - side]
         token = mine_of_side[mine]

@@ -35,21 +35,25 @@ _DEFINITIONS: Final = {
 
 
 def _without_empty_lists(pairs: Iterable[tuple[str, Value]]) -> Object:
-    """The object without empty lists."""
+    """An object of the pairs, without those whose value is an empty list."""
     return {name: value for name, value in pairs if value != []}
 
 
 def _name(node: Any) -> str:
+    """The name of a node of graphql-core; "" for a node without a name, such as an anonymous
+    query.
+    """
     return str(node.name.value) if node.name else ""
 
 
 def _description(node: Any) -> str:
+    """The description string of a definition, or ""."""
     return str(node.description.value) if getattr(node, "description", None) else ""
 
 
 def from_query(document: Any) -> Object:
-    """Convert a parsed query document to an object with its Operations and Fragments, as OPA shows
-    it.
+    """Convert graphql-core's document of a query to an object with `Operations` and `Fragments`, as
+    OPA shows it. BuiltinError if the document defines types.
     """
     operations: list[Value] = []
     fragments: list[Value] = []
@@ -176,7 +180,10 @@ def _value(node: Any) -> Object:
 
 
 def _block_text(node: Any) -> str:
-    """The text of a block string; as in OPA the first line counts for the common indentation."""
+    """The text of a block string without the common indentation of its lines and without blank
+    lines at both ends; "" if all lines are blank. As in OPA, and other than in the specification,
+    the first line counts for the common indentation.
+    """
     source = node.loc.source.body[node.loc.start + 3 : node.loc.end - 3].replace('\\"""', '"""')
     lines = source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     indents = [len(line) - len(line.lstrip(" \t")) for line in lines if line.strip(" \t")]
@@ -187,7 +194,9 @@ def _block_text(node: Any) -> str:
 
 
 def from_schema(document: Any) -> Object:
-    """Convert a parsed schema document to an object with its definitions, as OPA shows it."""
+    """Convert graphql-core's document of a schema to an object with its definitions, by kind, as
+    OPA shows it. BuiltinError if the document contains an operation or a fragment.
+    """
     parts: dict[str, list[Value]] = {
         "Schema": [],
         "SchemaExtension": [],
@@ -331,7 +340,9 @@ def _string(node: Value, name: str) -> str:
 
 
 def _word(node: Value, name: str) -> str:
-    """The name in field `name`; BuiltinError for a text that is more than one GraphQL token."""
+    """The name in field `name`, "" if it is absent. BuiltinError for a text that is more than one
+    GraphQL token, which would become part of the document's text.
+    """
     text = _string(node, name)
     if text and not (text.isascii() and text.replace("_", "a").isalnum()):
         raise BuiltinError(f"GraphQL AST: {name} is not a name")
@@ -339,12 +350,15 @@ def _word(node: Value, name: str) -> str:
 
 
 def _names(node: Value, name: str) -> list[str]:
+    """The names in the array of field `name`; BuiltinError if an item is not a GraphQL name."""
     items: list[Value] = [{"Name": item} for item in _items(node, name)]
     return [_word(item, "Name") for item in items]
 
 
 def query_text(query: Value) -> str:
-    """Write a query document's object back as GraphQL text."""
+    """Write a query document's object back as GraphQL text; operations first, then fragments.
+    BuiltinError for an object that is not a query.
+    """
     parts = [_operation_text(item) for item in _items(query, "Operations")]
     for item in _items(query, "Fragments"):
         variables = _variables_text(item, "VariableDefinition")
@@ -378,7 +392,9 @@ def _selections_text(node: Value) -> str:
 
 
 def _selection_text(node: Value) -> str:
-    """A field, fragment spread or inline fragment as GraphQL text."""
+    """A field, fragment spread or inline fragment as GraphQL text. An object with `TypeCondition`
+    or without `Name` is an inline fragment, one without `Alias` a fragment spread.
+    """
     directives, inner = _directives_text(node), _selections_text(node)
     if not isinstance(node, dict) or "TypeCondition" in node or "Name" not in node:
         condition = _word(node, "TypeCondition")
@@ -418,8 +434,8 @@ def _default_text(node: Value) -> str:
 
 
 def _value_text(node: Value) -> str:
-    """A value's object as GraphQL text; BuiltinError for a `Raw` text that is more than one
-    token.
+    """A value's object as GraphQL text, by its `Kind`. BuiltinError for a `Raw` text that is more
+    than one token.
     """
     kind, raw = _get(node, "Kind") or 0, _string(node, "Raw")
     if kind == _VARIABLE:
@@ -439,7 +455,9 @@ def _value_text(node: Value) -> str:
 
 
 def schema_text(schema: Value) -> str:
-    """Write a schema document's object back as GraphQL text."""
+    """Write a schema document's object back as GraphQL text, one definition a line. BuiltinError
+    for an object that is not a schema.
+    """
     parts = [_schema_text(item, "schema") for item in _items(schema, "Schema")]
     parts += [_schema_text(item, "extend schema") for item in _items(schema, "SchemaExtension")]
     parts += [_directive_definition_text(item) for item in _items(schema, "Directives")]
@@ -449,6 +467,7 @@ def schema_text(schema: Value) -> str:
 
 
 def _describe(node: Value) -> str:
+    """The description as a quoted string and a space, or ""."""
     text = _string(node, "Description")
     return f"{quote(text)} " if text else ""
 
@@ -462,7 +481,9 @@ def _schema_text(node: Value, word: str) -> str:
 
 
 def _directive_definition_text(node: Value) -> str:
-    """A directive definition as GraphQL text."""
+    """A directive definition as GraphQL text. BuiltinError if a location is not a word; locations
+    that are not strings are left out.
+    """
     locations = [location for location in _items(node, "Locations") if isinstance(location, str)]
     if not all(location.replace("_", "A").isalpha() for location in locations):
         raise BuiltinError("GraphQL AST: Locations are not names")
@@ -503,7 +524,9 @@ _WORDS: Final = {
 
 
 def _definition_text(node: Value, extend: str) -> str:
-    """A type definition as GraphQL text; `extend` is "extend " for an extension, else ""."""
+    """A type definition as GraphQL text; `extend` is "extend " for an extension, otherwise "". An
+    extension has no description. BuiltinError for an unknown `Kind`.
+    """
     word = _WORDS.get(_string(node, "Kind"))
     if word is None:
         raise BuiltinError("GraphQL AST: Kind of a definition is not known")

@@ -19,8 +19,8 @@ __all__ = ["ResponseCache", "StoredResponse"]
 
 @record
 class StoredResponse:
-    """A stored response that is fresh until `fresh_until`; after that its `validators` may renew
-    it.
+    """A stored response that is fresh until `fresh_until`, in nanoseconds since the epoch. After
+    that, a request with the headers `validators` may renew it; if there are none, it is useless.
     """
 
     response: HTTPResponse
@@ -29,6 +29,9 @@ class StoredResponse:
 
     @property
     def size(self) -> int:
+        """The bytes that the entry counts for in the cache: the body, the headers, and an allowance
+        for Python's objects.
+        """
         head = sum([len(name) + len(value) + 64 for name, value in self.response.headers])
         return len(self.response.body) + head + 512
 
@@ -56,13 +59,18 @@ class ResponseCache:
         self.hits = self.misses = 0
 
     def get(self, key: Hashable) -> StoredResponse | None:
-        """Return the stored response, fresh or stale."""
+        """Return the stored response, fresh or stale, or None. First removes stale entries, if it
+        is time for that.
+        """
         with self._lock:
             self._remove_stale()
             return self._entries.get(key)
 
     def put(self, key: Hashable, stored: StoredResponse) -> None:
-        """Store a response, unless it alone is more than the capacity."""
+        """Store a response in place of the present one; remove the oldest entries until it fits. If
+        it alone is larger than the capacity, nothing is stored, and the present entry of the key is
+        removed.
+        """
         with self._lock:
             self._remove_stale()
             self._remove(key)
@@ -97,7 +105,9 @@ class ResponseCache:
 
     @property
     def counts(self) -> CacheCounts:
-        """The number of requests that the cache answered, and of those that were sent."""
+        """The number of stored responses, of requests that a fresh response answered, and of the
+        others.
+        """
         return CacheCounts(len(self), self.hits, self.misses)
 
     def __len__(self) -> int:

@@ -18,11 +18,13 @@ _SECOND: Final = 1_000_000_000
 _CACHEABLE: Final = frozenset({200, 203, 204, 206, 300, 301, 404, 405, 410, 414, 501})
 _DIRECTIVE: Final = re.compile(r"([a-z-]+)(?:\s*=\s*(?:\"([^\"]*)\"|([^\s,]*)))?", re.ASCII)
 MAX_AGE: Final = 10 * 365 * 24 * 3600
+"""The seconds (10 years) to which longer lifetimes are cut, so that sums stay in range."""
 
 
 def keep(response: HTTPResponse, now: int, forced_seconds: int | None) -> StoredResponse | None:
-    """Return the entry to store for a new response, or None if it must not be stored.
-    `forced_seconds` replaces the freshness that the server states.
+    """Return the entry to store for a response received at `now` (nanoseconds), or None if it must
+    not or need not be stored. `forced_seconds` replaces the freshness that the server states and
+    overrides `no-store`; only the status still decides.
     """
     if response.status_code not in _CACHEABLE:
         return None
@@ -39,7 +41,10 @@ def keep(response: HTTPResponse, now: int, forced_seconds: int | None) -> Stored
 
 
 def revalidate(stored: StoredResponse, answer: HTTPResponse, now: int) -> StoredResponse:
-    """Return the stored entry, renewed by a 304 response."""
+    """Return the stored entry with the headers of a 304 response over its own and a new lifetime
+    from `now` on. If the server no longer allows to store it, the entry is stale at once and has no
+    validators.
+    """
     renewed = {**dict(stored.response.headers), **dict(answer.headers)}
     headers = tuple((name, value) for name, value in renewed.items() if name != "content-length")
     response = replace(stored.response, headers=headers)
@@ -48,13 +53,14 @@ def revalidate(stored: StoredResponse, answer: HTTPResponse, now: int) -> Stored
 
 
 def _directives(response: HTTPResponse) -> dict[str, str]:
+    """The directives of Cache-Control by lower-case name, with their arguments or ""."""
     text = response.header("cache-control").lower()
     return {m[1]: m[2] or m[3] or "" for m in _DIRECTIVE.finditer(text)}
 
 
 def _validators(response: HTTPResponse) -> tuple[tuple[str, str], ...]:
-    """The conditional request headers for a response: If-None-Match and If-Modified-Since, where it
-    allows them.
+    """The headers of a conditional request for this response: If-None-Match if it has an ETag, and
+    If-Modified-Since if it has Last-Modified.
     """
     pairs = [("if-none-match", "etag"), ("if-modified-since", "last-modified")]
     headers = [(asking, response.header(name)) for asking, name in pairs]
@@ -62,7 +68,9 @@ def _validators(response: HTTPResponse) -> tuple[tuple[str, str], ...]:
 
 
 def _lifetime(response: HTTPResponse, directives: dict[str, str]) -> int:
-    """The seconds for which a response stays fresh, less its Age."""
+    """The seconds for which a response stays fresh, less its Age; may be negative. `max-age` counts
+    before `Expires`; 0 if neither can be read. At most `MAX_AGE`.
+    """
     age = response.header("age")
     aged = int(age) if age.isascii() and age.isdecimal() and len(age) < 10 else 0
     if "max-age" in directives:

@@ -16,9 +16,10 @@ class SendError(Exception):
     """A request got no response; the message says why, and holds no credentials."""
 
     timed_out = False
+    """True if the time for the request is over; then it is not repeated."""
     is_network = True
-    """True for an error of the network; False for one of this machine or in a response's body, as
-    in OPA.
+    """True for a failure of the network, which `raise_error: false` reports under `NETWORK_ERROR`;
+    False for one of this machine or in a response's body, as in OPA.
     """
 
 

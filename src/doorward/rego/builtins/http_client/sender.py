@@ -41,7 +41,9 @@ from doorward.rego.golang.octets import from_bytes
 __all__ = ["HTTPXSender", "default_sender"]
 
 MAX_BODY: Final = 32 * 1024 * 1024
+"""The most bytes of a response's body after decompression; more is a SendError."""
 MAX_PENDING: Final = 64
+"""The most requests in progress at a time; further ones wait, at most until their deadline."""
 MAX_REDIRECTS: Final = 10
 MAX_CLIENTS: Final = 32
 """The most clients with different TLS settings, each with its own connections, that are kept at a
@@ -49,6 +51,7 @@ time.
 """
 
 _FIRST_PAUSE: Final = 0.1
+"""The seconds before the first retry; each later pause is twice as long, up to `_LONGEST_PAUSE`."""
 _LONGEST_PAUSE: Final = 60.0
 
 
@@ -61,14 +64,19 @@ class HTTPXSender:
         self._lock = Lock()
 
     def close(self) -> None:
-        """Close all connections. Requests under way fail; later ones connect again."""
+        """Close all connections. Requests in progress fail with SendError; later ones connect
+        again.
+        """
         with self._lock:
             for client in self._clients.values():
                 client.close()
             self._clients.clear()
 
     def client_for(self, certificates: Certificates, socket: str) -> httpx.Client:
-        """The client, with its pool of connections, for these TLS settings and this socket."""
+        """The client, with its pool of connections, for these TLS settings and this Unix socket (""
+        for TCP), created at first use. Closes the oldest client if there are more than
+        `MAX_CLIENTS`. SendError, OSError or ValueError if the TLS settings cannot be loaded.
+        """
         key = (certificates, socket)
         with self._lock:
             client = self._clients.get(key)
@@ -79,8 +87,10 @@ class HTTPXSender:
             return client
 
     def send(self, request: HTTPRequest, deadline: float | None) -> HTTPResponse:
-        """Send the request with its retries and return the response; SendError if none comes by
-        `deadline` (monotonic seconds).
+        """Send the request and return the response; after a failure, wait 0.1 s, then twice as long
+        each time, and repeat it up to `request.retries` times. SendError if none comes by
+        `deadline` (monotonic seconds; None: `request.timeout` from now). EvaluationAborted if the
+        sending thread raised an unexpected exception.
         """
         end = time.monotonic() + request.timeout if deadline is None else deadline
         pause = _FIRST_PAUSE
@@ -98,8 +108,9 @@ class HTTPXSender:
             pause = min(pause * 2, _LONGEST_PAUSE)
 
     def _send_once(self, request: HTTPRequest, end: float) -> HTTPResponse:
-        """Send once in a thread of its own and wait until `end` (monotonic seconds); SendError on
-        failure.
+        """Send once in a thread of its own and wait for it until `end` (monotonic seconds), also
+        for one of the `MAX_PENDING` slots. SendError on failure or if the time is over; the thread
+        may then still run. EvaluationAborted for an unexpected exception in it.
         """
         if not self._pending.acquire(timeout=max(end - time.monotonic(), 0)):
             raise _timeout_error(request)
@@ -133,7 +144,9 @@ class _Exchange(Thread):
         """
 
     def run(self) -> None:
-        """Run the exchange; keep an unexpected exception as `fault` and give the slot back."""
+        """Send the request in this thread. Keeps an unexpected exception as `fault`, and always
+        frees the slot in `pending`.
+        """
         try:
             with foreign_code():
                 self._answer()
@@ -143,7 +156,9 @@ class _Exchange(Thread):
             self.pending.release()
 
     def _answer(self) -> None:
-        """Set `response`, or `error` with the SendError that describes a failure of the network."""
+        """Set `response`, or on a failure `error`. Exceptions that are not about network, TLS or
+        the URL are raised.
+        """
         try:
             self.response = self._exchange()
         except SendError as error:
@@ -154,8 +169,9 @@ class _Exchange(Thread):
             self.error = SendError(f"{_request_text(self.request)}: {_reason(error)}")
 
     def _exchange(self) -> HTTPResponse:
-        """Return the response after at most `MAX_REDIRECTS` redirects; SendError if there are
-        more.
+        """Return the response, after at most `MAX_REDIRECTS` redirects if the request follows them.
+        SendError if there are more, the time is over, or a redirect leads to a host that is not
+        allowed. `self.request` becomes the request of the last hop.
         """
         request = self.request
         url, socket = _split_socket(request.url)
@@ -176,10 +192,12 @@ class _Exchange(Thread):
         raise SendError(f"{_request_text(self.request)}: stopped after {MAX_REDIRECTS} redirects")
 
     def _follow_redirect(self, request: HTTPRequest, status: int, url: str) -> HTTPRequest:
-        """Build the request for a redirect; the host must be allowed, and another host gets no
-        credentials.
+        """Build the request for a redirect to `url`. Another scheme, host or port gets no
+        credentials; 303, and 301 or 302 after POST, make it a GET without a body. SendError if the
+        host is not allowed.
         """
         old, new = httpx.URL(request.url), httpx.URL(url)
+        # A server that is allowed could otherwise send the decision point to any host.
         hosts = request.allowed_hosts
         if hosts is not None and new.host.lower() not in hosts:
             raise SendError(f"{_request_text(request)}: unallowed host: {new.host}")
@@ -203,8 +221,10 @@ class _Exchange(Thread):
         )
 
     def _hop(self, client: httpx.Client, url: str, left: float) -> tuple[HTTPResponse, str]:
-        """Send one request without redirects; return its response and the URL it redirects to, or
-        "".
+        """Send one request within `left` seconds, without redirects. Return its response, and the
+        URL it redirects to or "". SendError for a host that is not allowed, a body that is too
+        large, or an overdue one; httpx's errors otherwise. Gzip is decoded if the policy set no
+        Accept-Encoding.
         """
         request = self.request
         host = httpx.URL(url).host
@@ -246,7 +266,9 @@ class _Exchange(Thread):
         return HTTPResponse(response.status_code, _status(response), remaining, body), following
 
     def _read(self, response: httpx.Response, encoding: str) -> bytes:
-        """Read and decompress the body; SendError if it is larger than `MAX_BODY` or late."""
+        """Read and decompress the body; `encoding` is "gzip" or "". SendError if it is larger than
+        `MAX_BODY`, incomplete after `self.end`, or cannot be decoded.
+        """
         chunks: list[bytes] = []
         size = 0
         try:
@@ -273,8 +295,8 @@ _NUMBER: Final = re.compile(r"0[xX][0-9a-fA-F]*|[0-9]+")
 
 
 def _own_headers(request: HTTPRequest) -> list[tuple[str, str]]:
-    """The headers set by the policy, the last of each name; SendError for one that httpx cannot
-    send.
+    """The headers that the policy set, the last of each name, without those that frame the body.
+    SendError for a value with a control character, which httpx cannot send.
     """
     named = {name.lower(): (name, value) for name, value in request.headers}
     for name, value in named.values():
@@ -284,8 +306,9 @@ def _own_headers(request: HTTPRequest) -> list[tuple[str, str]]:
 
 
 def _check_host(request: HTTPRequest, host: str) -> None:
-    """SendError for an IP address in an unusual spelling, such as `127.1` or `0x7f.1`: resolvers
-    differ on these, and a policy that compares host texts would not recognise them.
+    """Raise SendError for an IP address in an unusual spelling, such as `127.1` or `0x7f.1`:
+    resolvers read these differently, and a policy that compares hosts as texts would not recognise
+    them.
     """
     if _NUMBER.fullmatch(host.rstrip(".").rpartition(".")[2]):
         try:
@@ -300,7 +323,7 @@ def _status(response: httpx.Response) -> str:
 
 
 def _request_text(request: HTTPRequest) -> str:
-    """The method and URL, without a password, as Go's errors show them."""
+    """The method and URL as Go's errors show them, `Get "http://…"`, with `***` for a password."""
     parts = urlsplit(request.url)
     user, at, host = parts.netloc.rpartition("@")
     address = f"{user.partition(':')[0]}:***@{host}" if at else host
@@ -308,27 +331,28 @@ def _request_text(request: HTTPRequest) -> str:
 
 
 def _internal(text: str) -> SendError:
-    """A SendError that does not count as a failure of the network."""
+    """Build, but do not raise, a SendError that does not count as a failure of the network."""
     error = SendError(text)
     error.is_network = False
     return error
 
 
 def _timeout_error(request: HTTPRequest) -> SendError:
-    """A SendError, marked as timed out, for a request whose time is over."""
+    """Build, but do not raise, a SendError that is marked as timed out."""
     error = SendError(f"{_request_text(request)}: request timed out")
     error.timed_out = True
     return error
 
 
 def _reason(error: Exception) -> str:
+    """The text of an exception, or its class if it has none, with a lower-case first letter."""
     text = str(error) or type(error).__name__
     return text[:1].lower() + text[1:]
 
 
 def _split_socket(url: str) -> tuple[str, str]:
-    """Split `unix://host/path?socket=/run/x.sock` into the HTTP URL and the socket's path; "" for
-    other URLs.
+    """Split `unix://host/path?socket=/run/x.sock` into an HTTP URL and the socket's path. Another
+    URL is returned unchanged with "". SendError unless a unix URL has one `socket` and it exists.
     """
     parts = urlsplit(url)
     if parts.scheme != "unix":
@@ -344,8 +368,9 @@ def _split_socket(url: str) -> tuple[str, str]:
 
 
 def _client(certificates: Certificates, socket: str) -> httpx.Client:
-    """A client for these TLS settings, over a Unix socket if `socket` is not empty; it keeps no
-    cookies.
+    """Create a client for these TLS settings, over a Unix socket if `socket` is not empty. It
+    follows no redirects and keeps no cookies. SendError, OSError or ValueError if the certificates
+    cannot be loaded.
     """
     context = _tls(certificates)
     limits = httpx.Limits(max_connections=MAX_PENDING, max_keepalive_connections=16)
@@ -355,13 +380,14 @@ def _client(certificates: Certificates, socket: str) -> httpx.Client:
         limits=limits,
         transport=transport,
         follow_redirects=False,
+        # Clients are shared by decisions: a cookie of one must not reach the next.
         cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
     )
 
 
 def _tls(certificates: Certificates) -> ssl.SSLContext:
-    """A TLS client context, at least TLS 1.2, with these authorities, client certificate and
-    checks.
+    """A TLS client context for these settings, TLS 1.2 or newer. SendError, OSError or ValueError
+    if a certificate or key cannot be read.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -378,7 +404,9 @@ def _tls(certificates: Certificates) -> ssl.SSLContext:
 
 
 def _load_chain(context: ssl.SSLContext, certificate: Source, key: Source) -> None:
-    """Load the client certificate and key into the context; SendError if they cannot be used."""
+    """Load the client certificate and key into the context, through a private temporary file.
+    SendError if they cannot be used or are encrypted.
+    """
     # Python reads a key from a file only; the directory is ours alone, and gone a moment later.
     with TemporaryDirectory() as directory:
         path = Path(directory) / "client.pem"
@@ -391,7 +419,9 @@ def _load_chain(context: ssl.SSLContext, certificate: Source, key: Source) -> No
 
 
 def _text(source: Source) -> str:
-    """The PEM text of a source: inline, from an environment variable, or read from a file."""
+    """The PEM text of a source: inline, from an environment variable, or read from a file.
+    SendError if the variable is not set, OSError if the file cannot be read.
+    """
     if source.kind == "text":
         return source.value
     if source.kind == "variable":

@@ -15,8 +15,8 @@ __all__ = ["inverse"]
 
 
 def inverse(name: str, *options: str) -> Callable[[int, Any, Sequence[Any]], Iterable[Any]]:
-    """Return a function that loads `invert_<name>` when first called, applied to `options` if there
-    are any.
+    """Return the inverse `invert_<name>` as a function that imports `inverses.py` when it is first
+    called. With `options`, `invert_<name>(*options)` builds the inverse.
     """
 
     def candidates(position: int, want: Any, operands: Sequence[Any]) -> Iterable[Any]:

@@ -1,10 +1,11 @@
-"""Inverses of built-ins: candidates for one operand that may make a call answer a wanted value.
+"""Inverses of built-ins: candidates for one operand with which a call may give a wanted result.
 
     lower(x) == "a"   ─invert_lower(0, "a", ["Q"])─▶   "a", "A"
 
-Each stands beside a declaration as `inverse=`. It is called with the position of the operand, the
-wanted answer and all operands; an operand that is undefined is a value of its kind. Candidates may
-be wrong: who asks puts each through the built-in. Sizes are bounded, since wanted values may be
+Each stands beside a declaration as `inverse=`. It is called with `i`, the position of the operand
+from 0, with `want`, the wanted result, and with `o`, all present operands; an operand that is
+undefined has some value of its kind. Candidates may be wrong: the caller tries each one in the
+built-in, and takes an exception for no candidates. Sizes are bounded, since wanted values may be
 large by chance.
 """
 
@@ -35,6 +36,8 @@ Inverse = Callable[[int, Any, Sequence[Any]], Iterable[Any]]
 LONGEST: Final = 4_096
 """The most characters or items of a candidate."""
 LATER: Final = 1_000_000_000
+"""A second in nanoseconds: a step to candidates further away, since large numbers are often times.
+"""
 _DAY: Final = 86_400 * 10**9
 _RFC3339: Final = "2006-01-02T15:04:05.999999999Z07:00"
 _WITNESSES: Final[dict[str, list[Any]]] = {
@@ -49,12 +52,14 @@ _WITNESSES: Final[dict[str, list[Any]]] = {
 
 
 def witnesses(kinds: Iterable[str]) -> list[Any]:
-    """Values of each of some kinds; of all for none."""
+    """Return two or so example values of each of these kinds; of every kind if `kinds` is empty."""
     return [value for kind in kinds or _WITNESSES for value in _WITNESSES[kind]]
 
 
 def variants(value: Any) -> list[Any]:
-    """Values close to one, on both sides of it in Rego's order, and further away."""
+    """Values other than `value` to try in its place: close to it on both sides in Rego's order, and
+    further away. Mostly of the same kind; for null and sets, values of other kinds.
+    """
     match kind_name(value):
         case "boolean":
             return [not value]
@@ -89,8 +94,9 @@ def invert_order(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_member(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Operands of `x in collection` for which the result is `want`: members, keys, or larger
-    collections.
+    """Candidates for operand `i` of `x in collection` (or of `k, x in collection`) for which the
+    result is `want`: members or keys of the collection, or a collection with the item added. If
+    false is wanted: other values, or empty collections.
     """
     item, collection = o[-2:]
     kind = kind_name(collection)
@@ -114,7 +120,9 @@ _HOLDING: Final = ("array", "object", "set")
 
 
 def invert_kind(kind: str) -> Inverse:
-    """Return the inverse of `is_<kind>`: values of that kind, or of others."""
+    """Return the inverse of `is_<kind>`: values of that kind if true is wanted, otherwise values of
+    all others.
+    """
     others = [value for other, values in _WITNESSES.items() if other != kind for value in values]
     return lambda _i, want, _o: _truth(want, _WITNESSES[kind], others)
 
@@ -131,7 +139,7 @@ def invert_plus(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_minus(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Operands `i` of `-` for which the result, a number or set, is `want`."""
+    """Candidates for operand `i` of `-`, for numbers or, if `want` is a set, for sets."""
     if kind_name(want) == "set":
         return [want | o[1], want] if i == 0 else [o[0] - want]
     return [want + o[1]] if i == 0 else [o[0] - want]
@@ -146,7 +154,9 @@ def invert_div(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def _quotients(value: Any, divisor: Any) -> Iterator[Any]:
-    """`value / divisor`, also rounded down for integers; nothing for a zero divisor."""
+    """Yield `value // divisor` if both are integers, then `value / divisor`; nothing for a zero
+    divisor.
+    """
     if divisor:
         if type(value) is int and type(divisor) is int:
             yield value // divisor
@@ -154,7 +164,9 @@ def _quotients(value: Any, divisor: Any) -> Iterator[Any]:
 
 
 def invert_rem(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Candidates for operand `i` of `%` for which the remainder is `want`."""
+    """Candidates for operand `i` of `%`, dividend (0) or divisor (1), for which the remainder is
+    `want`.
+    """
     value, divisor = o
     if i == 0:
         near = value - value % divisor if type(value) is int else 0
@@ -178,7 +190,7 @@ def invert_bits(name: str) -> Inverse:
     """Return the inverse of `bits.<name>`."""
 
     def invert(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-        """Candidates for operand `i` for which the bit operation gives `want`."""
+        """Candidates for operand `i`; for the number of bits of a shift, 0 to 64."""
         match name:
             case "and":
                 return [want, want | ~o[1 - i]]
@@ -201,15 +213,18 @@ def invert_bits(name: str) -> Inverse:
 
 
 def invert_count(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Collections or texts of `want` items, at most 256, made from the present operand."""
+    """Collections or texts with `want` items, made from the present operand by `_resize`; [] if
+    `want` is not an integer from 0 to 256.
+    """
     if type(want) is not int or not 0 <= want <= 256:
         return []
     return _resize(o[0], want)
 
 
 def _resize(value: Any, size: int) -> Iterator[Any]:
-    """The value grown or shrunk to `size` items: first by different items, then by copies of the
-    last one.
+    """Yield collections of the kind of `value` with `size` items: its first items, then new ones,
+    different from each other; for an array also with copies of the last item. Last, a text of
+    `size` characters.
     """
     missing = range(size - len(value) if kind_name(value) in (*_HOLDING, "string") else size)
     match kind_name(value):
@@ -230,15 +245,17 @@ def _resize(value: Any, size: int) -> Iterator[Any]:
 
 
 def invert_sum(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Arrays whose sum is `want`: one number, or the present ones with one added or changed."""
+    """Arrays whose sum is `want`: that number alone, or the present numbers with one more, or with
+    the last one changed.
+    """
     rest: list[Any] = [value for _, value in iterate(o[0])][:64]
     numbers = [value for value in rest if kind_name(value) == "number"]
     return [[want], [*numbers, want - sum(numbers)], [*numbers[:-1], want - sum(numbers[:-1])]]
 
 
 def invert_one_item(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """For `product`, `max` and `min`: a collection of the wanted value alone or with other
-    values.
+    """Candidates for `product`, `max` and `min`: arrays of `want` alone, with present items, or
+    with other values.
     """
     rest: list[Any] = [value for _, value in iterate(o[0])][:64]
     beside = [[*rest, want], [*rest[1:], want]] if rest else []
@@ -246,12 +263,14 @@ def invert_one_item(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_same(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """For the casts, which leave some values as they are."""
+    """Return `want` alone: for casts, which return their operand unchanged."""
     return [want]
 
 
 def invert_flatten(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Return arrays that `array.flatten` makes the wanted array of, flat and with nested ends."""
+    """Return arrays that `array.flatten` turns into `want`: flat, cut into two arrays, or with a
+    nested end.
+    """
     cuts = [[want[:n], want[n:]] for n in range(1, min(len(want), 8))]
     last = [[*want[:n], want[n:]] for n in range(1, min(len(want), 8))]
     return [want, *last, *cuts, [want]]
@@ -266,7 +285,9 @@ def invert_all(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_array_concat(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """The part of `want` that operand `i` contributes, and all of `want`."""
+    """Return the part of `want` that operand `i` contributes beside the other one, and all of
+    `want`.
+    """
     if i == 0:
         return [want[: len(want) - len(o[1])], want]
     return [want[len(o[0]) :], want]
@@ -277,7 +298,9 @@ def invert_array_reverse(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_array_slice(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Arrays whose slice is `want`, or small numbers for the bounds."""
+    """Arrays whose slice is `want` for operand 0 (none for a start above 256); the integers from 0
+    to 16 for the bounds.
+    """
     items, start, stop = o
     if i == 0 and 0 <= start <= 256:
         return [[*items[:start], *["a"] * (start - len(items)), *want, *items[stop:]]]
@@ -285,8 +308,8 @@ def invert_array_slice(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_object_get(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Objects in which the key has the value `want`, keys that have it, or `want` as the
-    default.
+    """Candidates for operand `i` of `object.get`: objects in which the key or path has the value
+    `want` (0), keys that have it (1), or `want` as the default (2).
     """
     owner, key, _ = o
     if i == 0:
@@ -298,8 +321,8 @@ def invert_object_get(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def _put(owner: Any, path: Sequence[Any], value: Any) -> Any:
-    """A copy of the object with `value` at `path`; other kinds on the path are replaced by
-    objects.
+    """Return a copy of the object with `value` at `path`; values on the path that are not objects
+    are replaced by objects. Nothing is changed in place.
     """
     if not path:
         return value
@@ -317,7 +340,9 @@ def invert_object_filter(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_object_remove(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """The object `want` itself, or the keys that `want` no longer has."""
+    """Candidates for `object.remove`: the object `want` itself (0), or the keys of the present
+    object that `want` does not have (1).
+    """
     if i == 0:
         return [want]
     return [[from_key(key) for key in o[0] if key not in want]]
@@ -328,22 +353,24 @@ def invert_object_union(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_document_edit(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """For built-ins that remove or replace parts of a document: `want`, alone or merged into the
-    present operand.
+    """Candidates for built-ins that remove or replace parts of a document: `want`, and the present
+    document with `want` merged into it. [] for other operands than the document (0).
     """
     return [] if i != 0 else [want, _merge(o[0], want)]
 
 
 def _merge(one: Any, other: Any) -> Any:
-    """Merge two documents recursively; where one is not an object the second is taken."""
+    """Merge two documents recursively and return the result; where one of them is not an object,
+    `other` is taken.
+    """
     if not isinstance(one, dict) or not isinstance(other, dict):
         return other
     return one | {key: _merge(one.get(key), item) for key, item in other.items()}
 
 
 def invert_union_n(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Return arrays of objects whose union may be the wanted one: with one object changed, or one
-    added.
+    """Return arrays of objects whose union may be `want`: one object of the present ones replaced,
+    or one added.
     """
     parts = o[0][:16]
     # One of them brings what the others lack, or all of it.
@@ -361,7 +388,9 @@ def invert_union_n(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_reachable(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Initial nodes for `graph.reachable`: those in `want`, or single nodes of the graph."""
+    """Initial nodes (operand 1) for `graph.reachable`: those in `want`, then single nodes of the
+    graph. [] for the graph.
+    """
     if i != 1:
         return []
     nodes = [from_key(key) for key in want]
@@ -369,7 +398,10 @@ def invert_reachable(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_object_subset(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Operands for which `object.subset` is `want`: equal, extended or foreign ones."""
+    """Candidates for operand `i` of `object.subset`. If true is wanted: the other operand, or for
+    the superset also both together. Otherwise empty collections, or a subset with a member that the
+    superset lacks.
+    """
     if want is not True:
         return [{}, []] if i == 0 else [{"~": "~"}, ["~"]]
     if i == 1 or kind_name(o[0]) != kind_name(o[1]):
@@ -390,8 +422,9 @@ def invert_set_of_sets(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_match_schema(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Return documents that match the schema if true is wanted, and documents that probably do not
-    otherwise; for operand 1, an empty schema and one for null.
+    """Candidates for `json.match_schema`: documents that match the schema if `want` begins with
+    true, and otherwise documents that probably do not. For operand 1: schemas that accept
+    everything, and only null.
     """
     if i != 0:
         return [{}, {"type": "null"}]
@@ -403,7 +436,9 @@ def invert_match_schema(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_startswith(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Texts with the present prefix, or prefixes of the present text; others if `want` is false."""
+    """Candidates for `startswith`: texts with the present prefix (0), or prefixes of the present
+    text (1). If false is wanted: texts and prefixes that do not fit.
+    """
     text, base = o
     if i == 1:
         return _truth(want, [text, text[:1], ""], [f"{text}~", "~"])
@@ -411,7 +446,9 @@ def invert_startswith(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_endswith(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Texts with the present suffix, or suffixes of the present text; others if `want` is false."""
+    """Candidates for `endswith`: texts with the present suffix (0), or suffixes of the present text
+    (1). If false is wanted: texts and suffixes that do not fit.
+    """
     text, base = o
     if i == 1:
         return _truth(want, [text, text[-1:], ""], [f"{text}~", "~"])
@@ -419,7 +456,9 @@ def invert_endswith(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_contains(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Texts that contain the other operand, or parts of it; others if `want` is false."""
+    """Candidates for `contains`: texts that contain the present needle (0), or needles in the
+    present text (1). If false is wanted: texts and needles that do not fit.
+    """
     text, base = o
     if i == 1:
         return _truth(want, [text, text[:1], ""], [f"{text}~", "~"])
@@ -427,7 +466,10 @@ def invert_contains(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_any_match(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """For `strings.any_prefix_match` and `strings.any_suffix_match`."""
+    """Candidates for operand `i` of `strings.any_prefix_match` or `strings.any_suffix_match`: the
+    texts of the other operand, alone or in place of the first item. If false is wanted: values that
+    do not match.
+    """
     other = o[1 - i]
     texts = [other] if isinstance(other, str) else [value for _, value in iterate(other)][:16]
     rest = o[i][1:LONGEST] if isinstance(o[i], list) else []
@@ -443,7 +485,9 @@ def invert_upper(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_split(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """A text that splits into `want`, or usual delimiters for operand 1."""
+    """Texts that split into `want` (operand 0; items that are not strings count as any text), or
+    usual delimiters (operand 1).
+    """
     if i != 0:
         return ["/", ",", " ", ".", ":", "-"]
     parts = ["a" if part is None else str(part) for part in want[:256]]
@@ -452,7 +496,9 @@ def invert_split(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_concat(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Arrays of strings that join to `want`, or usual delimiters for operand 0."""
+    """Arrays of strings that join to `want`, also as many as now (operand 1), or usual delimiters
+    (operand 0).
+    """
     delimiter, parts = o
     if i == 0:
         return ["/", ",", " ", ".", ":", "-", ""]
@@ -464,7 +510,9 @@ def invert_concat(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_replace(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Texts in which replacing the old text by the new one gives `want`."""
+    """Texts for `replace` (operand 0) with which the result is `want`: with the new text turned
+    back into the old one, or unchanged. [] for the other operands.
+    """
     _, old, new = o
     if i != 0:
         return []
@@ -473,8 +521,8 @@ def invert_replace(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_replace_n(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Texts from which the replacements give `want`: `want` with each replacement undone, and
-    `want`.
+    """Texts for `strings.replace_n` (operand 1): `want` with each replacement undone, and `want`
+    itself. [] for the patterns (operand 0).
     """
     if i == 0:
         return []
@@ -485,8 +533,8 @@ def invert_replace_n(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_trim(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Return texts with characters of the cut set around the wanted text, also as long as the given
-    text.
+    """Texts for `trim` and its variants (operand 0): `want`, alone and with characters of the cut
+    set around it, also so many that it is as long as the present text. [] for the cut set.
     """
     if i != 0:
         return []
@@ -510,7 +558,9 @@ def invert_trim_space(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_substring(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Texts with `want` at the offset, or the offset or length at which `want` stands."""
+    """Candidates for `substring`: texts with `want` at the offset (0), the offset of `want` in the
+    present text (1), or its length and -1 (2).
+    """
     text, offset, length = o
     if i == 0 and 0 <= offset <= LONGEST:
         head = text[:offset].ljust(offset, "a")
@@ -520,8 +570,8 @@ def invert_substring(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_indexof(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Texts with the needle at index `want`, or needles that stand there; -1 means not
-    contained.
+    """Candidates for `indexof`: texts with the needle at index `want` (0), or needles at that index
+    (1). A wanted -1 gives texts and needles that do not fit.
     """
     text, needle = o
     if i == 1:
@@ -535,7 +585,9 @@ def invert_indexof(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_strings_count(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Return texts that contain the operand as often as wanted; none if they would be too long."""
+    """Texts for `strings.count` (operand 0) that contain the needle `want` times. [] for the
+    needle, for a negative count, or if they would be longer than `LONGEST`.
+    """
     text, part = o
     if i != 0 or not 0 <= want * (len(part) + 1) <= LONGEST:
         return []
@@ -556,8 +608,9 @@ _VERB: Final = re.compile(r"%[^a-zA-Z%]{0,16}([a-zA-Z%])")
 
 
 def invert_sprintf(i: int, want: Any, o: Sequence[Any]) -> Iterator[Any]:
-    """The arguments: the text `want` cut at the literal parts of the format, from the left and from
-    the right.
+    """Yield arrays of arguments for `sprintf`: the text `want` is cut at the literal parts of the
+    format, once from the left and once from the right, and each part is read back as its verb wrote
+    it, or taken as text. Nothing for the format (operand 0), or if `want` does not fit it.
     """
     if i == 0:
         return
@@ -577,7 +630,10 @@ def invert_sprintf(i: int, want: Any, o: Sequence[Any]) -> Iterator[Any]:
 
 
 def _cut(text: str, between: Sequence[str], *, from_right: bool) -> list[str]:
-    """The parts of `text` between the literal texts in `between`; [] if its ends do not match."""
+    """The parts of `text` between the literal texts in `between`: `_cut("a-b", ["", "-", ""],
+    from_right=False)` is ["a", "b"]. [] if the text does not begin and end with the outer ones, or
+    there are fewer than two. `from_right` looks for the literal texts from the end.
+    """
     first, *inner = between
     if not inner or not (text.startswith(first) and text.endswith(inner[-1])):
         return []
@@ -593,8 +649,9 @@ def _cut(text: str, between: Sequence[str], *, from_right: bool) -> list[str]:
 
 
 def _scan_verb(verb: str, text: str) -> Any:
-    """Parse the text that a format verb wrote: an integer for `d` and `x`, a boolean for `t`; else
-    the text.
+    """Parse the text that a verb of a format wrote: an integer for `d`, `x` and `X`, a boolean for
+    `t`, without its quotes for `q`, an integer for `v` if it looks like one; otherwise the text
+    itself. ValueError if it is not an integer.
     """
     match verb:
         case "d":
@@ -619,7 +676,9 @@ def invert_regex(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_regex_find(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Texts that contain the matches in `want`, or any match of the pattern."""
+    """Texts (operand 1) in which the pattern may find what `want` lists: its texts joined in
+    several ways, or texts made for the wanted groups of each match. [] for other operands.
+    """
     if i != 1:
         return []
     if any(isinstance(each, list) for each in want[:16]):
@@ -634,7 +693,9 @@ def invert_regex_split(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_regex_replace(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Texts in which replacing the matches of the pattern gives `want`."""
+    """Texts for `regex.replace` (operand 0) with which the result may be `want`: `want`, and `want`
+    with the new text turned back into examples of the pattern. [] for other operands.
+    """
     if i != 0:
         return []
     old = regex_witnesses(o[1])
@@ -642,7 +703,9 @@ def invert_regex_replace(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_template_match(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Texts that match the template, its delimited patterns replaced by examples."""
+    """Texts (operand 1) that match the template, each delimited pattern replaced by an example; if
+    false is wanted, texts that do not. [] for other operands or if a delimiter is empty.
+    """
     if i != 1 or not (o[2] and o[3]):
         return []
     text, rest = "", o[0][:LONGEST]
@@ -677,7 +740,9 @@ def invert_base64_decode(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_valid(yes: str, no: str) -> Inverse:
-    """For the `is_valid` family: a text that is valid, and one that is not."""
+    """Return the inverse of a built-in such as `json.is_valid`: the text `yes` if true is wanted,
+    otherwise the text `no` and "".
+    """
     return lambda _i, want, _o: [yes] if want is True else [no, ""]
 
 
@@ -694,7 +759,7 @@ def invert_marshal(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_yaml_marshal(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """The value that the YAML text `want` spells."""
+    """Return the value that the YAML text `want` means. BuiltinError if it is not YAML."""
     from doorward.rego.golang import yaml as go_yaml  # it brings a parser that few need
 
     return [go_yaml.unmarshal(want)]
@@ -718,7 +783,9 @@ def invert_encode_object(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_decode_object(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """A URL query with the names and values of the object `want`."""
+    """Return a URL query with the names and values of the object `want`; values that are not
+    strings are left out.
+    """
     pairs = [
         f"{go_url.query_escape(key)}={go_url.query_escape(value)}"
         for key, values in list(want.items())[:256]
@@ -729,7 +796,9 @@ def invert_decode_object(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_uri_parse(i: int, want: Any, o: Sequence[Any]) -> Iterator[Any]:
-    """URIs that are made of the parts in `want`, in several spellings of the host."""
+    """Yield URIs that are made of the parts in `want`, first with its `hostname` and `port`, then
+    with its `host`.
+    """
     part = want.get
     query = f"?{part('raw_query')}" if part("raw_query") else ""
     fragment = f"#{part('fragment')}" if part("fragment") else ""
@@ -745,8 +814,8 @@ def invert_uri_parse(i: int, want: Any, o: Sequence[Any]) -> Iterator[Any]:
 
 
 def invert_parse_ns(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Return texts in the layout for the wanted time and for times up to a year before and
-    after.
+    """Texts in the layout of operand 0 for the time `want` and for times a day, a month and a year
+    before and after it, without those beyond 64 bits. [] for the layout itself.
     """
     # A layout may leave out what is small: days, months and years around as well.
     near = [want + sign * days * _DAY for days in (0, 1, 31, 366) for sign in (1, -1)]
@@ -766,18 +835,24 @@ def invert_duration(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def _like(stamp: Any, ns: int) -> Any:
-    """A moment in the form of an operand: a number, or an array with a zone."""
+    """A time of `ns` nanoseconds in the form of the operand `stamp`: a number, or an array with the
+    zone of `stamp`.
+    """
     return [ns, *stamp[1:]] if isinstance(stamp, list) and stamp else ns
 
 
 def _moment(stamp: Any) -> int:
+    """The nanoseconds of a time operand, a number or an array that begins with one; 0 for
+    others.
+    """
     ns = stamp[0] if isinstance(stamp, list) and stamp else stamp
     return ns if type(ns) is int else 0
 
 
 def invert_date(i: int, want: Any, o: Sequence[Any]) -> Iterator[Any]:
-    """Times in nanoseconds on the date `want`, `[year, month, day]`, near the present time of
-    day.
+    """Yield times in nanoseconds on the date `want`, `[year, month, day]`, at the present operand's
+    time of day and 12 hours before and after. Parts that are missing count as 1, years before 2 as
+    2026.
     """
     year, month, day = [each if type(each) is int else 1 for each in (*want, None, None, None)][:3]
     year = year if year > 1 else 2_026
@@ -791,8 +866,8 @@ def invert_date(i: int, want: Any, o: Sequence[Any]) -> Iterator[Any]:
 
 
 def invert_clock(i: int, want: Any, o: Sequence[Any]) -> Iterator[Any]:
-    """Times in nanoseconds at the clock time `want`, `[hour, minute, second]`, in several time
-    zones.
+    """Yield times in nanoseconds, on the present operand's day, at the clock time `want`, `[hour,
+    minute, second]`: in UTC, then in each zone of whole hours.
     """
     hour, minute, second = [each if type(each) is int else 0 for each in (*want, 0, 0, 0)][:3]
     start = _moment(o[0]) // _DAY * _DAY
@@ -807,7 +882,9 @@ def invert_weekday(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_add_date(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Times in nanoseconds that reach about `want` when the years, months and days are added."""
+    """Times in nanoseconds that are within three days of `want` when the present years (of 365
+    days), months (of 30) and days are added. For these operands: 0, 1 and -1.
+    """
     if i != 0:
         return [0, 1, -1]
     days = o[1] * 365 + o[2] * 30 + o[3]
@@ -815,8 +892,8 @@ def invert_add_date(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_diff(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Times in nanoseconds at the distance `want`, `[years, months, days, ...]`, from the other
-    operand.
+    """Times in nanoseconds at about the distance `want`, `[years, months, days, hours, minutes,
+    seconds]`, from the other operand, before and after it. Years count as 365 days, months as 30.
     """
     years, months, days, hours, minutes, seconds = [
         each if type(each) is int else 0 for each in (*want, *[0] * 6)
@@ -830,7 +907,9 @@ def invert_diff(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_time_format(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """The time in nanoseconds that the ISO text `want` names, in the form of the operand."""
+    """The time in nanoseconds that the ISO text `want` means, in the form of the operand.
+    ValueError for another text.
+    """
     from datetime import datetime  # few ask for it
 
     moment = datetime.fromisoformat(want)
@@ -842,7 +921,9 @@ def invert_to_number(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_units(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Texts with a unit, such as `1.5Ki` or `2k`, that mean the number `want`."""
+    """Texts that mean the number `want`, without a unit and with units such as `1.5Ki`, `2k` or
+    `500m`.
+    """
     amount = want if type(want) is int else float(want)
     binary = [f"{amount / 1024**n:g}{u}i" for n, u in enumerate("KMG", 1)]
     return [
@@ -855,7 +936,9 @@ def invert_units(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_semver(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Versions equal to, just above and just below the other operand's version."""
+    """Versions equal to, above and below the other operand's version, of which those above also
+    with the present pre-release part. ValueError if that version is not made of numbers.
+    """
     other = o[1 - i]
     parts = other.lstrip("v").partition("-")[0].partition("+")[0].split(".")
     major, minor, patch = [int(each[:18]) for each in parts[:3]]
@@ -871,7 +954,7 @@ def invert_valid_semver(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_uuid(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Return a UUID of the wanted version, or of version 4."""
+    """Return a UUID of the version in the object `want`, or of version 4."""
     version = want.get("version")
     if type(version) is not int or not 0 <= version < 16:
         version = 4
@@ -882,7 +965,10 @@ def invert_uuid(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_cidr(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """For `net.cidr_contains` and `net.cidr_intersects`."""
+    """Candidates for operand `i` of `net.cidr_contains` and `net.cidr_intersects`: addresses and
+    networks inside, equal to, and around the other operand; if true is not wanted, ones that are
+    probably elsewhere. ValueError if the other operand is not a network.
+    """
     from ipaddress import ip_network  # few ask for it
 
     if want is not True:
@@ -907,7 +993,9 @@ _FOREVER: Final = 4_102_444_800
 
 
 def sign_token(header: Any, claims: Any, secret: str, size: str = "256") -> str:
-    """A token with these claims, signed with HMAC and SHA-2 of a size."""
+    """A compact JWT with these claims, signed with HMAC-SHA2 of `size` bits. The header's `alg` is
+    replaced; a header that is not an object becomes that of a usual JWT.
+    """
     fields: Any = {**(header if isinstance(header, dict) else _HEADER), "alg": f"HS{size}"}
     parts = [_url_encode(to_json(each)).rstrip("=") for each in (fields, claims)]
     text = ".".join(parts)
@@ -921,8 +1009,9 @@ def invert_decode_token(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_decode_verify(i: int, want: Any, o: Sequence[Any]) -> Iterator[Any]:
-    """Tokens, signed with the secret of the constraints, whose decoding is `want`; none without a
-    secret.
+    """Yield tokens (operand 0), signed with the `secret` of the constraints, for which
+    `io.jwt.decode_verify` may give `want`; an invalid one if `want` begins with false. Nothing for
+    the constraints, or without a secret.
     """
     valid, header, claims = [*want, None, None, None][:3]
     constraints = o[1]
@@ -939,12 +1028,14 @@ def invert_decode_verify(i: int, want: Any, o: Sequence[Any]) -> Iterator[Any]:
 
 
 def invert_verify_token(size: str) -> Inverse:
-    """Return the inverse of `io.jwt.verify_hs<size>`, which keeps the token's claims and signs them
-    again.
+    """Return the inverse of `io.jwt.verify_hs<size>`: it keeps the claims of the present token and
+    signs them with the secret.
     """
 
     def invert(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-        """The token signed again with the secret, or an invalid one if `want` is false."""
+        """The token signed again with the secret, or an invalid one if true is not wanted; [] for
+        the secret.
+        """
         if i != 0:
             return []
         parts = o[0].split(".")

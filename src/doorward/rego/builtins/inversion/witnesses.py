@@ -17,14 +17,14 @@ LONGEST: Final = 200
 ALTERNATIVES: Final = 8
 """The most alternatives of a glob or of a schema that are tried."""
 DEPTH: Final = 12
-"""The most nested schemas that are followed."""
+"""Schemas nested deeper than this are not followed; an arbitrary value stands for them."""
 _BRACES: Final = re.compile(r"\{([^{},]{0,64})(?:,[^{}]{0,200})?\}")
 _CLASS: Final = re.compile(r"\[!?([^\][])[^\][]{0,64}\]")
 
 
 def glob_witnesses(pattern: str) -> list[str]:
-    """Texts that match a glob: with its stars matching nothing, a short text, and text with
-    delimiters.
+    """Texts that should match a glob, its stars replaced by nothing, a short text, and texts with
+    delimiters; last, two texts that may not match. [] for a glob longer than `LONGEST`.
     """
     if len(pattern) > LONGEST:
         return []
@@ -35,7 +35,9 @@ def glob_witnesses(pattern: str) -> list[str]:
 
 
 def _alternatives(pattern: str) -> list[str]:
-    """A glob without braces for each of their alternatives, up to some."""
+    """Return globs without braces, one for each alternative in them, at most `ALTERNATIVES`:
+    `a{b,c}` -> `ab`, `ac`.
+    """
     patterns = [pattern]
     while len(patterns) < ALTERNATIVES and (match := _BRACES.search(patterns[0])):
         start, end = match.span()
@@ -52,8 +54,8 @@ def _without_stars(pattern: str) -> list[str]:
 
 
 def regex_witnesses(pattern: str) -> list[str]:
-    """Texts that match a regular expression: the shortest, a longer one, and both with text around
-    them. [] for a pattern that Python does not read as RE2 does.
+    """Texts that match a regular expression: a short one and a longer one; then two that only
+    contain a match. [] for a pattern that Python cannot parse or that is longer than `LONGEST`.
     """
     if len(pattern) > LONGEST:
         return []
@@ -67,8 +69,10 @@ def regex_witnesses(pattern: str) -> list[str]:
 
 
 def group_witnesses(pattern: str, groups: list[Any]) -> list[str]:
-    """Texts that match a regular expression, with the texts in `groups` as its groups; a group may
-    be anything where `groups` has another value."""
+    """Texts that match a regular expression, with the strings in `groups` as the texts of groups 1,
+    2, …; a group may have any text where `groups` has another kind of value. [] for a pattern that
+    Python cannot parse or that is too long.
+    """
     if len(pattern) > LONGEST:
         return []
     text_of_group = {number: text for number, text in enumerate(groups, 1) if isinstance(text, str)}
@@ -83,8 +87,9 @@ def group_witnesses(pattern: str, groups: list[Any]) -> list[str]:
 
 
 def _text(tree: Any, more: int, groups: Mapping[int, str] = {}) -> Iterator[str]:
-    """The pieces of a text that a parsed pattern matches, each repetition `more` times above its
-    minimum.
+    """Yield the pieces of a text that a parsed pattern matches. Each repetition occurs `more` times
+    above its minimum; `more` also chooses the alternative. `groups` has texts for groups by number.
+    Anchors and look-arounds are ignored.
     """
     for operator, operand in tree:
         match str(operator):
@@ -110,7 +115,9 @@ def _text(tree: Any, more: int, groups: Mapping[int, str] = {}) -> Iterator[str]
 
 
 def _member(items: Any) -> str:
-    """A character in a class; for a negated class, a character that classes seldom list."""
+    """A character of a class: its first one, "1" for digits, a space for white space; `~` for a
+    negated class, and "a" for all others.
+    """
     operator, operand = items[0]
     match str(operator):
         case "NEGATE":
@@ -123,7 +130,10 @@ def _member(items: Any) -> str:
 
 
 def instances_of(schema: Any, depth: int = 0) -> list[Any]:
-    """Documents that a JSON schema may accept: the smallest, and those of its alternatives."""
+    """Documents that a JSON schema may accept: the smallest, and those of its alternatives. `depth`
+    counts nested schemas; below `DEPTH`, or for a value that is not a schema, one arbitrary
+    document.
+    """
     if depth > DEPTH or not isinstance(schema, dict):
         return [{}] if depth == 0 else ["a"]
     if "const" in schema:
@@ -142,8 +152,8 @@ def instances_of(schema: Any, depth: int = 0) -> list[Any]:
 
 
 def _instances_of_kind(kind: Any, schema: dict[Any, Any], depth: int) -> list[Any]:
-    """Return values of a JSON type that meet the required names, sizes, bounds or pattern of a
-    schema.
+    """Return values of a JSON type that keep the required names, minimal sizes, bounds or pattern
+    of a schema. A kind that is not known counts as string.
     """
     match kind:
         case "object":
@@ -173,5 +183,8 @@ def _instances_of_kind(kind: Any, schema: dict[Any, Any], depth: int) -> list[An
 
 
 def _size(schema: dict[Any, Any], name: str) -> int:
+    """The number under a keyword such as `minLength`; 0 if it is absent, negative or not an
+    integer.
+    """
     size = schema.get(name, 0)
     return size if type(size) is int and size >= 0 else 0

@@ -28,7 +28,9 @@ __all__ = [
 ]
 
 MAX_TOKEN: Final = 1024 * 1024
+"""The most characters of a token; more is a LimitError."""
 MAX_HEADER_CACHED: Final = 1024
+"""The most characters of an encoded header that is cached."""
 
 Object = dict[Key, Value]
 
@@ -39,8 +41,8 @@ def signed_text(header: str, payload: str) -> bytes:
 
 
 def decode_header(encoded: str) -> Object:
-    """Return the header of an encoded token as an object, short ones from a cache; BuiltinError if
-    it is invalid.
+    """Return the header of a token, still in base64, as an object; short ones come from a cache, so
+    the caller must not modify it. BuiltinError if it is invalid or that of a JWE.
     """
     if len(encoded) <= MAX_HEADER_CACHED:
         return _cached_header(encoded)
@@ -48,8 +50,8 @@ def decode_header(encoded: str) -> Object:
 
 
 def understand_header(encoded: str) -> Header:
-    """Return the header fields that verification reads, short ones from a cache; BuiltinError if
-    one is invalid.
+    """Return the fields of an encoded header that verification reads; short headers from a cache.
+    BuiltinError if the header, or the type of one of these fields, is invalid.
     """
     if len(encoded) <= MAX_HEADER_CACHED:
         return _cached_understood(encoded)
@@ -57,7 +59,9 @@ def understand_header(encoded: str) -> Header:
 
 
 def decode_payload(encoded: str) -> str:
-    """Return the payload of an encoded token as text; BuiltinError if its base64 is invalid."""
+    """Return the payload of a token, decoded from base64, as text; it may be anything. BuiltinError
+    if its base64 is invalid.
+    """
     try:
         return from_bytes(base64.url_decode(encoded))
     except BuiltinError as error:
@@ -65,8 +69,8 @@ def decode_payload(encoded: str) -> str:
 
 
 def _decode_header(encoded: str) -> Object:
-    """Decode a header to an object; BuiltinError for bad base64, bad JSON or an encrypted token
-    (JWE).
+    """Decode a header to an object. BuiltinError, in OPA's words, for invalid base64, invalid JSON,
+    another value than an object, or an encrypted token (JWE).
     """
     try:
         text = from_bytes(base64.url_decode(encoded))
@@ -83,13 +87,13 @@ def _decode_header(encoded: str) -> Object:
 
 @lru_cache(maxsize=256)
 def _cached_header(encoded: str) -> Object:
-    """The header, kept: an issuer's tokens all begin with the same one."""
+    """`_decode_header`, cached: an issuer's tokens all begin with the same header."""
     return _decode_header(encoded)
 
 
 def split_token(text: str) -> tuple[str, str, str]:
-    """Split a compact token at its dots; BuiltinError unless it has three parts, LimitError if too
-    long.
+    """Split a compact token at its dots into header, payload and signature, all still encoded.
+    BuiltinError unless it has three parts, LimitError above `MAX_TOKEN` characters.
     """
     if len(text) > MAX_TOKEN:
         raise LimitError(f"encoded JWT is longer than {MAX_TOKEN} characters")
@@ -104,7 +108,7 @@ def split_token(text: str) -> tuple[str, str, str]:
 
 
 def json_object(text: str) -> Object:
-    """Parse a JSON text; BuiltinError unless it is an object."""
+    """Parse a JSON text that must be an object; BuiltinError if it is another value or invalid."""
     try:
         value = unmarshal(text)
     except BuiltinError as error:
@@ -124,7 +128,10 @@ def _text(header: Object, name: str) -> str:
 
 @record
 class Header:
-    """The fields of a token's header that verification needs."""
+    """The fields of a token's header that verification needs. `is_nested`: the payload is a token
+    again. `is_usable` is False without `alg`, or with a `crit` field that is not understood; such a
+    token never verifies.
+    """
 
     alg: str
     kid: str
@@ -136,7 +143,7 @@ _UNDERSTOOD: Final = frozenset({"alg", "crit", "cty", "kid", "typ"})
 
 
 def _header(fields: Object) -> Header:
-    """Check and return the fields that verification reads; BuiltinError for a field of the wrong
+    """Check and return the fields that verification reads. BuiltinError for a field of the wrong
     type.
     """
     alg = _text(fields, "alg")

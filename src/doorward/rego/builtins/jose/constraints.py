@@ -29,8 +29,8 @@ __all__ = [
 
 @record
 class Constraints:
-    """The constraints of io.jwt.decode_verify. A constraint that is an empty text is not
-    checked.
+    """The constraints of io.jwt.decode_verify. A constraint that is "" is not checked; `keys` is
+    None if the key is `secret`; `time` is in nanoseconds, None for the decision's time.
     """
 
     alg: str = ""
@@ -41,7 +41,9 @@ class Constraints:
     time: float | None = None
 
     def verifies(self, header: Header, signed: bytes, signature: bytes) -> bool:
-        """Return true if the secret or one of the keys verifies the signature."""
+        """Return True if the secret or one of the keys verifies the signature with the header's
+        algorithm; False also for an unknown algorithm.
+        """
         # RFC 9864 has another name for the one curve of EdDSA here.
         algorithm = ALGORITHMS.get("EdDSA" if header.alg == "Ed25519" else header.alg)
         if algorithm is None:
@@ -52,8 +54,8 @@ class Constraints:
 
 
 def read_constraints(options: Object) -> Constraints:
-    """Read the constraints object as OPA does; BuiltinError for an unknown or invalid one, or not
-    exactly one key.
+    """Read the constraints object as OPA does. BuiltinError for an unknown or invalid constraint,
+    or if there is not exactly one of `cert` and `secret`.
     """
     values: dict[str, Any] = {}
     for key in sorted_keys(options):
@@ -81,7 +83,9 @@ def read_constraints(options: Object) -> Constraints:
 
 
 def constraints_of(options: Object) -> Constraints:
-    """The same, from a cache where all of them are texts: a policy always asks for the same."""
+    """`read_constraints` from a cache, if all constraints are strings: a policy uses the same ones
+    for every token.
+    """
     for value in options.values():
         if type(value) is not str:
             return read_constraints(options)
@@ -98,7 +102,9 @@ def _kind(key: Key) -> str:
 
 
 def _constraint_time(value: Value) -> float:
-    """The constraint `time` in nanoseconds; BuiltinError unless it is a finite number ≥ 0."""
+    """The constraint `time` in nanoseconds, as a float as in OPA; BuiltinError unless it is a
+    finite number ≥ 0.
+    """
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise BuiltinError("token time constraint: must be a number")
     try:
@@ -113,7 +119,9 @@ def _constraint_time(value: Value) -> float:
 
 
 def meets(constraints: Constraints, claims: Object) -> bool:
-    """Return True if the issuer and audience of the claims satisfy the constraints."""
+    """Return True if issuer and audience of the claims satisfy the constraints. As in OPA, claims
+    with an `aud` need the constraint `aud`, and the reverse. Times are not checked here.
+    """
     if constraints.iss:
         issuer = claims.get("iss")
         if not isinstance(issuer, str) or issuer != constraints.iss:
@@ -143,11 +151,12 @@ def verified_by_any(
     signed: bytes,
     signature: bytes,
 ) -> bool:
-    """Return True if the key with the token's `kid` verifies the signature or, if no key has that
-    id, any key does.
+    """Return True if a key verifies the signature: the first key with the `kid` of the token alone
+    if there is one, otherwise any key that does not name another algorithm.
     """
     if header.kid:
         for key in keys:
+            # The key that the token names decides alone: another key must not stand in for it.
             if key.key_id == header.kid:
                 return algorithm.verify(key.material, signed, signature)
     return any(

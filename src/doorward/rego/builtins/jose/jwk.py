@@ -34,15 +34,18 @@ __all__ = [
 ]
 
 MAX_KEYS: Final = 1000
-"""The most keys in one set, since a token that matches no key costs one signature check for
-each.
+"""The most keys in one set; more is a LimitError. A token that matches no key costs one signature
+check for each.
 """
 
 MAX_MATERIAL: Final = 4 * 1024 * 1024
+"""The most characters of a certificate, key or key set; more is a LimitError."""
 MAX_RSA_BITS: Final = 16_384
 MAX_EXPONENT_BITS: Final = 63
 MAX_FACTORED_BITS: Final = 4096
-"""The most bits of an RSA key whose prime factors are computed if it does not give them."""
+"""The most bits of a private RSA key without its prime factors, which are then computed; more is a
+LimitError.
+"""
 
 _CURVES: Final = {
     "P-256": ("SECP256R1", 32),
@@ -61,8 +64,8 @@ OPA, it can be read, and verifies nothing.
 
 @record
 class VerificationKey:
-    """A key with the properties its set gives it; `material` is bytes or a key object of
-    cryptography.
+    """A key with the `alg` and `kid` that its JWK gives it, "" if none. `material` is the bytes of
+    a secret, a key object of cryptography, or `USELESS`.
     """
 
     material: Any
@@ -72,11 +75,12 @@ class VerificationKey:
 
 @lru_cache(maxsize=128)
 def verification_keys(text: str) -> tuple[VerificationKey, ...]:
-    """The keys in a PEM certificate or public key, a JWK, or a JWK set; BuiltinError if they cannot
-    be read.
+    """The keys in a PEM certificate or public key, a JWK, or a JWK set; keys of a set that are not
+    for signatures are left out. BuiltinError if the text, or any key of the set, cannot be read;
+    LimitError if it is too large. Cached.
     """
     if len(text) > MAX_MATERIAL:
-        raise LimitError("key material is too large")
+        raise LimitError(f"key material is longer than {MAX_MATERIAL} characters")
     block, end = pem.decode(text)
     if block is None:
         keys = _key_set(text, "failed to parse a JWK key (set)")
@@ -87,12 +91,15 @@ def verification_keys(text: str) -> tuple[VerificationKey, ...]:
 
 
 def _is_for_signatures(key: VerificationKey) -> bool:
+    """Return False if the key names an algorithm that is not a signature's, such as one of
+    encryption.
+    """
     return not key.algorithm or key.algorithm in ALGORITHMS
 
 
 def public_part(key: VerificationKey) -> VerificationKey:
-    """Return the key's public part. `io.jwt.decode_verify` accepts a private key in this way,
-    `io.jwt.verify_rs256` and the like do not, as in OPA.
+    """Return the key's public part; a key without a private part unchanged. `io.jwt.decode_verify`
+    accepts a private key in this way, `io.jwt.verify_rs256` and the like do not, as in OPA.
     """
     private = getattr(key.material, "public_key", None)
     if private is None:
@@ -101,8 +108,9 @@ def public_part(key: VerificationKey) -> VerificationKey:
 
 
 def _public_key(block: pem.Block) -> Any:
-    """The public key in a PEM certificate or public key; `USELESS` for one that can verify
-    nothing.
+    """The public key in a PEM certificate or public key; `USELESS` for an RSA key with an exponent
+    that no signature fits. BuiltinError for another block, malformed bytes, or a curve that Go does
+    not know.
     """
     # cryptography is only loaded by policies that use it
     from cryptography import x509
@@ -129,12 +137,16 @@ def _public_key(block: pem.Block) -> Any:
 
 @lru_cache(maxsize=128)
 def parse_key_set(text: str) -> tuple[VerificationKey, ...]:
-    """The keys, private ones too, of a JWK or a JWK set."""
+    """The keys, private ones too, of a JWK or a JWK set. BuiltinError if one of them cannot be
+    read, LimitError for more than `MAX_KEYS`. Cached.
+    """
     return _key_set(text, "jwk.Parse")
 
 
 def _key_set(text: str, context: str) -> tuple[VerificationKey, ...]:
-    """The keys of a JWK or JWK set; `context` begins the text of a BuiltinError."""
+    """The keys of a JWK or JWK set. BuiltinError, with `context` before its text, if one of them
+    cannot be read; LimitError for more than `MAX_KEYS`.
+    """
     try:
         document = unmarshal(text)
         if not isinstance(document, dict):
@@ -152,7 +164,9 @@ def _key_set(text: str, context: str) -> tuple[VerificationKey, ...]:
 
 
 def _parse_key(key: object) -> VerificationKey:
-    """The key in one JWK object, by its `kty`; BuiltinError for an invalid field."""
+    """The key in one JWK object, read by its `kty`. BuiltinError for an unknown kind, or for an
+    invalid field, also one that is not used.
+    """
     if not isinstance(key, dict):
         raise BuiltinError("a JWK is an object")
     # Go finds the last kind, in any case; the reader of that kind looks in small letters.
@@ -199,14 +213,18 @@ def _optional(key: Mapping[Any, Any], name: str) -> str:
 
 
 def _check_operations(operations: object) -> None:
-    """BuiltinError unless `key_ops` is absent or a list of strings."""
+    """Raise BuiltinError unless `key_ops` is absent or a list of strings (or nulls). What it says
+    is not used, as in OPA.
+    """
     listed = [] if operations is None else operations
     if not isinstance(listed, list) or any(not isinstance(each, str | None) for each in listed):
         raise BuiltinError("failed to decode value for key key_ops: expected an array of strings")
 
 
 def _check_chain(chain: object) -> None:
-    """BuiltinError unless `x5c` is a list of certificates in base64."""
+    """Raise BuiltinError unless `x5c` is a list of certificates in base64. They are not verified
+    and not used.
+    """
     from cryptography import x509  # loaded by those who use it
 
     if not isinstance(chain, list):
@@ -224,8 +242,8 @@ _STANDARD: Final = bytes.maketrans(b"-_", b"+/")
 
 
 def _octets(key: Mapping[Any, Any], name: str) -> bytes:
-    """The bytes of a required base64 field, URL-safe or standard; BuiltinError if absent or
-    invalid.
+    """The bytes of a required field in base64, URL-safe or standard, with or without padding, line
+    breaks ignored. BuiltinError if it is absent, not a string, or invalid.
     """
     text = key.get(name)
     if text is None:
@@ -249,8 +267,9 @@ def _symmetric(key: Mapping[Any, Any]) -> bytes:
 
 
 def _rsa(key: Mapping[Any, Any]) -> Any:
-    """The RSA key, private if it has `d`; `USELESS` for one that no signature can match;
-    BuiltinError if invalid.
+    """The RSA key of a JWK, private if it has `d`; `USELESS` for a public key that no signature can
+    match. BuiltinError if its numbers do not fit each other; LimitError above `MAX_RSA_BITS`, or
+    above `MAX_FACTORED_BITS` for a private key without its factors.
     """
     from cryptography.hazmat.primitives.asymmetric import rsa  # loaded by those who use it
 
@@ -306,8 +325,8 @@ def is_rsa_key(numbers: Any) -> bool:
 
 
 def _elliptic(key: Mapping[Any, Any]) -> Any:
-    """The EC key, private if it has `d`; BuiltinError for an unknown curve or a point that is not
-    on it.
+    """The EC key of a JWK, private if it has `d`. BuiltinError for an unknown curve, coordinates of
+    the wrong length, a point that is not on the curve, or a `d` that does not fit it.
     """
     from cryptography.hazmat.primitives.asymmetric import ec  # loaded by those who use it
 
@@ -329,8 +348,8 @@ def _elliptic(key: Mapping[Any, Any]) -> Any:
 
 
 def _octet_pair(key: Mapping[Any, Any]) -> Any:
-    """The Ed25519 key, private if it has `d`; `USELESS` for a public X25519 key; else
-    BuiltinError.
+    """The Ed25519 key of a JWK, private if it has `d`; `USELESS` for a public X25519 key, which
+    signs nothing. BuiltinError for other curves, or if `d` and `x` do not fit each other.
     """
     from cryptography.hazmat.primitives.asymmetric import ed25519  # loaded by those who use it
 

@@ -19,8 +19,9 @@ __all__ = ["ALGORITHMS", "LENIENT", "Algorithm"]
 
 @record
 class Algorithm:
-    """One JWS algorithm with `verify(key, signed, signature)` and `sign(key, signed)`. `verify`
-    returns False for a key of another kind; `sign` raises BuiltinError.
+    """One JWS algorithm with `verify(key, signed, signature)` and `sign(key, signed)`. For a key of
+    another kind `verify` returns False and `sign` raises BuiltinError. A private key verifies
+    nothing.
     """
 
     name: str
@@ -60,8 +61,8 @@ def _keyed(key: bytes, digest: str) -> hmac.HMAC:
 
 
 def _rsa(name: str, digest: str, *, pss: bool, any_salt: bool = False) -> Algorithm:
-    """The RSA algorithm with this digest and PKCS #1 v1.5 or PSS padding; `any_salt` accepts any
-    salt length.
+    """The RSA algorithm with this digest, with PSS padding if `pss`, otherwise PKCS #1 v1.5.
+    `any_salt` accepts a PSS salt of any length when verifying.
     """
 
     def scheme(*, verifying: bool) -> tuple[Any, Any]:
@@ -76,7 +77,9 @@ def _rsa(name: str, digest: str, *, pss: bool, any_salt: bool = False) -> Algori
         return padding.PSS(padding.MGF1(hash_), salt), hash_
 
     def verify(key: Any, signed: bytes, signature: bytes) -> bool:
-        """Return True if the signature is right; False also for a key of another type."""
+        """Return True if the signature is right; False also for one that is not as long as the
+        modulus, or a key that is not a public RSA key.
+        """
         from cryptography.exceptions import InvalidSignature  # loaded by those who use it
         from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
@@ -106,7 +109,9 @@ def _rsa(name: str, digest: str, *, pss: bool, any_salt: bool = False) -> Algori
 
 
 def _ecdsa(name: str, digest: str, *, any_length: bool = False) -> Algorithm:
-    """The ECDSA algorithm with this digest; `any_length` accepts signatures of any even length."""
+    """The ECDSA algorithm with this digest, for keys of any curve; `any_length` accepts signatures
+    of any length, cut in the middle.
+    """
 
     def scheme() -> Any:
         """The signature algorithm with the digest."""
@@ -116,7 +121,9 @@ def _ecdsa(name: str, digest: str, *, any_length: bool = False) -> Algorithm:
         return ec.ECDSA(getattr(hashes, digest.upper())())
 
     def verify(key: Any, signed: bytes, signature: bytes) -> bool:
-        """Return True if the signature `r || s` is right; False also for a key of another type."""
+        """Return True if the signature `r || s` is right; False also for one of the wrong length,
+        or a key that is not a public EC key.
+        """
         from cryptography.exceptions import InvalidSignature  # loaded by those who use it
         from cryptography.hazmat.primitives.asymmetric import ec, utils
 

@@ -31,7 +31,9 @@ class VerifiedTokens:
         self._old: dict[Hashable, Any] = {}
 
     def get(self, key: Hashable) -> Any:
-        """The entry, or None."""
+        """Return the entry, or None. An entry from the older generation moves to the younger one.
+        Counts a hit or a miss.
+        """
         entry = self._young.get(key)
         if entry is None:
             entry = self._old.get(key)
@@ -43,15 +45,19 @@ class VerifiedTokens:
         return entry
 
     def put(self, key: Hashable, value: Any) -> None:
-        """Store an entry; the least recently used ones are removed above the capacity."""
+        """Store an entry, or replace it. If the younger generation is full, it becomes the older
+        one, and the entries of that are dropped.
+        """
         with self._lock:
             if len(self._young) >= self._half and key not in self._young:
+                # New dictionaries instead of removals: a reader without the lock sees one or the
+                # other.
                 self._old, self._young = self._young, {}
             self._young[key] = value
 
     @property
     def counts(self) -> CacheCounts:
-        """The number of hits and misses of tokens, over all kinds of lookup."""
+        """The number of entries, hits and misses, over all built-ins that use the cache."""
         return CacheCounts(len(self), self.hits, self.misses)
 
     def __len__(self) -> int:

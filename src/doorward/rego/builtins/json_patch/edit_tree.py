@@ -28,12 +28,14 @@ from doorward.rego.values import (
 __all__ = ["MAX_COPIED", "MAX_DEPTH", "EditTree", "Path"]
 
 MAX_COPIED: Final = 1_000_000
-"""The most items that the copies of one patch may add; text counts as one item for each 64
-characters.
+"""The most items that the copies of one patch may add; more is a LimitError. A text counts as one
+item more for each `TEXT_OF_ITEM` characters.
 """
 
 MAX_DEPTH: Final = 500
-"""The most levels of nesting in a value that a patch inserts."""
+"""The most levels of nesting of an inserted value, those of its path included; more is a
+LimitError.
+"""
 
 TEXT_OF_ITEM: Final = 64
 _INDEX: Final = re.compile(r"[+-]?\d+\Z", re.ASCII)
@@ -42,7 +44,9 @@ Path: TypeAlias = "list[Value]"
 
 
 class EditTree:
-    """A document that is changed at paths; `value` is the changed document."""
+    """A document that is changed at paths; `value` is the changed document, and the original is not
+    modified. `value` raises BuiltinError after the whole document was deleted.
+    """
 
     def __init__(self, context: Context, document: Value) -> None:
         self._context = context
@@ -55,7 +59,7 @@ class EditTree:
         return self.value_at([])
 
     def value_at(self, path: Path) -> Value:
-        """Return the value at `path`."""
+        """Return the present value at `path`. BuiltinError, in OPA's words, if there is none."""
         if self._root is None:
             raise BuiltinError("the whole document is removed")
         node = self._root
@@ -64,8 +68,9 @@ class EditTree:
         return node.to_value()
 
     def insert(self, path: Path, value: Value) -> None:
-        """Insert `value` at `path`: in an array before the item there, elsewhere in place of the
-        present value.
+        """Insert `value` at `path`: in an array before the item there, in an object or set under
+        the key, with [] as the whole document. BuiltinError if the parent does not exist or does
+        not take it; LimitError above `MAX_DEPTH` levels.
         """
         depth = self._sizes.of(value)[1] if isinstance(value, _CONTAINERS) else 0
         if len(path) + depth > MAX_DEPTH:
@@ -76,17 +81,23 @@ class EditTree:
             self._root = _Node(value)
 
     def copy(self, source: Path, path: Path) -> None:
-        """Insert the value at `source` also at `path`."""
+        """Insert the value at `source` also at `path`. Its items count against the evaluation's
+        `max_items`. BuiltinError if there is no value at `source` or none can be inserted at
+        `path`; LimitError above `MAX_COPIED` items in all.
+        """
         value = self.value_at(source)
         items, _ = self._sizes.of(value)
         self._copied += items
         if self._copied > MAX_COPIED:
             raise LimitError(f"copies hold more than {MAX_COPIED} items")
+        # The copy shares its parts with the source: the engine would count it as one item.
         self._context.charge(items)
         self.insert(path, value)
 
     def delete(self, path: Path) -> None:
-        """Remove the value at `path`."""
+        """Remove the value at `path`, or with [] the whole document. BuiltinError if there is
+        none.
+        """
         if path:
             self._open(path[:-1], "delete").delete(path[-1])
             return
@@ -95,8 +106,9 @@ class EditTree:
         self._root = None
 
     def _open(self, path: Path, operation: str) -> _Node:
-        """The node at `path`, prepared to be changed; BuiltinError, naming `operation`, if there is
-        none.
+        """Return the node at `path`, and forget the computed values of it and all above it, since
+        it is about to change. BuiltinError, naming `operation`, if the document was deleted; in
+        other words if `path` leads to nothing.
         """
         node = self._root
         if node is None:
@@ -109,15 +121,17 @@ class EditTree:
 
 
 class _Sizes:
-    """Counts the items and the depth of values; a shared part is visited once."""
+    """Measures the items and the depth of values. Each container is measured once, also if several
+    values share it.
+    """
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._known: dict[int, tuple[Value, tuple[int, int]]] = {}
 
     def of(self, value: Value) -> tuple[int, int]:
-        """Return the number of items in `value`, itself included, and its depth; shared values are
-        measured once.
+        """Return the number of items in `value`, itself included, and its depth: `[1, [2]]` has 4
+        items and depth 2. Checks the deadline on the way.
         """
         waiting = [value]
         checks = self._context.checked_iter(repeat(None), 256)
@@ -138,8 +152,8 @@ class _Sizes:
         return not isinstance(value, _CONTAINERS) or id(value) in self._known
 
     def _size(self, value: Value) -> tuple[int, int]:
-        """The item count and depth of a value whose parts are already measured; long texts count as
-        several items.
+        """The number of items and the depth of a value whose parts are already measured. A text
+        counts as one more item for each `TEXT_OF_ITEM` characters.
         """
         if isinstance(value, _CONTAINERS):
             return self._known[id(value)][1]
@@ -154,7 +168,9 @@ _CONTAINERS: Final = (list, dict, frozenset)
 
 
 def _parts(value: Value) -> list[Value]:
-    """Return the keys and items of a container."""
+    """Return the items of a list or set, or the keys and then the values of an object; [] for other
+    values.
+    """
     if isinstance(value, list):
         return value
     if isinstance(value, dict):
@@ -179,13 +195,15 @@ class _Node:
         self.fresh: tuple[Value] | None = (value,)
 
     def to_value(self) -> Value:
-        """The value after the edits."""
+        """Return the value after the edits, computed again only if something changed since."""
         if self.fresh is None:
             self.fresh = (self._render(),)
         return self.fresh[0]
 
     def _render(self) -> Value:
-        """Build the value after the edits; an unchanged node gives its original."""
+        """Build the value after the edits, of this node and the nodes below; an unchanged node
+        gives its original.
+        """
         if self.parts is None:
             return self.original
         parts = self.parts.copy()
@@ -200,7 +218,9 @@ class _Node:
         return isinstance(self.original, frozenset)
 
     def _unfold(self) -> None:
-        """Copy the container's items into `parts`, once, so that they can be changed."""
+        """Copy the container's items into `parts`, so that they can be changed; does nothing the
+        second time, or for a scalar.
+        """
         if self.parts is not None:
             return
         if isinstance(self.original, (list, dict)):
@@ -221,7 +241,9 @@ class _Node:
             self.has_nodes, self.gone, self.fresh = False, {}, None
 
     def read(self, step: Value) -> _Node:
-        """The child at `step`, for reading; BuiltinError if there is none."""
+        """Return the child at `step` for reading; a node of its own if it was not opened.
+        BuiltinError if there is none.
+        """
         self._settle(step)
         if self.parts is None and self._is_set():
             self._unfold()
@@ -237,7 +259,9 @@ class _Node:
         return part if type(part) is _Node else _Node(part)
 
     def open(self, step: Value) -> _Node:
-        """The child at `step` as a node that can be changed; BuiltinError if there is none."""
+        """Return the child at `step` as a node whose changes become part of this one; BuiltinError
+        if there is none. A scalar cannot be changed, so its node is not connected.
+        """
         node = self.read(step)
         if isinstance(node.original, _CONTAINERS):
             self._unfold()
@@ -247,7 +271,9 @@ class _Node:
         return node
 
     def _refuse(self, step: Value, key: Any) -> NoReturn:
-        """Raise the BuiltinError, in OPA's words, for a step that leads to nothing."""
+        """Raise the BuiltinError, in OPA's words, for a step that leads to nothing. `key` is the
+        index or key that `step` stands for.
+        """
         if not isinstance(self.original, _CONTAINERS):
             raise BuiltinError(
                 f"expected composite type for path {to_rego(step)}, found {_scalar(self.original)}"
@@ -266,7 +292,9 @@ class _Node:
         )
 
     def insert(self, step: Value, value: Value) -> None:
-        """Insert `value` under the key or index `step`; BuiltinError for an index out of range."""
+        """Insert `value` before the index, or under the key, `step`. BuiltinError for an index out
+        of range, for a value of a set that does not equal `step`, or in a scalar.
+        """
         self._settle(step)
         self._unfold()
         if isinstance(self.parts, list):
@@ -286,7 +314,9 @@ class _Node:
         self.parts[key] = value
 
     def delete(self, step: Value) -> None:
-        """Remove the child at `step`; BuiltinError if there is none."""
+        """Remove the child at `step`; its kind is kept in `gone` for later errors. BuiltinError if
+        there is none.
+        """
         self._settle(step)
         self._unfold()
         key = to_key(step)
@@ -310,7 +340,10 @@ def _scalar(value: Value) -> str:
 
 
 def _index(step: Value, length: int) -> int:
-    """The array index that a path step means; `-` is `length`. BuiltinError for an invalid step."""
+    """The index of an array that a path step means: `-` is `length`, one past the end. The index
+    may be out of range. BuiltinError for a step that is neither an integer nor its decimal text
+    without leading zeros.
+    """
     if isinstance(step, str):
         if step == "-":
             return length

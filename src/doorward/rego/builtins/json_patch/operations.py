@@ -16,7 +16,9 @@ Object = dict[Key, Value]
 
 
 def apply_patch(tree: EditTree, patch: Value) -> None:
-    """Apply one operation of a JSON patch (RFC 6902) to the tree; BuiltinError if it fails."""
+    """Apply one operation of a JSON patch (RFC 6902) to the tree. BuiltinError, in OPA's words, if
+    the operation is malformed or fails; the tree may then be changed in part.
+    """
     if not isinstance(patch, dict):
         raise BuiltinError(
             "must be an array of JSON-Patch objects, but at least one element is not an object"
@@ -47,14 +49,18 @@ def _remove_at(tree: EditTree, path: Path, patch: Object) -> None:
 
 
 def _replace(tree: EditTree, path: Path, patch: Object) -> None:
-    """Replace the value at `path` by the operation's `value`; BuiltinError if there is none."""
+    """Replace the value at `path` by the operation's `value`. BuiltinError if `value` is missing or
+    there is nothing at `path`.
+    """
     value = _attribute(patch, "value")
     tree.delete(path)
     tree.insert(path, value)
 
 
 def _move(tree: EditTree, path: Path, patch: Object) -> None:
-    """Move the value at the operation's `from` to `path`."""
+    """Move the value at the operation's `from` to `path`. BuiltinError if there is none, or it
+    cannot be inserted there.
+    """
     source = read_path(_attribute(patch, "from"))
     value = tree.value_at(source)
     tree.delete(source)
@@ -66,7 +72,9 @@ def _copy(tree: EditTree, path: Path, patch: Object) -> None:
 
 
 def _test(tree: EditTree, path: Path, patch: Object) -> None:
-    """BuiltinError unless the value at `path` equals the operation's `value`."""
+    """Raise BuiltinError, with both values, unless the value at `path` equals the operation's
+    `value`.
+    """
     value = tree.value_at(path)
     expected_value = _attribute(patch, "value")
     if not equal(expected_value, value):

@@ -24,7 +24,9 @@ SHORT: Final = 128
 
 
 def read_path(operand: Value) -> Path:
-    """The steps of a JSON pointer text or of a path array; BuiltinError for other values."""
+    """The steps of a JSON pointer text, or a path array itself; the caller must not modify it.
+    OperandError for other values.
+    """
     if isinstance(operand, str):
         return _cached_steps(operand) if len(operand) <= SHORT else _steps(operand)
     if isinstance(operand, list):
@@ -52,11 +54,15 @@ def without(value: Value, paths: Iterable[Value]) -> Value:
 
 
 class _Tree(dict[Key, "_Tree | None"]):
-    """A tree of paths, branching at their steps; None where a path ends."""
+    """A tree of paths: the keys are steps, and below each is the tree of the further steps, or None
+    where a path ends.
+    """
 
 
 def _tree(paths: Iterable[Value]) -> _Tree:
-    """Merge paths into a tree of their steps; a shorter path covers the longer ones below it."""
+    """Merge paths into a tree of their steps. A path covers longer ones that begin with it; an
+    empty path is ignored. OperandError for a value that is not a path.
+    """
     root = _Tree()
     for path in map(read_path, paths):
         node: _Tree | None = root
@@ -69,7 +75,9 @@ def _tree(paths: Iterable[Value]) -> _Tree:
 
 
 def _filter(value: Value, tree: _Tree | None) -> Value:
-    """The parts of `value` at the paths of the tree; for `json.filter`."""
+    """Return the parts of `value` at the paths of the tree, with the containers around them; all of
+    it for None. A scalar where a path goes on is kept as it is. For `json.filter`.
+    """
     if tree is None:
         return value
     if isinstance(value, dict):
@@ -83,7 +91,9 @@ def _filter(value: Value, tree: _Tree | None) -> Value:
 
 
 def _remove(value: Value, tree: _Tree) -> Value:
-    """`value` without the parts at the paths of the tree; for `json.remove`."""
+    """Return `value` without the parts at the paths of the tree; paths that lead to nothing are
+    ignored. For `json.remove`.
+    """
     if isinstance(value, dict):
         return {k: _less(v, tree, k) for k, v in value.items() if not _ends(tree, k)}
     if isinstance(value, list):

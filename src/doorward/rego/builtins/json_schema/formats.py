@@ -45,10 +45,10 @@ def _text_of(is_valid: Callable[[str], bool]) -> Callable[[object], bool]:
 
 
 def _is_address(version: type[IPv4Address] | type[IPv6Address]) -> Callable[[str], bool]:
-    """Return a check for an IP address of this version, without a zone."""
+    """Return a check for an IP address of this version; a zone such as `%eth0` is refused."""
 
     def is_valid(text: str) -> bool:
-        """Return True for an address of the version, without a zone such as `%eth0`."""
+        """Return True for an address of the version without a zone."""
         try:
             version(text)
         except AddressValueError:
@@ -70,7 +70,9 @@ def _is_date(text: str) -> bool:
 
 
 def _is_time(text: str) -> bool:
-    """Return True for a time of day in the form that gojsonschema accepts."""
+    """Return True for a time of day as gojsonschema accepts it: `10:30:00`, with or without a
+    fraction of a second and a zone.
+    """
     match = _TIME.match(text)
     if not match:
         return False
@@ -82,8 +84,8 @@ def _is_time(text: str) -> bool:
 
 
 def _is_date_time(text: str) -> bool:
-    """Return True for a date and time separated by `T`, `t` or a space; after `T` a zone is
-    required.
+    """Return True for a date and time separated by `T`, `t` or a space. After `T` or `t` a zone is
+    required, after a space it is not.
     """
     day, middle, clock = text[:10], text[10:11], text[11:]
     return (
@@ -112,7 +114,9 @@ def _is_uri_reference(text: str) -> bool:
 
 
 def _is_uri_template(text: str) -> bool:
-    """Return True for a URI reference whose `{...}` expressions are balanced and not nested."""
+    """Return True for a URI reference whose `{...}` expressions are closed and not nested; what is
+    inside them is not checked.
+    """
     return _is_uri_reference(re.sub(r"\{[^{}]*\}", "x", text)) and "{" not in re.sub(
         r"\{[^{}]*\}", "", text
     )

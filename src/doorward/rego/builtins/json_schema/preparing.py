@@ -15,7 +15,9 @@ __all__ = ["prepare_schema", "read_json"]
 
 
 def read_json(value: Value) -> Value:
-    """The document itself; a string is parsed as JSON. BuiltinError for invalid JSON."""
+    """Return the document itself, or parse a string as JSON. BuiltinError for invalid JSON, or for
+    a value that is not a string, object or array.
+    """
     if isinstance(value, str):
         try:
             return unmarshal(value)
@@ -27,7 +29,9 @@ def read_json(value: Value) -> Value:
 
 
 def prepare_schema(context: Context, schema: Value) -> Schema:
-    """Compile a schema for matching documents; BuiltinError for an invalid one."""
+    """Compile a schema for matching documents; the schemas used last are cached. BuiltinError for
+    an invalid one, LimitError for one nested too deeply. Stops at the decision's deadline.
+    """
     text = _canonical(schema) if isinstance(schema, str) else marshal(read_json(schema))
     with context.enforce_deadline(len(text)):
         return _cached_schema(text)
@@ -35,13 +39,17 @@ def prepare_schema(context: Context, schema: Value) -> Schema:
 
 @lru_cache(maxsize=64)
 def _canonical(text: str) -> str:
-    """The JSON that a string holds, as it is written where it was an object."""
+    """The JSON text that an object with the content of this JSON string would have, so that both
+    share a cached schema; BuiltinError for invalid JSON.
+    """
     return marshal(read_json(text))
 
 
 @lru_cache(maxsize=64)
 def _cached_schema(text: str) -> Schema:
-    """Compile the schema in a JSON text; LimitError if it is nested too deeply."""
+    """Compile the schema in a JSON text. BuiltinError if it is invalid, LimitError if it is nested
+    too deeply. Cached.
+    """
     try:
         return read_schema(unmarshal(text))
     except RecursionError:

@@ -30,14 +30,19 @@ _SCHEMAS: Final = "Array Of Schemas"
 
 
 def read_schema(document: Any) -> Schema:
-    """Compile a JSON Schema document; BuiltinError if it is invalid."""
+    """Compile a JSON Schema document; BuiltinError, in OPA's words, if it is invalid. Changes the
+    document: its references become absolute.
+    """
     draft = _draft(document)
     reader = _Reader(document)
     return reader.read(document, draft)
 
 
 def _draft(document: Any) -> int:
-    """The draft that `$schema` names, as a number; `_HYBRID` if it names none that is known."""
+    """The draft that `$schema` names, as a number; `_HYBRID` if it is absent or unknown.
+    BuiltinError for a document that is not an object or boolean, or for a `$schema` that is not a
+    string.
+    """
     if isinstance(document, bool):
         return _HYBRID
     if not isinstance(document, dict):
@@ -53,7 +58,9 @@ def _invalid_type(expected: str, actual: str) -> BuiltinError:
 
 
 class _Reader:
-    """Reads the schemas of one document; a referenced place is read once."""
+    """Reads the schemas of one document. `referred` holds the schemas of places that a `$ref`
+    points to, so that each is read once and may refer to itself.
+    """
 
     def __init__(self, document: Any) -> None:
         self.document = document
@@ -63,8 +70,9 @@ class _Reader:
         self._resolve(document, "")
 
     def _resolve(self, node: Any, base: str) -> None:
-        """Make all references below `node` absolute and record every schema with an id; `base` is
-        the URI they are relative to.
+        """Make all `$ref` below `node` absolute, in place, and record every schema with an id in
+        `known`. `base` is the URI that they are relative to. BuiltinError if two schemas have one
+        id.
         """
         waiting: list[tuple[Any, str]] = [(node, base)]
         while waiting:
@@ -75,8 +83,9 @@ class _Reader:
                 waiting += self._resolve_ids(node, base)
 
     def _resolve_ids(self, node: dict[str, Any], base: str) -> Iterator[tuple[Any, str]]:
-        """Record the node's id and make its `$ref` absolute; yield its parts with the base URI for
-        each.
+        """Record the node's id and make its `$ref` absolute, in place. Yield its parts with the
+        base URI for each, without `const` and `enum`, which hold values. BuiltinError for an id
+        that another schema has.
         """
         name = node.get("id" if "id" in node else "$id")
         if isinstance(name, str):
@@ -101,7 +110,9 @@ class _Reader:
         return schema
 
     def fill(self, schema: Schema, document: Any, draft: int) -> None:
-        """Compile `document` into `schema`, keyword by keyword; BuiltinError for an invalid one."""
+        """Compile `document` into `schema`, keyword by keyword; the keywords beside a `$ref` may be
+        ignored. BuiltinError for an invalid one.
+        """
         if isinstance(document, bool) and draft >= 6:
             schema.passes = document
             return
@@ -116,17 +127,22 @@ class _Reader:
         part.finish()
 
     def refer(self, reference: str, draft: int) -> Schema:
-        """The schema at `reference`, which may still be in compilation."""
+        """Compile the schema at an absolute reference. It is put into `referred` before it is
+        compiled, since it may refer to itself. BuiltinError if there is none, or it is not a
+        schema.
+        """
         document = self._find(reference)
         if not isinstance(document, (dict, bool)):
             raise BuiltinError(f"{_SCHEMA} must be of type object")
+        # Known before it is read: a schema that refers to itself must find this one, not read
+        # again.
         schema = self.referred[reference] = Schema()
         self.fill(schema, document, draft)
         return schema
 
     def _find(self, reference: str) -> Any:
-        """The document at an absolute reference; BuiltinError if it cannot be resolved without
-        fetching.
+        """The document at an absolute reference, by id or by pointer. BuiltinError if it is not in
+        this document: nothing is fetched.
         """
         if reference in self.known:
             return self.known[reference]
@@ -144,8 +160,8 @@ class _Reader:
 
 
 def _absolute(base: str, reference: str) -> str:
-    """`reference` resolved against the URI `base`, without an empty fragment; BuiltinError if
-    invalid.
+    """`reference` resolved against the URI `base`, without an empty fragment; BuiltinError if it is
+    not a URI.
     """
     try:
         if urlsplit(reference).scheme:
@@ -173,7 +189,9 @@ def _step(here: Any, name: str) -> Any:
 
 
 class _Part:
-    """One schema while it is read: its document, and the `Schema` that it becomes."""
+    """One schema while it is read: its document, and the `Schema` that it becomes. Keywords that
+    depend on each other are collected here until `finish`.
+    """
 
     def __init__(self, reader: _Reader, document: dict[str, Any], draft: int, to: Schema) -> None:
         self.reader = reader
@@ -188,7 +206,9 @@ class _Part:
         self.more_items: Schema | bool = True
 
     def finish(self) -> None:
-        """Add the checks that depend on several keywords, after all keywords are read."""
+        """Add the rules for items and for names that no keyword mentions; each depends on several
+        keywords, so this comes last.
+        """
         if self.patterns or self.other_names is not True:
             rule = rules.other_names(self.names, self.patterns, self.other_names)
             self.schema.add("additionalProperties", rule)
@@ -199,7 +219,7 @@ class _Part:
         return self.reader.read(document, self.draft)
 
     def number(self, keyword: str) -> Any:
-        """The number in `keyword` of this schema, None if it has none."""
+        """The number under `keyword` of this schema; None if it is absent or not a number."""
         value = self.document.get(keyword)
         return value if _is_number(value) else None
 
@@ -216,8 +236,8 @@ def _is_schema(value: Any) -> bool:
 
 
 def _schemas_by_name(part: _Part, keyword: str, value: Any) -> None:
-    """Check a keyword whose value is an object of schemas, such as `definitions`; BuiltinError if
-    one is invalid.
+    """Check a keyword whose value is an object of schemas, such as `definitions`. BuiltinError if
+    it is not, or one of them is invalid. They are compiled again where a `$ref` uses them.
     """
     if not isinstance(value, dict):
         raise _invalid_type(_SCHEMAS, keyword)
@@ -233,7 +253,9 @@ def _words(part: _Part, keyword: str, value: Any) -> None:
 
 
 def _reference(part: _Part, keyword: str, value: Any) -> None:
-    """Read `$ref`: set the schema's reference; the other keywords beside it are then ignored."""
+    """Read `$ref`: the schema becomes one that stands for the referenced one. At the first
+    reference to a place the keywords beside it are not read; BuiltinError if it cannot be resolved.
+    """
     _words(part, keyword, value)
     known = part.reader.referred.get(value)
     # What is beside a reference means nothing; mistakes in it are looked for the second time.
@@ -242,7 +264,9 @@ def _reference(part: _Part, keyword: str, value: Any) -> None:
 
 
 def _type(part: _Part, keyword: str, value: Any) -> None:
-    """Read `type`: add one or several type names; BuiltinError for an unknown or repeated name."""
+    """Read `type`, a name or a list of names. BuiltinError for an unknown or repeated name, or
+    another value.
+    """
     for kind in value if isinstance(value, list) else [value]:
         if not isinstance(kind, str):
             raise _invalid_type("type", "string/Array Of Strings")
@@ -257,8 +281,8 @@ def _type(part: _Part, keyword: str, value: Any) -> None:
 
 
 def _properties(part: _Part, keyword: str, value: Any) -> None:
-    """Read `properties`: a value that has the name must match the schema; BuiltinError if not an
-    object.
+    """Read `properties`: the value of each of these names, if present, must match its schema.
+    BuiltinError if it is not an object of schemas.
     """
     if not isinstance(value, dict):
         raise BuiltinError("Properties must be of type object")
@@ -268,8 +292,8 @@ def _properties(part: _Part, keyword: str, value: Any) -> None:
 
 
 def _pattern_properties(part: _Part, keyword: str, value: Any) -> None:
-    """Read `patternProperties`: schemas by regular expression; BuiltinError for an invalid
-    expression.
+    """Read `patternProperties`, schemas by regular expression, into `part.patterns`. BuiltinError
+    for an invalid expression or schema.
     """
     if not isinstance(value, dict):
         raise _invalid_type(_SCHEMA, keyword)
@@ -286,8 +310,8 @@ def _other_names(part: _Part, keyword: str, value: Any) -> None:
 
 
 def _schema_or_boolean(part: _Part, keyword: str, value: Any) -> Schema | bool:
-    """Read the value of a keyword that may be a schema or a boolean; BuiltinError for other
-    values.
+    """Read the value of a keyword that may be a schema or a boolean: return the compiled schema or
+    the boolean. BuiltinError for other values.
     """
     if isinstance(value, dict):
         return part.read(value)
@@ -297,14 +321,18 @@ def _schema_or_boolean(part: _Part, keyword: str, value: Any) -> Schema | bool:
 
 
 def _property_names(part: _Part, keyword: str, value: Any) -> None:
-    """Read `propertyNames`: a schema that every name in an object must match."""
+    """Read `propertyNames`: a schema that every name in an object must match. BuiltinError if it is
+    not one.
+    """
     if not _is_schema(value):
         raise _invalid_type(_SCHEMA, "patternProperties")
     part.schema.add(keyword, rules.property_names(part.read(value)))
 
 
 def _dependencies(part: _Part, keyword: str, value: Any) -> None:
-    """Read `dependencies`: by name, a schema, or the names that must be present beside it."""
+    """Read `dependencies`: for each name, a schema that the object must match if it has that name,
+    or a list of other names that it must have then. BuiltinError for other values.
+    """
     if not isinstance(value, dict):
         raise BuiltinError("dependencies must be of type object")
     dependencies: dict[str, Schema | list[str]] = {}
@@ -320,7 +348,9 @@ def _dependencies(part: _Part, keyword: str, value: Any) -> None:
 
 
 def _items(part: _Part, keyword: str, value: Any) -> None:
-    """Read `items`: one schema for every item, or a list of schemas by position."""
+    """Read `items`: one schema for every item, or a list of schemas by position. BuiltinError for
+    other values.
+    """
     if isinstance(value, list) and all(map(_is_schema, value)):
         part.items = [part.read(item) for item in value]
     elif _is_schema(value):
@@ -343,8 +373,8 @@ def _multiple_of(part: _Part, keyword: str, value: Any) -> None:
 
 
 def _limit(part: _Part, keyword: str, value: Any) -> None:
-    """Read `minimum` or `maximum`; in draft 4 a boolean `exclusiveMinimum` or `exclusiveMaximum`
-    makes it strict.
+    """Read `minimum` or `maximum`. In draft 4, and without `$schema`, `exclusiveMinimum: true` or
+    `exclusiveMaximum: true` beside it makes it strict. BuiltinError unless it is a number.
     """
     if not _is_number(value):
         raise BuiltinError(f"{keyword} must be of a Number")
@@ -355,8 +385,9 @@ def _limit(part: _Part, keyword: str, value: Any) -> None:
 
 
 def _exclusive_limit(part: _Part, keyword: str, value: Any) -> None:
-    """Read `exclusiveMinimum` or `exclusiveMaximum`: a number, or in draft 4 a boolean beside the
-    limit.
+    """Read `exclusiveMinimum` or `exclusiveMaximum`: a number, or in draft 4 a boolean that changes
+    the limit beside it (see `_limit`). BuiltinError for another value, or for a boolean without
+    that limit.
     """
     beside = keyword.removeprefix("exclusive").lower()
     by_boolean = part.draft in (4, _HYBRID)
@@ -371,8 +402,8 @@ def _exclusive_limit(part: _Part, keyword: str, value: Any) -> None:
 
 
 def _count(part: _Part, keyword: str, value: Any) -> None:
-    """Read a bound on a length, such as `minItems`; BuiltinError if it is not an integer ≥ 0 or
-    exceeds the maximum.
+    """Read a bound on a length, such as `minItems`. BuiltinError if it is not an integer ≥ 0, or is
+    a maximum (other than `maxItems`, as in OPA) below its minimum.
     """
     size = 0 if _is_number(value) and number_text(value) == "-0" else value
     if type(size) is not int or integer_of(size) is None:
@@ -399,7 +430,9 @@ def _pattern(part: _Part, keyword: str, value: Any) -> None:
 
 
 def _format(part: _Part, keyword: str, value: Any) -> None:
-    """Read `format`; an unknown format matches everything. BuiltinError if it is not a string."""
+    """Read `format`; every value has a format that is not known. BuiltinError if it is not a
+    string.
+    """
     if not isinstance(value, str):
         raise _invalid_type("string", keyword)
     part.schema.add(keyword, rules.format_(value))
@@ -420,7 +453,7 @@ def _read_required(part: _Part, keyword: str, value: Any) -> None:
 
 
 def _unique_items(part: _Part, keyword: str, value: Any) -> None:
-    """Read `uniqueItems`; BuiltinError unless it is a boolean."""
+    """Read `uniqueItems`; false adds no rule. BuiltinError unless it is a boolean."""
     if not isinstance(value, bool):
         raise BuiltinError("uniqueItems must be of a boolean")
     if value:
@@ -436,7 +469,9 @@ def _const(part: _Part, keyword: str, value: Any) -> None:
 
 
 def _enum(part: _Part, keyword: str, value: Any) -> None:
-    """Read `enum`; BuiltinError unless it is a list of different values."""
+    """Read `enum`; an empty list adds no rule. BuiltinError unless it is a list of different
+    values.
+    """
     if not isinstance(value, list):
         raise BuiltinError("enum must be of an array")
     texts: dict[str, None] = {}
@@ -449,7 +484,9 @@ def _enum(part: _Part, keyword: str, value: Any) -> None:
 
 
 def _alternatives(part: _Part, keyword: str, value: Any) -> None:
-    """Read `anyOf`, `oneOf` or `allOf`; BuiltinError unless it is a list of schemas."""
+    """Read `anyOf`, `oneOf` or `allOf`; an empty list adds no rule. BuiltinError unless it is a
+    list of schemas.
+    """
     if not isinstance(value, list):
         raise BuiltinError(f"{keyword} must be of an array")
     if value:
@@ -461,7 +498,9 @@ def _not(part: _Part, keyword: str, value: Any) -> None:
 
 
 def _if(part: _Part, keyword: str, value: Any) -> None:
-    """Read `if` with the `then` and `else` beside it."""
+    """Read `if` with the `then` and `else` beside it. BuiltinError if one of them is not a
+    schema.
+    """
     condition = _condition(part, keyword, value)
     branches: dict[str, Schema] = {
         name: _condition(part, name, part.document[name])
@@ -472,6 +511,9 @@ def _if(part: _Part, keyword: str, value: Any) -> None:
 
 
 def _branch(part: _Part, keyword: str, value: Any) -> None:
+    """Check a `then` or `else` without an `if`, which has no effect. BuiltinError if it is not a
+    schema.
+    """
     if "if" not in part.document:
         _condition(part, keyword, value)
 
@@ -524,6 +566,9 @@ _KEYWORDS: Final[dict[str, tuple[int, _Read]]] = {
     "then": (7, _branch),
     "else": (7, _branch),
 }
-"""The keywords with an effect, each with the draft that introduced it, in the order of reading."""
+"""The keywords that are read, each with the first draft that has it and its reader. They are read
+in this order, so the first of several mistakes is the one that OPA reports.
+"""
 
 _NAMED: Final = frozenset({"properties", "dependencies", "patternProperties"})
+"""Keywords whose value is an object from names to schemas: a name in it is not a keyword."""

@@ -1,9 +1,10 @@
-"""Rules of JSON Schema: one rule for each keyword, and the order in which they speak.
+"""Rules of JSON Schema: one rule for each keyword, and the order in which they are applied.
 
-A `Schema` is what `reader` makes of a text. `findings` tells what is wrong with a value, in
-the words and the order of OPA: a value of the wrong type is not looked at any further, and of
-several alternatives that all fail the one that fits best is told, by the points that OPA gives.
-Every schema that is asked looks at the clock, since schemas can double their work at each level.
+A `Schema` is what `reader` makes of a text. `findings` lists the violations by a value, in the
+words and the order of OPA: a value of the wrong type is not examined any further, and of several
+alternatives that all fail, the errors of the one with the most points are reported, counted as OPA
+counts them. Each match of a schema checks the deadline, since schemas can double their work at each
+level.
 """
 
 from __future__ import annotations
@@ -59,20 +60,26 @@ Path: TypeAlias = "tuple[Path, str] | None"
 
 
 class Schema:
-    """One compiled schema: its checks, by the phase in which they are made."""
+    """One compiled schema: its types, and its rules by the phase in which they are applied, in
+    order.
+    """
 
     __slots__ = ("passes", "reference", "rules", "types")
 
     def __init__(self) -> None:
         self.passes: bool | None = None
-        """The answer of a schema that is only `true` or `false`; None for others."""
+        """True or False for the schema `true` or `false`, which decides alone; None for others."""
         self.reference: Schema | None = None
-        """The schema that this one refers to by `$ref`."""
+        """The schema that `$ref` refers to, which is matched in place of this one; None without
+        `$ref`.
+        """
         self.types: tuple[str, ...] = ()
         self.rules: dict[str, list[tuple[int, Rule]]] = {}
 
     def add(self, keyword: str, rule: Rule) -> None:
-        """Add the rule of a keyword, in the order in which gojsonschema applies the keywords."""
+        """Add the rule of a keyword, at its position in the order in which gojsonschema applies the
+        keywords.
+        """
         phase, rank = _RANKS[keyword]
         placed = self.rules.setdefault(phase, [])
         placed.append((rank, rule))
@@ -80,8 +87,8 @@ class Schema:
 
 
 class Result:
-    """The findings so far, and a score that chooses which of several failed alternatives is
-    reported.
+    """The violations found so far (kind, path, message), and points: of several failed alternatives
+    the one with the most points is reported.
     """
 
     __slots__ = ("errors", "points")
@@ -95,6 +102,9 @@ class Result:
         self.points -= 2
 
     def merge(self, other: Result, most: int) -> None:
+        """Add the points and the errors of another result, up to `most` errors in all but at least
+        one.
+        """
         self.errors += other.errors[: max(1, most - len(self.errors))]
         self.points += other.points
 
@@ -105,8 +115,9 @@ Rule: TypeAlias = "Callable[[Match, Any, Path, Result], None]"
 def findings(
     schema: Schema, value: Value, most: int, check_deadline: Callable[[], None]
 ) -> list[Value]:
-    """The first `most` violations of `schema` by `value`, as objects. `check_deadline` is called
-    regularly.
+    """Return the first `most` violations of `schema` by `value`, as the objects that
+    json.match_schema lists; [] if it matches. `check_deadline` is called for every schema that is
+    matched.
     """
     result = Match(most, check_deadline).result(schema, value, None)
     rows: list[Value] = []
@@ -135,7 +146,9 @@ def _field(path: Path) -> str:
 
 
 class Match:
-    """One document that is matched with a schema."""
+    """One document that is matched with a schema; `most` is the number of errors that are
+    reported.
+    """
 
     def __init__(self, most: int, check_deadline: Callable[[], None]) -> None:
         self.most = most
@@ -152,7 +165,9 @@ class Match:
         del result.errors[self.most :]
 
     def ask(self, schema: Schema, value: Any, path: Path, result: Result) -> None:
-        """Match `value` with `schema` and add the violations to `result`."""
+        """Match `value` with `schema`, add the violations to `result`, and count its points. After
+        a wrong type no rule is applied. Checks the deadline.
+        """
         self.check_deadline()
         if schema.reference is not None:
             schema = _follow_references(schema)
@@ -174,18 +189,20 @@ class Match:
 
 
 def _follow_references(schema: Schema) -> Schema:
-    """Return the schema at the end of a chain of `$ref`; LimitError if it is longer than
-    `_MAX_REFERENCES`.
+    """Return the schema at the end of a chain of `$ref`. LimitError if it is longer than
+    `_MAX_REFERENCES`, as a cycle is.
     """
     for _ in range(_MAX_REFERENCES):
         if schema.reference is None:
             return schema
         schema = schema.reference
-    raise LimitError("schema refers to itself without an end")
+    raise LimitError("schema has a cycle of `$ref`")
 
 
 _MAX_REFERENCES: Final = 1000
-"""The most references that may follow each other; OPA's process crashes on a cycle."""
+"""The most `$ref` that may follow each other; more, such as a cycle, is a LimitError. OPA's process
+crashes on a cycle.
+"""
 
 _NUMBER: Final = (int, float)
 
@@ -216,7 +233,7 @@ _PHASES: Final = {
     "object": ("schema", "object", "common", "properties"),
     "string": ("schema", "common", "string"),
 }
-"""The phases of checks for a value of each kind, in their order."""
+"""The phases in which the rules for a value of each kind are applied, in order."""
 
 _ORDER: Final = {
     "schema": ("anyOf", "oneOf", "allOf", "not", "dependencies", "if"),
@@ -244,7 +261,9 @@ _RANKS: Final = {
 
 
 def exact_number(number: Any) -> int | Fraction:
-    """The exact value of a number; `numbers.exact` would round it to a mantissa."""
+    """The exact value of a number, an int if it has no fraction. `numbers.exact` would round it to
+    64 bits of mantissa.
+    """
     if type(number) is int:
         return number
     value = Fraction(number_text(number))
@@ -252,12 +271,16 @@ def exact_number(number: Any) -> int | Fraction:
 
 
 def canonical(value: Any) -> str:
-    """JSON that is the same for equal values, numbers in whatever way they were written."""
+    """JSON that is the same for equal values, however their numbers are written: `1.0` becomes
+    `1`.
+    """
     return marshal(_plain(value))
 
 
 def _plain(value: Any) -> Any:
-    """Copy a value with its numbers in one form, so that equal values have equal JSON texts."""
+    """Copy a value with its numbers in one form: an int if there is no fraction, otherwise the
+    nearest double.
+    """
     if isinstance(value, list):
         return [_plain(item) for item in value]
     if isinstance(value, dict):
@@ -269,7 +292,7 @@ def _plain(value: Any) -> Any:
 
 
 def _show(number: int | Fraction) -> str:
-    """Write a number with at most ten digits, as Go prints the limits of a schema."""
+    """Write a number with at most ten digits, as Go prints the limits of a schema: `1e+10`."""
     if type(number) is int and -(10**10) < number < 10**10:
         return str(number)
     digits = _TEN.divide(Decimal(number.numerator), Decimal(number.denominator)).normalize(_TEN)
@@ -293,8 +316,8 @@ def _require_one(
     finding: tuple[str, Path, str],
     result: Result,
 ) -> None:
-    """Add `finding`, and the errors of the attempt that got furthest, if no value matches its
-    schema.
+    """Match each value of `tries` with its schema, until one matches. If none does, add `finding`
+    to `result`, and the errors of the attempt with the most points.
     """
     best: Result | None = None
     for schema, value, path in tries:
@@ -322,7 +345,9 @@ def alternatives_one(schemas: Sequence[Schema]) -> Rule:
     """Return the rule of `oneOf`: exactly one schema must match."""
 
     def rule(match: Match, value: Any, path: Path, result: Result) -> None:
-        """Add an error, and those of the closest schema, unless exactly one schema matches."""
+        """Add an error unless exactly one schema matches; if none does, also the errors of the one
+        with the most points.
+        """
         best: Result | None = None
         count = 0
         for schema in schemas:
@@ -343,7 +368,7 @@ def alternatives_all(schemas: Sequence[Schema]) -> Rule:
     """Return the rule of `allOf`: every schema must match."""
 
     def rule(match: Match, value: Any, path: Path, result: Result) -> None:
-        """Add the errors of every schema that does not match."""
+        """Add the errors of every schema that does not match, then one error for the keyword."""
         wrong = False
         for schema in schemas:
             one = match.result(schema, value, path)
@@ -366,12 +391,12 @@ def not_(schema: Schema) -> Rule:
 
 
 def if_(condition: Schema, branches: Mapping[str, Schema]) -> Rule:
-    """Return the rule of `if`: apply the branch `then` if the condition matches, else the branch
-    `else`.
+    """Return the rule of `if`: if the condition matches, the branch `then` must match too,
+    otherwise the branch `else`. A branch that is missing matches.
     """
 
     def rule(match: Match, value: Any, path: Path, result: Result) -> None:
-        """Match the branch that the condition selects and add its errors."""
+        """Match the branch that the condition selects; add its errors after one for the keyword."""
         holds = not match.result(condition, value, path).errors
         name = "then" if holds else "else"
         if name not in branches:
@@ -386,10 +411,12 @@ def if_(condition: Schema, branches: Mapping[str, Schema]) -> Rule:
 
 
 def dependencies(schema_of_name: Mapping[str, Schema | list[str]]) -> Rule:
-    """Return the rule of `dependencies`: schemas or other names required when a name is present."""
+    """Return the rule of `dependencies`: if an object has a name, it must match the name's schema
+    or have the names in its list.
+    """
 
     def rule(match: Match, value: Any, path: Path, result: Result) -> None:
-        """Check the requirement of each name that the object has."""
+        """Check the requirement of each name that the object has; other values match."""
         if not isinstance(value, dict):
             return
         for name, other in schema_of_name.items():
@@ -406,7 +433,7 @@ def dependencies(schema_of_name: Mapping[str, Schema | list[str]]) -> Rule:
 
 
 def each_item(schema: Schema) -> Rule:
-    """Return the rule of `items` with one schema for all items."""
+    """Return the rule of `items` with one schema that every item must match."""
 
     def rule(match: Match, value: Any, path: Path, result: Result) -> None:
         """Match every item with the schema."""
@@ -418,8 +445,8 @@ def each_item(schema: Schema) -> Rule:
 
 
 def items(schemas: Sequence[Schema], more: Schema | bool) -> Rule:
-    """Return the rule of `items` with one schema per position; `more` applies to the items after
-    those.
+    """Return the rule of `items` with one schema for each position. Items after those must match
+    `more`; False forbids them.
     """
 
     def rule(match: Match, value: Any, path: Path, result: Result) -> None:
@@ -439,10 +466,13 @@ def items(schemas: Sequence[Schema], more: Schema | bool) -> Rule:
 
 
 def unique_items(match: Match, value: Any, path: Path, result: Result) -> None:
-    """Rule of `uniqueItems`: add an error for each item that equals an earlier one."""
+    """Apply `uniqueItems`: add an error for each item that equals an earlier one. Checks the
+    deadline at each item.
+    """
     seen: dict[str, int] = {}
     for index, item in enumerate(value):
         match.check_deadline()
+        # Texts in a dictionary: comparing each item with each would be quadratic.
         text = canonical(item)
         if text in seen:
             result.add("unique", path, f"array items[{seen[text]},{index}] must be unique")
@@ -482,8 +512,9 @@ Matcher: TypeAlias = Callable[[str], bool]
 def other_names(
     known: frozenset[str], patterns: Sequence[tuple[Matcher, Schema]], others: Schema | bool
 ) -> Rule:
-    """Return the rule of `patternProperties` and `additionalProperties`: names that match a pattern
-    follow its schema, names that no keyword mentions follow `others`.
+    """Return the rule of `patternProperties` and `additionalProperties`. A value whose name matches
+    patterns must match their schemas; one whose name is neither matched nor in `known` must match
+    `others`, and False forbids it.
     """
 
     def rule(match: Match, value: Any, path: Path, result: Result) -> None:
@@ -511,7 +542,7 @@ def property_names(schema: Schema) -> Rule:
     """Return the rule of `propertyNames`: each name of an object must match the schema."""
 
     def rule(match: Match, value: Any, path: Path, result: Result) -> None:
-        """Add an error for each name that does not match."""
+        """Add an error for each name that does not match, followed by that match's own errors."""
         for name in sorted(value):
             one = match.result(schema, name, path)
             if one.errors:
@@ -597,7 +628,9 @@ _LIMITS: Final[dict[str, tuple[str, str, Callable[[Any, Any], bool]]]] = {
 
 
 def limit(keyword: str, number: Any) -> Rule:
-    """Return the rule of `minimum`, `maximum`, `exclusiveMinimum` or `exclusiveMaximum`."""
+    """Return the rule of `minimum`, `maximum`, `exclusiveMinimum` or `exclusiveMaximum`; it
+    computes with exact numbers.
+    """
     kind, words, holds = _LIMITS[keyword]
     exact = exact_number(number)
 
@@ -619,7 +652,9 @@ _COUNTS: Final[dict[str, tuple[str, str]]] = {
 
 
 def count(keyword: str, number: int) -> Rule:
-    """Return the rule of a bound on a length, such as `minItems` or `maxLength`."""
+    """Return the rule of a bound on a length, such as `minItems` or `maxLength`; strings are
+    counted in characters.
+    """
     kind, words = _COUNTS[keyword]
     holds = operator.ge if keyword.startswith("min") else operator.le
 

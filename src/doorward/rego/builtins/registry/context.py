@@ -31,9 +31,11 @@ if TYPE_CHECKING:
 __all__ = ["LONG", "Context", "Environment", "HTTPSender", "TokenCache"]
 
 LONG: Final = 2048
-"""A text of at least this many characters is processed with deadline checks, if that costs time."""
+"""A text of at least this many characters is read with deadline checks, where these cost time; a
+shorter one is read quickly enough without.
+"""
 _CALLS: Final = 2000
-"""The number of calls between two checks of the deadline."""
+"""The number of Python calls in library code between two checks of the deadline."""
 T = TypeVar("T")
 
 
@@ -65,15 +67,19 @@ class Environment:
     a test can replace every part."""
 
     clock: Callable[[], int] = time.time_ns
+    """Returns the time in nanoseconds since the epoch."""
     random: Callable[[int], bytes] = os.urandom
+    """Returns this many random bytes."""
     runtime: Mapping[str, Any] = field(default_factory=dict)
     """The value that `opa.runtime()` returns; it holds no secrets unless the caller put them
     there.
     """
     tokens: TokenCache | None = None
+    """The cache of verified tokens; None: every token is verified at each use."""
     http: HTTPSender | None = None
     """Sends requests; None for the default sender, made when it is first needed."""
     responses: ResponseCache = field(default_factory=ResponseCache)
+    """The cache of http.send's responses that outlive a decision."""
     allow_net: frozenset[str] | None = None
     """Host names (lower case) that http.send and net.lookup_ip_addr may reach; None for all."""
     lookup: Callable[[str, float], Iterable[str]] = resolve
@@ -83,7 +89,9 @@ class Environment:
     on_test_case: Callable[[Sequence[Value]], None] | None = None
     """Receives the names of each test case that `internal.test_case` reports."""
     max_items: int | None = None
-    """The limit of `Options.max_items`, where evaluations read it."""
+    """The limit of `Options.max_items` on items of collections, read by evaluations; None for no
+    limit.
+    """
     memory: Callable[[], int] = _unknown
     """Returns the bytes that this process uses in memory; 0 if that is not known."""
 
@@ -98,15 +106,18 @@ def _is_importing(frame: FrameType | None) -> bool:
 
 
 class Context:
-    """The data of one decision for built-ins. Its parts may be evaluated with different inputs
-    (`with`); their contexts have the first one as `origin`, and share its time, its random numbers
-    and its errors."""
+    """The data of one decision for built-ins: its time, deadline, random numbers and errors. Parts
+    of a decision that are evaluated with another input (`with`) have contexts of their own; these
+    have the first one as `origin` and share all of that with it.
+    """
 
     # Most decisions never set these: the class holds them, so that making a context stays cheap.
     deadline: float | None = None
     origin: Context | None = None
     answered: dict[str, dict[Key, Value]] | None = None
-    """The answers of built-ins that are not pure, by name, and by operands as JSON."""
+    """The results of built-ins that are not pure, by name, then by their operands as JSON, for the
+    decision log; None if they are not recorded.
+    """
     _now_ns: int | None = None
     _drawn: dict[object, Value] | None = None
     _errors: list[EvalError] | None = None
@@ -122,8 +133,8 @@ class Context:
         self._now_ns = now_ns
 
     def check_deadline(self) -> None:
-        """Raise EvaluationAborted if the decision's deadline is over; for built-ins that may take
-        long.
+        """Raise EvaluationAborted if the decision's deadline has passed or its caller is gone; for
+        built-ins that may take long. Does nothing without a deadline.
         """
         deadline = (self.origin or self).deadline
         if deadline is not None and (time.monotonic() > deadline or is_stopped()):
@@ -132,10 +143,15 @@ class Context:
             raise halt
 
     def charge(self, items: int) -> None:
-        """For built-ins whose result holds more than can be seen of it: count `items` as made."""
+        """Count `items` against the limit on items; for built-ins whose result shares parts, so
+        that it holds more than is visible in it. Here nothing is counted: the engine overrides this
+        where a limit is set.
+        """
 
     def checked_iter(self, items: Iterable[T], every: int = 128) -> Iterator[T]:
-        """Yield the items unchanged; check the deadline before each group of `every` items."""
+        """Yield the items unchanged; check the deadline before the first one and then before every
+        `every`-th.
+        """
         left = 0
         for item in items:
             left -= 1
@@ -146,9 +162,10 @@ class Context:
 
     @contextmanager
     def enforce_deadline(self, size: int) -> Iterator[None]:
-        """Stop library code at the deadline if `size` says that it may take long. Python's profiler
-        then calls us at each call that the code makes, which doubles its time; this is done only if
-        there is a deadline and no other profiler.
+        """Return a context manager that stops library code in its body at the deadline, with
+        EvaluationAborted. Python's profiler then calls us at each call that the code makes, which
+        doubles its time; so this is done only if `size`, the length of a text, is at least `LONG`,
+        there is a deadline, and no profiler is in use.
         """
         if size < LONG or (self.origin or self).deadline is None or sys.getprofile() is not None:
             yield
@@ -156,7 +173,7 @@ class Context:
         calls = repeat(None, _CALLS)
 
         def check(frame: FrameType, *_event: object) -> None:  # pragma: no cover - not seen
-            """Profiler callback: check the deadline every `_CALLS` calls, except during an
+            """Profiler callback: check the deadline at every `_CALLS`-th call, except during an
             import.
             """
             nonlocal calls
@@ -180,7 +197,9 @@ class Context:
 
     @property
     def now_ns(self) -> int:
-        """The time of the decision in nanoseconds since the epoch, read once."""
+        """The time of the decision in nanoseconds since the epoch. The clock is read at the first
+        use; later ones get the same time.
+        """
         if self._now_ns is None:
             origin = self.origin
             self._now_ns = self.environment.clock() if origin is None else origin.now_ns
@@ -188,13 +207,13 @@ class Context:
 
     @now_ns.setter
     def now_ns(self, value: int) -> None:
-        """The time of the decision in nanoseconds since the epoch, read once."""
+        """Set the time of the decision, in place of the clock's."""
         self._now_ns = value
 
     @property
     def drawn(self) -> dict[object, Value]:
-        """Results that must stay the same within one decision (uuid.rfc4122, rand.intn, …), by
-        key.
+        """Results that must stay the same within one decision (uuid.rfc4122, rand.intn, …), by key;
+        built-ins add to this dictionary.
         """
         if self.origin is not None:
             return self.origin.drawn
@@ -204,7 +223,9 @@ class Context:
 
     @property
     def errors(self) -> list[EvalError]:
-        """The first few errors of built-ins that made their expression undefined."""
+        """The first few errors of built-ins that made their expression undefined; the list grows
+        during the decision.
+        """
         if self.origin is not None:
             return self.origin.errors
         if self._errors is None:

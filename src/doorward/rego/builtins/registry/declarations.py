@@ -33,7 +33,9 @@ _SCALARS: Final = ("boolean", "null", "number", "string")
 
 
 def to_declaration(builtin: Builtin) -> dict[str, Any]:
-    """The entry of a built-in in a capabilities file."""
+    """The entry of a built-in in a capabilities file, as JSON; flags that are false are left
+    out.
+    """
     signature = builtin.signature
     declaration: dict[str, Any] = {"type": "function"}
     if signature.args:
@@ -60,7 +62,7 @@ _ORDER: Final = {kind: number for number, kind in enumerate(_KINDS)}
 
 
 def _type(type_: Type) -> dict[str, Any]:
-    """A type in the notation of capabilities files."""
+    """A type in the notation of capabilities files; the options of a union in OPA's order."""
     match type_:
         case ScalarType(kind):
             return {"type": kind}
@@ -82,8 +84,8 @@ def _type(type_: Type) -> dict[str, Any]:
 
 
 def declared(entry: dict[str, Any]) -> Builtin:
-    """A built-in without code from an entry of a capabilities file; ValueError for invalid
-    types.
+    """Return a built-in without code from an entry of a capabilities file; calling it ends the
+    evaluation. ValueError for an invalid name or type.
     """
     name, declaration = str(entry["name"]), entry.get("decl")
     check_name(name)
@@ -120,11 +122,11 @@ def _signature(declaration: Any) -> Function:
 
 
 def _read(document: Any, depth: int = 0) -> Type:
-    """Parse a type in the notation of capabilities files; ValueError if it is invalid or nested too
-    deeply.
+    """Parse a type in the notation of capabilities files. ValueError if it is invalid or nested
+    more than `MAX_DEPTH` deep.
     """
     if depth > MAX_DEPTH:
-        raise ValueError("types nest too deeply")
+        raise ValueError(f"types are nested more than {MAX_DEPTH} deep")
     kind = document.get("type") if isinstance(document, dict) else None
     if kind in _SCALARS:
         return ScalarType(kind)
@@ -167,12 +169,14 @@ def _list(document: dict[str, Any], field: str) -> list[Any]:
 
 
 def _absent(name: str) -> Callable[..., NoReturn]:
-    """Return a body that ends the evaluation, since only a capabilities file declares the
-    built-in.
+    """Return the body of a built-in that only a capabilities file declares; it raises
+    EvaluationAborted, with a hint.
     """
 
     def absent(*_operands: object) -> NoReturn:
-        """Declared by a capabilities file, and not there."""
+        """Raise EvaluationAborted: the built-in is declared by a capabilities file and has no
+        code.
+        """
         halt = EvaluationAborted("unsupported built-in")
         halt.code = INTERNAL_ERROR
         halt.hint = (

@@ -41,7 +41,9 @@ class ForeignError(Exception):
 
 @contextmanager
 def foreign_code() -> Iterator[None]:
-    """Context in which any exception becomes a ForeignError."""
+    """Return a context manager that raises ForeignError for any exception in its body, except
+    KeyboardInterrupt and SystemExit.
+    """
     try:
         yield
     except _ENDS:
@@ -51,13 +53,14 @@ def foreign_code() -> Iterator[None]:
 
 
 def is_foreign(body: Callable[..., Any]) -> bool:
-    """Return true if a body is not part of the language."""
+    """Return True if a built-in's body is not part of this package."""
     return not str(getattr(body, "__module__", "")).startswith(_OURS)
 
 
 def guarded(name: str, body: Callable[..., Any], *, relation: bool) -> Callable[..., Any]:
-    """Wrap a custom built-in: its result becomes a Rego value, and an exception other than
-    BuiltinError ends the evaluation. ValueError for an async function.
+    """Wrap a custom built-in. Its result becomes a Rego value (of a `relation`, each solution
+    does). BuiltinError is passed on; any other exception, and a result that Rego does not have,
+    ends the evaluation. ValueError for an async function.
     """
     if iscoroutinefunction(body):
         raise ValueError(f"built-in `{name}` is a coroutine: policies cannot await")
@@ -65,7 +68,9 @@ def guarded(name: str, body: Callable[..., Any], *, relation: bool) -> Callable[
 
     @wraps(body)
     def call(*operands: Any) -> Any:
-        """Call the body; EvaluationAborted if it raises anything other than BuiltinError."""
+        """Call the body and convert its result. EvaluationAborted if it raises anything other than
+        BuiltinError; the exception's text goes into `hint` only.
+        """
         try:
             result = body(*operands)
             return result if type(result) in _AS_THEY_ARE else to_value(result)
@@ -94,7 +99,9 @@ def _values(solutions: Any) -> list[Any]:
 
 
 def _message_of(error: BaseException) -> str:
-    """The message of an exception and the line that raised it."""
+    """The class and text of an exception, cut at `MAX_TEXT` characters, and the line that raised
+    it, if that is not in this module.
+    """
     import traceback  # only what went wrong needs it
 
     text = "".join(traceback.format_exception_only(error)).strip()

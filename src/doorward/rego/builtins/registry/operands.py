@@ -41,24 +41,26 @@ __all__ = [
 ]
 
 MAX_BITS: Final = MAX_DIGITS * 3322 // 1000
-"""A computed integer has at most this many bits, and a computed fraction is at least 2 to minus
-this: as many digits as can be read.
+"""A computed integer has at most this many bits, and a computed fraction is at least 2 to the power
+of minus this: as many digits as a number in a text may have. More is a LimitError.
 """
 
 
 def is_number(value: object) -> bool:
-    """Return true if `value` is a Rego number (a boolean is not)."""
+    """Return True if `value` is a Rego number (a boolean is not)."""
     return type(value) in CLASSES
 
 
 def refuse_operand(position: int, expected: str, got: str) -> NoReturn:
-    """Refuse operand `position` (from 1) in OPA's words."""
+    """Raise OperandError in OPA's words: `operand 2 must be string but got number`. `position`
+    counts from 1.
+    """
     raise OperandError(f"operand {position} must be {expected} but got {got}")
 
 
 def binary_operand(value: AnyNumber) -> Binary:
-    """The number as mantissa and exponent; an error for infinity, NaN, or a literal beyond
-    `MAX_BITS`.
+    """The number as `(mantissa, exponent)` of a power of 2. BuiltinError for infinity and NaN,
+    LimitError for a literal beyond `MAX_BITS`.
     """
     try:
         form = binary(value)
@@ -70,13 +72,17 @@ def binary_operand(value: AnyNumber) -> Binary:
 
 
 def exact_operand(value: AnyNumber) -> int | Fraction:
-    """The exact value of a number operand; errors as for `binary_operand`."""
+    """The exact value of a number operand, an int if it has no fraction. Raises as `binary_operand`
+    does.
+    """
     binary_operand(value)
     return exact(value)
 
 
 def integer_operand(position: int, value: Value, expected: str = "integer") -> int:
-    """Operand `position` as an integer; `2.0` counts as one, `2.5` raises OperandError."""
+    """Return operand `position` (from 1) as an integer; `2.0` counts as one. OperandError for a
+    fraction, or for another kind of value; its text then names `expected`.
+    """
     if type(value) is int:
         return value
     if not is_number(value):
@@ -89,8 +95,8 @@ def integer_operand(position: int, value: Value, expected: str = "integer") -> i
 
 
 def machine_integer(position: int, value: Value) -> int:
-    """Operand `position` as an integer of 64 bits, written as an integer: `2e0` raises
-    OperandError.
+    """Return operand `position` as an integer of 64 bits. OperandError for a number that is not
+    written as an integer (`2e0`) or does not fit, and for other kinds.
     """
     if not is_number(value):
         refuse_operand(position, "number", kind_name(value))
@@ -101,7 +107,7 @@ def machine_integer(position: int, value: Value) -> int:
 
 
 def integer_result(value: int) -> int:
-    """Return a computed integer; LimitError beyond `MAX_BITS`."""
+    """Return a computed integer unchanged; LimitError if it is beyond `MAX_BITS`."""
     check_size(value, 0)
     return value
 
@@ -119,7 +125,9 @@ def number_result(value: Fraction) -> int | Number:
 
 
 def check_size(mantissa: int, exponent: int) -> None:
-    """LimitError if the number `mantissa * 2**exponent` is beyond `MAX_BITS`."""
+    """Raise LimitError if the number `mantissa * 2**exponent` is too large, or too close to 0, for
+    `MAX_BITS`.
+    """
     size = mantissa.bit_length() + exponent - 1
     if abs(size) > MAX_BITS and mantissa:
         raise LimitError(f"number is too {'large' if size > 0 else 'small'}")

@@ -51,19 +51,24 @@ class Builtin:
     deprecated: str | None = None
     infix: str | None = None
     prepare: Callable[..., Callable[[str], Any]] | None = None
+    """Returns, from all operands but the last one, a function of the last one (a string), for calls
+    in which the others are constant; None if there is no such short cut.
+    """
     inverse: Callable[[int, Any, Sequence[Any]], Iterable[Any]] | None = None
-    """Yields candidates for an operand that give a wanted answer, for searches
-    (`builtins/inversion`).
+    """Returns candidates for an operand with which a call may give a wanted result, for searches
+    (`builtins/inversion`); None: searches try other values.
     """
     absent: bool = False
-    """True if the built-in is only declared: calling it ends the evaluation."""
+    """True if only a capabilities file declares the built-in: calling it ends the evaluation."""
 
     @property
     def doc(self) -> str:
         return inspect.getdoc(self.body) or ""
 
     def answered_by(self, call: Callable[..., Any], *, context: bool) -> Builtin:
-        """A copy of the declaration with `call` as the body, which counts as impure."""
+        """Return a copy of the declaration with `call` in place of the code; `call` gets unchecked
+        operands, after the `Context` if `context` is set. The copy counts as impure.
+        """
         return Builtin(
             name=self.name,
             signature=self.signature,
@@ -83,7 +88,9 @@ _NAME: Final = re.compile(rf"(?!(?:data|input)(?:\.|\Z)){_PART}(?:\.{_PART})*")
 
 
 def check_name(name: str) -> None:
-    """ValueError if `name` is not a valid name for a built-in."""
+    """Raise ValueError if policies cannot call a built-in `name`: `a.b` is valid, a name below
+    `data` or `input` is not.
+    """
     if not _NAME.fullmatch(name):
         # Generated code tells built-ins from rules (`data.a.p`) by name.
         raise ValueError(f"`{name}` is not a name for a built-in")
@@ -91,7 +98,7 @@ def check_name(name: str) -> None:
 
 class _Entry:
     """A built-in, or the module that declares it and was not imported so far. Registries derived
-    from another one share its entries, so each module is imported once.
+    from another one share its entries, so that an import fills them all.
     """
 
     __slots__ = ("builtin", "module")
@@ -101,10 +108,11 @@ class _Entry:
         self.builtin = builtin
 
     def load(self) -> Builtin:
-        """Return the built-in; the first call imports its module, whose decorator fills the
+        """Return the built-in. The first call imports its module, whose decorator fills the
         entry.
         """
         if self.builtin is None:
+            # The decorator of this registry finds this very entry by its name, and fills it.
             import_module(self.module)
             # The table of names and modules is wrong otherwise; a test compares the two.
             assert self.builtin is not None, self.module
@@ -171,8 +179,8 @@ class Registry:
         """
 
         def register(body: Body) -> Body:
-            """Check the declaration and add the built-in; return the body. ValueError if it is
-            invalid or repeated.
+            """Check the declaration, add the built-in to the registry, and return the body
+            unchanged. ValueError if the declaration is invalid or the name is taken.
             """
             check_name(name)
             entry = self._entries.get(name) or _Entry(body.__module__)
@@ -180,7 +188,9 @@ class Registry:
                 raise ValueError(f"built-in `{name}` is declared twice")
             if variadic is not None and returns is not None:
                 # Which operand would be the output of `f(1, x)`?
-                raise ValueError(f"built-in `{name}` takes any number of operands and returns one")
+                raise ValueError(
+                    f"built-in `{name}` has `variadic`: use `returns=None`, it cannot have a result"
+                )
             _check_parameters(name, body, len(args) + context, variadic is not None)
             _check_types(name, args, returns, variadic)
             signature = Function(args, returns, variadic)
@@ -213,8 +223,9 @@ class Registry:
         return register
 
     def restricted(self, names: Container[str], others: Iterable[Builtin] = ()) -> Registry:
-        """A registry with only the built-ins in `names`, and those of `others` whose names are not
-        among them.
+        """Return a registry with only those of the present built-ins that are in `names`, and with
+        each of `others` whose name it does not have. This registry is not changed; nothing is
+        imported.
         """
         new = Registry()
         new._entries = {name: entry for name, entry in self._entries.items() if name in names}
@@ -253,7 +264,7 @@ def _checking_deadline(body: Callable[..., Any]) -> Callable[..., Any]:
 def _check_types(
     name: str, args: Sequence[Type], returns: Type | None, variadic: Type | None
 ) -> None:
-    """ValueError if a declared operand or result type is not one of `doorward.rego.types`."""
+    """Raise ValueError if a declared type is not one of `doorward.rego.types`."""
     types = {f"operand {number}": type_ for number, type_ in enumerate(args, start=1)}
     types |= {"result": returns or any_, "variadic operand": variadic or any_}
     for role, type_ in types.items():
@@ -263,7 +274,7 @@ def _check_types(
 
 
 def _check_parameters(name: str, body: Callable[..., Any], count: int, variadic: bool) -> None:
-    """ValueError if the body's parameters do not match the declared operands."""
+    """Raise ValueError unless the body has `count` parameters and, if `variadic`, also `*rest`."""
     parameters = inspect.signature(body).parameters.values()
     positional = [p for p in parameters if p.kind is not p.VAR_POSITIONAL]
     rest = len(positional) != len(parameters)
@@ -272,20 +283,24 @@ def _check_parameters(name: str, body: Callable[..., Any], count: int, variadic:
 
 
 def operand_error(position: int, value: Value, *expected: str) -> OperandError:
-    """OPA's error for operand `position` (from 1) of the wrong kind; `expected` are the right
-    kinds.
+    """Build, but do not raise, OPA's error for operand `position` (from 1) of the wrong kind;
+    `expected` are the right kinds.
     """
     want = expected[0] if len(expected) == 1 else "one of {" + ", ".join(expected) + "}"
     return OperandError(f"operand {position} must be {want} but got {kind_name(value)}")
 
 
 def refuse_as_first(*operands: Value) -> None:
-    """For built-ins of strings where OPA counts each operand as the first."""
+    """Raise OperandError for the first operand that is not a string, numbered operand 1: OPA counts
+    each operand of some built-ins of strings as the first.
+    """
     raise operand_error(1, next(o for o in operands if not isinstance(o, str)), "string")
 
 
 def _check(body: Callable[..., Any], refusal: _Refusal, *, context: bool) -> Callable[..., Any]:
-    """Wrap the body in a check of its operands' kinds, specialised by their number."""
+    """Wrap the body in a check of its operands' kinds, specialised by their number, since every
+    call runs it. The body itself is returned if its operands may be of any kind.
+    """
     if not any(map(kinds, refusal.signature.args)):
         return body
     classes = [_classes(type_) for type_ in refusal.signature.args]
@@ -410,14 +425,16 @@ def _ternary(
 
 @record
 class _Refusal:
-    """The error for a call in which one operand has the wrong type."""
+    """The error for a call in which an operand has the wrong kind. `first` is the declaration's
+    `refuse`.
+    """
 
     signature: Function
     first: Callable[..., object] | None
 
     def refuse(self, operands: tuple[Value, ...]) -> NoReturn:
-        """Raise OPA's error for the first operand of the wrong kind; the built-in's `refuse` may
-        raise its own before.
+        """Raise OPA's OperandError for the first operand of the wrong kind; the declaration's
+        `refuse` is called before and may raise its own error.
         """
         if self.first is not None:
             self.first(*operands)

@@ -12,6 +12,7 @@ from typing import Final
 __all__ = ["resolve"]
 
 MAX_PENDING: Final = 32
+"""The most look-ups in progress at a time, those without an answer included; further ones wait."""
 
 _pending: Final = BoundedSemaphore(MAX_PENDING)
 
@@ -26,7 +27,9 @@ class _LookUp(Thread):
         self.error: OSError | None = None
 
     def run(self) -> None:
-        """Resolve the host in this thread; set `addresses` or `error`."""
+        """Resolve the host in this thread and set `addresses`, or `error` if that fails. Frees the
+        slot of this look-up in the end.
+        """
         import socket  # only policies that look names up need it
 
         try:
@@ -41,8 +44,8 @@ class _LookUp(Thread):
 
 
 def resolve(name: str, seconds: float) -> list[str]:
-    """The IP addresses of `name`; TimeoutError after `seconds`, OSError if it cannot be
-    resolved.
+    """The IP addresses of a host, without duplicates. Blocks for at most `seconds`, first for a
+    slot, then for the resolver; TimeoutError after that. OSError if the host cannot be resolved.
     """
     if not _pending.acquire(timeout=seconds):
         raise TimeoutError

@@ -45,7 +45,9 @@ class ScalarType:
 
 @record
 class ArrayType(HashedOnce):
-    """An array type: `items` at fixed positions, then any number of `rest` (None: no more)."""
+    """An array type: `items` at fixed positions, then any number of items of type `rest` (None: no
+    more).
+    """
 
     items: tuple[Type, ...] = ()
     rest: Type | None = None
@@ -54,8 +56,8 @@ class ArrayType(HashedOnce):
 
 @record
 class ObjectType(HashedOnce):
-    """An object type: `fields` with constant keys (a Rego value in key form and its type), then
-    `rest` pairs.
+    """An object type: `fields` with constant keys (a Rego value in key form, and the type of its
+    value), then any number of pairs with the key and value types in `rest` (None: no more).
     """
 
     fields: tuple[tuple[object, Type], ...] = ()
@@ -115,7 +117,9 @@ def set_(of: Type) -> SetType:
 
 
 def object_(key: Type, value: Type, **fields: Type) -> ObjectType:
-    """An object with `fields` of known names, and any other keys of type `key`."""
+    """An object type: `fields` are known names with the types of their values; any other keys are
+    of type `key`, their values of type `value`.
+    """
     return ObjectType(tuple(fields.items()), (key, value))
 
 
@@ -124,7 +128,9 @@ def any_of(*options: Type) -> AnyOf:
 
 
 def is_type(type_: object) -> bool:
-    """Return True if the object is a type, with types as its parts, that a declaration may use."""
+    """Return True if the object is a type that a declaration may use, and so are its parts;
+    functions are not.
+    """
     match type_:
         case ScalarType():
             return True
@@ -141,8 +147,8 @@ def is_type(type_: object) -> bool:
 
 
 def kinds(type_: Type) -> tuple[str, ...]:
-    """The kinds of value that `type_` accepts, in the order errors name them; () if it accepts
-    all.
+    """The kinds of value that `type_` accepts, such as `("array", "set")`, in the order in which
+    errors name them; () if it accepts all.
     """
     if not isinstance(type_, AnyOf):
         return (type_.kind,)
@@ -156,7 +162,7 @@ def kinds(type_: Type) -> tuple[str, ...]:
 
 
 def type_text(type_: Type) -> str:
-    """A type as text for users, such as `array of string`."""
+    """A type as text for users, such as `array of string`; an object is only `object`."""
     match type_:
         case AnyOf(options=()):
             return "any"

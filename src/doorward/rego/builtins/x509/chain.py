@@ -25,6 +25,7 @@ __all__ = ["ANY_PURPOSE", "Options", "Unverified", "verified_chain"]
 ANY_PURPOSE: Final = 0
 SERVER_PURPOSE: Final = 1
 MAX_SIGNATURES: Final = 100
+"""The most signatures checked in search of a chain for one leaf; after that it is not verified."""
 
 _CERTIFICATE_SIGNING: Final = 1 << 5
 _WEAK: Final = frozenset({"md5", "sha1"})
@@ -37,8 +38,8 @@ class Unverified(Exception):
 
 @record
 class Options:
-    """The requirements on a chain: a host name (or none), a time, and purposes of which one must
-    fit.
+    """The requirements on a chain: a host name or IP address ("" for none), the time in seconds
+    since the epoch, and purposes (Go's numbers) of which one must fit.
     """
 
     now: int
@@ -49,8 +50,9 @@ class Options:
 def verified_chain(
     certificates: list[CertificateFields], options: Options, check_deadline: Callable[[], None]
 ) -> list[int]:
-    """The indices of a chain from the last certificate (the leaf) to the first (the root, which is
-    trusted); Unverified if there is none. `check_deadline` is called regularly.
+    """Return the indices of a chain from the last certificate (the leaf) to the first (the root,
+    which is trusted). Raise Unverified if there is none, or the leaf is not for the name.
+    `check_deadline` is called for each certificate and name.
     """
     search = _Search(certificates, options, check_deadline)
     leaf = len(certificates) - 1
@@ -67,6 +69,10 @@ def verified_chain(
 
 @dataclass(slots=True)
 class _Search:
+    """The search for chains. `signatures` counts those checked so far, `loaded` keeps the
+    certificates that cryptography has read.
+    """
+
     certificates: list[CertificateFields]
     options: Options
     check_deadline: Callable[[], None]
@@ -74,8 +80,8 @@ class _Search:
     loaded: dict[int, Any] = field(default_factory=dict)
 
     def chains(self, chain: list[int]) -> Iterable[list[int]]:
-        """Yield the chains from the end of `chain` to the root whose certificates and signatures
-        are valid.
+        """Yield the chains that continue `chain` to the root and whose certificates and signatures
+        are valid; their purposes are not checked. A certificate occurs once in a chain.
         """
         child = self.certificates[chain[-1]]
         for parent in range(len(self.certificates) - 1):
@@ -94,8 +100,9 @@ class _Search:
                 yield from self.chains([*chain, parent])
 
     def check(self, index: int, chain: list[int]) -> None:
-        """Raise Unverified if the certificate cannot follow `chain`; an empty chain means that it
-        is the leaf.
+        """Raise Unverified if the certificate is not valid at the time, has a critical extension
+        that is not understood, or may not issue the certificates in `chain`. An empty chain means
+        that it is the leaf.
         """
         self.check_deadline()
         certificate = self.certificates[index]
@@ -115,7 +122,9 @@ class _Search:
             raise Unverified("too many intermediates for path length constraint")
 
     def check_signature(self, child: int, parent: int) -> None:
-        """Raise Unverified unless `parent` is an authority and has signed `child`."""
+        """Raise Unverified unless `parent` may sign certificates and has signed `child`, or after
+        more than `MAX_SIGNATURES` checks.
+        """
         # only chains need it
         from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 
@@ -153,7 +162,9 @@ class _Search:
 
 
 def _is_for(purposes: tuple[int, ...], chain: list[CertificateFields]) -> bool:
-    """Return True if every certificate of the chain allows one of `purposes`."""
+    """Return True if all certificates of the chain allow one of `purposes`, the same for all. A
+    certificate without extended key usages allows each.
+    """
     left = set(purposes)
     if ANY_PURPOSE in left:
         return True
@@ -167,7 +178,9 @@ def _is_for(purposes: tuple[int, ...], chain: list[CertificateFields]) -> bool:
 
 
 def _check_name(leaf: CertificateFields, name: str) -> None:
-    """Raise Unverified unless the certificate is for this DNS name or IP address."""
+    """Raise Unverified unless the leaf's alternative names include this DNS name or IP address
+    (which may be in brackets). The common name does not count.
+    """
     literal = name[1:-1] if name.startswith("[") and name.endswith("]") else name
     try:
         address = ip_address(literal)
@@ -182,8 +195,8 @@ def _check_name(leaf: CertificateFields, name: str) -> None:
 
 
 def _matches(pattern: str, host: str) -> bool:
-    """Return True if a certificate's name, which may begin with a wildcard label, covers
-    `host`.
+    """Return True if a certificate's name covers `host`; `*` as its first label covers exactly one
+    label.
     """
     first, dot, rest = pattern.removesuffix(".").partition(".")
     if first == "*" and dot:
@@ -206,6 +219,8 @@ def _check_constraints(
     ]
     for names, permitted, excluded, is_in in kinds:
         for name in names:
+            # A certificate may hold thousands of names and of constraints: their product is what
+            # costs.
             check_deadline()
             if any(is_in(name, constraint) for constraint in excluded):
                 raise Unverified("a name is excluded by a constraint")
@@ -214,7 +229,9 @@ def _check_constraints(
 
 
 def _in_domain(name: str, constraint: str) -> bool:
-    """Return True if a DNS name is in the constraint's domain; with a leading dot only below it."""
+    """Return True if a DNS name is the constraint's domain or below it; with a leading dot only
+    below it. An empty constraint covers all.
+    """
     name, constraint = name.lower().removesuffix("."), constraint.lower()
     if not constraint:
         return True
@@ -239,8 +256,8 @@ def _in_uri_domain(name: str, constraint: str) -> bool:
 
 
 def _in_host(host: str, constraint: str) -> bool:
-    """Return True if the host equals the constraint or, if that begins with a dot, is below it; for
-    e-mail and URIs.
+    """Return True if the host equals the constraint, or is below one with a leading dot; an empty
+    one covers all. For e-mail and URIs, where subdomains are not included (RFC 5280, 4.2.1.10).
     """
     host, constraint = host.lower(), constraint.lower()
     if not constraint:
@@ -249,7 +266,7 @@ def _in_host(host: str, constraint: str) -> bool:
 
 
 def _in_range(address: bytes, constraint: bytes) -> bool:
-    """Return True if an IP address is in the constraint, which is an address followed by its
+    """Return True if an IP address is in the range: an address of the same version, followed by its
     mask.
     """
     half = len(constraint) // 2

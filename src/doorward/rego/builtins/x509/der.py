@@ -16,26 +16,31 @@ __all__ = ["Element", "read", "read_all"]
 
 
 _OID_BITS: Final = 128
-"""The most bits of a number in an object identifier: those of a UUID."""
+"""The most bits of one number in an object identifier: those of a UUID. More is a ValueError."""
 
 
 @record
 class Element:
-    """One DER element: its tag with class and form, its content, and all its bytes."""
+    """One DER element: its tag with class and form, its content, and all its bytes. Its methods
+    read the content as one type without a check of the tag; ValueError or IndexError if it is
+    malformed.
+    """
 
     tag: int
     content: bytes
     raw: bytes
 
     def children(self) -> list[Element]:
-        """The elements of a constructed one."""
+        """The elements in the content of a constructed element; ValueError if it is not DER."""
         return list(read_all(self.content))
 
     def integer(self) -> int:
         return int.from_bytes(self.content, "big", signed=True)
 
     def oid(self) -> tuple[int, ...]:
-        """The numbers of the object identifier in this element."""
+        """The numbers of the object identifier in this element: `(2, 5, 4, 3)`. ValueError if it is
+        truncated or a number has more than `_OID_BITS` bits.
+        """
         numbers: list[int] = []
         value = 0
         for octet in self.content:
@@ -51,11 +56,13 @@ class Element:
         return (first, numbers[0] - 40 * first, *numbers[1:])
 
     def bits(self) -> bytes:
-        """The bytes of a bit string."""
+        """The bytes of a bit string, without the first one, which counts unused bits."""
         return self.content[1:]
 
     def text(self) -> str:
-        """The text of a string element of any type."""
+        """The text of a string element, in the encoding of its tag, UTF-8 by default;
+        UnicodeDecodeError if it is not in that encoding.
+        """
         if self.tag == 0x1E:
             return self.content.decode("utf-16-be")
         if self.tag == 0x1C:
@@ -65,7 +72,9 @@ class Element:
         return self.content.decode("utf-8")
 
     def time(self) -> datetime:
-        """The time in a UTCTime or GeneralizedTime element."""
+        """The time, in UTC, in a UTCTime or GeneralizedTime element. Years of two digits are 1950
+        to 2049. ValueError for another form.
+        """
         text = self.content.decode("ascii")
         if self.tag == 0x17:
             text = ("19" if text[:2] >= "50" else "20") + text
@@ -82,7 +91,9 @@ def read(octets: bytes) -> Element:
 
 
 def read_all(octets: bytes) -> Iterator[Element]:
-    """Parse the DER elements that follow one another in the bytes; ValueError if one is invalid."""
+    """Yield the DER elements that follow one another in the bytes; ValueError, when it is reached,
+    for an invalid one.
+    """
     offset = 0
     while offset < len(octets):
         element = _element(octets, offset)
@@ -91,7 +102,9 @@ def read_all(octets: bytes) -> Iterator[Element]:
 
 
 def _element(octets: bytes, start: int) -> Element:
-    """Parse the element that begins at `start`; ValueError if it is truncated or has a long tag."""
+    """Parse the element that begins at `start`. ValueError if it is truncated, has a tag of several
+    bytes, or an indefinite length.
+    """
     if start + 2 > len(octets) or octets[start] & 0x1F == 0x1F:
         raise ValueError("truncated tag or length")
     length, offset = octets[start + 1], start + 2

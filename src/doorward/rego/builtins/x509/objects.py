@@ -101,7 +101,9 @@ class _Names:
     uris: list[str] = field(default_factory=list)
 
     def add(self, element: Element) -> None:
-        """Add a GeneralName to the list of its kind; other kinds are ignored."""
+        """Add a GeneralName to the list of its kind; other kinds are ignored. UnicodeDecodeError
+        for a name that is not ASCII.
+        """
         kind = element.tag & 0x1F
         if kind == 1:
             self.emails.append(element.content.decode("ascii"))
@@ -115,7 +117,10 @@ class _Names:
 
 @dataclass(slots=True)
 class CertificateFields:
-    """The fields of a certificate that chain building needs, and its extensions for the result."""
+    """The fields of a certificate that chain building needs, and its extensions for the result.
+    Times are in seconds since the epoch; `max_path` is -1 for no limit; `unhandled` are critical
+    extensions that are not understood.
+    """
 
     raw: bytes
     issuer: bytes
@@ -154,7 +159,7 @@ class _Extension:
 
 
 def _extensions(sequence: Element) -> list[_Extension]:
-    """The extensions in a DER sequence: identifier, whether it is critical, and value."""
+    """The extensions in a DER sequence: identifier, criticality and value."""
     extensions = []
     for element in sequence.children():
         parts = element.children()
@@ -178,7 +183,9 @@ class _Parts:
 
 
 def _parts(certificate: Element) -> _Parts:
-    """Split a certificate into the parts of its signed sequence; ValueError if it is malformed."""
+    """Split a certificate into the parts of its signed sequence. ValueError if it is malformed, or
+    if its two signature algorithms differ.
+    """
     signed, outer, *_ = certificate.children()
     items = signed.children()
     version = 1
@@ -198,7 +205,7 @@ def _parts(certificate: Element) -> _Parts:
 
 
 def certificate_fields(octets: bytes) -> CertificateFields:
-    """The fields of the certificate whose DER this is."""
+    """The fields of the certificate in these DER bytes; ValueError if it is malformed."""
     return _fields(read(octets))
 
 
@@ -225,8 +232,8 @@ def _fields(certificate: Element) -> CertificateFields:
 
 
 def _basic_constraints(fields: CertificateFields, extension: _Extension) -> bool:
-    """Store whether the certificate is an authority and its path length; return True
-    (understood).
+    """Store whether the certificate is an authority, and its path length (-1 for none). Return
+    True: the extension is understood.
     """
     fields.basic_constraints, fields.max_path = True, -1
     for element in read(extension.value).children():
@@ -238,7 +245,7 @@ def _basic_constraints(fields: CertificateFields, extension: _Extension) -> bool
 
 
 def _key_usage(fields: CertificateFields, extension: _Extension) -> bool:
-    """Store the key usage as bits; return True (understood)."""
+    """Store the key usage with Go's bits. Return True: the extension is understood."""
     octets = read(extension.value).bits()
     for bit in range(9):
         if bit // 8 < len(octets) and octets[bit // 8] & (0x80 >> bit % 8):
@@ -247,7 +254,9 @@ def _key_usage(fields: CertificateFields, extension: _Extension) -> bool:
 
 
 def _purposes(fields: CertificateFields, extension: _Extension) -> bool:
-    """Store the extended key usages, known and unknown; return True (understood)."""
+    """Store the extended key usages, known ones as Go's numbers. Return True: the extension is
+    understood.
+    """
     for element in read(extension.value).children():
         purpose = _PURPOSES.get(element.oid())
         if purpose is None:
@@ -258,7 +267,9 @@ def _purposes(fields: CertificateFields, extension: _Extension) -> bool:
 
 
 def _alternative_names(fields: CertificateFields, extension: _Extension) -> bool:
-    """Store the alternative names; return True if one of them is of a known kind."""
+    """Store the alternative names. Return False (not understood) if none of them is of a known
+    kind.
+    """
     for element in read(extension.value).children():
         fields.names.add(element)
     names = fields.names
@@ -266,7 +277,9 @@ def _alternative_names(fields: CertificateFields, extension: _Extension) -> bool
 
 
 def _name_constraints(fields: CertificateFields, extension: _Extension) -> bool:
-    """Store the permitted and excluded names; return True if all of them are of known kinds."""
+    """Store the permitted and excluded names. Return False (not understood) if one of them is of an
+    unknown kind.
+    """
     fields.has_constraints, fields.constraints_critical = True, extension.critical
     understood = True
     for part in read(extension.value).children():
@@ -284,7 +297,9 @@ def _subject_key(fields: CertificateFields, extension: _Extension) -> bool:
 
 
 def _authority_key(fields: CertificateFields, extension: _Extension) -> bool:
-    """Store the identifier of the issuer's key; return True (understood)."""
+    """Store the identifier of the issuer's key, if there is one. Return True: the extension is
+    understood.
+    """
     for element in read(extension.value).children():
         if element.tag == 0x80:
             fields.authority_key = element.content
@@ -292,7 +307,9 @@ def _authority_key(fields: CertificateFields, extension: _Extension) -> bool:
 
 
 def _distribution_points(fields: CertificateFields, extension: _Extension) -> bool:
-    """Store the URLs of revocation lists; return True (understood)."""
+    """Store the URLs of revocation lists, which are never fetched. Return True: the extension is
+    understood.
+    """
     for point in read(extension.value).children():
         for part in point.children():
             for name in part.children() if part.tag == 0xA0 else ():
@@ -304,7 +321,9 @@ def _distribution_points(fields: CertificateFields, extension: _Extension) -> bo
 
 
 def _authority_access(fields: CertificateFields, extension: _Extension) -> bool:
-    """Store the URLs of OCSP servers and of issuer certificates; return True (understood)."""
+    """Store the URLs of OCSP servers and of issuer certificates, which are never fetched. Return
+    True: the extension is understood.
+    """
     for description in read(extension.value).children():
         method, location = description.children()
         if location.tag == 0x86:
@@ -335,8 +354,8 @@ _HANDLED: Final[dict[Oid, Any]] = {
 
 
 def certificate_object(octets: bytes, *, uri_strings: bool = True) -> Object:
-    """The object that OPA shows for a certificate in DER; ValueError or IndexError if it is
-    malformed.
+    """The object that OPA shows for a certificate in DER, with the field `URIStrings` only if
+    `uri_strings`. ValueError or IndexError if it is malformed.
     """
     certificate = read(octets)
     fields = _fields(certificate)
@@ -403,7 +422,7 @@ def _signed_fields(
 
 
 def _signature_algorithm(algorithm: Element) -> int:
-    """Go's number for the signature algorithm; 0 for an unknown one."""
+    """Go's number for the signature algorithm, for PSS by its hash; 0 for an unknown one."""
     oid, *parameters = algorithm.children()
     if oid.oid() != _PSS or not parameters:
         return _SIGNATURE_ALGORITHMS.get(oid.oid(), 0)
@@ -414,7 +433,9 @@ def _signature_algorithm(algorithm: Element) -> int:
 
 
 def public_key_object(key: Element) -> Value:
-    """The object of a public key; null for a kind of key that Go does not know."""
+    """The object of a public key, with the fields of Go's types; null for a kind of key that Go
+    does not know. An EC point must be uncompressed.
+    """
     algorithm, bits = key.children()
     oid = algorithm.children()[0].oid()
     if oid == _RSA:
@@ -429,7 +450,9 @@ def public_key_object(key: Element) -> Value:
 
 
 def _name(name: Element) -> Object:
-    """The object of a distinguished name with the fields of Go's `pkix.Name`."""
+    """The object of a distinguished name with the fields of Go's `pkix.Name`; `Names` holds all
+    attributes in order.
+    """
     fields: Object = {
         known: "" if known in _ONE_OF else None for known in sorted(_NAME_FIELDS.values())
     }
@@ -451,7 +474,9 @@ def _name(name: Element) -> Object:
 
 
 def _names_object(names: _Names) -> Object:
-    """The alternative names as the fields of Go's certificate."""
+    """The alternative names as the fields of Go's certificate; null for kinds without a name.
+    ValueError for an invalid URI or address.
+    """
     return {
         "DNSNames": _or_null(list(names.dns)),
         "EmailAddresses": _or_null(list(names.emails)),
@@ -501,7 +526,9 @@ _EXTENSION_REQUEST: Final = (1, 2, 840, 113549, 1, 9, 14)
 
 
 def request_object(octets: bytes) -> Object:
-    """The object that OPA shows for a certificate request in DER."""
+    """The object that OPA shows for a certificate request in DER. ValueError or IndexError if it is
+    malformed.
+    """
     request = read(octets)
     signed, algorithm, signature = request.children()
     version, subject, key, *rest = signed.children()

@@ -32,8 +32,9 @@ _PURPOSES: Final = (
 
 
 def read_options(fields: Object, now: int) -> Options:
-    """Read the verification options of a policy, `now` in seconds by default; BuiltinError for an
-    invalid one.
+    """Read the verification options of a policy; `now`, in seconds, holds without `CurrentTime`
+    (which is in nanoseconds). BuiltinError for an unknown or invalid option.
+    `MaxConstraintComparisons` is only checked.
     """
     name, purposes = "", Options(now).purposes
     for key in sorted_keys(fields):
@@ -54,7 +55,7 @@ def read_options(fields: Object, now: int) -> Options:
 
 
 def _whole(name: str, value: Value) -> int:
-    """The option as an integer; BuiltinError if it is not one."""
+    """Return the option as an integer of 64 bits; BuiltinError if it is not one."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise BuiltinError(f"'{name}' should be a number")
     number = integer_of(value)
@@ -64,7 +65,9 @@ def _whole(name: str, value: Value) -> int:
 
 
 def _purposes(value: Value) -> tuple[int, ...]:
-    """The numbers of the key usages that an array or set names; BuiltinError for unknown names."""
+    """Go's numbers of the key usages that an array or set names; BuiltinError for another value or
+    an unknown name.
+    """
     if not isinstance(value, (list, frozenset)):
         raise BuiltinError("'KeyUsages' should be an Array or Set")
     names = [item for _, item in iterate(value)]

@@ -32,8 +32,8 @@ class Block:
 
 
 def decode(text: str, start: int = 0) -> tuple[Block | None, int]:
-    """The first PEM block from `start` on and the position after it, ignoring text around it; None
-    if there is none.
+    """Return the first PEM block from position `start` on, and the position after it. Text around
+    blocks, and blocks with invalid base64, are skipped. None, and a position, if there is none.
     """
     while match := _BLOCK.search(text, start):
         label, headers, body = match.groups()
@@ -46,7 +46,7 @@ def decode(text: str, start: int = 0) -> tuple[Block | None, int]:
 
 
 def decode_all(text: str) -> tuple[list[Block], str]:
-    """All PEM blocks, and the text after the last one."""
+    """All PEM blocks, and the text after the last one; the text between them is dropped."""
     blocks: list[Block] = []
     end = 0
     while True:

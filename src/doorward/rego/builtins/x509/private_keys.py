@@ -17,12 +17,15 @@ from doorward.rego.values import Key, Value
 __all__ = ["MAX_KEY", "load_private", "private_jwk", "private_object", "public_numbers"]
 
 MAX_KEY: Final = 16 * 1024
+"""The most bytes of a private key in DER; a longer one cannot be read (BuiltinError)."""
 
 Object = dict[Key, Value]
 
 
 def load_private(block: pem.Block) -> Any:
-    """The private key in a PEM block, of any kind; BuiltinError if it cannot be read."""
+    """The private key in a PEM block, of any kind, as cryptography's object. BuiltinError if it is
+    encrypted, malformed, longer than `MAX_KEY`, or of an unknown kind.
+    """
     # only policies that handle private keys need it
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
@@ -32,6 +35,8 @@ def load_private(block: pem.Block) -> Any:
         if len(block.octets) > MAX_KEY:
             raise ValueError("too long")
         read(block.octets)
+        # The check of primality would take minutes at this size; `is_rsa_key` makes the cheap
+        # ones.
         key = load_der_private_key(block.octets, None, unsafe_skip_rsa_key_validation=True)
         if isinstance(key, RSAPrivateKey) and not is_rsa_key(key.private_numbers()):
             raise ValueError("the numbers of the RSA key do not fit together")
@@ -41,7 +46,9 @@ def load_private(block: pem.Block) -> Any:
 
 
 def public_numbers(key: Any) -> Value:
-    """The object of the key's public part, with the fields of Go's types."""
+    """The public part of a private key, as the object (for Ed25519, the base64 text) of Go's
+    types.
+    """
     from cryptography.hazmat.primitives.asymmetric import ec, rsa  # loaded by now
 
     public = key.public_key()
@@ -78,7 +85,7 @@ def private_object(key: Any) -> Value:
 
 
 def private_jwk(key: Any) -> Value:
-    """A private key as a JWK object; BuiltinError for an unknown kind."""
+    """A private key as a JWK object; BuiltinError for a kind other than RSA, EC and Ed25519."""
     from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa  # loaded by now
 
     if isinstance(key, rsa.RSAPrivateKey):
@@ -104,6 +111,7 @@ def private_jwk(key: Any) -> Value:
 
 
 def _number(value: int, size: int = 0) -> str:
+    """A number as base64url of its bytes, big-endian, padded with zeros to `size` bytes."""
     return _base64url(value.to_bytes(size or (value.bit_length() + 7) // 8, "big"))
 
 

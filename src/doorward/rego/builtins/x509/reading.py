@@ -53,8 +53,9 @@ def bounded(text: str) -> str:
 
 
 def split_certificates(text: str) -> list[bytes]:
-    """The DER of each certificate in PEM or base64 text; BuiltinError if there is something
-    else.
+    """The DER of each certificate in a PEM text, in base64 of one, or in base64 of concatenated
+    DER. BuiltinError for a malformed certificate or a block of another kind; LimitError if the text
+    or the number of certificates is too large.
     """
     if not bounded(text).startswith(_BEGIN):
         octets = base64.decode(text)
@@ -69,8 +70,8 @@ def split_certificates(text: str) -> list[bytes]:
 
 
 def _split(octets: bytes) -> list[bytes]:
-    """Split concatenated DER certificates; BuiltinError if one is malformed, LimitError if there
-    are too many.
+    """Split concatenated DER certificates and check that each can be read. BuiltinError if one is
+    malformed, LimitError for more than `MAX_CERTIFICATES`.
     """
     try:
         certificates = [element.raw for element in islice(read_all(octets), MAX_CERTIFICATES + 1)]
@@ -84,8 +85,8 @@ def _split(octets: bytes) -> list[bytes]:
 
 
 def request_of(text: str) -> Object:
-    """The object of a certificate request in PEM, or base64 of PEM or DER; BuiltinError if it is
-    malformed.
+    """The object of a certificate request in PEM, or in base64 of PEM or DER. BuiltinError if it is
+    malformed or another kind of block.
     """
     octets = b""
     if not text.startswith("-----BEGIN CERTIFICATE REQUEST-----"):
@@ -101,8 +102,8 @@ def request_of(text: str) -> Object:
 
 
 def pair_of(cert: str, pem: str) -> Object:
-    """The object of a certificate chain and its private key; BuiltinError if the key does not
-    match.
+    """The object of a certificate chain and its private key, as Go's `tls.Certificate`.
+    BuiltinError if one is missing or malformed, or if the key is not that of the first certificate.
     """
     certificates = split_certificates(cert)
     if not certificates:
@@ -132,7 +133,9 @@ def _kind(public: Value) -> list[str]:
 
 
 def pem_blocks(text: str) -> list[pem.Block]:
-    """The blocks of a PEM text, or of the base64 of one; LimitError if it is too long."""
+    """The blocks of a PEM text, or of the base64 of one. BuiltinError for invalid base64,
+    LimitError above `MAX_TEXT` characters.
+    """
     if not bounded(text).startswith(_BEGIN):
         text = from_bytes(base64.decode(text))
     return pem.decode_all(text)[0]
