@@ -209,7 +209,7 @@ def test_key_material_is_bounded() -> None:
         parse_key_set(json.dumps({"keys": [public(RSA_JWK)] * 1001}))
     with pytest.raises(LimitError, match="longer than 16384 bits"):
         parse_key_set(json.dumps({"kty": "RSA", "n": number(1 << 16_500), "e": "AQAB"}))
-    with pytest.raises(LimitError, match="too large"):
+    with pytest.raises(LimitError, match="longer than"):
         verification_keys(" " * (4 * 1024 * 1024 + 1))
 
 
