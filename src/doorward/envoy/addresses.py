@@ -29,21 +29,27 @@ _HOST_PORT: Final = re.compile(r"(\[[0-9a-fA-F:.%]+\]|[^:/\[\]]*):([0-9]{1,5})\Z
 
 
 class AddressError(ValueError):
-    """The address cannot be listened on."""
+    """A listen address is malformed, its folder is missing, or its socket file is taken."""
 
 
 @record
 class Address:
-    """`target`: the address in gRPC's words; `path`: the file of a Unix socket that has one."""
+    """A listen address: `target` is its form for gRPC (`[::]:9191`, `unix:/run/a.sock`), `path` the
+    socket file or None for TCP and abstract sockets.
+    """
 
     target: str
     path: Path | None = None
     local: bool = True
-    """Whether only this machine can reach it."""
+    """False if other machines can reach the address."""
 
 
 def parse_address(text: str) -> Address:
-    """The address that `addr` names; AddressError when it names none."""
+    """Return the listen address for `:9191`, `host:port`, `grpc://host:port` or `unix://PATH`.
+
+    Names are not resolved and nothing is opened. Raise AddressError for another scheme or form, a
+    port above 65535, or a socket path of more than `MAX_SOCKET_PATH` bytes.
+    """
     scheme, mark, rest = text.partition("://")
     if not mark:
         return _parse_host_port(text)
@@ -62,12 +68,12 @@ def parse_address(text: str) -> Address:
 
 
 def worker_addresses(text: str, workers: int) -> list[list[str]]:
-    """The addresses of each of several workers beside `text`, which the first one serves.
+    """Return one list of listen addresses for each worker; the first worker also serves `text`.
 
-    Worker 1 of `unix:///run/a.sock` is at `unix:///run/a.sock.1`, of `host:9191` at `host:9192`.
-    A worker with an address of its own gets its share of calls: a proxy opens one connection for
-    each endpoint, and would reach one process only behind a shared one. AddressError where the
-    addresses do not exist.
+    Worker 1 of `unix:///run/a.sock` gets `unix:///run/a.sock.1`; worker 1 of `host:9191` gets
+    `host:9192`. A proxy opens one connection for each endpoint, so a shared address would reach a
+    single worker. Raise AddressError if an address is malformed, or if the port is 0 or leaves no
+    room for the workers' ports.
     """
     address = parse_address(text)
     if address.path is not None or address.target.startswith("unix-abstract:"):
@@ -83,6 +89,10 @@ def worker_addresses(text: str, workers: int) -> list[list[str]]:
 
 
 def _parse_host_port(text: str) -> Address:
+    """Return the TCP address `HOST:PORT`; an empty host stands for all addresses of the machine.
+
+    Raise AddressError if the form is different or the port is above 65535.
+    """
     match = _HOST_PORT.match(text)
     if match is None or int(match[2]) > 65535:
         raise AddressError(f"`{text}`: must be host:port, or :port for every address")
@@ -91,6 +101,7 @@ def _parse_host_port(text: str) -> Address:
 
 
 def _is_local(host: str) -> bool:
+    """Return True for a loopback IP address or `localhost`; other names are not resolved."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -98,14 +109,17 @@ def _is_local(host: str) -> bool:
 
 
 def check_folder(path: Path) -> None:
-    """AddressError where the folder of a socket does not exist."""
+    """Raise AddressError unless the folder of a socket path exists."""
     if not path.parent.is_dir():
         raise AddressError(f"`{path.parent}`: no such folder")
 
 
 def clear_stale_socket(path: Path) -> None:
-    """Remove the socket that a server left behind; AddressError when it still listens on it, or
-    when the file is not a socket."""
+    """Delete the socket file at `path` if no server listens on it; do nothing if there is no file.
+
+    Raise AddressError if a server still listens, if the file is not a socket, if the folder is
+    missing or if the file cannot be deleted.
+    """
     check_folder(path)
     try:
         clear_stale(path)

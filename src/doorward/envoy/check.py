@@ -38,11 +38,13 @@ _OPA_REASONS: Final = {
     "eval_error": "envoyauth_eval_error",
     "result_error": "envoyauth_result_error",
 }
-"""Reason codes under which OPA-Envoy counts failures."""
+"""OPA-Envoy's reason codes in `error_counter` by ours; other codes are the same in both."""
 
 
 class Observer(Protocol):
-    """An observer of durations and failures (`metrics.Metrics`)."""
+    """A receiver of measurements: `observe` gets the duration of a check in seconds, `count_error`
+    the reason code of each check without a decision.
+    """
 
     def observe(self, seconds: float) -> None: ...
 
@@ -57,7 +59,13 @@ def make_check(
     observer: Observer | None = None,
     version: Version = "v3",
 ) -> Check:
-    """Return the check function for one version of the API."""
+    """Return a function from serialized CheckRequest to serialized CheckResponse, for one API
+    version.
+
+    With `on-error: deny` it never raises: what fails is denied. With `fail-call` it raises
+    CallFailedError unless the request itself is unreadable or ambiguous, which is still answered
+    with 400. `services` decodes gRPC bodies; `observer` is told durations and failures.
+    """
     fails_calls = options.on_error == "fail-call"
     flow: CheckFlow[bytes, _Answer] = CheckFlow(
         _EnvoyCodec(options, services, observer, version),
@@ -75,7 +83,7 @@ def make_check(
         return cast(Check, decide)
 
     def check(request: bytes) -> bytes:
-        """Return the answer to a serialized CheckRequest."""
+        """Return the serialized answer to a CheckRequest; raise CallFailedError if it fails."""
         answer = decide(request)
         if isinstance(answer, CallFailedError):
             raise answer
@@ -89,7 +97,10 @@ def _fault() -> CallFailedError:
 
 
 class _EnvoyCodec:
-    """Envoy's part of a check. With `on-error: fail-call` a denial is a `CallFailedError`."""
+    """Envoy's part of a check: reads requests, writes answers and denials.
+
+    With `on-error: fail-call` a denial of a failure is a `CallFailedError` object, not bytes.
+    """
 
     def __init__(
         self,
@@ -120,6 +131,10 @@ class _EnvoyCodec:
         )
 
     def deny(self, failure: Failure) -> Denial[_Answer]:
+        """Return the denial for a check in which no policy decided, and the decision to log.
+
+        Also counts the failure with the observer, under OPA-Envoy's reason code where it has one.
+        """
         reason = _OPA_REASONS.get(failure.reason, failure.reason)
         if self._observer is not None:
             self._observer.count_error(reason)
@@ -132,10 +147,16 @@ class _EnvoyCodec:
         return self._deny_decision(failure, reason)
 
     def _deny_request(self, error: RequestError, decision: Decision) -> Denial[_Answer]:
-        """Refuse a request that no policy decided: it is unreadable or ambiguous."""
+        """Return a denial (HTTP 400) of a request that is unreadable or ambiguous.
+
+        A malformed message is also reported in the log; with `on-error: fail-call` it fails the
+        call and is left out of the decision log.
+        """
         if isinstance(error, MalformedRequestError):
             self._complain("Malformed CheckRequest", error.code, decision.decision_id)
             if self._fails_calls:
+                # grpc-go fails such a call before OPA-Envoy sees it, so it does not count as
+                # decided.
                 return Denial(CallFailedError("INTERNAL", str(error)), None)
         # OPA-Envoy's answer to a parse error carries no metadata.
         is_bare = isinstance(error, RequestParseError) or self._version == "v2"
@@ -148,7 +169,10 @@ class _EnvoyCodec:
         return Denial(answer, decision)
 
     def _deny_decision(self, failure: Failure, reason: str) -> Denial[_Answer]:
-        """Deny where the policy failed, is undefined, or returned what is not a verdict."""
+        """Return a denial for a policy that failed, is undefined or returned an unusable result.
+
+        Also writes a rate-limited line to the log.
+        """
         decision = failure.decision
         self._complain("Decision failed", reason, decision.decision_id)
         code = failure.cause.code if isinstance(failure.cause, ResultError) else "UNKNOWN"
@@ -160,13 +184,18 @@ class _EnvoyCodec:
     def _or_failed_call(
         self, failed_call: CallFailedError, reason: str, decision: Decision
     ) -> _Answer:
-        """Return a denial with a reason, or with `on-error: fail-call` the failed call."""
+        """Return `failed_call` with `on-error: fail-call`, else a serialized denial with this
+        reason.
+        """
         if self._fails_calls:
             return failed_call
         return to_denial(reason, decision.decision_id, self._version, id_header=self._id_header)
 
     def _complain(self, message: str, reason: str, decision_id: str) -> None:
-        """One line per second and reason: senders of requests must not be able to fill the log."""
+        """Log an error, at most once a second for each reason; `more` counts the suppressed ones.
+
+        Without the limit a sender of bad requests could fill the log.
+        """
         more = self._quiet.suppressed(reason)
         if more is not None:
             extra = {"reason": reason, "decision-id": decision_id, "more": more}

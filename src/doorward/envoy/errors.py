@@ -6,7 +6,9 @@ __all__ = ["CallFailedError", "StartError"]
 
 
 class CallFailedError(Exception):
-    """The gRPC call fails (`on-error: fail-call`): `code` is the gRPC code's name."""
+    """The gRPC call must end with an error (`on-error: fail-call`); `code` is a gRPC code's name,
+    such as `UNKNOWN`.
+    """
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -15,4 +17,6 @@ class CallFailedError(Exception):
 
 
 class StartError(Exception):
-    """The server cannot listen, or its descriptor set cannot be read."""
+    """The server cannot start: its address is malformed or not available, or its options cannot be
+    followed.
+    """

@@ -43,16 +43,16 @@ if TYPE_CHECKING:
 __all__ = ["GrpcioServer"]
 
 MAX_CONCURRENT_CALLS: Final = 1024
-"""Calls that may be worked on or wait; further ones are refused with RESOURCE_EXHAUSTED."""
+"""The largest number of open calls; further ones are refused with RESOURCE_EXHAUSTED."""
 
 MAX_STREAMS: Final = 100
-"""Streams of one connection; a client waits with further ones."""
+"""The largest number of calls on one connection; a client holds back further ones."""
 RECEIVERS: Final = 256
-"""Threads that calls have, most of them to wait: for a message, or for their turn."""
+"""The number of threads for calls; most of them wait for a message or for a free slot."""
 RECEIVE_TIMEOUT: Final = 2.0
-"""Seconds within which the message of a stream must have come: a proxy sends it at once."""
+"""Seconds within which the message of a call must arrive: a proxy sends it at once."""
 CROWDED: Final = RECEIVERS // 2
-"""Streams without a message from which on it must come within `CROWDED_TIMEOUT` seconds."""
+"""Above this number of calls without a message, `CROWDED_TIMEOUT` replaces `RECEIVE_TIMEOUT`."""
 CROWDED_TIMEOUT: Final = 0.1
 
 _SILENT: Final = Edge("silent-streams", "ending silent streams failed")
@@ -60,7 +60,9 @@ _log: Final = logging.getLogger(__name__)
 
 
 class GrpcioServer:
-    """A gRPC server for some checks. `start` listens, `stop` ends what runs within its grace."""
+    """A gRPC server for Checks on grpcio: `start` listens, `stop` ends open calls within its
+    grace.
+    """
 
     def __init__(
         self,
@@ -116,7 +118,10 @@ class GrpcioServer:
         return self._address.target
 
     def start(self) -> None:
-        """Listen and serve; StartError when the address cannot be had."""
+        """Listen and serve in threads; raise StartError if the address is not available.
+
+        Also sets health to SERVING and the state to OK, or to ERROR if it fails.
+        """
         try:
             self._bind()
         except StartError:
@@ -133,6 +138,10 @@ class GrpcioServer:
         warn_if_public(self._address)
 
     def _bind(self) -> None:
+        """Bind the address and set `port`; raise StartError if it is not available.
+
+        A stale socket file is deleted first; the new one gets the mode of `socket-mode`.
+        """
         path = self._address.path
         try:
             if path is None:
@@ -151,13 +160,19 @@ class GrpcioServer:
             raise StartError(f"cannot listen on {self._options.addr}: {error}") from None
 
     def _listen(self) -> int:
+        """Add the address to the server and return its port; raise RuntimeError if it cannot be
+        bound.
+        """
         port = self._server.add_insecure_port(self.address)
         if port == 0:
             raise RuntimeError("address is in use or not ours")
         return port
 
     def _watch(self, before: set[threading.Thread]) -> None:
-        """Let `/health` know when checks do not end, or a thread that they need is gone."""
+        """Register the threads of the server with `/health`, so that stuck or dead ones are seen.
+
+        `before` are the threads that ran before grpcio started.
+        """
         self._parts.add(self._progress.part)
         self._parts.add(self._silent.part)
         # grpcio does not name the thread that takes the calls: it is the one that was started.
@@ -171,9 +186,10 @@ class GrpcioServer:
             self._health.set(name, status)
 
     def stop(self, grace: float = 5.0) -> None:
-        """Take no new calls, let those under way end within `grace` seconds, and close.
+        """Accept no more calls, let open calls end within `grace` seconds, and close; blocks until
+        then.
 
-        gRPC removes the file of a Unix socket itself.
+        grpcio deletes the socket file itself.
         """
         self._on_state("NOT_READY")
         for part in (self._progress.part, self._silent.part, self._poller):
@@ -184,13 +200,16 @@ class GrpcioServer:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Return True if the server ended within `timeout` seconds."""
+        """Block until the server ends, at most `timeout` seconds (None: forever); return False on
+        timeout.
+        """
         return not self._server.wait_for_termination(timeout)
 
 
 class _Progress:
-    """Return True if checks end: they are stuck when some are worked on and none of them ever
-    ends."""
+    """A context manager around each check that shows `/health` when checks are running and none
+    ends.
+    """
 
     def __init__(self, deadline: float) -> None:
         self.part = Part("check-workers", within=STUCK_AFTER + 4 * deadline)
@@ -213,9 +232,10 @@ class _Progress:
 
 
 class _SilentStreams:
-    """The streams whose message has not come, oldest first; one that is too old is cancelled.
+    """The calls whose message has not arrived, oldest first; a thread cancels those that wait too
+    long.
 
-    Where there are many of them the message must come sooner, so that threads are left for others.
+    Above `CROWDED` such calls the limit is shorter, so that threads stay free for other calls.
     """
 
     def __init__(self) -> None:
@@ -236,7 +256,9 @@ class _SilentStreams:
         self._wake.set()
 
     def receive(self, messages: Iterator[bytes], context: grpc.ServicerContext) -> bytes | None:
-        """The message of a stream; None when the stream ended without one."""
+        """Return the message of a call; None if the call ended or was cancelled without one.
+        Blocks.
+        """
         self._began[context] = monotonic()
         if len(self._began) > CROWDED:
             self._wake.set()
@@ -248,7 +270,9 @@ class _SilentStreams:
             self._began.pop(context, None)
 
     def _cancel_old(self) -> bool:
-        """One round; False when it was the last."""
+        """Wait for the next round and cancel the calls that are too old; return False once
+        stopped.
+        """
         self._wake.wait(RECEIVE_TIMEOUT / 4)
         self._wake.clear()
         is_crowded = len(self._began) > CROWDED
@@ -275,6 +299,12 @@ def _to_handler(
     progress: _Progress,
     tracer: Tracer | None,
 ) -> grpc.GenericRpcHandler[bytes, bytes]:
+    """Return the grpcio handler of `service`, whose method Check runs `check` in one of `slots`.
+
+    A call fails with DEADLINE_EXCEEDED if no message came, and with its own code on
+    CallFailedError.
+    """
+
     def handle(messages: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
         request = silent.receive(messages, context)
         if request is None:
@@ -298,7 +328,9 @@ def _to_handler(
 
 
 def _header_of(context: grpc.ServicerContext) -> Callable[[str], str | None]:
-    """Return a function that reads the headers of a call."""
+    """Return a function that gives a metadata value of the call by name; None if missing or
+    binary.
+    """
     fields = {name: value for name, value in context.invocation_metadata()}
 
     def header(name: str) -> str | None:

@@ -58,7 +58,9 @@ _log: Final = logging.getLogger(__name__)
 
 
 class GrpcListener:
-    """gRPC services on an address: `start` listens, `stop` lets open calls end within its grace."""
+    """A server for gRPC services at one address: `start` listens, `stop` ends open calls in its
+    grace.
+    """
 
     def __init__(
         self,
@@ -73,9 +75,9 @@ class GrpcListener:
         listeners: Sequence[socket.socket] = (),
         name: str = "grpc",
     ) -> None:
-        """`services`: makes the methods of the services `names` on the loop that runs them.
-
-        `listeners`: sockets that others bound, and whose files are theirs; else `addr` is.
+        """`services` makes the methods on the loop that runs them; `names` are their services, for
+        health checks. `listeners` are sockets that others bound and whose files they delete;
+        without them `start` binds `addr`. Raise StartError if `addr` is malformed.
         """
         self._addr = addr
         self._make_services = services
@@ -102,7 +104,10 @@ class GrpcListener:
         return self._address.target
 
     def start(self) -> None:
-        """Listen and serve; StartError when the address is not available."""
+        """Listen and serve in a thread; raise StartError if the address is not available.
+
+        Also sets `port`, health to SERVING and the state to OK, or to ERROR if it fails.
+        """
         if not self._listeners:
             try:
                 self._listeners = (bind_check(self._addr, mode=self._socket_mode),)
@@ -127,7 +132,10 @@ class GrpcListener:
         warn_if_public(self._address)
 
     def stop(self, grace: float = 5.0) -> None:
-        """Accept no more calls, let open calls end within `grace` seconds, and close."""
+        """Accept no more calls, let open calls end within `grace` seconds, and close.
+
+        Also deletes the socket file if this listener bound it.
+        """
         self._on_state("NOT_READY")
         if self._server is not None:
             self._server.call(lambda: self._health.set_serving(False))
@@ -136,7 +144,11 @@ class GrpcListener:
             _remove(self._address.path)
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Return True if the server ended within `timeout` seconds."""
+        """Block until the server ends, at most `timeout` seconds (None: forever); return False on
+        timeout.
+
+        True if it was never started.
+        """
         return self._server is None or self._server.wait(timeout)
 
 
@@ -154,7 +166,10 @@ class Http2CheckServer:
         listeners: Sequence[socket.socket] = (),
         tracer: Tracer | None = None,
     ) -> None:
-        """`listeners`: sockets that others bound, and whose files are theirs; else `addr` is."""
+        """`checks` has the check function of each API version. `listeners` are sockets that others
+        bound and whose files they delete; without them `start` binds `addr`. Raise StartError if
+        `addr` is malformed.
+        """
         self._tracer = tracer
         self._checks = checks
         self._options = options
@@ -182,11 +197,11 @@ class Http2CheckServer:
         return self._listener.address
 
     def start(self) -> None:
-        """Listen and serve; StartError when the address is not available."""
+        """Listen and serve in a thread; raise StartError if the address is not available."""
         self._listener.start()
 
     def _services(self, loop: asyncio.AbstractEventLoop, states: health.Health) -> methods.Services:
-        """The methods, on the loop that runs them."""
+        """Return the gRPC methods to serve: Checks, health and, if enabled, reflection."""
         options = self._options
         self._runner = AdaptiveRunner(loop, options.threads)
         unary = {
@@ -216,12 +231,19 @@ class Http2CheckServer:
             self._runner.close()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Return True if the server ended within `timeout` seconds."""
+        """Block until the server ends, at most `timeout` seconds (None: forever); return False on
+        timeout.
+
+        True if it was never started.
+        """
         return self._listener.wait(timeout)
 
 
 def bind_check(addr: str, *, mode: int) -> socket.socket:
-    """The listener at `addr`; StartError when the address is not available."""
+    """Return a socket that listens at `addr`; raise StartError if the address is not available.
+
+    `mode` are the permission bits of a socket file. A stale socket file is deleted.
+    """
     try:
         return _bind(parse_address(addr), mode)
     except (AddressError, PathTakenError, OSError) as error:
@@ -230,8 +252,10 @@ def bind_check(addr: str, *, mode: int) -> socket.socket:
 
 
 def bind_each(addr: str, workers: int, *, mode: int) -> list[list[socket.socket]]:
-    """The listeners of each of several workers (`worker_addresses`); StartError where one cannot
-    be had."""
+    """Return the bound sockets of each worker, at the addresses of `worker_addresses`.
+
+    Raise StartError if one is not available; those bound so far are closed then.
+    """
     bound: list[list[socket.socket]] = []
     try:
         for addresses in worker_addresses(addr, workers):
@@ -246,6 +270,10 @@ def bind_each(addr: str, workers: int, *, mode: int) -> list[list[socket.socket]
 
 
 def _bind(address: Address, mode: int) -> socket.socket:
+    """Return a listening socket: Unix (with permission bits `mode`), abstract Unix or TCP.
+
+    Raise AddressError, PathTakenError or OSError if it is not available.
+    """
     if address.path is not None:
         check_folder(address.path)
         return bind_unix(address.path, mode=mode, backlog=_BACKLOG)
@@ -261,6 +289,8 @@ def _bind(address: Address, mode: int) -> socket.socket:
 
 
 def _to_method(check: Check) -> methods.Method:
+    """Return a check as a gRPC method: CallFailedError becomes GrpcError with the same code."""
+
     def method(message: bytes) -> bytes:
         try:
             return check(message)
@@ -273,10 +303,15 @@ def _to_method(check: Check) -> methods.Method:
 def _tracing(
     tracer: Tracer, checks: Mapping[Version, Check]
 ) -> Callable[[methods.Method, Request], methods.Method]:
-    """Checks in a span each, which belongs to the trace that the headers of the call name."""
+    """Return a function that binds a method to its call so that a Check runs in a span.
+
+    The span continues the trace that the call's headers name. Methods that are not Checks are
+    returned unchanged.
+    """
     known = {f"/{SERVICES[version]}/Check".encode(): each for version, each in checks.items()}
 
     def bind(method: methods.Method, request: Request) -> methods.Method:
+        # Health and reflection are called often and make no spans.
         check = known.get(request.path)
         if check is None:
             return method

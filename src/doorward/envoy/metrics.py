@@ -20,7 +20,7 @@ __all__ = ["Metrics"]
 
 
 class Metrics:
-    """Told by `check` about each decision; read by the server of the registry."""
+    """Prometheus metrics of Checks, registered in `registry`; `buckets` are bounds in seconds."""
 
     def __init__(
         self, registry: CollectorRegistry, buckets: tuple[float, ...] = DEFAULT_BUCKETS
@@ -37,16 +37,20 @@ class Metrics:
         registry.register(self._errors)
 
     def observe(self, seconds: float) -> None:
-        """One decision was answered after `seconds`."""
+        """Record the duration of one decision that was answered."""
         self._duration.observe(seconds)
 
     def count_error(self, reason: str) -> None:
-        """One request got no decision, for `reason` (a code, never a text from a request)."""
+        """Count one request that got no decision; `reason` is a code, never a text from a
+        request.
+        """
         self._errors.add(reason)
 
 
 class _ErrorCounter(Collector):
-    """`error_counter` as OPA-Envoy names it: the library's own counters end in `_total`."""
+    """The metric `error_counter`, named as in OPA-Envoy; the library's counters would end in
+    `_total`.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -11,11 +11,14 @@ from doorward.config.schema import Kind, integer, nonempty
 __all__ = ["HEADER", "MAX_SIZE", "MODE", "SIZE"]
 
 MAX_SIZE: Final = 2**31 - 1
-"""Bytes of a message at most."""
+"""The largest size of a gRPC message in bytes."""
 _HEADER: Final = re.compile("[a-z][a-z0-9-]{0,63}")
 
 
 def _read_mode(block: Block, key: str, _warnings: list[str]) -> int:
+    """Return quoted permission bits as a number: `"660"` -> 0o660; raise ConfigError for anything
+    else.
+    """
     # YAML reads 0660 as the number 432: only a quoted text says what was meant.
     value = block.values.get(key)
     try:

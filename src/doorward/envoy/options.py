@@ -128,7 +128,7 @@ class Options:
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
-        """ConfigError for a path beside a query."""
+        """Raise ConfigError if both `path` and `query` are given."""
         if block.get("path", str, "") and block.get("query", str, ""):
             raise ConfigError(
                 f"{block.location('query')}: invalid config: specify a value for only the "

@@ -49,9 +49,11 @@ def to_response(
     version: Version = "v3",
     id_header: str = "",
 ) -> bytes:
-    """The serialized answer to a decision; `ResultError` when the result is not one.
+    """Return the serialized CheckResponse for a policy's result, a boolean or an object.
 
-    `id_header`: the header of the response to the client that carries the id; "" for none.
+    With `dry_run` a denial is answered as OK. `id_header` names the client's response header with
+    the decision id; "" for none. Raise ResultError if the result has the wrong shape or a text that
+    cannot be encoded.
     """
     if result is True or result is False:
         encoded = decision_id.encode()
@@ -75,7 +77,12 @@ def to_response(
 def _with_id(
     response: auth.CheckResponse, name: str, decision_id: str, version: Version
 ) -> auth.CheckResponse:
-    """`response` with the id in a header of what the client gets, where that is wanted."""
+    """Return `response`, changed to carry the decision id in the header `name` of the client's
+    response.
+
+    Nothing changes without name or id, or for an allowed v2 answer, which cannot add response
+    headers.
+    """
     if not name or not decision_id:
         return response
     header = _to_header(name, decision_id)
@@ -93,8 +100,11 @@ def _with_id(
 def to_refusal(
     error: RequestError, decision_id: str = "", *, id_header: str = "", header_id: str = ""
 ) -> bytes:
-    """HTTP 400 with the reason; with the decision's id where one is given, and `header_id` in
-    `id_header`."""
+    """Return the serialized answer HTTP 400 with the error's code and text as its body.
+
+    `decision_id` goes into the metadata unless it is "", and `header_id` into the header
+    `id_header`.
+    """
     response = auth.CheckResponse()
     text = f"{error.code}: {error}"
     response.status.code = PERMISSION_DENIED
@@ -109,7 +119,11 @@ def to_refusal(
 def to_denial(
     reason: str, decision_id: str, version: Version = "v3", *, id_header: str = ""
 ) -> bytes:
-    """HTTP 403 with an empty body, for a policy that failed: `reason` goes to the proxy only."""
+    """Return the serialized answer HTTP 403 with an empty body, for a policy that failed.
+
+    `reason` is in the gRPC status, which only the proxy sees. The decision id is in the metadata
+    (v3).
+    """
     response = auth.CheckResponse()
     response.status.code = PERMISSION_DENIED
     response.status.message = reason
@@ -130,6 +144,10 @@ _SAMPLE_ID: Final = "00000000-0000-4000-8000-000000000000"
 def _boolean_answer(
     code: int, decision_id: str, *, ok_response: bool = False
 ) -> auth.CheckResponse:
+    """Return an answer with a gRPC status and, unless it is "", the decision id.
+
+    `ok_response` adds an empty OkHttpResponse.
+    """
     response = auth.CheckResponse()
     response.status.code = code
     response.status.SetInParent()
@@ -147,7 +165,9 @@ _DENIED: Final = _encode(_boolean_answer(PERMISSION_DENIED, _SAMPLE_ID)).split(_
 def _to_boolean(
     allowed: bool, decision_id: str, *, dry_run: bool, version: Version
 ) -> auth.CheckResponse:
+    """Return the answer to a boolean result; with `dry_run` also a denial is OK."""
     if version == "v2":
+        # The answer of v2 has no dynamic metadata.
         decision_id = ""
     code = OK if allowed or dry_run else PERMISSION_DENIED
     return _boolean_answer(code, decision_id, ok_response=dry_run and not allowed)
@@ -156,6 +176,11 @@ def _to_boolean(
 def _to_answer(
     result: dict[Key, Value], decision_id: str, *, dry_run: bool, version: Version
 ) -> auth.CheckResponse:
+    """Return the answer to an object result; raise ResultError if a field that is used is
+    malformed.
+
+    With `dry_run` a denial is answered as OK without its body and headers.
+    """
     allowed = read_allowed(result)
     response = auth.CheckResponse()
     headers = [_to_header(*pair) for pair in read_headers(result, "headers", "response headers")]
@@ -181,6 +206,9 @@ def _to_answer(
 
 
 def _add_metadata(metadata: struct_pb2.Struct, result: dict[Key, Value]) -> None:
+    """Add the result's `dynamic_metadata`, if any; raise ResultError unless it is an object that
+    fits.
+    """
     if "dynamic_metadata" not in result:
         return
     dynamic_metadata = result["dynamic_metadata"]
@@ -193,7 +221,10 @@ def _add_metadata(metadata: struct_pb2.Struct, result: dict[Key, Value]) -> None
 
 
 def _to_metadata(value: Value) -> Any:
-    """The value as `Struct` takes it: numbers as doubles, sets as lists, keys as text."""
+    """Return a value as `Struct` takes it: numbers as doubles, sets as sorted lists, keys as texts.
+
+    Raise OverflowError for a number beyond the range of a double.
+    """
     if isinstance(value, dict):
         return {key_name(key): _to_metadata(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -209,7 +240,10 @@ def _to_metadata(value: Value) -> Any:
 
 
 def _add_changes(response: auth.OkHttpResponse, result: dict[Key, Value]) -> None:
-    """Add the changes of an allowed request, checked in OPA-Envoy's order."""
+    """Add the header and query changes of an allowed request, checked in OPA-Envoy's order.
+
+    Raise ResultError at the first field that is malformed.
+    """
     removed = read_names(result, "request_headers_to_remove", "request headers to remove")
     response.headers_to_remove.extend(removed)
     subject = "response headers to send to client"
@@ -224,6 +258,7 @@ def _add_changes(response: auth.OkHttpResponse, result: dict[Key, Value]) -> Non
 
 
 def _add_denial(response: auth.DeniedHttpResponse, result: dict[Key, Value]) -> None:
+    """Add the body and HTTP status of a denial; raise ResultError if one is malformed."""
     response.body = read_body(result)
     response.status.code = read_http_status(result)
 

@@ -37,10 +37,11 @@ def make_server(
     listeners: Sequence[socket.socket] = (),
     tracer: Tracer | None = None,
 ) -> Server:
-    """The server that decides by `pdp`; StartError when the options cannot be followed.
+    """Return a server for Checks that decides by `pdp`; `start` then makes it listen.
 
-    `listeners`: what `bind_workers` bound for this one of several workers. `tracer`: what makes a
-    span for each Check.
+    `listeners` are the sockets of `bind_workers` for this worker, `tracer` makes a span for each
+    Check, `deadline` is the evaluation deadline in seconds. Raise StartError if `addr` is malformed
+    or the descriptor set cannot be read.
     """
     services = None
     if options.proto_descriptor:
@@ -72,7 +73,11 @@ def make_server(
 
 
 def bind_workers(options: Options, workers: int) -> list[list[socket.socket]]:
-    """The listeners of each of several workers; StartError where one cannot be had."""
+    """Return the bound sockets of each worker.
+
+    Raise StartError if one is not available or `transport` is grpcio, which serves one process
+    only.
+    """
     if options.transport == "grpcio":
         raise StartError("several workers need `transport: http2`")
     return bind_each(options.addr, workers, mode=options.socket_mode)

@@ -27,14 +27,15 @@ __all__ = [
 ]
 
 State: TypeAlias = Literal["NOT_READY", "OK", "ERROR"]
-"""OPA's plugin states."""
+"""The state of a server, as OPA names the states of plugins."""
 
 SERVICES: Final[dict[Version, str]] = {
     "v3": "envoy.service.auth.v3.Authorization",
     "v2": "envoy.service.auth.v2.Authorization",
 }
 STUCK_AFTER: Final = 60.0
-"""Seconds, and four deadlines of an evaluation, without progress after which a server is stuck."""
+"""A server counts as stuck after this many seconds plus four evaluation deadlines without
+progress."""
 
 _log: Final = logging.getLogger(__name__)
 
@@ -51,17 +52,19 @@ class Server(Protocol):
         """The address of the listener, in gRPC's words."""
 
     def start(self) -> None:
-        """Listen and serve; StartError when the address is not available."""
+        """Listen and serve in threads; raise StartError if the address is not available."""
 
     def stop(self, grace: float = 5.0) -> None:
         """Accept no more calls, let open calls end within `grace` seconds, and close."""
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Return True if the server ended within `timeout` seconds."""
+        """Block until the server ends, at most `timeout` seconds (None: forever); return False on
+        timeout.
+        """
 
 
 def warn_if_public(address: Address) -> None:
-    """One warning in the log for a listener that other machines can reach."""
+    """Log a warning if other machines can reach the listener, which has no TLS."""
     if not address.local:
         _log.warning(
             "The gRPC server has no TLS and other machines can reach it: set `addr` to"
@@ -77,7 +80,11 @@ def traced_check(
     check: Check,
     message: bytes,
 ) -> bytes:
-    """The answer of `check`, in a span named after the method at `path`."""
+    """Return the answer of `check` to `message`, computed in a span for the gRPC method at `path`.
+
+    `header` reads the call's headers, which may name a parent trace. The span gets the gRPC status;
+    CallFailedError is passed on.
+    """
     name = path.removeprefix("/")
     service, _, method = name.partition("/")
     kinds = {"rpc.system": "grpc", "rpc.service": service, "rpc.method": method}

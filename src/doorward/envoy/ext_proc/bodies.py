@@ -42,7 +42,9 @@ _MINUS_ZERO: Final = re.compile(rb"-0(?<![0-9A-Za-z]-0)(?=[,\]}\s]|\Z)")
 
 
 class BodyError(Exception):
-    """A body that cannot be filtered; `code` is the reason."""
+    """A response body cannot be filtered; `code` is `response_too_large` or
+    `response_malformed`.
+    """
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -50,7 +52,12 @@ class BodyError(Exception):
 
 
 def state_of(status: int, headers: Mapping[str, str], *, has_body: bool) -> State:
-    """Return the state of a body as far as it is known before it arrives."""
+    """Return the state of a response body, judged by status and headers alone (names in lower
+    case).
+
+    `unread` means JSON that can be read once it arrives; an encoding other than gzip gives
+    `encoded`.
+    """
     if not has_body:
         return "none"
     if status == 206 or "content-range" in headers:
@@ -61,7 +68,12 @@ def state_of(status: int, headers: Mapping[str, str], *, has_body: bool) -> Stat
 
 
 def parse_body(body: bytes, encoding: str, max_size: int) -> tuple[Value, bytes]:
-    """The value of a body, and its bytes without their encoding; BodyError."""
+    """Return the JSON value of a body, and its bytes after decompression (`encoding`: gzip or
+    none).
+
+    Raise BodyError if the decompressed body is larger than `max_size` bytes, is not exactly one
+    JSON value in UTF-8, has a key twice or has half a surrogate pair.
+    """
     if encoding.strip().lower() in _GZIP:
         body = _unzip(body, max_size)
     if len(body) > max_size:
@@ -71,7 +83,9 @@ def parse_body(body: bytes, encoding: str, max_size: int) -> tuple[Value, bytes]
 
 
 def to_bytes(value: Value) -> bytes:
-    """The JSON text of a value: numbers have the digits that they came with."""
+    """Return the compact JSON text of a value in UTF-8; numbers keep the digits they were read
+    with.
+    """
     try:
         return orjson.dumps(value, default=_number)
     except orjson.JSONEncodeError:  # integers past 64 bits
@@ -79,13 +93,16 @@ def to_bytes(value: Value) -> bytes:
 
 
 def _number(value: object) -> orjson.Fragment:
+    """Return the digits of a `Number` for orjson; raise TypeError for any other type."""
     if isinstance(value, Number):
         return orjson.Fragment(number_text(value).encode())
     raise TypeError(type(value).__name__)
 
 
 def _unzip(body: bytes, max_size: int) -> bytes:
-    """Return a decompressed body; BodyError if it is malformed or larger than `max_size`."""
+    """Return a gzip body decompressed; raise BodyError if it is malformed or grows past `max_size`
+    bytes.
+    """
     pieces: list[bytes] = []
     size = 0
     try:
@@ -103,11 +120,12 @@ _NOT_SURE: Final[Any] = object()
 
 
 def _parse_plain(body: bytes) -> Any:
-    """The value, by orjson, where that is all there is in the text: else `_NOT_SURE`.
+    """Return the value of a body by orjson, or `_NOT_SURE` if an exact parser must read it.
 
-    orjson takes the last of equal keys, and makes doubles of numbers. So the keys of the value are
-    counted and compared with what may end a key in the text, of which there is at least one for
-    each key; and a value with a double is read exactly.
+    orjson keeps the last of equal keys and turns numbers into doubles. A value is returned only if
+    the text has no key twice, no double, no minus zero and little nesting. Keys are compared by
+    number with the places in the text where a key may end, of which there is at least one for each
+    key.
     """
     try:
         value = orjson.loads(body)
@@ -127,11 +145,15 @@ def _parse_plain(body: bytes) -> Any:
 
 
 def _count_keys(value: Any) -> int:
-    """The keys of all objects; -1 where there is a double, or too much nesting."""
+    """Return the number of keys in all nested objects; -1 if there is a double or too much
+    nesting.
+    """
     count = depth = 0
     level = [value]
     while level:
         depth += 1
+        # One set of types for a whole level: a level of plain texts is passed without a loop in
+        # Python.
         kinds = set(map(type, level))
         if float in kinds:
             return -1
@@ -151,10 +173,12 @@ def _count_keys(value: Any) -> int:
 
 
 def _refuse_constant(name: str) -> NoReturn:
+    """Raise ValueError for `NaN`, `Infinity` and `-Infinity`, which Python's scanner accepts."""
     raise ValueError(f"{name} is not JSON")
 
 
 def _read_object(pairs: list[tuple[str, Value]]) -> dict[str, Value]:
+    """Return a JSON object from its pairs; raise BodyError if a key occurs twice."""
     result = dict(pairs)
     if len(result) != len(pairs):
         raise BodyError("response_malformed", "an object has a key twice")
@@ -172,7 +196,10 @@ _scan: Final = make_scanner(_DECODER)  # type: ignore[arg-type]
 
 
 def _parse_exactly(body: bytes) -> Value:
-    """Return the single JSON value of a body; BodyError for anything else."""
+    """Return the single JSON value of a body, with all digits of its numbers.
+
+    Raise BodyError for other text, a key twice, bytes that are not UTF-8 or half a surrogate pair.
+    """
     try:
         text = body.decode()
         check_depth(text)

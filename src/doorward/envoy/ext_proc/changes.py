@@ -22,16 +22,20 @@ from doorward.rego import Value, to_json
 __all__ = ["HIDDEN", "change", "read_path"]
 
 MAX_LENGTH: Final = 64
-"""Steps of a path."""
+"""The largest number of steps in a path."""
 MOST_KNOWN: Final = 64
-"""Paths of a plan that is kept for the next response."""
+"""The largest number of paths in a plan that is cached for later responses."""
 _NO_ITEMS: Final[Mapping[Path, AbstractSet[int]]] = {}
 HIDDEN: Final[Any] = object()
-"""In place of a body of which nothing is kept."""
+"""Marks a value, or a whole body, of which nothing is left."""
 
 
 def read_path(value: Any) -> Path:
-    """The path that a list of keys and indexes is; PathError."""
+    """Return a list of keys and indexes as a path: `["items", "*", 0]` -> `("items", "*", 0)`.
+
+    Raise PathError if it is not a list, has more than `MAX_LENGTH` steps, or has a step that is
+    neither a text nor an index from 0.
+    """
     if not isinstance(value, (list, tuple)):
         raise PathError("a path is a list of keys and indexes")
     if len(value) > MAX_LENGTH:
@@ -47,26 +51,30 @@ _NOTHING: Final[frozenset[int]] = frozenset()
 
 
 class _Node:
-    """A place in the trees of paths: where to go from it, and whether a path ends here."""
+    """A node in a tree of paths: `below` has its children by key or index, `ends` is True if a path
+    ends here, `value` is the value to set here.
+    """
 
     __slots__ = ("below", "drops", "ends", "has_index", "has_key", "value")
 
     def __init__(self) -> None:
         self.below: dict[Name, _Node] = {}
         self.drops: frozenset[int] | set[int] = _NOTHING
-        """Indexes of items that go."""
+        """Indexes of the items of this list to leave out."""
         self.ends = False
         self.has_index = self.has_key = False
         self.value: Value = None
 
     def add(self, path: Path) -> _Node:
-        """The end of a path."""
+        """Add a path to the tree and return the node at its end."""
         node = self.reach(path)
         node.ends = True
         return node
 
     def reach(self, path: Path) -> _Node:
-        """The place of a path, which need not be one of these."""
+        """Return the node at the end of a path, making nodes that are missing; no path ends there
+        yet.
+        """
         node = self
         for name in path:
             if isinstance(name, int):
@@ -77,7 +85,7 @@ class _Node:
         return node
 
     def at(self, path: Path) -> _Node | None:
-        """The end of a path that was added."""
+        """Return the node at which an added path ends; None if this path was not added."""
         node: _Node | None = self
         for name in path:
             node = node.below.get(name) if node is not None else None
@@ -95,8 +103,12 @@ def change(
     set: Iterable[tuple[Path, Value]],
     drop: Mapping[Path, AbstractSet[int]] = _NO_ITEMS,
 ) -> Any:
-    """The body that is left; `HIDDEN` where that is nothing, PathError for a path that does not
-    fit. `drop`: indexes of items that go, by the path of their list."""
+    """Return the body with its paths kept, removed and set; `HIDDEN` if nothing of it is left.
+
+    `keep` None keeps everything. `drop` has, for the path of a list, the indexes of the items to
+    leave out. `body` itself is not changed, and unchanged parts are shared with the result. Raise
+    PathError if a path does not fit the body or two different values are set at one path.
+    """
     values, removed = tuple(set), tuple(remove)
     names = None if keep is None else tuple(keep)
     if values or any(drop.values()) or len(removed) + len(names or ()) > MOST_KNOWN:
@@ -109,6 +121,9 @@ def change(
 
 @lru_cache(maxsize=256)
 def _cached_plan(keep: tuple[Path, ...] | None, remove: tuple[Path, ...]) -> Any:
+    """Return the plan for paths without values or dropped items; the last 256 plans are
+    remembered.
+    """
     return _plan(keep, remove, (), _NO_ITEMS)
 
 
@@ -118,8 +133,11 @@ def _plan(
     values: Iterable[tuple[Path, Value]],
     drop: Mapping[Path, AbstractSet[int]],
 ) -> Any:
-    """The plan of changes of a body. `_Parts` in it learn members as they meet them; never other
-    ones."""
+    """Return the plan of changes for a body: `_ALL`, `HIDDEN`, `_Replaced` or `_Parts`.
+
+    A plan may be used again for other bodies. Raise PathError if two different values are set at
+    one path.
+    """
     keeps, removes, sets = _Node(), _Node(), _Node()
     for path in keep or ():
         keeps.add(path)
@@ -137,22 +155,25 @@ def _plan(
 
 
 def _differ(one: Value, other: Value) -> bool:
+    """Return True if two values differ as JSON; `1 == True` in Python, not in JSON."""
     return to_json(one) != to_json(other)  # to Python, true is 1
 
 
 _ALL: Final[Any] = object()
-"""All of a value stays as it is."""
+"""The plan that leaves a value as it is."""
 
 
 class _Replaced(NamedTuple):
-    """Another value in place of one, and what of it stays."""
+    """A plan that puts `value` in place of a value and then applies the plan `outcome` to it."""
 
     value: Value
     outcome: Any
 
 
 class _Parts:
-    """Some of a value may stay: what becomes of its members, worked out when one is met."""
+    """A plan that changes the members of a value; the plan of a member is made when it is first
+    met.
+    """
 
     __slots__ = (
         *("_known", "_nodes", "drops", "has_index", "has_key", "hidden", "is_set"),
@@ -172,12 +193,14 @@ class _Parts:
             name for node in (*(keeps or ()), *removes, *sets) for name in node.below if name != ANY
         }
         self.others = self._work_out(ANY)
-        """What becomes of members that no path mentions."""
+        """The plan of members that no path mentions."""
         self.hidden = self._find_hidden()
-        """The keys of an object without which it stays as it is; none where more is to do."""
+        """The keys to delete if deletion is all that happens to an object; () otherwise."""
 
     def _find_hidden(self) -> tuple[Name, ...]:
-        """Return the names that are left out, if a value changes in no other way; () otherwise."""
+        """Return the names to delete if deletion is all that happens to an object; `()`
+        otherwise.
+        """
         if self.others is not _ALL or self.has_index or self.drops:
             return ()
         names = tuple(self.mentioned)
@@ -185,18 +208,18 @@ class _Parts:
 
     @property
     def is_for_members_only(self) -> bool:
-        """True if a value without members does not stay."""
+        """True if a value without members (a text, a number, null) is hidden."""
         return self._nodes[0] is not None
 
     def at(self, name: Name) -> Any:
-        """Return the change of a member that a path mentions."""
+        """Return the plan of the member `name`, and remember it."""
         known = self._known.get(name)
         if known is None:
             known = self._known[name] = self._work_out(name)
         return known
 
     def _work_out(self, name: Name) -> Any:
-        """Return the outcome for a member: left out, replaced, kept or changed inside."""
+        """Return the plan of a member; raise PathError if two different values are set there."""
         keeps, removes, sets = self._nodes
         if keeps is not None and not (keeps := _next(keeps, name)):
             return HIDDEN
@@ -204,7 +227,7 @@ class _Parts:
 
 
 def _next(nodes: _Nodes, name: Name) -> _Nodes:
-    """Return the nodes that a name leads to, by itself or by a wildcard."""
+    """Return the children of some nodes under `name` and, for other names than `*`, under `*`."""
     reached = [node.below[name] for node in nodes if name in node.below]
     if name != ANY:
         reached += [node.below[ANY] for node in nodes if ANY in node.below]
@@ -212,7 +235,13 @@ def _next(nodes: _Nodes, name: Name) -> _Nodes:
 
 
 def _outcome(keeps: _Nodes | None, removes: _Nodes, sets: _Nodes, *, is_set: bool) -> Any:
-    """Return the change of a value at which these paths end."""
+    """Return the plan for the value that these nodes of the three trees stand for.
+
+    `keeps` None means that the value is kept already. `is_set` is True inside a value that was set,
+    where paths need not fit. Removal wins over keeping and setting. Raise PathError if two
+    different values are set here.
+    """
+    # INVARIANT: removal is tested first, so that a removed value is gone whatever is kept or set.
     if any([node.ends for node in removes]):
         return HIDDEN
     if keeps is not None and any([node.ends for node in keeps]):
@@ -228,6 +257,11 @@ def _outcome(keeps: _Nodes | None, removes: _Nodes, sets: _Nodes, *, is_set: boo
 
 
 def _apply(outcome: Any, value: Value) -> Any:
+    """Return a value after a plan, or `HIDDEN` if nothing is left; raise PathError if a path does
+    not fit.
+
+    The value is not changed: objects and lists on the way are copied.
+    """
     if outcome is _ALL:
         return value
     if outcome is HIDDEN:
@@ -251,7 +285,9 @@ def _apply(outcome: Any, value: Value) -> Any:
 
 
 def _members(parts: _Parts, value: dict[Any, Value]) -> dict[Any, Value]:
-    """Return an object after the changes of its members."""
+    """Return a copy of an object with the plans of its members applied; hidden members are left
+    out.
+    """
     mentioned, others = parts.mentioned, parts.others
     if others is _ALL:
         left = dict(value)
@@ -273,6 +309,11 @@ def _members(parts: _Parts, value: dict[Any, Value]) -> dict[Any, Value]:
 
 
 def _items(parts: _Parts, value: list[Value]) -> list[Value]:
+    """Return a copy of a list with the plans of its items applied; dropped and hidden items are
+    left out.
+
+    Indexes of paths count the original items.
+    """
     mentioned, others = parts.mentioned, parts.others
     left: list[Value] = []
     if parts.drops:

@@ -41,29 +41,29 @@ _log: Final = logging.getLogger(__name__)
 _EDGE: Final = Edge("ext_proc", "the decision on a response failed")
 _BUFFERED: Final = 2
 _HEAD: Final = 4096
-"""Bytes that an input takes besides the body, about."""
+"""The estimated memory in bytes of an input without its body."""
 _GROWTH: Final = 8
-"""How many times its bytes a parsed body takes."""
+"""The estimated memory of a parsed body as a multiple of its size."""
 _BODY: Final = ("response", "parsed_body")
-"""Where the input has the body."""
+"""The path of the parsed body below `input`."""
 _FLAGS: Final = frozenset({"allow", "stream"})
-"""Fields that are a verdict, and no part of a body."""
+"""Fields of the decision that are booleans and so never contain parts of a body."""
 _NONE: Final = 0
-"""How Envoy sends bodies: its enumeration of modes."""
+"""The number of Envoy's body mode NONE: bodies are not sent."""
 Outcome: TypeAlias = Literal["passed", "filtered", "denied", "unread", "failed"]
 _Stage: TypeAlias = Literal["new", "requested", "awaited", "decided", "unread", "foreign"]
 
 READ_HEADERS: Final = ("accept-encoding", "range", "if-range")
-"""Headers of a request that make an answer unreadable."""
+"""Request headers that may lead to a compressed or partial response, which cannot be filtered."""
 CONDITIONS: Final = ("if-match", "if-modified-since", "if-none-match", "if-unmodified-since")
-"""Those that make the answer to a read depend on one that another user may have had. A write keeps
-them: they protect what is written."""
+"""Conditions that make a response depend on an earlier one, which another user may have got. They
+are removed from reads; a write keeps them, since they protect what is written."""
 _READS: Final = frozenset({"GET", "HEAD"})
 STALE: Final = frozenset(
     {"accept-ranges", "content-digest", "content-md5", "digest", "etag", "expires"}
     | {"last-modified", "repr-digest", "surrogate-control", "trailer", "x-accel-expires"}
 )
-"""Headers of a response that are about the body as it was, or let others have it."""
+"""Response headers that describe the body before filtering, or let caches serve it to others."""
 _CACHES: Final = "-cache-control"
 _ENVOY_HEADERS: Final = (
     *("ext_authz_", "rbac_access_denied", "jwt_authn_access_denied", "local_rate_limited"),
@@ -73,23 +73,29 @@ _ENVOY_HEADERS: Final = (
     *("upstream_per_try_timeout", "upstream_max_stream_duration_reached", "duration_timeout"),
     *("max_duration_timeout", "stream_idle_timeout", "overload", "upgrade_failed"),
 )
-"""How `response.code_details` begin where Envoy has made the response, of none of the application's
-data. Others, and a filter that does not send them, count as the application's."""
+"""Prefixes of `response.code_details` of responses that Envoy made itself, without data of the
+application. All other responses count as the application's."""
 
 
 class Observer(Protocol):
-    """An observer of outcomes (`metrics.Metrics`)."""
+    """A receiver of the outcome of each response, with its reason code ("" if none) and duration in
+    seconds.
+    """
 
     def observe(self, outcome: Outcome, reason: str, seconds: float) -> None: ...
 
 
 class _Response(NamedTuple):
+    """The status and the headers (names in lower case) of a response."""
+
     status: int
     headers: dict[str, str]
 
 
 class _Denied(Exception):
-    """The response does not pass, for a reason that is not the policy's verdict."""
+    """A response is denied for another reason than the policy's verdict; `code` is the reason
+    code.
+    """
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -97,7 +103,7 @@ class _Denied(Exception):
 
 
 class Processor:
-    """The state that all calls of a server share; makes their exchanges."""
+    """The state that all response exchanges of a server share; `open` starts an exchange."""
 
     def __init__(self, pdp: PDP, options: Options, observer: Observer | None = None) -> None:
         self.pdp = pdp
@@ -109,11 +115,14 @@ class Processor:
         self._body_fields: tuple[Snapshot | None, dict[str, bool]] = None, {}
 
     def open(self) -> ResponseExchange:
-        """The exchange for a call."""
+        """Return a new exchange, for one call of Envoy."""
         return ResponseExchange(self)
 
     def has_stream_rule(self, snapshot: Snapshot) -> bool:
-        """Return True if the policy may let responses pass unread."""
+        """Return True if the policy has a rule `stream`, so that it may let responses pass unread.
+
+        The answer is remembered for the latest snapshot.
+        """
         known, has_rule = self._stream_rule
         if known is not snapshot:
             has_rule = snapshot.has_rule_at(f"{self.path}/stream")
@@ -121,7 +130,11 @@ class Processor:
         return has_rule
 
     def reads_body(self, snapshot: Snapshot, name: str) -> bool:
-        """Return True if a field of the document may have a part of the body in it."""
+        """Return True if the field `name` of the decision may contain parts of the response body.
+
+        That is so for `set`, and for a rule whose input paths include or cannot exclude the body.
+        The answers are remembered for the latest snapshot.
+        """
         known, fields = self._body_fields
         if known is not snapshot:
             fields = {}
@@ -134,12 +147,15 @@ class Processor:
         return fields[name]
 
     def note(self, outcome: Outcome, reason: str, started: int) -> None:
-        """Count what became of a response."""
+        """Report an outcome to the observer; `started` is a value of `perf_counter_ns`."""
         if self._observer is not None:
             self._observer.observe(outcome, reason, (perf_counter_ns() - started) / 1e9)
 
     def complain(self, what: str, reason: str, decision_id: str) -> None:
-        """One line per second and reason: senders must not be able to fill the log."""
+        """Log an error, at most once a second for each reason; `more` counts the suppressed ones.
+
+        Without the limit a sender of bad responses could fill the log.
+        """
         more = self._quiet.suppressed(reason)
         if more is not None:
             extra = {"reason": reason, "decision-id": decision_id, "more": more}
@@ -147,7 +163,9 @@ class Processor:
 
 
 class ResponseExchange:
-    """The messages of one response; each may be answered in another thread, one after the other."""
+    """The messages of one response, in order. Each may be answered in another thread, never two at
+    once.
+    """
 
     def __init__(self, processor: Processor) -> None:
         self._processor = processor
@@ -156,10 +174,15 @@ class ResponseExchange:
         self._input: Input = {}
         self._response = _Response(0, {})
         self._snapshot: Snapshot | None = None
-        """The policies that decided."""
+        """The policies of the decision; None before it."""
 
     def answer(self, message: bytes) -> bytes:
-        """The answer to a message; GrpcError ends the call."""
+        """Return the serialized answer to a serialized message of Envoy, and go on to the next
+        stage.
+
+        Raise GrpcError, which ends the call, if the bytes are not a message, the message comes out
+        of order or the filter's body modes are wrong.
+        """
         read = messages.read_message(message)
         if self._stage == "new":
             self._check_modes(read)
@@ -182,7 +205,7 @@ class ResponseExchange:
         raise GrpcError(Status.FAILED_PRECONDITION, problem)
 
     def finish(self) -> None:
-        """GrpcError where the response was not decided."""
+        """Raise GrpcError (ABORTED) if the call ends before the response was decided."""
         if self._stage not in ("decided", "unread", "foreign"):
             raise GrpcError(Status.ABORTED, "the call ended before the response was decided")
 
@@ -190,7 +213,9 @@ class ResponseExchange:
         self._input = {}
 
     def _check_modes(self, first: Message) -> None:
-        """Log, once, that the filter's modes let no answer have an effect."""
+        """Raise GrpcError unless Envoy sends whole response bodies and follows answers; also log
+        the reason.
+        """
         if first.is_observed:
             why = "observability_mode is on: no answer has an effect"
         elif first.modes != (_NONE, _BUFFERED):
@@ -203,7 +228,13 @@ class ResponseExchange:
     # The request
 
     def _on_request(self, message: Message) -> bytes:
-        """Read the headers of the request into the input; a malformed one denies its response."""
+        """Read the request headers into the input, and return the answer that lets the request
+        pass.
+
+        The answer removes headers that would lead to a compressed or partial response, and for GET
+        and HEAD the conditions too; it removes nothing if the response passes unread anyway. A
+        malformed or ambiguous request is denied (400), logged and counted.
+        """
         options = self._processor.options
         started = perf_counter_ns()
         try:
@@ -224,13 +255,17 @@ class ResponseExchange:
         self._stage = "requested"
         if self._is_unread_anyway():
             return messages.write_headers("request_headers", Mutation())
+        # The application must send a whole, plain response; a 304 would let a client use what it
+        # cached for another user.
         removed = READ_HEADERS + (CONDITIONS if self._method in _READS else ())
         present = {name for name, _ in message.headers}
         removed = tuple([name for name in removed if name.encode() in present])
         return messages.write_headers("request_headers", Mutation(remove=removed))
 
     def _is_unread_anyway(self) -> bool:
-        """Return True if the policy lets the response pass unread, whatever it will be."""
+        """Return True if `stream` is true already without a response; a failed decision gives
+        False.
+        """
         processor = self._processor
         snapshot = processor.pdp.snapshot
         if not processor.has_stream_rule(snapshot):
@@ -242,7 +277,12 @@ class ResponseExchange:
     # The response
 
     def _on_response(self, message: Message) -> bytes:
-        """Read the headers of a response; those that Envoy made itself pass unread."""
+        """Return the answer to response headers: ask for the body, decide at once, or pass unread.
+
+        A response that Envoy made itself passes unread. A readable JSON body is asked for unless
+        the policy's `stream` is true. Raise GrpcError if the request headers did not come or the
+        status is malformed.
+        """
         details = message.attributes.get("response.code_details", "")
         if isinstance(details, str) and details.startswith(_ENVOY_HEADERS):
             self._stage = "foreign"
@@ -262,8 +302,11 @@ class ResponseExchange:
         return self._answer_guarded(state, None, 0)
 
     def _passes_unread(self) -> bool:
-        """Return True if the policy wants none of a body that it could read: the decision
-        follows."""
+        """Return True if the policy's `stream` is true for this response with `body_state`
+        `unread`.
+
+        A failed decision gives False.
+        """
         processor = self._processor
         snapshot = processor.pdp.snapshot
         if not processor.has_stream_rule(snapshot):
@@ -274,7 +317,9 @@ class ResponseExchange:
         return answer.error is None and answer.result is True
 
     def _with_response(self, state: State, **more: Value) -> Input:
-        """The input with the response."""
+        """Return a copy of the input with the object `response` added; `more` are further fields of
+        it.
+        """
         response: dict[Any, Value] = {
             "status": self._response.status,
             "headers": dict[Any, Value](self._response.headers),
@@ -284,19 +329,26 @@ class ResponseExchange:
         return {**self._input, "response": response}
 
     def _on_body(self, message: Message) -> bytes:
+        """Return the answer to a whole response body."""
         # A body that trailers follow does not end its stream. It is whole all the same: the filter
         # said at the beginning that it sends bodies whole, and another piece would not be answered.
         return self._answer_guarded("parsed", message.body, len(message.body))
 
     def _on_unread_body(self) -> bytes:
-        """A body that the policy let pass unread: the filter does not take `mode_override`."""
+        """Deny a response whose body came although the policy let it pass unread.
+
+        That happens if the filter does not accept `mode_override`.
+        """
         started = perf_counter_ns()
         decision = Decision(new_decision_id(), self._processor.path)
         why = _Denied("mode_override_refused", "allow_mode_override must be true")
         return self._fail(decision, self._input, why, started, "unread", 0)
 
     def _answer_guarded(self, state: State, body: bytes | None, size: int) -> bytes:
-        """The answer to a response; whatever fails is a denial."""
+        """Return the answer to a response; any exception of the decision becomes a denial (403).
+
+        The fault is logged with an id. `size` is the body's in bytes.
+        """
         started = perf_counter_ns()
         # INVARIANT: decided from here on, or on its way out by an exception, which is not OK.
         decision = Decision(new_decision_id(), self._processor.path)
@@ -309,7 +361,11 @@ class ResponseExchange:
         )
 
     def _decide(self, state: State, body: bytes | None, started: int) -> bytes:
-        """Decide on a response with its body, and return the message that changes or denies it."""
+        """Decide on a response, log the decision, and return the serialized answer.
+
+        `body` None means that no body will be read; `b""` that it is empty. What cannot be parsed,
+        decided or applied is denied (403).
+        """
         processor = self._processor
         options = processor.options
         snapshot = self._snapshot = processor.pdp.snapshot
@@ -370,7 +426,11 @@ class ResponseExchange:
         started: int,
         state: State,
     ) -> bytes:
-        """Answer a response without a body, or one whose body is not read."""
+        """Return the answer to an allowed response that has no body or whose body is not read.
+
+        Also sets the stage and logs the decision. Raise _Denied if the body cannot be read and the
+        policy's `stream` is not true, or if the verdict changes a body that passes unread.
+        """
         is_answered_with_body = state == "none" and self._stage == "awaited"
         if state != "none":
             if verdict.stream and verdict.reads_body:
@@ -393,7 +453,10 @@ class ResponseExchange:
     def _find_hidden(
         self, snapshot: Snapshot, verdict: ResponseVerdict, input: Input, value: Value
     ) -> Hidden:
-        """Return what the verdict hides of a body; _Denied if it names an unknown list."""
+        """Return the list items that the rules of the configured lists hide.
+
+        Raise _Denied if the verdict names an unknown list or a list cannot be filtered.
+        """
         lists = self._processor.options.lists
         if verdict.lists is not None:
             unknown = verdict.lists - lists.keys()
@@ -406,7 +469,12 @@ class ResponseExchange:
             raise _Denied("response_list", str(error)) from None
 
     def _mutation(self, verdict: ResponseVerdict, body: bytes | None, state: State) -> Mutation:
-        """The headers of what passes, after a look at its body."""
+        """Return the header changes of an allowed response, with a new body or None for the same
+        one.
+
+        Removes validators and cache headers that no longer hold, corrects `content-length`, and
+        sets `cache-control: private` unless the policy sets one; `no-store` is kept.
+        """
         headers = self._response.headers
         removed = [name for name in headers if name in STALE or name.endswith(_CACHES)]
         added = list(verdict.added)
@@ -432,7 +500,10 @@ class ResponseExchange:
         state: State,
         size: int,
     ) -> bytes:
-        """The policy has said no."""
+        """Return the denial that the policy decided, with its status, headers and body; log it.
+
+        In a dry run the denial is logged and the response passes unchanged.
+        """
         if self._processor.options.dry_run:
             self._log_answer(decision, input, "denied", started, state, size, None, "dry_run")
             return self._let_pass(state)
@@ -442,7 +513,7 @@ class ResponseExchange:
         return messages.write_denial(verdict.status, headers, verdict.body, "doorward_denied")
 
     def _let_pass(self, state: State) -> bytes:
-        """A trial run: the answer is as it came."""
+        """Return the answer that lets a response pass unchanged in a dry run; sets the stage."""
         if self._stage == "awaited":
             self._stage = "decided"
             return messages.CONTINUE_BODY
@@ -461,7 +532,11 @@ class ResponseExchange:
         state: State,
         size: int,
     ) -> bytes:
-        """Nobody has decided, or on something that cannot be filtered: 403 with an empty body."""
+        """Return a denial (403, empty body) for a response that could not be decided or filtered.
+
+        Also logs the decision with the error, and a rate-limited line in the log. A dry run does
+        not change this.
+        """
         self._stage = "decided"
         decision = decision._replace(error=DecisionError(str(why)))
         self._log_answer(decision, input, "failed", started, state, size, None, why.code)
@@ -482,7 +557,9 @@ class ResponseExchange:
         hidden: Hidden | None,
         reason: str = "",
     ) -> None:
-        """Log a decision on a response with its outcome, its size and the counts of its lists."""
+        """Log a decision with its outcome, body size and list counts, and report it to the
+        observer.
+        """
         processor = self._processor
         if processor.pdp.logs_decisions:
             record: dict[str, Any] = {"outcome": outcome, "body_state": state, "size": size}
@@ -497,7 +574,11 @@ class ResponseExchange:
     def _record(
         self, decision: Decision, input: Input | Undefined, started: int, size: int
     ) -> None:
-        """Log a decision, without the body unless bodies are logged."""
+        """Write a decision to the decision log if there is one.
+
+        Unless `log-bodies` is set, the body and the fields made of it are left out and named as
+        erased.
+        """
         pdp = self._processor.pdp
         if not pdp.logs_decisions:
             return
@@ -520,7 +601,10 @@ _UNREADABLE: Final[dict[State, str]] = {
 
 
 def _apply(verdict: ResponseVerdict, hidden: Hidden, value: Value) -> Value:
-    """The body that is left, `value` itself where nothing is changed."""
+    """Return the body after the verdict and the hidden items; `value` itself if nothing changes.
+
+    Raise _Denied if a path does not fit the body or nothing of the body is left.
+    """
     drop = {path: indexes for path, indexes in hidden.items.items() if indexes}
     if verdict.keep is None and not verdict.remove and not verdict.set and not drop:
         return value
@@ -538,8 +622,11 @@ def _apply(verdict: ResponseVerdict, hidden: Hidden, value: Value) -> Value:
 def _without_body(
     decision: Decision, input: Input | Undefined, has_body_of: Callable[[str], bool]
 ) -> tuple[Decision, Input | Undefined]:
-    """Return the log's view of a response: without its body, and without fields of the document
-    that rules may have made of it (`has_body_of`, by name)."""
+    """Return decision and input without the response body, and without unknown fields and fields
+    that may contain parts of it (`has_body_of`, by name).
+
+    JSON pointers to what is left out, at most 100, are in `erased` of the returned decision.
+    """
     erased: list[str] = []
     response: Any = None if isinstance(input, Undefined) else input.get("response")
     if isinstance(response, dict) and "parsed_body" in response:
@@ -560,7 +647,10 @@ def _without_body(
 
 
 def _to_request(message: Message, *, is_strict: bool) -> HttpRequest:
-    """The request as the input is made of it; RequestError."""
+    """Return the HTTP request that a message of request headers describes.
+
+    Raise RequestError if its headers are malformed or, with `is_strict`, ambiguous.
+    """
     pseudo: dict[bytes, str] = {}
     pairs: list[tuple[bytes, bytes]] = []
     for name, value in message.headers:
@@ -584,6 +674,9 @@ def _to_request(message: Message, *, is_strict: bool) -> HttpRequest:
 
 
 def _to_address(value: Value) -> tuple[str, int] | None:
+    """Return `("10.0.0.1", 80)` for `10.0.0.1:80`; None if the value is not an address with a
+    port.
+    """
     host, _, port = value.rpartition(":") if isinstance(value, str) else ("", "", "")
     if not host or not (port.isascii() and port.isdecimal() and len(port) <= 5):
         return None

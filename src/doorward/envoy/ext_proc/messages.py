@@ -51,32 +51,36 @@ Phase: TypeAlias = Literal[
 
 
 class Message(NamedTuple):
-    """One message of Envoy; "" for a phase that is not known."""
+    """One message of Envoy. `phase` is "" for a kind of message that is not known here."""
 
     phase: Phase
     headers: Headers
-    """Of a request or a response, or trailers."""
+    """The headers or trailers of the message, in order."""
     body: bytes
     ends: bool
-    """Whether nothing follows in this direction."""
+    """True if this message ends the request or the response."""
     attributes: dict[str, Value]
     filter_metadata: dict[str, Value]
     modes: tuple[int, int] | None
-    """Of the first message: how bodies of requests and responses are sent."""
+    """How Envoy sends bodies of requests and of responses; None except in the first message."""
     is_observed: bool
-    """Whether Envoy takes no notice of answers."""
+    """True if Envoy ignores the answers (`observability_mode`)."""
 
 
 class Mutation(NamedTuple):
-    """The changes of headers."""
+    """Changes of headers: `set` overwrites, or appends if a name occurs again; `remove` has
+    names.
+    """
 
     set: Sequence[tuple[str, str]] = ()
-    """A name that comes again is added."""
+    """Headers to overwrite; a name that occurs again is appended."""
     remove: Iterable[str] = ()
 
 
 def read_message(message: bytes) -> Message:
-    """The message; GrpcError for bytes that are none."""
+    """Return a serialized ProcessingRequest as a Message; raise GrpcError if it cannot be
+    decoded.
+    """
     try:
         request: Any = pb.ProcessingRequest.FromString(message)
     except DecodeError:
@@ -118,7 +122,7 @@ def _to_pairs(headers: Any) -> Headers:
 
 
 def _to_metadata(metadata: Any) -> dict[str, Value]:
-    """Return dynamic metadata by the names of filters."""
+    """Return dynamic metadata as `{filter name: {key: value}}`; {} if there is none."""
     if not metadata.filter_metadata:
         return _NO_METADATA
     return {
@@ -128,7 +132,7 @@ def _to_metadata(metadata: Any) -> dict[str, Value]:
 
 
 def to_headers(pairs: Headers) -> dict[str, str]:
-    """Headers of a response by their names: those that are repeated are joined by commas."""
+    """Return response headers by lower-case name; values of a repeated name are joined by `, `."""
     headers: dict[str, str] = {}
     for raw_name, raw_value in pairs:
         name, value = raw_name.decode("latin-1").lower(), text_of(raw_value)
@@ -137,7 +141,9 @@ def to_headers(pairs: Headers) -> dict[str, str]:
 
 
 def _mutate(out: Any, mutation: Mutation) -> None:
-    """Add header changes to a response message; a repeated name is appended."""
+    """Add header changes to Envoy's message `out`: the first value of a name overwrites, further
+    ones are appended.
+    """
     seen: set[str] = set()
     for name, value in mutation.set:
         again = name.lower() in seen
@@ -156,7 +162,7 @@ def _to_bytes(response: Any) -> bytes:
 
 
 def write_headers(phase: Literal["request_headers", "response_headers"], change: Mutation) -> bytes:
-    """Go on, with changed headers."""
+    """Return the answer to request or response headers that continues with changed headers."""
     response = pb.ProcessingResponse()
     common = getattr(response, phase).response
     common.SetInParent()
@@ -165,7 +171,7 @@ def write_headers(phase: Literal["request_headers", "response_headers"], change:
 
 
 def write_unread(change: Mutation) -> bytes:
-    """Answer headers of a response whose body is not to be sent here."""
+    """Return the answer to response headers that also tells Envoy not to send body and trailers."""
     response = pb.ProcessingResponse()
     common = response.response_headers.response
     common.SetInParent()
@@ -185,7 +191,9 @@ def write_unread(change: Mutation) -> bytes:
 
 
 def write_body(change: Mutation, body: bytes | None) -> bytes:
-    """Go on with another body, or with the same one for None."""
+    """Return the answer to a response body: changed headers, and another body unless `body` is
+    None.
+    """
     response = pb.ProcessingResponse()
     common = response.response_body.response
     _mutate(common.header_mutation, change)
@@ -195,7 +203,7 @@ def write_body(change: Mutation, body: bytes | None) -> bytes:
 
 
 def write_trailers(names: Iterable[str]) -> bytes:
-    """Go on without the trailers of these names."""
+    """Return the answer to response trailers that removes the trailers `names`."""
     response = pb.ProcessingResponse()
     mutation = response.response_trailers.header_mutation
     mutation.SetInParent()
@@ -204,7 +212,10 @@ def write_trailers(names: Iterable[str]) -> bytes:
 
 
 def write_denial(status: int, headers: Sequence[tuple[str, str]], body: str, details: str) -> bytes:
-    """An answer in place of the response."""
+    """Return the answer that sends another response to the client in place of the application's.
+
+    `details` appears as Envoy's response code details in its access log. `status` must not be 200.
+    """
     response = pb.ProcessingResponse()
     immediate = response.immediate_response
     # INVARIANT: an answer carries a status; Envoy takes none for 200.
@@ -222,6 +233,6 @@ def _continue_body() -> bytes:
 
 
 CONTINUE_RESPONSE: Final = write_headers("response_headers", Mutation())
-"""Send the body."""
+"""The answer to response headers that asks for the body."""
 CONTINUE_BODY: Final = _continue_body()
-"""Go on with the body as it is: of answers of Envoy itself only."""
+"""The answer to a response body that leaves it unchanged."""

@@ -14,7 +14,7 @@ __all__ = ["Metrics"]
 
 
 class Metrics:
-    """Told by exchanges about each response; read by the server of the registry."""
+    """Prometheus metrics of response decisions, registered in `registry`."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._responses = Counter(
@@ -31,6 +31,6 @@ class Metrics:
         )
 
     def observe(self, outcome: Outcome, reason: str, seconds: float) -> None:
-        """A response was decided in `seconds`."""
+        """Count one response by outcome and reason code, and record its duration."""
         self._responses.labels(outcome, reason).inc()
         self._duration.observe(seconds)

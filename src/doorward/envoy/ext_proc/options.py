@@ -33,6 +33,9 @@ _TAKEN: Final = frozenset(
 
 
 def _path(value: list[Any]) -> Path:
+    """Return an option's list of keys and indexes as a path; raise ValueError if it is
+    malformed.
+    """
     try:
         return read_path(value)
     except PathError as error:
@@ -40,6 +43,9 @@ def _path(value: list[Any]) -> Path:
 
 
 def _rule(value: str) -> str:
+    """Return a document path without empty parts: `/a//b/` -> `a/b`; raise ValueError if none is
+    left.
+    """
     if not value.strip("/ "):
         raise ValueError("must be a document, such as documents/include")
     return "/".join([each for each in value.split("/") if each])
@@ -71,7 +77,7 @@ class _ListBlock:
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
-        """ConfigError without a path or a rule."""
+        """Raise ConfigError if `path` or `rule` is missing."""
         for key in ("path", "rule"):
             if block.values.get(key) is None:
                 raise ConfigError(
@@ -87,6 +93,7 @@ _LISTS: Final = named(_ListBlock)
 
 
 def _read_lists(block: Block, key: str, warnings: list[str]) -> Mapping[str, ListOptions]:
+    """Return the options of each list by its name; raise ConfigError if one is malformed."""
     lists = _LISTS.read(block, key, warnings)
     return {name: ListOptions(each.path, each.rule, each.name) for name, each in lists.items()}
 
@@ -156,5 +163,5 @@ class Options:
 
     @property
     def document(self) -> str:
-        """The path as decisions name it."""
+        """The path of the deciding document without empty parts, as decisions name it: `a/b`."""
         return "/".join([part for part in self.path.split("/") if part])

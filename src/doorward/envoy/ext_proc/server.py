@@ -39,7 +39,10 @@ class ExtProcServer:
         deadline: float = DEADLINE,
         listeners: Sequence[socket.socket] = (),
     ) -> None:
-        """`listeners`: what `bind_each` bound for this one of several workers."""
+        """`listeners` are sockets that `bind_each` bound for this worker; without them `start`
+        binds `addr`. `deadline` is the evaluation deadline in seconds, `on_state` is told each
+        change of state. Raise StartError if `addr` is malformed.
+        """
         self._options = options
         self._processor = Processor(pdp, options, observer)
         self._runner: AdaptiveRunner | None = None
@@ -78,7 +81,7 @@ class ExtProcServer:
         return self._listener.address
 
     def start(self) -> None:
-        """Listen and serve; StartError when the address is not available."""
+        """Listen and serve in a thread; raise StartError if the address is not available."""
         self._listener.start()
 
     def stop(self, grace: float = 5.0) -> None:
@@ -88,5 +91,7 @@ class ExtProcServer:
             self._runner.close()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Return True if the server ended within `timeout` seconds."""
+        """Block until the server ends, at most `timeout` seconds (None: forever); return False on
+        timeout.
+        """
         return self._listener.wait(timeout)

@@ -35,45 +35,53 @@ FIELDS: Final = (
     *("allow", "stream", "keep", "remove", "set", "lists", "http_status", "body", "headers"),
     *("response_headers_to_add", "response_headers_to_remove"),
 )
-"""The names that mean something."""
+"""The fields that a decision on a response may have."""
 MAX_PATHS: Final = 100_000
-"""Paths in one field."""
+"""The largest number of members in a field of paths."""
 _MOST_NAMES: Final = 5
-"""Names that an error shows."""
+"""The largest number of unknown fields that an error names."""
 _FRAMING: Final = frozenset(
     {"connection", "content-encoding", "content-length", "content-range", "keep-alive", "te"}
     | {"trailer", "transfer-encoding", "upgrade"}
 )
-"""Headers that say how a body is to be read, which the policy does not know."""
+"""Headers that frame or encode a body; a policy must not change them."""
 
 
 class ResponseVerdict(NamedTuple):
-    """The verdict on a response."""
+    """What a policy decided on a response. `status`, `headers` and `body` are those of a denial;
+    all other fields apply to an allowed response.
+    """
 
     allowed: bool
     status: int = FORBIDDEN
-    """Of a denial, as `headers` and `body` are."""
+    """The HTTP status of a denial."""
     headers: Pairs = ()
     body: str = ""
     stream: bool = False
-    """Let it pass unread."""
+    """Pass a response whose body is not read."""
     keep: tuple[Path, ...] | None = None
     remove: tuple[Path, ...] = ()
     set: tuple[tuple[Path, Value], ...] = ()
     lists: frozenset[str] | None = None
     """The lists that are filtered; None: each one that the configuration names."""
     added: Pairs = ()
-    """Headers of an allowed response."""
+    """Headers to add to an allowed response."""
     removed: tuple[str, ...] = ()
 
     @property
     def reads_body(self) -> bool:
-        """True if something of the body is asked for."""
+        """True if the verdict keeps, removes or sets paths of the body, or names lists to
+        filter.
+        """
         return self.keep is not None or bool(self.remove or self.set or self.lists)
 
 
 def read_response_verdict(result: Value | Undefined) -> ResponseVerdict:
-    """The verdict that a result is; ResultError where it is not one."""
+    """Return the verdict that the policy's result describes.
+
+    Raise ResultError for a boolean or another type than an object, an unknown field, a field of the
+    wrong type, a denial without a usable status, or a header that frames the body.
+    """
     if isinstance(result, bool):
         raise ResultError("the decision is a boolean: an object with `allow` is needed")
     document = object_of(result)
@@ -114,6 +122,10 @@ def _read_flag(document: dict[Key, Value], name: str) -> bool:
 
 
 def _items(document: dict[Key, Value], name: str) -> Iterator[Any]:
+    """Yield the members of an array or set in the result; nothing if the field is missing.
+
+    Raise ResultError for another type or more than `MAX_PATHS` members.
+    """
     items: Any = document.get(name, [])
     if not isinstance(items, (list, frozenset)):
         raise failed(name, "it is neither an array nor a set")
@@ -123,10 +135,14 @@ def _items(document: dict[Key, Value], name: str) -> Iterator[Any]:
 
 
 def _read_paths(document: dict[Key, Value], name: str) -> tuple[Path, ...]:
+    """Return the paths in a field of the result; `()` if it is missing, ResultError if one is
+    malformed.
+    """
     return tuple([_path(name, each) for each in _items(document, name)])
 
 
 def _path(name: str, value: Any) -> Path:
+    """Return one member of a field as a path; raise ResultError if it is malformed."""
     try:
         return read_path(value)
     except PathError as error:
@@ -134,13 +150,16 @@ def _path(name: str, value: Any) -> Path:
 
 
 def _read_set(value: Any) -> tuple[Path, Value]:
+    """Return `{"path": …, "value": …}` as a pair; raise ResultError for any other form."""
     if not isinstance(value, dict) or value.keys() != {"path", "value"}:
         raise failed("set", "a member is not an object with `path` and `value`")
     return _path("set", value["path"]), _plain(value["value"])
 
 
 def _plain(value: Any) -> Value:
-    """The value as JSON has it: no sets, and keys that are texts."""
+    """Return a copy of a value, checked to be JSON; raise ResultError for a set or a key that is
+    not a text.
+    """
     if isinstance(value, list):
         return [_plain(each) for each in value]
     if isinstance(value, dict):
@@ -153,7 +172,10 @@ def _plain(value: Any) -> Value:
 
 
 def _read_lists(document: dict[Key, Value]) -> frozenset[str] | None:
-    """Return the names of the lists to filter; None if the result does not mention them."""
+    """Return the names of the lists to filter; None, meaning every list, if the field is missing.
+
+    Raise ResultError if a member is not a text.
+    """
     if "lists" not in document:
         return None
     names = list(_items(document, "lists"))

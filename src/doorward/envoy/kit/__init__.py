@@ -27,5 +27,7 @@ TARGETS: Final[Mapping[str, Callable[[Description], dict[str, str]]]] = {
 
 
 def to_files(description: Description, target: str) -> dict[str, str]:
-    """The texts of a deployment by file name."""
+    """Return the files of a deployment, text by file name, for one of `TARGETS`; KeyError for
+    another.
+    """
     return TARGETS[target](description)

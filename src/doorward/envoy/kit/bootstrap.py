@@ -38,39 +38,41 @@ class Bootstrap:
     upstream: str = "127.0.0.1:8080"
     pdp: tuple[str, ...] = ("unix:doorward.sock",)
     admin: str | None = None
-    """Where the administration interface listens, on this host only. None: it is off."""
+    """The address of the administration interface, which must be local; None turns it off."""
     responses: tuple[str, ...] = ()
-    """Where decision points decide on responses (`envoy_ext_proc_grpc`); none: nobody does."""
+    """The addresses of decision points for responses (`envoy_ext_proc_grpc`); empty: no response is
+    decided on."""
     timeout: float = 0.5
-    """Seconds that a decision may take; later it is a denial."""
+    """Seconds that a decision may take; after that the request is denied."""
     response_timeout: float = 2.0
-    """Seconds that a decision on a response may take; later it is an error (504)."""
+    """Seconds that a decision on a response may take; after that the client gets 504."""
     max_response: int = 1024 * _KIB
-    """Bytes of a response that is decided on; a longer one is an error (500)."""
+    """The largest response in bytes that is decided on; for a longer one the client gets 500."""
     upstream_timeout: float = 15.0
-    """Seconds that the application may take for a whole answer."""
+    """Seconds that the application may take for a whole response."""
     max_body: int = 8 * _KIB
     """Bytes of a request body that the policy sees; 0 sends none."""
     max_connections: int = 1000
     max_heap: int = 512 * _KIB * _KIB
     trusted_hops: int = 0
-    """Proxies in front whose `x-forwarded-…` headers are believed; 0 takes those headers away."""
+    """The number of trusted proxies in front whose `x-forwarded-…` headers count; with 0 they are
+    removed."""
     forward_authorization: bool = False
-    """Whether the application receives the `authorization` header, too."""
+    """True if the application receives the `authorization` header as well."""
     strip_headers: tuple[str, ...] = OVERRIDES + IDENTITIES
-    """Request headers that no client may send to the application or the policy."""
+    """Request headers, in lower case, that are removed before policy and application see them."""
 
     def __post_init__(self) -> None:
         _check_options(self)
 
 
 def render(options: Bootstrap) -> str:
-    """The configuration as YAML, with comments that say why."""
+    """Return the Envoy configuration as YAML, with comments that give the reasons."""
     return "\n".join([*_HEAD, *explain(to_document(options), _WHY)]) + "\n"
 
 
 def to_document(options: Bootstrap) -> Document:
-    """The configuration as the value that the YAML holds."""
+    """Return the Envoy configuration as a document of plain values, in the order of the file."""
     document: Document = {}
     if options.admin is not None:
         document["admin"] = {"address": _to_address(options.admin)}
@@ -130,7 +132,7 @@ def _check_options(options: Bootstrap) -> None:
 
 
 def _is_local(address: Document) -> bool:
-    """Return True for a Unix socket or a loopback address: plain text may go there."""
+    """Return True for a Unix socket or a loopback address; False for a name, even `localhost`."""
     match _to_kind(address):
         case "ip":
             return ipaddress.ip_address(address["socket_address"]["address"]).is_loopback
@@ -139,7 +141,9 @@ def _is_local(address: Document) -> bool:
 
 
 def _to_kind(address: Document) -> Literal["pipe", "ip", "name"]:
-    """Return whether an address is a Unix socket, an IP address or a name to look up."""
+    """Return `pipe` for a Unix socket, `ip` for an IP address, `name` for a host name to look
+    up.
+    """
     if "pipe" in address:
         return "pipe"
     try:
@@ -150,7 +154,9 @@ def _to_kind(address: Document) -> Literal["pipe", "ip", "name"]:
 
 
 def _to_address(text: str) -> Document:
-    """Return an address in Envoy's form; ValueError if it is neither HOST:PORT nor a socket."""
+    """Return `HOST:PORT`, `[IPv6]:PORT` or `unix:PATH` in Envoy's form; raise ValueError for
+    others.
+    """
     if text.startswith("unix:"):
         path = text.removeprefix("unix:").removeprefix("//")
         if not path or "\0" in path:
@@ -168,6 +174,7 @@ def _to_address(text: str) -> Document:
 
 
 def _seconds(value: float) -> str:
+    """Return a protobuf duration: 0.5 -> `0.5s`."""
     return f"{value:.9f}".rstrip("0").rstrip(".") + "s"
 
 
@@ -244,8 +251,8 @@ def _to_connection_manager(options: Bootstrap) -> Document:
 
 
 def _to_header_removals(options: Bootstrap) -> list[Document]:
-    """Return the filter that removes forged headers of clients; none if there are none to
-    remove.
+    """Return the filter that removes headers that clients may forge; `[]` if none are to be
+    removed.
     """
     headers = options.strip_headers + (() if options.trusted_hops else ORIGINS)
     if not headers:  # Envoy refuses an empty list
@@ -321,7 +328,7 @@ def _to_routes(options: Bootstrap) -> Document:
 
 
 def _to_head_length() -> Document:
-    """Return the filter that removes the length of a denied HEAD response."""
+    """Return the filter that gives a denied HEAD response `content-length: 0` if it has none."""
     denied = "request.method == 'HEAD' && response.code_details.startsWith('ext_authz')"
     return _typed_config(
         "envoy.filters.http.header_mutation",
@@ -374,7 +381,7 @@ def _to_ext_authz(options: Bootstrap) -> Document:
 
 
 def _to_ext_proc(options: Bootstrap) -> list[Document]:
-    """Return the filter that has responses decided; none without a processor."""
+    """Return the filter that sends responses to a decision point; `[]` if `responses` is empty."""
     if not options.responses:
         return []
     fields: Document = {
@@ -422,7 +429,8 @@ _RETRY: Final = {
     ],
     "host_selection_retry_max_attempts": 10,
 }
-"""A Check that its decision point did not answer, since that restarts, goes to another one."""
+"""The retry policy of Checks: one that a restarting decision point did not answer goes to
+another."""
 
 
 def _to_application(options: Bootstrap) -> Document:
@@ -450,7 +458,7 @@ def _to_health_check(service: str) -> Document:
 
 
 def _to_processors(options: Bootstrap) -> list[Document]:
-    """Return the cluster of the response processors; none without one."""
+    """Return the cluster of decision points for responses; `[]` if `responses` is empty."""
     if not options.responses:
         return []
     service = "envoy.service.ext_proc.v3.ExternalProcessor"
@@ -462,7 +470,10 @@ def _to_processors(options: Bootstrap) -> list[Document]:
 def _to_decision_points(
     name: str, addresses: tuple[str, ...], service: str, *, retries: bool
 ) -> Document:
-    """Return a cluster of decision points with health checks, and with retries if asked for."""
+    """Return a cluster of decision points over HTTP/2; several addresses get health checks.
+
+    With `retries` several addresses also allow as many retries as requests.
+    """
     cluster = _to_cluster(
         name,
         addresses,

@@ -22,7 +22,7 @@ _HEAD: Final = ("Made by `doorward kit --target compose`.",)
 
 
 def to_files(description: Description) -> dict[str, str]:
-    """The texts of the project by file name."""
+    """Return the files of a Compose project, text by file name."""
     places = Places(_PLACES.socket, description.listen(), _PLACES.api)
     return {
         "compose.yaml": write_manifest([_to_project(description, places)], _WHY, _HEAD),
@@ -58,6 +58,9 @@ def _to_project(description: Description, places: Places) -> Document:
 
 
 def _to_redirect(description: Description) -> Document:
+    """Return the service that holds the shared network namespace, installs the redirect and repairs
+    it.
+    """
     arguments = description.redirect_arguments()
     return {
         "image": description.image,
@@ -80,6 +83,9 @@ def _to_redirect(description: Description) -> Document:
 
 
 def _to_decision_point(description: Description, places: Places) -> Document:
+    """Return the service of the decision point, with policies and the secret as read-only
+    mounts.
+    """
     paths = ["/policy"] + (["/secret.json"] if description.secret else [])
     mounts = [
         "./doorward.yaml:/config/doorward.yaml:ro",
@@ -138,6 +144,9 @@ _HARDENED: Final[Mapping[str, Any]] = {
 
 
 def _to_sidecar(description: Description) -> Document:
+    """Return the settings that decision point and Envoy share: user, no capabilities, network,
+    restart.
+    """
     return {
         "user": f"{description.user}:{description.user}",
         "cap_drop": ["ALL"],
@@ -147,8 +156,9 @@ def _to_sidecar(description: Description) -> Document:
 
 
 def _to_path(text: str) -> str:
-    """Return a path as a Compose mount writes it; ValueError for characters that Compose would
-    interpret.
+    """Return a path as a Compose mount writes it: `a.json` -> `./a.json`.
+
+    Raise ValueError for `:`, `$` and characters that a JSON text would have to escape.
     """
     if not text.startswith(("./", "/")):
         text = f"./{text}"

@@ -22,7 +22,7 @@ __all__ = ["ENVOY_ARGUMENTS", "Description", "Places", "Policy", "ResponseList"]
 ENVOY_ARGUMENTS: Final = (
     "--disable-hot-restart", "--concurrency", "2", "--log-level", "warning",
 )  # fmt: skip
-"""Besides `--config-path`."""
+"""The arguments of Envoy besides `--config-path`."""
 
 _NAME: Final = re.compile(r"[a-z]([a-z0-9-]{0,48}[a-z0-9])?")
 _FILE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}\.(rego|json|yaml|yml)")
@@ -42,7 +42,9 @@ class Policy:
 
 @record
 class Places:
-    """The socket on which Envoy asks, and the address on which it listens, of a target."""
+    """Where a target puts its sockets: Envoy's Checks (`socket`), Envoy's own listener (`listen`),
+    and the HTTP API (`api`).
+    """
 
     socket: str
     listen: str
@@ -50,14 +52,17 @@ class Places:
 
     @property
     def responses(self) -> str:
-        """The socket on which Envoy sends responses, beside the other one."""
+        """The socket to which Envoy sends responses: `responses.sock` in the folder of `socket`."""
         folder, slash, _ = self.socket.rpartition("/")
         return f"{folder}{slash}responses.sock"
 
 
 @record
 class ResponseList:
-    """A list in the bodies of responses, and the rule that says which of its items stay."""
+    """A list in response bodies: its path, and the document `rule` that decides on each item.
+
+    The rule reads the item as `input.ITEM`.
+    """
 
     name: str
     path: tuple[str, ...]
@@ -66,7 +71,10 @@ class ResponseList:
 
     @classmethod
     def parse(cls, text: str) -> ResponseList:
-        """The list that `NAME=a.b:RULE` or `NAME=a.b:RULE:ITEM` is. ValueError."""
+        """Return the list that `NAME=a.b:RULE` or `NAME=a.b:RULE:ITEM` describes.
+
+        Nothing is checked here: missing parts are empty, and `Description` refuses them.
+        """
         name, _, rest = text.partition("=")
         path, _, rule = rest.partition(":")
         rule, _, item = rule.partition(":")
@@ -75,7 +83,9 @@ class ResponseList:
 
 @record(kw_only=True)
 class Description:
-    """One application and what is put in front of it."""
+    """An application, its policies and the sidecars in front of it; ValueError if a part does not
+    fit.
+    """
 
     app_port: int
     policies: tuple[Policy, ...]
@@ -84,21 +94,22 @@ class Description:
     image: str = "doorward:latest"
     envoy_image: str = "envoyproxy/envoy:v1.40.0"
     secret: str = ""
-    """Where data that no policy text may hold comes from: a Kubernetes Secret, a file."""
+    """The source of secret data for the policies: the name of a Kubernetes Secret, or a file."""
     decision: str = "envoy/authz/allow"
     responses: str = ""
-    """The document that decides on responses, as `envoy/response`; "": they pass unseen."""
+    """The document that decides on responses, such as `envoy/response`; "" leaves them
+    undecided."""
     lists: tuple[ResponseList, ...] = ()
-    """Of responses, the lists whose items a rule decides on."""
+    """The lists in responses whose items a rule decides on."""
     port: int = 8000
-    """Where Envoy listens."""
+    """The port at which Envoy listens."""
     diagnostic_port: int = 8282
     user: int = 1111
     dual_stack: bool = True
-    """Whether Envoy listens on IPv6 as well; without, IPv6 connections are refused."""
+    """True if Envoy listens on IPv6 as well; otherwise IPv6 connections are refused."""
     capture_loopback: bool = True
     native: bool = False
-    """Kubernetes: sidecars as init containers that stay, which start before the application."""
+    """Kubernetes: the sidecars are init containers that stay, and start before the application."""
     scraped_from: str = ""
     """Kubernetes: the namespace of Prometheus, which may read the metrics."""
     bootstrap: Mapping[str, object] = field(default_factory=dict)
@@ -109,7 +120,9 @@ class Description:
         self.redirect()
 
     def redirect(self, *, host: bool = False) -> Redirect:
-        """The init step's options; on a host only the application's port is redirected."""
+        """Return the options of the redirect; with `host` only the application's port is
+        redirected.
+        """
         return Redirect(
             port=self.port,
             user=self.user,
@@ -119,7 +132,9 @@ class Description:
         )
 
     def redirect_arguments(self, *, host: bool = False) -> list[str]:
-        """The init step as a command line."""
+        """Return the arguments of `doorward` that install the redirect, beginning with `envoy
+        redirect`.
+        """
         options = self.redirect(host=host)
         words = ["envoy", "redirect", "-p", str(options.port), "-u", str(options.user)]
         for port in options.open_ports:
@@ -129,18 +144,22 @@ class Description:
         return [*words, *(["--capture-loopback"] if options.capture_loopback else [])]
 
     def run_arguments(self, places: Places, diagnostic: str, *paths: str) -> list[str]:
-        """The decision point as a command line."""
+        """Return the arguments of `doorward` that run the decision point; `paths` are policies and
+        data.
+
+        `diagnostic` is the listen address of health and metrics.
+        """
         return [
             "run", "--server", f"--addr={places.api}", f"--diagnostic-addr={diagnostic}",
             "--unix-socket-perm=700", "--ignore=.*", *paths,
         ]  # fmt: skip
 
     def listen(self) -> str:
-        """All addresses, on the proxy's port."""
+        """Return Envoy's listen address: all addresses, with IPv6 if `dual_stack`."""
         return f"[::]:{self.port}" if self.dual_stack else f"0.0.0.0:{self.port}"
 
     def envoy_yaml(self, places: Places) -> str:
-        """The first resource: the proxy's configuration."""
+        """Return the text of `envoy.yaml`; ValueError if a field of `bootstrap` does not fit."""
         options = {
             "listen": places.listen,
             "upstream": f"127.0.0.1:{self.app_port}",
@@ -151,7 +170,7 @@ class Description:
         return render(Bootstrap(**options))  # type: ignore[arg-type]  # Bootstrap checks them
 
     def doorward_yaml(self, places: Places) -> str:
-        """The second resource: the decision point's configuration."""
+        """Return the text of `doorward.yaml`, the decision point's configuration, with comments."""
         plugin: dict[str, object] = {
             "addr": f"unix://{places.socket}",
             "path": self.decision,
@@ -182,7 +201,10 @@ class Description:
         return plugin
 
     def checksum(self, places: Places) -> str:
-        """A short text that changes when what is read only at the start does."""
+        """Return 16 hex digits that change when `envoy.yaml` or `doorward.yaml` changes.
+
+        Both are read only at start-up, so that a new checksum must restart the pods.
+        """
         text = self.envoy_yaml(places) + self.doorward_yaml(places)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -205,8 +227,10 @@ _WHY: Final = {
 
 
 def _check(description: Description) -> None:
-    """Raise ValueError for a name, an image or a path that does not fit into the generated
-    files.
+    """Raise ValueError for a part of the description that cannot be used in the generated files.
+
+    Names, images, ports, lists and policies are checked: at least one `.rego` file, at most `_MOST`
+    bytes, no root user.
     """
     for subject, pattern, text in (
         ("name", _NAME, description.name),

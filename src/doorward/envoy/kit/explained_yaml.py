@@ -21,12 +21,12 @@ _WORDS: Final = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y
 
 
 def explain(document: Mapping[str, Any], why: Mapping[str, str]) -> Iterator[str]:
-    """The lines of the document; `why` holds a comment by key, or by `parent.key`."""
+    """Yield the YAML lines of a document; `why` has comments by `key` or `parent.key`."""
     return _explain(document, why)
 
 
 def _explain(value: Any, why: Mapping[str, str], depth: int = 0, parent: str = "") -> Iterator[str]:
-    """Yield the lines of a YAML document, each key preceded by its explanation."""
+    """Yield the YAML lines of a mapping or list at a depth, each key preceded by its comment."""
     pad = "  " * depth
     if isinstance(value, dict):
         for key, item in value.items():
@@ -50,17 +50,19 @@ def _explain(value: Any, why: Mapping[str, str], depth: int = 0, parent: str = "
 
 
 def _is_branch(value: Any) -> bool:
+    """Return True for a mapping or list with members; empty ones are written on one line."""
     return isinstance(value, dict | list) and bool(value)
 
 
 def _scalar(value: Any) -> str:
+    """Return a scalar as YAML: plain if it cannot be mistaken for another type, else as JSON."""
     if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _WORDS:
         return value
     return json.dumps(value)
 
 
 def _comment(text: str, pad: str) -> Iterator[str]:
-    """Yield a text as comment lines, wrapped."""
+    """Yield a text as wrapped comment lines after `pad`; nothing for ""."""
     if text:
         yield from textwrap.wrap(
             text, WIDTH, initial_indent=f"{pad}# ", subsequent_indent=f"{pad}# "

@@ -19,7 +19,7 @@ _JOB: Final = '{job=~"$job"}'
 
 
 class _Panel(NamedTuple):
-    """One graph: what it shows, in which unit, and each query with the legend of its lines."""
+    """One graph: its title, Grafana's name of its unit, and pairs of PromQL query and legend."""
 
     title: str
     unit: str
@@ -114,7 +114,7 @@ _PANELS: Final = (
 
 
 def to_files(description: Description) -> dict[str, str]:
-    """The dashboard, to be imported."""
+    """Return `dashboard.json`, a Grafana dashboard to import."""
     return {"dashboard.json": json.dumps(_to_dashboard(description), indent=2) + "\n"}
 
 
@@ -151,7 +151,7 @@ def _to_jobs(description: Description) -> dict[str, Any]:
 
 
 def _to_panel(index: int, panel: _Panel) -> dict[str, Any]:
-    """Return a panel at its place in the grid of the dashboard."""
+    """Return panel number `index` (from 0) at its position in a grid of three columns."""
     row, column = divmod(index, _COLUMNS)
     position = {"x": column * _WIDTH, "y": row * _HEIGHT, "w": _WIDTH, "h": _HEIGHT}
     return {

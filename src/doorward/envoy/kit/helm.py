@@ -32,7 +32,7 @@ _HEAD: Final = ("Made by `doorward kit --target helm`.",)
 
 
 def to_files(description: Description) -> dict[str, str]:
-    """The texts of the chart by file name."""
+    """Return the files of a Helm chart, text by file name."""
     where = kubernetes.places(description)
     values = _to_values(description)
     files = {
@@ -91,7 +91,9 @@ def _to_values(description: Description) -> Document:
 
 
 def _to_schema(values: Document) -> Document:
-    """Return the JSON Schema of the values: all are required, none may be added."""
+    """Return the JSON Schema of `values`: all of them are required, and only `global` may be
+    added.
+    """
     text, texts = {"type": "string", "minLength": 1}, {"type": "string"}
     images = {name: text for name in values["images"]}
     properties: Document = {
@@ -129,7 +131,7 @@ def _exactly(properties: Mapping[str, Any]) -> Document:
 
 
 def _insert_placeholders(description: Description) -> Description:
-    """The description with placeholders for what values say."""
+    """Return the description with placeholders in place of the parts that Helm values replace."""
     return replace(
         description,
         name=f"{_MARK}-name",
@@ -147,7 +149,10 @@ def _containers(deployment: Document) -> list[Document]:
 
 
 def _to_template(documents: list[Document]) -> str:
-    """Return the manifests as a template that reads the values."""
+    """Return manifests as the text of a Helm template; placeholders become expressions on values.
+
+    Changes the documents.
+    """
     for document in documents:
         if document["kind"] == "Deployment":
             _mark_deployment(document)
@@ -177,7 +182,7 @@ _EXPRESSIONS: Final = {
 
 
 def _mark_deployment(deployment: Document) -> None:
-    """Put marks where the template reads values."""
+    """Put placeholders into a Deployment, in place, where the template reads values."""
     deployment["spec"]["replicas"] = f"{_MARK}-replicas"
     annotations = deployment["spec"]["template"]["metadata"]["annotations"]
     annotations["doorward/configuration"] = f"{_MARK}-checksum"
@@ -191,7 +196,9 @@ def _mark_deployment(deployment: Document) -> None:
 
 
 def _block(match: re.Match[str]) -> str:
-    """A value that is a collection, left out where it is empty."""
+    """Return the template lines of a key whose value is a collection; an empty one leaves the key
+    out.
+    """
     pad, key, value = match.groups()
     return (
         f"{pad}{{{{- with .Values.{value} }}}}\n"
@@ -201,7 +208,7 @@ def _block(match: re.Match[str]) -> str:
 
 
 def _pairs(match: re.Match[str]) -> str:
-    """The pairs of a value among others."""
+    """Return the template lines that add the pairs of a value to the mapping around them."""
     pad, value = match.groups()
     return (
         f"{pad}{{{{- with .Values.{value} }}}}\n"

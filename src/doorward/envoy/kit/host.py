@@ -14,7 +14,7 @@ __all__ = ["to_files"]
 
 
 def to_files(description: Description) -> dict[str, str]:
-    """The texts by file name."""
+    """Return the configurations, the policies and a text file `COMMANDS`, by file name."""
     places = Places("auth.sock", description.listen(), "unix://api.sock")
     return {
         "COMMANDS": _to_commands(description, places),
@@ -25,6 +25,7 @@ def to_files(description: Description) -> dict[str, str]:
 
 
 def _to_commands(description: Description, places: Places) -> str:
+    """Return the shell commands that redirect, start and verify, in their order, with comments."""
     user = description.user
     paths = ["policy"] + ([description.secret] if description.secret else [])
     run = description.run_arguments(

@@ -26,12 +26,12 @@ _RUN: Final = {"name": "run", "mountPath": "/run/doorward"}
 
 
 def to_files(description: Description) -> dict[str, str]:
-    """The texts of the base by file name."""
+    """Return the files of a Kustomize base, text by file name."""
     return {name: write(documents) for name, documents in to_documents(description).items()}
 
 
 def to_documents(description: Description) -> dict[str, list[Document]]:
-    """The documents of the base by file name."""
+    """Return the manifests of the base as documents, by file name."""
     return {
         "configmaps.yaml": _to_config_maps(description),
         "deployment.yaml": [_to_deployment(description)],
@@ -43,12 +43,12 @@ def to_documents(description: Description) -> dict[str, list[Document]]:
 
 
 def write(documents: list[Document], target: str = "kubernetes") -> str:
-    """Documents of the base as one file, with comments."""
+    """Return manifests as the text of one YAML file with comments; the head names `target`."""
     return write_manifest(documents, _WHY, (f"Made by `doorward kit --target {target}`.",))
 
 
 def places(description: Description) -> Places:
-    """The sockets of the pod, and the address on which Envoy listens."""
+    """Return the sockets inside the pod, and the address at which Envoy listens."""
     return Places(PLACES.socket, description.listen(), PLACES.api)
 
 
@@ -128,7 +128,11 @@ def _to_scraping(description: Description) -> Document:
 
 
 def _to_pod(description: Description) -> Document:
-    """Return the pod: the redirect first, the sidecars as native ones if Kubernetes has them."""
+    """Return the pod: an init container that redirects, then application, decision point and Envoy.
+
+    With `native` the two sidecars are init containers that stay, and so are ready before the
+    application starts.
+    """
     sidecars = [_to_decision_point(description), _to_envoy(description)]
     application = _to_application(description)
     init, containers = [_to_redirect(description)], [application, *sidecars]

@@ -16,7 +16,7 @@ _MARK: Final = "TEXT_"
 
 
 class Text(str):
-    """A text of several lines that is to be read as such: the content of a file."""
+    """A multi-line text that is written as a YAML block: the content of a file."""
 
     __slots__ = ()
 
@@ -24,7 +24,9 @@ class Text(str):
 def write_manifest(
     documents: Sequence[Mapping[str, Any]], why: Mapping[str, str], head: Sequence[str] = ()
 ) -> str:
-    """One file of one or several documents; `why` holds a comment by key, or by `parent.key`."""
+    """Return documents as one YAML text; `why` has comments by `key` or `parent.key`, `head` the
+    first comment lines.
+    """
     lines = [f"# {line}" for line in head]
     for number, document in enumerate(documents):
         lines += ["---"] if number else []
@@ -35,7 +37,9 @@ def write_manifest(
 
 
 def _mark(value: Any, texts: list[Text]) -> Any:
-    """Return a document with marks in place of its texts, which are appended to `texts`."""
+    """Return a copy of a document in which each `Text` is replaced by a mark, and append it to
+    `texts`.
+    """
     match value:
         case Text():
             texts.append(value)
@@ -49,7 +53,9 @@ def _mark(value: Any, texts: list[Text]) -> Any:
 
 
 def _expand(line: str, texts: Sequence[Text]) -> Iterator[str]:
-    """Yield a line of YAML, or a marked text as a block below it."""
+    """Yield a line of YAML; a line that ends with a mark becomes a key with the text as its
+    block.
+    """
     head, mark, number = line.partition(f": {_MARK}")
     if not mark:
         yield line
@@ -63,6 +69,9 @@ def _expand(line: str, texts: Sequence[Text]) -> Iterator[str]:
 
 
 def _chomping(text: str) -> str:
+    """Return YAML's chomping indicator: `-` without a final newline, `+` for several, "" for
+    one.
+    """
     if not text.endswith("\n"):
         return "-"
     return "+" if text.endswith("\n\n") else ""

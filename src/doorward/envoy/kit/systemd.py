@@ -33,7 +33,7 @@ UMask=0077
 
 
 def to_files(description: Description) -> dict[str, str]:
-    """The texts of the units, and of what they read, by file name."""
+    """Return the systemd units, a sysusers file and the configurations, text by file name."""
     name = description.name
     places = Places(
         f"/run/doorward-{name}/auth.sock",

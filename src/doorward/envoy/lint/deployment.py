@@ -19,24 +19,30 @@ _PODS: Final = {"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job"}
 _LOCAL: Final = ("localhost:", "127.", "[::1]:", "unix:")
 _FALSE: Final = {None, False, "false"}
 _CLOSES: Final = (("server", "decision_paths"), ("secrets",))
-"""What keeps data from those who reach the HTTP API: it need not be a port that is open to others,
-for the application itself can be tricked into a request."""
+"""Options that keep data from callers of the HTTP API. A local port needs them too, since the
+application itself can be tricked into a request."""
 
 
 def is_pdp(document: Located) -> bool:
-    """Return True if a document configures a decision point for Envoy."""
+    """Return True if a document configures a decision point with one of the two plugins for
+    Envoy.
+    """
     plugins = document.get("plugins")
     return any(_is_given(plugins.get(name)) for name in (_PLUGIN, _RESPONSES))
 
 
 def check_pdp(file: str, document: Located) -> Iterator[Finding]:
-    """Report settings of a decision point, OPA's or ours, that are not hardened."""
+    """Yield findings for settings of a decision point's configuration (OPA's or Doorward's) that
+    weaken it.
+    """
     for rule, message, at in _check_pdp(document):
         yield Finding(file, at.line, rule, message)
 
 
 def _check_pdp(document: Located) -> Iterator[Problem]:
-    """Yield problems of a configuration of the decision point."""
+    """Yield problems of a decision point: its plugins, an API that serves all data, no decision
+    log.
+    """
     plugin = document.get("plugins", _PLUGIN)
     if _is_given(plugin):
         yield from _check_plugin(plugin)
@@ -49,7 +55,9 @@ def _check_pdp(document: Located) -> Iterator[Problem]:
 
 
 def _check_plugin(plugin: Located) -> Iterator[Problem]:
-    """Of the plugin that decides on requests."""
+    """Yield problems of the plugin that decides on requests; without `addr` it is open to
+    others.
+    """
     address = plugin.get("addr")
     if not str(address.value or ":9191").startswith(_LOCAL):
         yield "pdp-exposed", f"`{address.value or ':9191'}` is open to others", address
@@ -62,7 +70,9 @@ def _check_plugin(plugin: Located) -> Iterator[Problem]:
 
 
 def _check_processor(plugin: Located) -> Iterator[Problem]:
-    """Of the plugin that decides on responses; its default listens on loopback."""
+    """Yield problems of the plugin that decides on responses; without `addr` it listens on
+    loopback.
+    """
     address = plugin.get("addr")
     if address.value is not None and not str(address.value).startswith(_LOCAL):
         yield "pdp-exposed", f"`{address.value}` is open to others", address
@@ -77,7 +87,11 @@ def _is_given(at: Located) -> bool:
 
 
 def check_manifests(documents: Sequence[tuple[str, Located]]) -> Iterator[Finding]:
-    """Report settings that are not hardened in Kubernetes manifests applied together."""
+    """Yield findings for the pods with sidecars among Kubernetes manifests that are applied
+    together.
+
+    Pods without a sidecar are passed over. `documents` are pairs of file name and document.
+    """
     kinds = {document.get("kind").value for _, document in documents}
     for file, document in documents:
         kind = document.get("kind").value
@@ -97,7 +111,9 @@ def check_manifests(documents: Sequence[tuple[str, Located]]) -> Iterator[Findin
 
 
 def _check_services(documents: Sequence[tuple[str, Located]], spec: Located) -> Iterator[Finding]:
-    """Yield problems of Services that lead past Envoy to the application's ports."""
+    """Yield a finding for each Service port that leads to an application's port instead of
+    Envoy's.
+    """
     ports = {
         port.get("containerPort").value
         for each in _containers(spec)
@@ -136,7 +152,11 @@ def _check_pod(spec: Located) -> Iterator[Problem]:
 
 
 def _check_container(each: Located, common: Located, *, is_redirect: bool) -> Iterator[Problem]:
-    """Yield problems of the security context of one container."""
+    """Yield problems of one container; settings that it lacks are taken from `common`, the pod's.
+
+    A redirect may run as root and have NET_ADMIN. Probes and a read-only file system are required
+    of sidecars only.
+    """
     name, security = each.get("name").value, each.get("securityContext")
     security = security if security.value is not None else Located({}, each.line)
     if not is_redirect:
@@ -168,7 +188,10 @@ def _check_container(each: Located, common: Located, *, is_redirect: bool) -> It
 
 
 def _check_users(spec: Located, common: Located, redirects: list[Located]) -> Iterator[Problem]:
-    """Yield problems of containers that run as the user whose traffic is not redirected."""
+    """Yield a problem for each application container that runs as the proxy's user.
+
+    The traffic of that user is not redirected, so the container would get past Envoy.
+    """
     users = {_option(_words(each), "-u") for each in redirects}
     for each in _containers(spec):
         if each not in redirects and not _is_sidecar(each):
@@ -179,6 +202,7 @@ def _check_users(spec: Located, common: Located, redirects: list[Located]) -> It
 
 
 def _either(security: Located, common: Located, key: str) -> Any:
+    """Return a setting of a container, else that of its pod; None if neither has it."""
     value = security.get(key).value
     return common.get(key).value if value is None else value
 
@@ -198,6 +222,9 @@ def _application_ports(spec: Located) -> set[str]:
 
 
 def _is_sidecar(container: Located) -> bool:
+    """Return True if the image's name begins with `envoy`, `opa:` or `doorward`, or is a
+    proxy_init.
+    """
     image = str(container.get("image").value).rpartition("/")[2]
     return image.startswith(("envoy", "opa:", "doorward")) or _is_proxy_init(container)
 
@@ -207,7 +234,9 @@ def _is_proxy_init(container: Located) -> bool:
 
 
 def _words(container: Located) -> list[str]:
-    """Return the command line of a container as words."""
+    """Return the command line of a container or service as words: entrypoint, command,
+    arguments.
+    """
     words = []
     for key in ("entrypoint", "command", "args"):
         words_of_key = container.get(key)
@@ -218,17 +247,21 @@ def _words(container: Located) -> list[str]:
 
 
 def _redirect(words: Sequence[str]) -> bool:
+    """Return True if a command line contains `envoy redirect`."""
     return any(
         words[position : position + 2] == ["envoy", "redirect"] for position in range(len(words))
     )
 
 
 def _option(words: Sequence[str], name: str) -> str:
+    """Return the word after the option `name` in a command line; "" if it is missing."""
     return words[words.index(name) + 1] if name in words[:-1] else ""
 
 
 def _check_redirect(at: Located, words: Sequence[str], ports: set[str]) -> Iterator[Problem]:
-    """Yield problems of the options of a redirect."""
+    """Yield problems of a redirect's options: loopback not captured, or one of `ports` left
+    open.
+    """
     if "--capture-loopback" not in words:
         yield "kit-loopback", "loopback is not captured", at
     for position, word in enumerate(words[:-1]):
@@ -239,7 +272,7 @@ def _check_redirect(at: Located, words: Sequence[str], ports: set[str]) -> Itera
 
 
 def check_compose(file: str, document: Located) -> Iterator[Finding]:
-    """Report settings that are not hardened in a Compose project with an Envoy."""
+    """Yield findings for a Compose project that has a sidecar; nothing for other projects."""
     services = document.get("services").fields()
     if not any(_is_sidecar(each) for each in services.values()):
         return
@@ -248,7 +281,7 @@ def check_compose(file: str, document: Located) -> Iterator[Finding]:
 
 
 def _check_compose(services: dict[str, Located]) -> Iterator[Problem]:
-    """Yield problems of a Compose project."""
+    """Yield problems of the services of a Compose project, by service name."""
     redirects = {name for name, each in services.items() if _redirect(_words(each))}
     if not redirects:
         first = next(iter(services.values()))
@@ -274,7 +307,10 @@ def _check_compose(services: dict[str, Located]) -> Iterator[Problem]:
 
 
 def check_unit(file: str, text: str) -> Iterator[Finding]:
-    """Report settings that are not hardened in a systemd unit of a sidecar."""
+    """Yield findings for a systemd unit whose `ExecStart=` runs Envoy, Doorward or OPA directly.
+
+    Other units, and containers started by `docker`, are passed over.
+    """
     lines = text.splitlines()
     commands = [
         (number, line.partition("=")[2])

@@ -41,16 +41,22 @@ _TEXTS: Final = {
     ".service": check_unit,
     "Caddyfile": check_caddy,
 }
-"""By suffix, or by name where there is none."""
+"""The check of a text by its file suffix, or by its file name if it has no suffix."""
 _KNOWN: Final = frozenset({*_YAML, ".rego", *_TEXTS})
 
 
 class LintError(Exception):
-    """A path that cannot be checked."""
+    """A path cannot be checked: its kind is unknown, it cannot be read, or there are too many
+    files.
+    """
 
 
 @dataclass(slots=True)
 class _Gathered:
+    """The findings so far, and what is checked at the end: policies (file, lines before, text),
+    Kubernetes manifests and Envoy's Check timeouts in seconds.
+    """
+
     findings: list[Finding] = field(default_factory=list)
     policies: list[tuple[str, int, str]] = field(default_factory=list)
     manifests: list[tuple[str, Located]] = field(default_factory=list)
@@ -58,7 +64,11 @@ class _Gathered:
 
 
 def check_paths(paths: Sequence[Path]) -> list[Finding]:
-    """The findings in files and folders, in the order of files and lines."""
+    """Return the findings in files and folders without duplicates, sorted by file and line.
+
+    Policies are checked against the shortest Check timeout found (0.2 s by default). Raise
+    LintError if a file cannot be checked.
+    """
     gathered = _Gathered()
     for path in _find(paths):
         _gather(gathered, str(path), _kind(path), _read(path), 0)
@@ -69,7 +79,11 @@ def check_paths(paths: Sequence[Path]) -> list[Finding]:
 
 
 def _find(paths: Sequence[Path]) -> Iterator[Path]:
-    """Yield the files of known kinds below some paths; LintError for too many."""
+    """Yield the files to check: named files, and files of known kinds below folders.
+
+    Templates of Helm charts are left out. Raise LintError for a named file of another kind or more
+    than `_MOST` files.
+    """
     count = 0
     for path in paths:
         if path.is_dir():
@@ -99,7 +113,7 @@ def _kind(path: Path) -> str:
 
 
 def _read(path: Path) -> str:
-    """Return the text of a file; LintError if it is too large or cannot be read."""
+    """Return the text of a file; raise LintError if it is too large, unreadable or not UTF-8."""
     try:
         if path.stat().st_size > _LARGEST:
             raise LintError(f"{path}: larger than {_LARGEST >> 20} MiB")
@@ -111,7 +125,12 @@ def _read(path: Path) -> str:
 
 
 def _gather(gathered: _Gathered, file: str, suffix: str, text: str, offset: int) -> None:
-    """Check a text by its kind, and collect policies and documents that are checked together."""
+    """Check a text by its suffix, and collect policies and manifests that are checked together
+    later.
+
+    `offset` is the number of lines before the text in `file`. YAML that cannot be parsed is a
+    finding `unreadable`.
+    """
     if suffix == ".rego":
         gathered.policies.append((file, offset, text))
     elif suffix in _TEXTS:
@@ -127,7 +146,10 @@ def _gather(gathered: _Gathered, file: str, suffix: str, text: str, offset: int)
 
 
 def _gather_document(gathered: _Gathered, file: str, document: Located) -> None:
-    """Check one YAML document by what it configures, and collect what is checked together."""
+    """Check one YAML document by its kind, or collect it for later; unknown kinds are passed over.
+
+    The texts of a ConfigMap and the items of a List are checked as documents of their own.
+    """
     if is_proxy(document):
         gathered.findings += check_proxy(file, document)
         gathered.timeouts.append(read_check_timeout(document))

@@ -15,7 +15,7 @@ Level = Literal["error", "warning"]
 
 @record
 class Rule:
-    """An error opens a bypass of the policy; a warning leaves out a protection."""
+    """A rule: an error opens a way past the policy, a warning leaves out a protection."""
 
     level: Level
     reason: str
@@ -23,7 +23,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Finding:
-    """A finding of a rule at a line (from 1)."""
+    """A violation of `rule` (a key of `RULES`) in a file at a line (from 1)."""
 
     file: str
     line: int
@@ -32,12 +32,12 @@ class Finding:
 
     @property
     def level(self) -> Level:
-        """The severity."""
+        """The level of its rule: `error` or `warning`."""
         return RULES[self.rule].level
 
     @property
     def reason(self) -> str:
-        """Why it matters."""
+        """The reason of its rule: the consequence of the fault."""
         return RULES[self.rule].reason
 
 

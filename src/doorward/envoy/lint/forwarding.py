@@ -32,7 +32,7 @@ class _Directive:
     block: list[_Directive] = field(default_factory=list)
 
     def below(self) -> Iterator[_Directive]:
-        """This and all in it."""
+        """Yield this directive and all directives inside its block, level by level."""
         waiting = [self]
         for each in waiting:
             waiting += each.block
@@ -40,7 +40,10 @@ class _Directive:
 
 
 def _parse_nginx(text: str) -> _Directive:
-    """Return the tree of directives of an nginx configuration."""
+    """Return a directive without words whose block is the whole nginx configuration.
+
+    Comments are skipped and quotes removed; unbalanced braces are tolerated.
+    """
     root = _Directive([], 1)
     open_blocks, words, begin = [root], list[str](), 1
     line, position = 1, 0
@@ -65,7 +68,10 @@ def _parse_nginx(text: str) -> _Directive:
 
 
 def check_nginx(file: str, text: str) -> Iterator[Finding]:
-    """Of `auth_request`, and of the locations that ask."""
+    """Yield findings for an nginx configuration with `auth_request`; nothing without it.
+
+    Checked are switches that open it, and the headers of the locations that use or answer it.
+    """
     root = _parse_nginx(text)
     every = list(root.below())
     asking = [
@@ -101,7 +107,11 @@ def _is_passed(directive: _Directive) -> bool:
 def _check_nginx_headers(
     file: str, location: _Directive, *, is_question: bool
 ) -> Iterator[Finding]:
-    """Yield findings about headers that a location does not set, or passes on from clients."""
+    """Yield findings about headers that a location passes on from clients.
+
+    `is_question`: the location sends the question to the decision point, and must also set method
+    and URI.
+    """
     headers = {
         inner.words[1].lower(): " ".join(inner.words[2:])
         for inner in location.block
@@ -123,12 +133,15 @@ def _check_nginx_headers(
 
 
 def _client_identity(file: str, line: int, name: str) -> Finding:
+    """Return the finding for an identity header that is filled from a header of the client."""
     message = f"{name} is what the client says"
     return Finding(file, line, "forward-client-identity", message)
 
 
 def _forged_headers(file: str, line: int, taken: set[str]) -> Iterator[Finding]:
-    """Yield one finding for headers that a client could forge and nobody removes."""
+    """Yield one finding for all headers of `FORGED` that are not in `taken` (names in lower
+    case).
+    """
     missing = [name for name in FORGED if name not in taken]
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
@@ -145,7 +158,11 @@ def _lines(text: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def check_haproxy(file: str, text: str) -> Iterator[Finding]:
-    """Of a frontend that asks by `lua.doorward` or `lua.auth-request`."""
+    """Yield findings for an HAProxy configuration that asks by a Lua action; nothing without one.
+
+    Looked for are a deny rule after the question, refused underscores, and removal of headers that
+    clients may forge.
+    """
     asks = 0
     taken: set[str] = set()
     is_closed = refuses_underscores = False
@@ -174,7 +191,9 @@ def check_haproxy(file: str, text: str) -> Iterator[Finding]:
 
 
 def check_caddy(file: str, text: str) -> Iterator[Finding]:
-    """Of each `forward_auth`: what precedes it in its block."""
+    """Yield findings for each `forward_auth` of a Caddyfile: headers of clients not removed before
+    it.
+    """
     taken: set[str] = set()
     for number, words in _lines(text):
         # A matcher leaves headers of other requests; of Connection those of an upgrade.
@@ -195,15 +214,18 @@ def check_caddy(file: str, text: str) -> Iterator[Finding]:
 
 
 def is_traefik(document: Located) -> bool:
-    """Return True if it is a dynamic configuration of Traefik with questions, or its entry
-    points."""
+    """Return True for a Traefik configuration that has a `forwardAuth` middleware or entry
+    points.
+    """
     middlewares = document.get("http", "middlewares").fields().values()
     asks = any("forwardAuth" in each.fields() for each in middlewares)
     return asks or bool(document.get("entryPoints").fields())
 
 
 def check_traefik(file: str, document: Located) -> Iterator[Finding]:
-    """Of entry points, and of each `forwardAuth` with the routers that use it."""
+    """Yield findings for Traefik's entry points, its `forwardAuth` middlewares, and headers of
+    clients that a router does not remove before one.
+    """
     for point in document.get("entryPoints").fields().values():
         strategy = point.get("http", "aliasHeadersStrategy")
         if strategy.value not in ("reject", "delete"):

@@ -41,15 +41,16 @@ _ANYWHERE: Final = frozenset({"endswith", "contains", "regex.match", "re_match"}
 _SECRETS: Final = frozenset(f"io.jwt.verify_hs{bits}" for bits in (256, 384, 512))
 _DEFAULT_SEND: Final = 5.0
 _STATING: Final = ("never_", "test_", "todo_test_")
-"""How the names of properties and tests begin."""
+"""Prefixes of the names of properties and tests, which decide nothing."""
 
 
 def check_policies(
     texts: Sequence[tuple[str, int, str]], *, timeout: float = 0.2
 ) -> Iterator[Finding]:
-    """Report faults in policies, given as file, number of lines before, and text.
+    """Yield findings in policies, given as file name, number of lines before the text, and text.
 
-    `timeout` is what Envoy waits, in seconds.
+    `timeout` is how long Envoy waits for a decision, in seconds. A policy that cannot be parsed
+    gives a finding `unreadable`. Policies of one package are checked together.
     """
     modules = []
     for file, offset, text in texts:
@@ -66,6 +67,8 @@ def check_policies(
 
 
 class _Package:
+    """The policies of one package, with the paths that their imports and alias rules stand for."""
+
     def __init__(self, members: list[tuple[str, int, Module]], timeout: float) -> None:
         self._members = members
         self._timeout = timeout
@@ -76,14 +79,16 @@ class _Package:
             self._name_rules(module)
 
     def check(self) -> Iterator[Finding]:
-        """Yield the findings of the modules of a package, then those of the package as a whole."""
+        """Yield the findings of each policy, then those of the package as a whole."""
         for file, offset, module in self._members:
             for rule, message, span in self._check_module(module):
                 yield Finding(file, offset + span.row, rule, message)
         yield from self._check_package()
 
     def _check_module(self, module: Module) -> Iterator[tuple[str, str, Span]]:
-        """Yield problems of the rules of one module."""
+        """Yield problems of one policy's rules; rules that state properties or tests are passed
+        over.
+        """
         for rule in module.rules:
             value = rule.head.value
             if rule.default and isinstance(value, Scalar) and value.value is True:
@@ -102,8 +107,8 @@ class _Package:
                     yield from self._check_call(node)
 
     def _check_package(self) -> Iterator[Finding]:
-        """Yield findings about a missing default, a body that may be cut, and other things of
-        all rules together.
+        """Yield findings about all rules together: `allow` without a default, a body read without a
+        look at `truncated_body`, tokens decoded and never verified.
         """
         file, offset, module = self._members[0]
         rules = [rule for _, _, each in self._members for rule in each.rules]
@@ -129,7 +134,9 @@ class _Package:
             yield Finding(file, line, "policy-unverified-token", message)
 
     def _check_negation(self, node: Expr | Not) -> Iterator[tuple[str, str, Span]]:
-        """Yield a problem for a `not` that is true if the body is missing or was not sent."""
+        """Yield problems of a `not` that is true if the body or a header is missing, or if the path
+        has another query.
+        """
         for path in set().union(*map(self._paths, _last_step(node))):
             if any(path[: len(body)] == body for body in _BODIES):
                 message = f"`not` is true when `{'.'.join(path)}` is not there"
@@ -143,8 +150,8 @@ class _Package:
                 yield "policy-path-query", message, node.span
 
     def _check_call(self, call: Call) -> Iterator[tuple[str, str, Span]]:
-        """Yield problems of comparisons of headers and paths, of secrets in the policy and of
-        `http.send`.
+        """Yield problems of one call: a header compared as a whole, a match on path and query, a
+        secret in the policy, or a slow `http.send`.
         """
         paths = [self._resolve(argument) for argument in call.args]
         if call.name in {"equal", "neq", "eq"} and call.infix:
@@ -169,22 +176,28 @@ class _Package:
             yield from self._check_send(call)
 
     def _check_send(self, call: Call) -> Iterator[tuple[str, str, Span]]:
-        """Yield a problem for an `http.send` that may take longer than Envoy waits."""
+        """Yield a problem for an `http.send` whose timeout is not below Envoy's; 5 s without one.
+
+        A timeout that is not a constant is passed over.
+        """
         timeout = _fields(call.args[0]).get("timeout")
+        # OPA's `http.send` waits 5 s unless told otherwise.
         seconds = _DEFAULT_SEND if timeout is None else _duration(timeout)
         if seconds is not None and seconds >= self._timeout:
             message = f"http.send waits {seconds:g} s, and Envoy {self._timeout:g} s"
             yield "policy-slow-http-send", message, call.span
 
     def _name_imports(self, module: Module) -> None:
-        """Note the paths that the imports of a module name."""
+        """Remember the path of each import under its name or alias."""
         for each in module.imports:
             path = _path(each.path)
             if path:
                 self._names[each.alias or path[-1]] = path
 
     def _name_rules(self, module: Module) -> None:
-        """Note the paths of rules that only name a part of the input."""
+        """Remember the input path of each rule that is only another name for it, as `http :=
+        input.a.b`.
+        """
         for rule in module.rules:
             head = rule.head
             name = self._rule_name(head.ref)
@@ -194,13 +207,18 @@ class _Package:
                     self._names[name] = path
 
     def _rule_name(self, ref: Ref) -> str:
+        """Return the name of a rule; "" if its head has more than one part."""
         return ref.head.name if isinstance(ref.head, Var) and not ref.args else ""
 
     def _resolve(self, term: Node) -> Path:
+        """Return the path of a term with an import or alias replaced by its path; () if it is not a
+        path.
+        """
         path = _path(term)
         return self._names[path[0]] + path[1:] if path and path[0] in self._names else path
 
     def _paths(self, node: Node) -> set[Path]:
+        """Return the input paths that a node reads, aliases resolved."""
         return {
             path
             for each in walk(node)
@@ -219,7 +237,10 @@ def _last_step(node: Expr | Not) -> Iterator[Node]:
 
 
 def _path(term: Node) -> Path:
-    """The names of a reference, as far as they are known before evaluation."""
+    """Return the names of a reference up to its first part that is not a constant text.
+
+    `input.a[x].b` -> `("input", "a")`; () for a term that is not a variable or reference.
+    """
     match term:
         case Var(name=name):
             return (name,)
@@ -235,6 +256,7 @@ def _path(term: Node) -> Path:
 
 
 def _fields(term: Node) -> dict[str, Node]:
+    """Return the members of an object term that have constant text keys; {} for other terms."""
     if not isinstance(term, Object):
         return {}
     return {
@@ -249,6 +271,7 @@ def _is_text(term: Node | None) -> bool:
 
 
 def _is_anchored(call: Call) -> bool:
+    """Return True if the first operand of a call is a constant pattern that begins with `^`."""
     pattern = call.args[0]
     return (
         isinstance(pattern, Scalar)
@@ -258,7 +281,10 @@ def _is_anchored(call: Call) -> bool:
 
 
 def _duration(term: Node) -> float | None:
-    """The seconds of a timeout that is written out: "1s", "500ms", or nanoseconds."""
+    """Return a constant timeout in seconds: `"500ms"` -> 0.5, and a number counts nanoseconds.
+
+    None if it is not a constant or has another form.
+    """
     if not isinstance(term, Scalar):
         return None
     value = term.value

@@ -35,13 +35,15 @@ def is_proxy(document: Located) -> bool:
 
 
 def read_check_timeout(document: Located) -> float:
-    """The seconds that Envoy waits for a decision."""
+    """Return the shortest time in seconds that Envoy waits for a decision; 0.2 if there is no
+    check.
+    """
     times = [_seconds(_timeout(config).value) for config in _checks(document)]
     return min(times, default=0.2)
 
 
 def check_proxy(file: str, document: Located) -> Iterator[Finding]:
-    """Report settings that are not hardened in a bootstrap."""
+    """Yield findings for settings of an Envoy bootstrap that are missing or weaken it."""
     for rule, message, at in (
         *_check_surroundings(document),
         *(each for manager in _managers(document) for each in _check_manager(document, manager)),
@@ -53,6 +55,9 @@ Problem = tuple[str, str, Located]
 
 
 def _check_surroundings(document: Located) -> Iterator[Problem]:
+    """Yield problems outside the HTTP filters: admin interface, overload, connection and buffer
+    limits.
+    """
     admin = document.get("admin")
     if admin.value is not None and not _is_local(admin.get("address")):
         yield "envoy-admin-exposed", "the administration interface is open to others", admin
@@ -77,6 +82,7 @@ def _check_surroundings(document: Located) -> Iterator[Problem]:
 
 
 def _check_manager(document: Located, manager: Located) -> Iterator[Problem]:
+    """Yield problems of one HTTP connection manager, its filters and its routes."""
     yield from _check_paths(manager)
     yield from _check_protocols(manager)
     yield from _check_limits(manager)
@@ -84,6 +90,7 @@ def _check_manager(document: Located, manager: Located) -> Iterator[Problem]:
     names = [each.get("name").value for each in filters.items()]
     if _CHECK not in names:
         yield "envoy-no-check", "there is no ext_authz filter", filters
+        # All other findings about ext_authz would follow from this one.
         return
     position = names.index(_CHECK)
     if [name for name in names[position + 1 :] if name != _RESPONSES] != [_ROUTER]:
@@ -106,6 +113,9 @@ def _check_manager(document: Located, manager: Located) -> Iterator[Problem]:
 
 
 def _check_paths(manager: Located) -> Iterator[Problem]:
+    """Yield problems of path and header normalization, by which the application could read a
+    request in another way than the policy.
+    """
     for field, rule in (
         ("normalize_path", "envoy-normalize-path"),
         ("merge_slashes", "envoy-merge-slashes"),
@@ -127,6 +137,9 @@ def _check_paths(manager: Located) -> Iterator[Problem]:
 
 
 def _check_protocols(manager: Located) -> Iterator[Problem]:
+    """Yield problems of upgrades, CONNECT and chunked requests with a length, which get past
+    checks.
+    """
     if (upgrades := manager.get("upgrade_configs")).items():
         yield "envoy-upgrade", "upgrade_configs allow upgrades", upgrades
     for each in manager.walk():
@@ -139,6 +152,7 @@ def _check_protocols(manager: Located) -> Iterator[Problem]:
 
 
 def _check_limits(manager: Located) -> Iterator[Problem]:
+    """Yield problems of missing timeouts, header limits, HTTP/2 stream limits and access log."""
     common = manager.get("common_http_protocol_options")
     missing = [name for name in _TIMEOUTS if manager.get(name).value is None]
     missing += ["idle_timeout"] if common.get("idle_timeout").value is None else []
@@ -155,6 +169,7 @@ def _check_limits(manager: Located) -> Iterator[Problem]:
 
 
 def _check_ext_authz(document: Located, config: Located) -> Iterator[Problem]:
+    """Yield problems of the ext_authz filter, and of the cluster that it asks without TLS."""
     if (option := config.get("failure_mode_allow")).value is True:
         yield "envoy-failure-mode-allow", "failure_mode_allow is true", option
     if (option := config.get("clear_route_cache")).value is True:
@@ -187,7 +202,7 @@ def _check_ext_authz(document: Located, config: Located) -> Iterator[Problem]:
 
 
 def _check_ext_proc(config: Located) -> Iterator[Problem]:
-    """Of the filter that sends responses to a decision point."""
+    """Yield problems of the filter that sends responses to a decision point."""
     if (option := config.get("failure_mode_allow")).value is True:
         yield "envoy-failure-mode-allow", "failure_mode_allow of ext_proc is true", option
     if (option := config.get("observability_mode")).value is True:
@@ -218,6 +233,7 @@ def _check_ext_proc(config: Located) -> Iterator[Problem]:
 
 
 def _managers(document: Located) -> list[Located]:
+    """Return all HTTP connection managers in the static listeners, at any depth."""
     return [
         each
         for each in document.get("static_resources", "listeners").walk()
@@ -226,6 +242,7 @@ def _managers(document: Located) -> list[Located]:
 
 
 def _checks(document: Located) -> Iterator[Located]:
+    """Yield the configuration of each ext_authz filter."""
     for manager in _managers(document):
         for each in manager.get("http_filters").items():
             if each.get("name").value == _CHECK:
@@ -233,11 +250,15 @@ def _checks(document: Located) -> Iterator[Located]:
 
 
 def _timeout(config: Located) -> Located:
+    """Return the timeout of a check over gRPC, else over HTTP; its value is None if there is
+    none.
+    """
     grpc = config.get("grpc_service", "timeout")
     return grpc if grpc.value is not None else config.get("http_service", "server_uri", "timeout")
 
 
 def _seconds(value: object) -> float:
+    """Return a duration such as `0.5s` in seconds; 0.2, Envoy's default, if it cannot be read."""
     try:
         return float(str(value).removesuffix("s"))
     except ValueError:
@@ -245,12 +266,16 @@ def _seconds(value: object) -> float:
 
 
 def _is_local(address: Located) -> bool:
+    """Return True for a Unix socket or a local host in Envoy's form of an address."""
     if address.get("pipe").value is not None:
         return True
     return _is_local_name(str(address.get("socket_address", "address").value))
 
 
 def _is_local_name(text: str) -> bool:
+    """Return True for a loopback address or `localhost`, with or without a port, or a `unix:`
+    path.
+    """
     host = text.rpartition(":")[0].strip("[]") if text.count(":") == 1 or "[" in text else text
     try:
         return ipaddress.ip_address(host).is_loopback

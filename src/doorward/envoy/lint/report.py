@@ -14,11 +14,14 @@ __all__ = ["FORMATS", "write_report"]
 
 
 def write_report(findings: Sequence[Finding], form: str) -> str:
-    """The findings in one of `FORMATS`, ending with a line break."""
+    """Return the findings as a text in a form of `FORMATS` (`text`, `json`, `sarif`), with a final
+    newline.
+    """
     return FORMATS[form](findings)
 
 
 def _to_text(findings: Sequence[Finding]) -> str:
+    """Return two lines for each finding, then their number; `nothing found` without findings."""
     if not findings:
         return "nothing found\n"
     lines = [
@@ -66,6 +69,9 @@ def _to_sarif(findings: Sequence[Finding]) -> str:
 
 
 def _to_result(finding: Finding, index: int) -> dict[str, Any]:
+    """Return a finding as a SARIF result; `index` is the position of its rule in the driver's
+    rules.
+    """
     location = {
         "artifactLocation": {"uri": finding.file},
         "region": {"startLine": finding.line},

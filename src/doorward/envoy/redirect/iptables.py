@@ -36,7 +36,10 @@ Conditions = frozenset[tuple[str, ...]]
 
 
 class Iptables:
-    """Rules by way of a variant of iptables: `-nft`, `-legacy`, or what the system has."""
+    """The back end for one variant of iptables: `-nft`, `-legacy`, or "" for the system's default.
+
+    Every method that runs a program raises RedirectError if it is missing or fails.
+    """
 
     def __init__(self, variant: str, families: Sequence[Family]) -> None:
         self.name = f"iptables{variant}"
@@ -44,12 +47,16 @@ class Iptables:
         self._families = families
 
     def find_programs(self) -> tuple[str, ...]:
-        """The files of its programs, one for each address family; empty when one is missing."""
+        """Return the real paths of its programs, one for each family; () if one is not
+        installed.
+        """
         programs = [find_program(self._program(family)) for family in self._families]
         return tuple(os.path.realpath(path) for path in programs if path) if all(programs) else ()
 
     def script(self, options: Redirect) -> str:
-        """Return the input of the programs where none of our rules is there yet."""
+        """Return the input of `iptables-restore` for a system without rules of ours; runs
+        nothing.
+        """
         return "".join(
             f"# {self._program(family, '-restore')} --noflush\n"
             + _installation(to_rules(options, family), [])
@@ -57,7 +64,9 @@ class Iptables:
         )
 
     def problems(self, options: Redirect) -> list[str]:
-        """Return the rules that are missing, in words. None: all are there."""
+        """Return one text for each rule that is missing or out of place; [] if all rules are in
+        force.
+        """
         return [
             f"{self._program(family)}: {problem}"
             for family in self._families
@@ -65,16 +74,16 @@ class Iptables:
         ]
 
     def install(self, options: Redirect) -> None:
-        """Put exactly these rules in force."""
+        """Replace our rules by these; each address family changes in one step."""
         for family in self._families:
             self._restore(family, _installation(to_rules(options, family), self._list(family)))
 
     def is_present(self) -> bool:
-        """Return True if anything of ours is there, whole or not."""
+        """Return True if a chain of ours or a jump into one exists."""
         return any(_removal(self._list(family)) for family in self._families)
 
     def remove(self) -> None:
-        """Take all of ours away, and nothing else."""
+        """Delete our chains and the jumps into them; other rules stay."""
         for family in self._families:
             if lines := _removal(self._list(family)):
                 self._restore(family, _transaction(lines))
@@ -83,14 +92,22 @@ class Iptables:
         return f"{'iptables' if family == 'ip' else 'ip6tables'}{self._variant}{suffix}"
 
     def _list(self, family: Family) -> list[str]:
+        """Return the rules of the table `nat` as `iptables -S` prints them.
+
+        [] if legacy iptables has no such table, since listing it would create it.
+        """
         if self._variant == "-legacy" and not _has_table(family):
             return []  # to ask would make the table
         return self._run(family, "", *_PATIENCE, "-t", "nat", "-S").splitlines()
 
     def _restore(self, family: Family, script: str) -> None:
+        """Apply a script by `iptables-restore`, keeping the rules that it does not mention."""
         self._run(family, "-restore", "--noflush", *_PATIENCE, script=script)
 
     def _run(self, family: Family, suffix: str, *arguments: str, script: str = "") -> str:
+        """Run the program of a family and return its output; raise RedirectError if it is missing
+        or fails.
+        """
         name = self._program(family, suffix)
         program = find_program(name)
         if program is None:
@@ -99,6 +116,7 @@ class Iptables:
 
 
 def _has_table(family: Family) -> bool:
+    """Return True if the kernel has the legacy table `nat`, or if that cannot be read."""
     try:
         return "nat" in Path(_NAMES[family]).read_text().split()
     except FileNotFoundError:
@@ -112,7 +130,11 @@ def _transaction(lines: Iterable[str]) -> str:
 
 
 def _installation(chains: Chains, listed: list[str]) -> str:
-    """Ours are emptied or made and filled, old jumps go and new ones come first, as one change."""
+    """Return a script that empties or creates our chains, fills them, and puts the jumps to them
+    first.
+
+    It also deletes old jumps and chains that are no longer used. `listed` are the current rules.
+    """
     ours = [name for name in chains if _CHAINS[name] in _OURS]
     required = {_CHAINS[name] for name in ours}
     stale = [chain for chain in _existing(listed) if chain not in required]
@@ -129,6 +151,8 @@ def _installation(chains: Chains, listed: list[str]) -> str:
 
 
 def _removal(listed: list[str]) -> list[str]:
+    """Return the lines that delete our jumps and chains from `listed`; [] if there are none."""
+    # iptables deletes a chain only if it is empty and no rule jumps to it: so the jumps first.
     existing = _existing(listed)
     return [
         *[_deletion(line) for line in _jumps(listed)],
@@ -138,11 +162,12 @@ def _removal(listed: list[str]) -> list[str]:
 
 
 def _existing(listed: list[str]) -> list[str]:
+    """Return our chains that occur in the listed rules."""
     return [chain for chain in _OURS if f"-N {chain}" in listed]
 
 
 def _jumps(listed: list[str]) -> list[str]:
-    """The listed rules of other chains that lead into ours."""
+    """Return the listed rules outside our chains that jump into one of them."""
     jumps = []
     for line in listed:
         words = line.split()
@@ -156,6 +181,7 @@ def _deletion(line: str) -> str:
 
 
 def _write(rule: Rule) -> str:
+    """Return a rule as the arguments of iptables, without its chain."""
     words = []
     if rule.elsewhere is not None:
         words += ["!", "-d", rule.elsewhere]
@@ -180,6 +206,10 @@ def _write(rule: Rule) -> str:
 
 
 def _compare(chains: Chains, listed: list[str]) -> list[str]:
+    """Return one text for each difference between the rules that should be there and those listed.
+
+    In the kernel's own chains only the first rules must be ours. Too many jumps are a difference.
+    """
     problems = []
     there = _existing(listed)
     for name, rules in chains.items():
@@ -202,6 +232,9 @@ def _compare(chains: Chains, listed: list[str]) -> list[str]:
 def _explain(
     chain: str, rules: Sequence[Rule], expected: list[Conditions], listed_rules: list[Conditions]
 ) -> list[str]:
+    """Return one text for each missing rule of a chain, or one that says that foreign rules
+    intervene.
+    """
     missing = [
         f"{chain}: missing: {_write(rule)}"
         for rule, conditions in zip(rules, expected, strict=True)
@@ -211,7 +244,10 @@ def _explain(
 
 
 def _to_conditions(text: str) -> Conditions:
-    """A rule, whatever the order and the spelling in which a variant lists it."""
+    """Return a rule as a set of its options with values, so that order and spelling do not matter.
+
+    Match modules (`-m`) are left out, since variants list different ones.
+    """
     conditions: list[tuple[str, ...]] = []
     negated = False
     for word in shlex.split(text):
@@ -226,6 +262,9 @@ def _to_conditions(text: str) -> Conditions:
 
 
 def _spell(option: str, value: str) -> str:
+    """Return an option's value in one spelling: protocol `6` -> `tcp`, a single address without its
+    mask.
+    """
     match option:
         case "-p":
             return {"6": "tcp"}.get(value, value)

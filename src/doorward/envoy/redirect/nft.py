@@ -33,7 +33,10 @@ _HOPS: Final = ("inbound", "local", "outbound")
 
 
 class Nft:
-    """Rules by way of nftables itself."""
+    """The back end for nftables.
+
+    Every method that runs `nft` raises RedirectError if it is missing or fails.
+    """
 
     name = "nft"
 
@@ -41,12 +44,14 @@ class Nft:
         self._families = families
 
     def find_programs(self) -> tuple[str, ...]:
-        """The file of its program; empty when it is missing."""
+        """Return the real path of `nft`; () if it is not installed."""
         program = find_program("nft")
         return (os.path.realpath(program),) if program else ()
 
     def script(self, options: Redirect) -> str:
-        """Return the input of `nft -f -`, which replaces old tables by new ones at one moment."""
+        """Return the input of `nft -f -` that replaces our tables in one transaction; runs
+        nothing.
+        """
         return (
             "\n".join(
                 line
@@ -57,7 +62,9 @@ class Nft:
         )
 
     def problems(self, options: Redirect) -> list[str]:
-        """Return the rules that are missing, in words. None: all are there."""
+        """Return one text for each rule that is missing, foreign or out of place; [] if all is in
+        force.
+        """
         differences = []
         for family in self._families:
             listed = self._list(family)
@@ -69,19 +76,20 @@ class Nft:
         return differences
 
     def install(self, options: Redirect) -> None:
-        """Put exactly these rules in force."""
+        """Replace our tables by these rules, in one transaction."""
         self._run("-f", "-", script=self.script(options))
 
     def is_present(self) -> bool:
-        """Return True if anything of ours is there, whole or not."""
+        """Return True if a table of ours exists."""
         return any(self._list(family) for family in self._families)
 
     def remove(self) -> None:
-        """Take all of ours away, and nothing else."""
+        """Delete our tables; it is not an error if there are none."""
         lines = [line for family in self._families for line in _removal(family)]
         self._run("-f", "-", script="\n".join(lines) + "\n")
 
     def _list(self, family: Family) -> list[str]:
+        """Return our table as stripped lines of `nft list`; [] if it does not exist."""
         try:
             text = self._run("-s", "-u", "-y", "list", "table", family, TABLE)
         except MissingCapability:
@@ -107,6 +115,7 @@ def _removal(family: Family) -> list[str]:
 
 
 def _table(family: Family, chains: Chains) -> list[str]:
+    """Return the lines of our table as `nft list` prints them, without indentation."""
     lines = [f"table {family} {TABLE} {{"]
     for name, rules in chains.items():
         lines.append(f"chain {name} {{")
@@ -118,6 +127,7 @@ def _table(family: Family, chains: Chains) -> list[str]:
 
 
 def _write(family: Family, rule: Rule) -> str:
+    """Return a rule as `nft list` prints it, including its comment."""
     words = []
     if rule.loopback:
         words.append('oifname "lo"')
@@ -136,6 +146,9 @@ def _write(family: Family, rule: Rule) -> str:
 
 
 def _differences(family: Family, expected_lines: list[str], listed: list[str]) -> list[str]:
+    """Return one text for each missing and each foreign line, else one for the first out of
+    place.
+    """
     missing = [line for line in expected_lines if line not in listed]
     foreign = [line for line in listed if line not in expected_lines]
     differences = [f"nft {family}: missing: {line}" for line in missing]

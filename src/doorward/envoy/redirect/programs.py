@@ -17,18 +17,18 @@ from typing import Final
 __all__ = ["MissingCapability", "RedirectError", "check_capability", "find_program", "run_program"]
 
 DEADLINE: Final = 15.0
-"""Seconds for one program; it may wait for the lock that all of them share."""
+"""Seconds that one program may take, including its wait for the lock that all programs share."""
 NET_ADMIN: Final = 12
 _FOLDERS: Final = ("/usr/sbin", "/sbin", "/usr/local/sbin")
 _REFUSED: Final = re.compile(r"operation not permitted|permission denied|must be root", re.I)
 
 
 class RedirectError(Exception):
-    """The rules could not be read or changed; nothing is known to be active."""
+    """The rules could not be read or changed; it is unknown which of them are in force."""
 
 
 class MissingCapability(RedirectError):
-    """The kernel does not let this process change rules."""
+    """The process lacks NET_ADMIN, without which the kernel lets nobody change rules."""
 
     def __init__(self, message: str = "") -> None:
         super().__init__(
@@ -38,13 +38,15 @@ class MissingCapability(RedirectError):
 
 
 def find_program(name: str) -> str | None:
-    """The path of a program. None: it is not installed."""
+    """Return the path of a program on PATH or in the administrators' folders; None if not
+    installed.
+    """
     path = os.pathsep.join([os.environ.get("PATH", os.defpath), *_FOLDERS])
     return shutil.which(name, path=path)
 
 
 def check_capability() -> None:
-    """MissingCapability unless this process may administer networks at all."""
+    """Raise MissingCapability unless this process has the capability NET_ADMIN."""
     status = Path("/proc/self/status").read_text()
     effective = re.search(r"^CapEff:\s*([0-9a-f]+)", status, re.MULTILINE)
     if effective and not int(effective[1], 16) >> NET_ADMIN & 1:
@@ -52,7 +54,11 @@ def check_capability() -> None:
 
 
 def run_program(command: Sequence[str], script: str = "") -> str:
-    """Run a program on the script and return its output; RedirectError when it fails."""
+    """Run a program with `script` as its input, and return its output.
+
+    Raise RedirectError if it cannot start, fails or takes longer than `DEADLINE` seconds, and its
+    subclass MissingCapability if the kernel refused for lack of rights.
+    """
     name = os.path.basename(command[0])
     try:
         done = subprocess.run(
@@ -61,6 +67,7 @@ def run_program(command: Sequence[str], script: str = "") -> str:
             capture_output=True,
             text=True,
             timeout=DEADLINE,
+            # English messages, which `_REFUSED` and the callers recognize.
             env={"PATH": os.pathsep.join(_FOLDERS), "LC_ALL": "C"},
             check=False,
         )
@@ -77,5 +84,6 @@ def run_program(command: Sequence[str], script: str = "") -> str:
 
 
 def _first_line(text: str) -> str:
+    """Return the first line that is not blank, cut to 300 characters; "" if there is none."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[0][:300] if lines else ""

@@ -25,7 +25,7 @@ __all__ = ["Chains", "Family", "Redirect", "Rule", "read_networks", "read_ports"
 Family = Literal["ip", "ip6"]
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Chains = dict[str, tuple["Rule", ...]]
-"""Rules by chain. `prerouting` and `output` are where the kernel calls in; the rest are ours."""
+"""Rules by chain. The kernel calls `prerouting` and `output`; they jump to the other chains."""
 
 _PORTS: Final = 64
 _NETWORKS: Final = 256
@@ -37,22 +37,26 @@ _RESOLVER: Final = "127.0.0.11"
 
 @record(kw_only=True)
 class Redirect:
-    """The connections to redirect, and those that never are."""
+    """Which TCP connections are redirected to the proxy, and which never are.
+
+    Raise ValueError for a port or user out of range, too many ports or networks, or `networks`
+    without `outbound`.
+    """
 
     port: int
-    """Where the proxy listens for inbound connections."""
+    """The port at which the proxy listens for inbound connections."""
     user: int
     """The numeric id of the proxy's user."""
     open_ports: tuple[int, ...] = ()
-    """Inbound ports that are not redirected: health checks, metrics."""
+    """Inbound ports that are not redirected, such as those of health checks and metrics."""
     only_ports: tuple[int, ...] = ()
-    """Inbound ports that are redirected. None given: all. For a host, where other services live."""
+    """The only inbound ports to redirect, for a host with other services; empty means all ports."""
     outbound: int | None = None
-    """Where the proxy listens for outbound connections. None: they are left alone."""
+    """The port at which the proxy listens for outbound connections; None leaves them alone."""
     networks: tuple[Network, ...] = ()
-    """Of outbound connections only those to these networks. None given: all."""
+    """The destination networks of outbound connections to redirect; empty means all."""
     capture_loopback: bool = False
-    """Whether connections inside the network namespace are redirected, too."""
+    """True if connections inside the network namespace are redirected as well."""
 
     def __post_init__(self) -> None:
         for port in (
@@ -75,13 +79,13 @@ class Redirect:
 
 @record(kw_only=True)
 class Rule:
-    """Conditions that must all hold, and what happens then. Every rule is about TCP."""
+    """A rule for TCP connections: its conditions must all hold, and then `then` happens."""
 
     why: str
     then: Literal["return"] | str | int = "return"
     """`return`, the name of the chain to go to, or the port to redirect to."""
     loopback: bool = False
-    """Only what leaves through the loopback interface."""
+    """True if only packets that leave through the loopback interface match."""
     user: int | None = None
     destination: str | None = None
     """An address, or a network `ADDRESS/BITS`."""
@@ -99,7 +103,7 @@ class _Draft:
 
 
 def to_rules(options: Redirect, family: Family) -> Chains:
-    """The chains of one address family, called ones before their callers."""
+    """Return the chains of one address family; a chain stands before those that jump to it."""
     draft = _Draft()
     for port in sorted(set(options.open_ports)):
         draft.add("inbound", Rule(port=port, why=f"port {port} stays open"))
@@ -121,6 +125,7 @@ def to_rules(options: Redirect, family: Family) -> Chains:
 
 
 def _add_local(draft: _Draft, options: Redirect, family: Family) -> None:
+    """Add the chain for connections between neighbours, those that use the loopback interface."""
     draft.add("local", Rule(user=options.user, why="the proxy reaches the application"))
     if family == "ip":
         draft.add("local", Rule(destination=_RESOLVER, port=53, why="name resolution of Docker"))
@@ -128,6 +133,10 @@ def _add_local(draft: _Draft, options: Redirect, family: Family) -> None:
 
 
 def _add_outbound(draft: _Draft, options: Redirect, port: int, family: Family) -> None:
+    """Add the chain for outbound connections; `port` is where the proxy listens for them.
+
+    Only the networks of this family are redirected, or everything if no network was given.
+    """
     host = _HOST[family]
     draft.add(
         "outbound",
@@ -143,6 +152,10 @@ def _add_outbound(draft: _Draft, options: Redirect, port: int, family: Family) -
 
 
 def _write(network: Network) -> str | None:
+    """Return a network as the kernel's tools list it, a single address without its mask.
+
+    None for a network of all addresses.
+    """
     if network.prefixlen == 0:
         return None
     kind = socket.AF_INET if network.version == 4 else socket.AF_INET6
@@ -153,7 +166,7 @@ def _write(network: Network) -> str | None:
 
 
 def read_ports(texts: Iterable[str]) -> tuple[int, ...]:
-    """Ports from texts that each hold one or several, separated by commas."""
+    """Return ports from texts such as `80` or `80,443`; raise ValueError for anything else."""
     return tuple(_read_port(part) for text in texts for part in text.split(","))
 
 
@@ -164,7 +177,9 @@ def _read_port(text: str) -> int:
 
 
 def read_networks(texts: Iterable[str]) -> tuple[Network, ...]:
-    """Networks from texts that each hold one or several in CIDR form, separated by commas."""
+    """Return networks from texts such as `10.0.0.0/8,fd00::/8`; raise ValueError for anything
+    else.
+    """
     return tuple(_read_network(part) for text in texts for part in text.split(","))
 
 

@@ -21,11 +21,12 @@ from doorward.envoy.redirect.tracking import find_untracked
 __all__ = ["BACK_ENDS", "dry_run", "find_families", "install", "remove", "stay", "verify"]
 
 BACK_ENDS: Final = ("nft", "iptables-nft", "iptables-legacy", "iptables")
-"""In the order in which they are tried; the last is whatever `iptables` stands for."""
+"""The names of back ends, in the order in which they are tried; `iptables` is the system's default
+variant."""
 
 
 class BackEnd(Protocol):
-    """One way to read and change rules."""
+    """A way to read and change rules: nftables or a variant of iptables."""
 
     name: str
 
@@ -38,17 +39,25 @@ class BackEnd(Protocol):
 
 
 def find_families() -> tuple[Family, ...]:
-    """The address families of this network namespace. IPv6 counts unless the kernel has none."""
+    """Return the address families to redirect: IPv4, and IPv6 unless the kernel has none."""
     return ("ip", "ip6") if Path("/proc/net/if_inet6").exists() else ("ip",)
 
 
 def dry_run(options: Redirect, name: str | None = None) -> str:
-    """Return the input of the back end's program. Reads and changes nothing."""
+    """Return the script that the back end's program would get; runs no program that changes rules.
+
+    `name` selects a back end, by default the first that is installed. If there is none, the script
+    is for nftables.
+    """
     return (_find_installed(name) or [_make("nft", ("ip", "ip6"))])[0].script(options)
 
 
 def install(options: Redirect, name: str | None = None) -> str:
-    """Apply the rules, completing or replacing what is there; says what was done."""
+    """Put the rules in force unless they are already, verify them, and return a text for the user.
+
+    Also removes rules that another back end holds. Raise RedirectError if no back end works or a
+    rule is missing afterwards, MissingCapability without NET_ADMIN.
+    """
     check_capability()
     chosen, problems = _choose(options, name)
     if problems:
@@ -62,9 +71,11 @@ def install(options: Redirect, name: str | None = None) -> str:
 def stay(
     options: Redirect, name: str | None, *, until: Event, every: float, say: Callable[[str], None]
 ) -> None:
-    """Apply the rules, and again whenever something of them is missing, until told to end.
+    """Install the rules, and again every `every` seconds if something is missing; blocks until
+    `until` is set.
 
-    They stay active after that. RedirectError when they cannot be applied.
+    `say` gets a text when something changed. The rules stay in force afterwards. Raise
+    RedirectError if they cannot be installed.
     """
     message = ""
     while True:
@@ -77,7 +88,10 @@ def stay(
 
 
 def _clear_others(chosen: BackEnd) -> None:
-    """Rules of an earlier call by other means would still be asked for what passes ours."""
+    """Remove rules of ours that other back ends hold.
+
+    Connections that pass the new rules would otherwise still meet the old ones.
+    """
     for other in _find_installed(None):
         if other.find_programs() == chosen.find_programs():
             continue
@@ -88,14 +102,21 @@ def _clear_others(chosen: BackEnd) -> None:
 
 
 def verify(options: Redirect, name: str | None = None) -> list[str]:
-    """Return the rules that are missing, or that connections pass untracked, in words. None: all is
-    active."""
+    """Return one text for each missing rule, and for each rule that takes connections out of
+    tracking.
+
+    [] if everything is in force. Raise RedirectError if no back end can list rules.
+    """
     check_capability()
     return [*_choose(options, name)[1], *find_untracked(find_families())]
 
 
 def remove(name: str | None = None) -> list[str]:
-    """Take all rules away, by every back end that is there; the names of those that had some."""
+    """Remove our rules in every back end, and return the names of the back ends that had some.
+
+    `name` limits it to one. All are tried before the first RedirectError is raised; also raised if
+    none is installed.
+    """
     check_capability()
     removed, failures = [], []
     back_ends = _find_installed(name)
@@ -114,7 +135,11 @@ def remove(name: str | None = None) -> list[str]:
 
 
 def _choose(options: Redirect, name: str | None) -> tuple[BackEnd, list[str]]:
-    """The back end by which the rules are active; else the first that works, and its faults."""
+    """Return the back end whose rules are all in force and [], else the first that works and its
+    problems.
+
+    Raise RedirectError if none is installed, or the first error if none works.
+    """
     usable: list[tuple[BackEnd, list[str]]] = []
     failures: list[RedirectError] = []
     for back_end in _find_installed(name):
@@ -134,7 +159,10 @@ def _choose(options: Redirect, name: str | None) -> tuple[BackEnd, list[str]]:
 
 
 def _find_installed(name: str | None) -> list[BackEnd]:
-    """Those whose programs are there, each once: plain `iptables` is often one of the others."""
+    """Return the installed back ends (or only `name`) in order of preference; [] if none is.
+
+    Plain `iptables` is often a link to another variant; the same programs count once.
+    """
     families = find_families()
     installed: dict[tuple[str, ...], BackEnd] = {}
     for each in BACK_ENDS if name is None else (name,):
@@ -145,4 +173,5 @@ def _find_installed(name: str | None) -> list[BackEnd]:
 
 
 def _make(name: str, families: Sequence[Family]) -> BackEnd:
+    """Return the back end of a name of `BACK_ENDS`; its programs need not be installed."""
     return Nft(families) if name == "nft" else Iptables(name.removeprefix("iptables"), families)

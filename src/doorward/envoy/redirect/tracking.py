@@ -28,7 +28,11 @@ _TABLES: Final[dict[Family, str]] = {
 
 
 def find_untracked(families: Sequence[Family]) -> list[str]:
-    """Return the connections that are not tracked, in words, by any program that can list them."""
+    """Return one text for each rule that takes connections out of connection tracking; [] if none
+    does.
+
+    Asks every installed program that can list such rules; raise RedirectError if one fails.
+    """
     problems: list[str] = []
     if nft := find_program("nft"):
         problems += untracked_by_nft(run_program([nft, "list", "ruleset"]))
@@ -43,6 +47,7 @@ def find_untracked(families: Sequence[Family]) -> list[str]:
 
 
 def _has_raw(family: Family) -> bool:
+    """Return True if the kernel has the legacy table `raw`, or if that cannot be read."""
     try:
         return "raw" in Path(_TABLES[family]).read_text().split()
     except FileNotFoundError:
@@ -52,6 +57,9 @@ def _has_raw(family: Family) -> bool:
 
 
 def _list(program: str) -> str:
+    """Return the rules of the table `raw`; "" if it does not exist or this process may not read
+    it.
+    """
     try:
         return run_program([program, "-w", "5", "-t", "raw", "-S"])
     except MissingCapability:
@@ -63,7 +71,7 @@ def _list(program: str) -> str:
 
 
 def untracked_by_iptables(listed: str) -> Iterator[str]:
-    """The rules among those that `iptables -t raw -S` lists."""
+    """Yield a text for each NOTRACK rule in the output of `iptables -t raw -S`."""
     for line in listed.splitlines():
         words = line.split()
         if "NOTRACK" in words or "--notrack" in words:
@@ -71,7 +79,9 @@ def untracked_by_iptables(listed: str) -> Iterator[str]:
 
 
 def untracked_by_nft(listed: str) -> Iterator[str]:
-    """The rules among those that `nft list ruleset` lists."""
+    """Yield a text with table and chain for each `notrack` rule in the output of `nft list
+    ruleset`.
+    """
     table = chain = ""
     for line in map(str.strip, listed.splitlines()):
         if line.startswith("table "):

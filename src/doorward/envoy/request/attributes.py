@@ -25,7 +25,8 @@ __all__ = ["from_struct_value", "to_attributes"]
 Object = dict[Key, Value]
 
 MAX_REMEMBERED: Final = 4096
-"""Bytes of the longest `Peer` (they may carry certificates) whose object is kept."""
+"""The largest serialized `Peer`, in bytes, whose object is cached; those with certificates are
+longer."""
 
 _to_metadata: Final = base_pb2.Metadata.FromString
 _to_peer: Final = attribute_context_pb2.AttributeContext.Peer.FromString
@@ -33,9 +34,9 @@ _to_tls_session: Final = attribute_context_pb2.AttributeContext.TLSSession.FromS
 
 
 def to_attributes(attributes: Any) -> Object:
-    """The object for the attributes of `messages.parse_check`; `request.http` included.
+    """Return the object `input.attributes` for the attributes of `messages.parse_check`.
 
-    google.protobuf's DecodeError when what was left as bytes is not a message.
+    Raise google.protobuf's DecodeError if a part that was left as bytes is not a message.
     """
     out: Object = {}
     has = attributes.HasField
@@ -68,11 +69,16 @@ def to_attributes(attributes: Any) -> Object:
 
 
 def _from_peer(encoded: bytes) -> Object:
-    """The object for a `Peer`, remembered: a connection sends many requests, and its ends stay."""
+    """Return the object for a serialized `Peer`.
+
+    Small ones are remembered, since all requests of a connection have the same two: the result is
+    shared and must not be changed.
+    """
     return _remembered(encoded) if len(encoded) <= MAX_REMEMBERED else _walk(encoded)
 
 
 def _walk(encoded: bytes) -> Object:
+    """Return the object for a serialized `Peer`; raise DecodeError if it is malformed."""
     peer: Any = _to_peer(encoded)
     out: Object = {}
     if peer.HasField("address"):
@@ -92,6 +98,7 @@ _remembered: Final = lru_cache(maxsize=1024)(_walk)
 
 
 def _from_address(address: Any) -> Object:
+    """Return the object for an `Address` by its kind; {} if it has none."""
     kind = address.WhichOneof("address")
     if kind == "socket_address":
         return {"socketAddress": _from_socket_address(address.socket_address)}
@@ -103,6 +110,7 @@ def _from_address(address: Any) -> Object:
 
 
 def _from_socket_address(socket: Any) -> Object:
+    """Return the object for a `SocketAddress`; a port that is set to 0 is included."""
     out: Object = {}
     if protocol := socket.protocol:
         out["protocol"] = protocol
@@ -126,7 +134,7 @@ def _from_socket_address(socket: Any) -> Object:
 
 
 def _from_pipe(pipe: Any) -> Object:
-    """Return the address of a Unix socket in OPA's JSON."""
+    """Return the object for a `Pipe` (a Unix socket), without empty fields."""
     out: Object = {}
     if path := pipe.path:
         out["path"] = path
@@ -136,7 +144,7 @@ def _from_pipe(pipe: Any) -> Object:
 
 
 def _from_internal_address(internal: Any) -> Object:
-    """Return an internal address of Envoy in OPA's JSON."""
+    """Return the object for an internal address of Envoy, without fields that are not set."""
     out: Object = {}
     if internal.HasField("server_listener_name"):
         out["serverListenerName"] = internal.server_listener_name
@@ -146,7 +154,7 @@ def _from_internal_address(internal: Any) -> Object:
 
 
 def _from_time(time: Any) -> Object:
-    """Return a timestamp in OPA's JSON; zero parts are left out."""
+    """Return the object for a `Timestamp`: `seconds` and `nanos`, each left out if it is 0."""
     out: Object = {}
     if seconds := time.seconds:
         out["seconds"] = seconds
@@ -156,7 +164,7 @@ def _from_time(time: Any) -> Object:
 
 
 def _from_http(http: Any) -> Object:
-    """The object for an `HttpRequest`."""
+    """Return the object for an `HttpRequest`, without empty fields; `rawBody` is in base64."""
     out: Object = {}
     if identifier := http.id:
         out["id"] = identifier
@@ -192,7 +200,7 @@ def _from_http(http: Any) -> Object:
 
 
 def _from_header_map(header_map: Any) -> Object:
-    """Return the headers of a header map in OPA's JSON."""
+    """Return the object for a header map; raw values are in base64, {} if it has no header."""
     headers: list[Value] = []
     for header in header_map.headers:
         out: Object = {}
@@ -207,7 +215,9 @@ def _from_header_map(header_map: Any) -> Object:
 
 
 def _from_metadata(metadata: Any) -> Object:
-    """The object for a `Metadata`: structs as plain objects, an `Any` as type URL and base64."""
+    """Return the object for a `Metadata`: structs as plain objects, an `Any` as type URL and
+    base64.
+    """
     out: Object = {}
     if metadata.filter_metadata:
         out["filterMetadata"] = {
@@ -222,7 +232,7 @@ def _from_metadata(metadata: Any) -> Object:
 
 
 def _from_any(packed: Any) -> Object:
-    """Return a packed message in OPA's JSON: its type and its bytes in base64."""
+    """Return the object for a packed `Any`: its type URL and its bytes in base64, if not empty."""
     out: Object = {}
     if packed.type_url:
         out["typeUrl"] = packed.type_url
@@ -232,7 +242,7 @@ def _from_any(packed: Any) -> Object:
 
 
 def from_struct_value(value: struct_pb2.Value) -> Value:
-    """The plain value of a `google.protobuf.Value`; null when it has no kind."""
+    """Return the plain value of a `google.protobuf.Value`; None (null) if no kind is set."""
     kind = value.WhichOneof("kind")
     if kind == "string_value":
         return value.string_value

@@ -19,7 +19,7 @@ Object = dict[Key, Value]
 
 
 def to_attributes(attributes: Any) -> Object:
-    """The object for a v2 `AttributeContext`."""
+    """Return the object `input.attributes` for a v2 `AttributeContext`, with snake-case names."""
     out: Object = {}
     for name in ("source", "destination"):
         if attributes.HasField(name):
@@ -34,7 +34,7 @@ def to_attributes(attributes: Any) -> Object:
 
 
 def _plain(message: Any, *names: str) -> Object:
-    """The named scalar fields that are not at their default."""
+    """Return the named scalar fields of a message that are not at their default value."""
     out: Object = {}
     for name in names:
         value = getattr(message, name)
@@ -53,6 +53,7 @@ def _from_peer(peer: Any) -> Object:
 
 
 def _from_address(address: Any) -> Value:
+    """Return the object for an `Address` under Go's name of its kind; None if it has none."""
     kind = address.WhichOneof("address")
     if kind == "socket_address":
         return {"SocketAddress": _from_socket_address(address.socket_address)}
@@ -62,6 +63,9 @@ def _from_address(address: Any) -> Value:
 
 
 def _from_socket_address(socket: Any) -> Object:
+    """Return the object for a `SocketAddress`; `PortSpecifier` is always there, null without a
+    port.
+    """
     out = _plain(socket, "protocol", "address", "resolver_name", "ipv4_compat")
     kind = socket.WhichOneof("port_specifier")
     port: Value = None
@@ -101,6 +105,7 @@ def _from_struct(struct: Any) -> Object:
 
 
 def _from_value(value: Any) -> Value:
+    """Return the plain value of a `google.protobuf.Value`; None (null) if no kind is set."""
     kind = value.WhichOneof("kind")
     if kind == "struct_value":
         return _from_struct(value.struct_value)

@@ -24,7 +24,11 @@ _INLINE: Final = "base64:"
 
 
 class Services:
-    """The gRPC services of a descriptor set; reads the first message of a request body."""
+    """The gRPC services of a compiled FileDescriptorSet.
+
+    The constructor raises a DecodeError, TypeError or KeyError if the set is malformed or lacks an
+    import.
+    """
 
     def __init__(self, descriptor_set: bytes) -> None:
         files = descriptor_pb2.FileDescriptorSet.FromString(descriptor_set).file
@@ -36,7 +40,13 @@ class Services:
             self._pool.FindFileByName(file.name)
 
     def read(self, path: list[str], body: bytes) -> tuple[Value, bool]:
-        """The first message and whether it was cut; null for what is unknown or compressed."""
+        """Return the first gRPC message of a body as protojson, and True if the body is cut off in
+        it.
+
+        `path` is `[service, method]`. The value is None for an empty body, an unknown or
+        client-streaming method, a compressed message or a message that is cut. Raise
+        RequestParseError for another path, less than 5 bytes or a malformed message.
+        """
         if len(path) != 2:
             raise RequestParseError("invalid parsed path")
         if not body:
@@ -65,6 +75,7 @@ class Services:
             raise RequestParseError(f"proto: {error}") from None
 
     def _method(self, service: str, name: str) -> Any:
+        """Return the descriptor of a method; None if the service or the method is unknown."""
         try:
             descriptor = self._pool.FindServiceByName(service)
         except KeyError:
@@ -73,9 +84,9 @@ class Services:
 
 
 def load_services(source: str) -> Services:
-    """The services of the descriptor set in the file `source`, or after `base64:` in the text.
+    """Return the services of a descriptor set in the file `source`, or in base64 after `base64:`.
 
-    OSError when there is no such file, ValueError when it is not a descriptor set.
+    Raise OSError if the file cannot be read, ValueError if it is too large or not a descriptor set.
     """
     try:
         if source.startswith(_INLINE):
@@ -89,6 +100,7 @@ def load_services(source: str) -> Services:
 
 
 def _to_value(value: Any) -> Value:
+    """Return protojson with its floats as exact JSON numbers."""
     if isinstance(value, dict):
         return {name: _to_value(item) for name, item in value.items()}
     if isinstance(value, list):

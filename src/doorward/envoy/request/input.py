@@ -33,7 +33,7 @@ _from_v2: Final = auth_v2.CheckRequest.FromString
 
 
 class MalformedRequestError(RequestError):
-    """The bytes are not a CheckRequest; the texts are grpc-go's."""
+    """The bytes are not a CheckRequest; the messages are grpc-go's."""
 
     code = "request_malformed"
 
@@ -44,7 +44,11 @@ def to_input(
     services: Services | None = None,
     version: Version = "v3",
 ) -> Input:
-    """The `input` document for a serialized CheckRequest; `RequestError` says why there is none."""
+    """Return the policy's `input` for a serialized CheckRequest.
+
+    Raise a RequestError: malformed bytes, a path, query or body that cannot be parsed, or with
+    `options.strict` a request that could be read in two ways.
+    """
     out: Input = {}
     fields: Input = {}
     raw_body = b""
@@ -78,6 +82,7 @@ def to_input(
 
 
 def _malformed_error(error: DecodeError) -> MalformedRequestError:
+    """Return the error for bytes that protobuf cannot decode, in grpc-go's words."""
     if "UTF-8" in str(error):
         reason = "string field contains invalid UTF-8"
     else:

@@ -33,6 +33,10 @@ _Field: Final = descriptor_pb2.FieldDescriptorProto
 
 
 def _declaration() -> descriptor_pb2.FileDescriptorProto:
+    """Return a descriptor like Envoy's CheckRequest that keeps five fields as undecoded bytes.
+
+    They are `optional`, so that an empty field differs from a missing one.
+    """
     file = descriptor_pb2.FileDescriptorProto(
         name="doorward/envoy/check.proto",
         package=_PACKAGE,
@@ -70,6 +74,9 @@ def _declaration() -> descriptor_pb2.FileDescriptorProto:
 
 
 def _parser() -> Callable[[bytes], Any]:
+    """Return the function that decodes a message of that declaration; registers it in protobuf's
+    pool.
+    """
     pool = descriptor_pool.Default()
     pool.AddSerializedFile(_declaration().SerializeToString())
     descriptor = pool.FindMessageTypeByName(f"{_PACKAGE}.Check")
@@ -77,4 +84,5 @@ def _parser() -> Callable[[bytes], Any]:
 
 
 parse_check: Final = _parser()
-"""The message for a serialized CheckRequest of v3; google.protobuf's DecodeError if it is none."""
+"""Decodes a serialized CheckRequest of v3; raises google.protobuf's DecodeError if it is
+malformed."""
