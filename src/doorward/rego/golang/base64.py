@@ -38,12 +38,16 @@ def is_valid(x: str) -> bool:
 
 
 def decode(x: str) -> bytes:
-    """The bytes whose standard base64 is `x`; line ends in it do not count."""
+    """Decode standard base64 with padding; line ends are ignored. BuiltinError, with the position
+    at which Go stops, if it is invalid.
+    """
     return _decode(to_bytes(x), _STANDARD)
 
 
 def url_decode(x: str) -> bytes:
-    """Decode URL-safe base64, with or without padding; BuiltinError if it is invalid."""
+    """Decode URL-safe base64, with or without padding; line ends are ignored. BuiltinError, in Go's
+    words, if it is invalid.
+    """
     if "=" not in x:
         # Digits alone, as tokens have them, at half the price; whatever else comes out below.
         try:
@@ -62,7 +66,9 @@ def url_decode(x: str) -> bytes:
 
 
 def _decode(octets: bytes, alphabet: re.Pattern[bytes]) -> bytes:
-    """Decode base64 in an alphabet; line ends and errors are left to `_decode_lines`."""
+    """Decode base64 in an alphabet, `_STANDARD` or `_URL`. The fast decoder is tried first; texts
+    that it refuses go to `_decode_lines`, which raises BuiltinError for invalid ones.
+    """
     plain = octets.translate(_ONLY_URL) if alphabet is _URL else octets
     # Strict mode lets padding pass that pads nothing.
     if len(plain) % 4 or plain.endswith(b"==="):
@@ -85,7 +91,9 @@ def _decode_lines(octets: bytes, alphabet: re.Pattern[bytes]) -> bytes:
 
 
 def _corrupt_at(octets: bytes, alphabet: re.Pattern[bytes]) -> int:
-    """Return the position at which Go's decoder stops; it reads four digits at a time."""
+    """Return the byte position at which Go's decoder stops in invalid base64; it reads four digits
+    at a time, line ends aside.
+    """
     other = (_NO_URL if alphabet is _URL else _NO_STANDARD).search(octets)
     end = other.start() if other else len(octets)
     rest = (end - octets.count(b"\r", 0, end) - octets.count(b"\n", 0, end)) % 4
@@ -99,8 +107,8 @@ def _corrupt_at(octets: bytes, alphabet: re.Pattern[bytes]) -> int:
 
 
 def _corrupt_padding(octets: bytes, offset: int, digits: int) -> int:
-    """Return the position at which Go's decoder stops, for a `=` at `offset` after `digits` of a
-    group.
+    """Return the byte position at which Go's decoder stops, for a `=` at `offset` that comes after
+    `digits` digits (2 or 3) of a group of four.
     """
     following = [n for n in range(offset + 1, len(octets)) if octets[n] not in b"\r\n"]
     if digits == 3:

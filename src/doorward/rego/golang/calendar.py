@@ -26,8 +26,8 @@ def days_in_month(year: int, month: int) -> int:
 
 
 def seconds_of(year: int, month: int, day: int, hour: int, minute: int, second: int) -> int:
-    """Return the seconds since the epoch of a time in UTC; a day or month out of range carries
-    over.
+    """Return the seconds since the epoch of a time in UTC; negative before 1970. A month or day out
+    of range carries over: month 13 is the next January.
     """
     carried, index = divmod(month - 1, 12)
     year += carried

@@ -38,12 +38,16 @@ _SIMPLE: Final = frozenset({str, int, bool, type(None)})
 
 
 def quote(text: str) -> str:
-    """`text` as a JSON string."""
+    """Return `text` as a JSON string in quotes, with Go's escapes; a byte that is not UTF-8 becomes
+    U+FFFD.
+    """
     return _escape_text(_quoted(text))
 
 
 def _escape_text(text: str) -> str:
-    """JSON with the characters escaped that Go escapes: they stand in strings alone."""
+    """Return a JSON text with the characters escaped that Go escapes besides: `<`, `>`, `&` and
+    line separators. They occur in strings only.
+    """
     return _SPECIAL.sub(_escape, text) if _SPECIAL.search(text) else text
 
 
@@ -53,7 +57,9 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def marshal(value: Value) -> str:
-    """Return the compact JSON text of a value, as Go writes it."""
+    """Return the compact JSON text of a value, as Go writes it: sets as arrays in Rego's order,
+    keys that are not strings as the string of their JSON.
+    """
     try:
         return _escape_text(_WRITERS[type(value)](value))
     except RecursionError:
@@ -61,14 +67,16 @@ def marshal(value: Value) -> str:
 
 
 class _Written(str):
-    """A part of the JSON text that is already written, waiting for its place in the output."""
+    """A part of the JSON text that is already written; it marks such texts in the list of what is
+    still to write, where a plain `str` is a value.
+    """
 
     __slots__ = ()
 
 
 def _deep_text(value: Value) -> str:
-    """Return the JSON text of a value nested deeper than Python's stack, with an explicit list of
-    parts.
+    """Return the JSON text of a value that nests deeper than Python's stack, by a list of what is
+    still to write in place of recursion. Go's further escapes are left to the caller.
     """
     out: list[str] = []
     waiting: list[Any] = [value]
@@ -95,7 +103,9 @@ def _deep_text(value: Value) -> str:
 
 
 def _array_text(value: list[Value]) -> str:
-    """Return the JSON text of an array."""
+    """Return the JSON text of an array; by Python's encoder in C if all items are scalars that it
+    writes as Go does.
+    """
     count_step()
     if _SIMPLE.issuperset(map(type, value)):
         return "".join(_encode(value, 0))
@@ -104,7 +114,9 @@ def _array_text(value: list[Value]) -> str:
 
 
 def _object_text(value: dict[Key, Value]) -> str:
-    """Return the JSON text of an object, its keys as strings in order."""
+    """Return the JSON text of an object, sorted by its keys as strings; by Python's encoder in C if
+    its keys and values are simple.
+    """
     count_step()
     if _TEXT.issuperset(map(type, value)) and _SIMPLE.issuperset(map(type, value.values())):
         return "".join(_encode(value, 0))
@@ -113,7 +125,9 @@ def _object_text(value: dict[Key, Value]) -> str:
 
 
 def _pairs(value: dict[Key, Value]) -> list[tuple[str, Value]]:
-    """Return the members of an object with their keys as strings, sorted."""
+    """Return the members of an object with their keys as strings, sorted. Of two keys with the same
+    string the last in Rego's order stays.
+    """
     if _TEXT.issuperset(map(type, value)):
         return sorted(value.items(), key=itemgetter(0))  # type: ignore[arg-type] # keys are texts
     texts: dict[str, Value] = {}
@@ -127,7 +141,7 @@ _quoted: Final[Callable[[str], str]] = json.encoder.encode_basestring
 _encode: Final[Any] = json.encoder.c_make_encoder(  # type: ignore[attr-defined] # not in the stubs
     None, None, _quoted, None, ":", ",", True, False, True
 )
-"""Python's encoder in C, without a check for cycles, and with sorted keys."""
+"""Python's JSON encoder in C: compact, keys sorted, without a check for cycles."""
 
 _WRITERS: Final[dict[type, Callable[[Any], str]]] = {
     str: _quoted,
@@ -143,8 +157,8 @@ _WRITERS: Final[dict[type, Callable[[Any], str]]] = {
 
 
 def unmarshal(text: str) -> Value:
-    """Parse a JSON text; BuiltinError, in Go's words, if it is invalid, LimitError if it exceeds
-    our limits.
+    """Parse a JSON text. BuiltinError, in Go's words, if it is invalid; LimitError if it nests too
+    deeply or has a number that is too large.
     """
     try:
         return from_json(text if text.isascii() else scrub(text))
@@ -159,7 +173,9 @@ def unmarshal(text: str) -> Value:
 
 
 def is_valid(text: str) -> bool:
-    """Return True if `text` is one JSON value; LimitError if it is nested too deeply."""
+    """Return True if `text` is exactly one JSON value, with white space around it. LimitError if it
+    is nested too deeply and too long to be read another way.
+    """
     text = scrub(text)
     try:
         try:
@@ -193,7 +209,9 @@ _scan_value: Final[Any] = _VALIDATOR.scan_once  # type: ignore[attr-defined]  # 
 
 
 def _is_whole(octets: bytes) -> bool:
-    """Return True if the bytes are one JSON value and nothing else."""
+    """Return True if the bytes are one JSON value and nothing else, for any depth of nesting that
+    Go accepts.
+    """
     try:
         return not octets[end_of_value(octets) :].strip()
     except JSONError:
@@ -207,8 +225,9 @@ _TOKENS: Final = re.compile(
 
 
 def indent(compact: str, prefix: str, step: str, most: int | None = None) -> str:
-    """Indent compact JSON as Go's `MarshalIndent` does, without a prefix on the first line.
-    LimitError for white space of more than `most` characters.
+    """Indent compact JSON as Go's `MarshalIndent` does: each new line begins with `prefix` and one
+    `step` for each level; the first line has no prefix. LimitError if the white space is more than
+    `most` characters.
     """
     out: list[str] = []
     line = f"\n{prefix}"

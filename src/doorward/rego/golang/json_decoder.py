@@ -1,9 +1,10 @@
-"""Texts that Python's JSON decoder refused, as Go's reads them: its words, or a value after all.
+"""Texts that Python's JSON decoder refused, as Go reads them: an error in Go's words, or a value
+after all.
 
-Everybody who reads JSON from outside says what is wrong with it in these words, which OPA's clients
-and log searches know; nothing of the text is repeated but the character at fault. Only refused
-texts come here, so the scanner is written to be followed, not to be fast: one state machine over
-the bytes with a stack of what is open, as in Go's `encoding/json`. It builds no value.
+All code that reads JSON from outside reports its errors in these words, which OPA's clients and log
+searches know; of the text an error repeats only the character at fault. Only refused texts come
+here, so the scanner is written to be followed, not to be fast: one state machine over the bytes
+with a stack of what is open, as in Go's `encoding/json`. It builds no value.
 """
 
 from __future__ import annotations
@@ -28,11 +29,12 @@ __all__ = [
 ]
 
 MAX_EXPLAINED: Final = 8 * 1024
-"""The most bytes of a client's invalid text that is read again to find its error, which takes a
-microsecond or two for each.
+"""The most bytes of a client's invalid text whose error is located; that takes a microsecond or two
+for each byte.
 """
 
 MAX_DEPTH: Final = 10_000
+"""The most brackets that may be open, as in Go's decoder; more is a JSONError."""
 
 _SPACE: Final = re.compile(rb"[ \t\r\n]*")
 _STRING: Final = re.compile(rb'(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+')
@@ -56,10 +58,11 @@ class JSONLimitError(JSONError):
 def read_again(
     text: bytes, why: ValueError, *, first: bool = False, most: int = MAX_EXPLAINED
 ) -> Value:
-    """Parse a text that Python's decoder refused; JSONError in Go's words if it is invalid. `why`:
-    Python's error. `first`: ignore what follows the first value, as Go's decoder does; otherwise,
-    as in OPA's own function, only one `null` may follow. Errors in a text of more than `most` bytes
-    are not located.
+    """Parse a text that Python's decoder refused with `why`. JSONError, in Go's words, if it is
+    invalid; JSONLimitError if it exceeds a limit of ours. With `first`, text after the first value
+    is ignored, as Go's decoder does; otherwise only one `null` may follow, as in OPA's own
+    function. A text of more than `most` bytes is not read again: its error says `invalid JSON`
+    without a position.
     """
     if len(text) > most:
         if isinstance(why, JSONDecodeError):
@@ -73,13 +76,15 @@ def read_again(
 
 
 def end_of_value(text: bytes) -> int:
-    """The end of the first value; JSONError with Go's message if there is none."""
+    """Return the byte offset after the first value; JSONError, in Go's words, if there is no valid
+    one.
+    """
     return _Scanner(text).scan(0)
 
 
 def end_of_only_value(text: bytes) -> int:
-    """Return the end of the first value if OPA accepts the text: one value, or one and `null`.
-    JSONError in Go's words if not.
+    """Return the byte offset after the first value if OPA accepts the text: one value, or one and a
+    `null`. JSONError, in Go's words, for any other text.
     """
     end = end_of_value(text)
     start = _skip(text, end)
@@ -109,7 +114,9 @@ def _skip(text: bytes, at: int) -> int:
 
 
 def _unexpected_error(text: bytes, at: int, context: str) -> JSONError:
-    """Return the error for the character at `at`, in Go's words; at the end it is EOF."""
+    """Build, but do not raise, the error for the byte at `at`: `invalid character 'x' CONTEXT`; at
+    the end of the text, `unexpected EOF` or, if it is blank, `EOF`.
+    """
     if at >= len(text):
         return JSONError("unexpected EOF" if text.strip(b" \t\r\n") else "EOF")
     # Go names the byte, not the character that it belongs to.
@@ -118,7 +125,9 @@ def _unexpected_error(text: bytes, at: int, context: str) -> JSONError:
 
 
 class _Scanner:
-    """Finds the end of one value; it remembers only which arrays and objects are open."""
+    """Finds the end of one value. Its steps take an offset and return the offset after what they
+    read and the next step; `open` holds the open brackets. They raise JSONError for invalid text.
+    """
 
     def __init__(self, text: bytes) -> None:
         self.text = text
@@ -148,7 +157,9 @@ class _Scanner:
         raise _unexpected_error(text, at, "looking for beginning of value")
 
     def _opening(self, at: int) -> tuple[int, _Step]:
-        """Scan an opening bracket; return the offset after it and the next step."""
+        """Scan an opening bracket, and white space; an empty array or object is closed by the next
+        step. JSONError above `MAX_DEPTH` open brackets.
+        """
         if len(self.open) >= MAX_DEPTH:
             raise _unexpected_error(self.text, at, "exceeded max depth")
         array = self.text[at] == 0x5B
@@ -168,7 +179,9 @@ class _Scanner:
         return at + 1, self._value
 
     def _after(self, at: int) -> tuple[int, _Step]:
-        """Scan what follows a value in an array or object; return the offset and the next step."""
+        """Scan what follows a value inside an array or object: a comma or the closing bracket.
+        Return the offset after it and the next step.
+        """
         array = self.open[-1] == 0x5B
         following = self.text[at : at + 1]
         if following == b",":
@@ -180,7 +193,7 @@ class _Scanner:
         raise _unexpected_error(self.text, at, f"after {where}")
 
     def _string(self, at: int) -> int:
-        """Scan a string after its opening quote; return the offset after it."""
+        """Scan a string after its opening quote; return the offset after its closing quote."""
         match = _STRING.match(self.text, at)
         at = match.end() if match else at
         following = self.text[at : at + 1]
@@ -196,7 +209,9 @@ class _Scanner:
         raise _unexpected_error(self.text, at, "in \\u hexadecimal character escape")
 
     def _literal(self, at: int, literal: bytes) -> int:
-        """Scan `true`, `false` or `null`; return the offset after it."""
+        """Scan `literal`: `true`, `false` or `null`; return the offset after it. JSONError names
+        the first byte that differs.
+        """
         for n, expected in enumerate(literal):
             if self.text[at + n : at + n + 1] != bytes([expected]):
                 context = f"in literal {literal.decode()} (expecting '{chr(expected)}')"
@@ -204,7 +219,7 @@ class _Scanner:
         return at + len(literal)
 
     def _number(self, at: int) -> int:
-        """Scan a number; return the offset after it."""
+        """Scan a number; return the offset after it. What follows is checked by the next step."""
         text = self.text
         if text[at] == 0x2D:
             at += 1

@@ -18,17 +18,18 @@ from doorward.rego.values import Value
 __all__ = ["JSONError", "object_text", "ordered_text", "read_data", "read_json"]
 
 MAX_FILE: Final = 1 << 20
-"""The most bytes of an invalid file that is read again to find its error; clients do not send files
-in great numbers.
+"""The most bytes of an invalid file whose error is located; more than for a client's text, since
+clients cannot send many files.
 """
 
 _SPACE: Final = " \t\r\n"
 
 
 def read_json(text: str | bytes, *, trailing: bool = False, most: int = MAX_FILE) -> Value:
-    """Parse a JSON text; JSONError, in Go's words, if it is invalid. `trailing`: ignore what
-    follows the first value, as Go's decoder does. `most`: the longest text, in bytes, whose error
-    is located.
+    """Parse a JSON text. JSONError, in Go's words, if it is invalid or exceeds a limit. With
+    `trailing`, text after the first value is ignored, as Go's decoder does. `most` is the greatest
+    length, in bytes, of an invalid text whose error is located. Bytes that are not UTF-8 become
+    U+FFFD.
     """
     decoded = text if isinstance(text, str) else to_text(text)
     try:
@@ -42,8 +43,8 @@ def read_json(text: str | bytes, *, trailing: bool = False, most: int = MAX_FILE
 
 
 def read_data(content: bytes, *, trailing: bool = False, most: int = MAX_FILE) -> Value:
-    """Parse a document that stays in memory, as `read_json`; a large one is parsed piece by
-    piece.
+    """Parse a document that stays in memory, as `read_json` does. One of `MUCH` bytes or more is
+    parsed piece by piece, and equal strings in it are stored once.
     """
     if len(content) >= MUCH:
         from doorward.rego.json_pieces import from_pieces  # few have so much
@@ -56,7 +57,9 @@ def read_data(content: bytes, *, trailing: bool = False, most: int = MAX_FILE) -
 
 
 def object_text(fields: Mapping[str, str]) -> str:
-    """The JSON of an object with its fields in this order; their values are JSON already."""
+    """Return the JSON of an object with its fields in this order; names are quoted here, the values
+    must be JSON texts already.
+    """
     members = [
         # A name of letters alone is written as it is.
         f'"{name}":{value}' if name.isidentifier() else f"{quote(name)}:{value}"
@@ -66,7 +69,9 @@ def object_text(fields: Mapping[str, str]) -> str:
 
 
 def ordered_text(value: object, *, sort_keys: bool = False) -> str:
-    """Return plain Python data as JSON on one line, the keys in their own order."""
+    """Return plain Python data as JSON on one line. Keys keep their order, or are sorted with
+    `sort_keys`.
+    """
     if isinstance(value, Mapping):
         keys = sorted(value) if sort_keys else value
         return object_text({str(k): ordered_text(value[k], sort_keys=sort_keys) for k in keys})
@@ -77,7 +82,7 @@ def ordered_text(value: object, *, sort_keys: bool = False) -> str:
 
 
 def _end_of_value(text: str) -> int:
-    """Return the end of the first value; 0 if there is none."""
+    """Return the index after the first value in `text`; 0 if there is no valid one."""
     start = len(text) - len(text.lstrip(_SPACE))
     try:
         return json.JSONDecoder().raw_decode(text, start)[1]

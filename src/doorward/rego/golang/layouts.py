@@ -33,6 +33,7 @@ __all__ = [
 ]
 
 MAX_LAYOUT: Final = 4096
+"""The most bytes of a layout; more is a LimitError."""
 _SECOND: Final = 1_000_000_000
 
 _MONTHS: Final = (
@@ -79,16 +80,19 @@ class Moment:
 
     @property
     def year_day(self) -> int:
+        """The day of the year, from 1."""
         return days_before_month(self.year, self.month) + self.day
 
 
 def as_bytes(text: str) -> str:
-    """The UTF-8 bytes of `text`, one character each."""
+    """Return the UTF-8 bytes of `text` as a string with one character for each byte."""
     return text.encode("utf-8", "surrogatepass").decode("latin-1")
 
 
 def quote_bytes(text: str) -> str:
-    """`text`, one character per byte, in quotes as Go's time package writes it."""
+    """Return `text`, which has one character for each byte, in quotes as Go's time package writes
+    it.
+    """
     return '"' + "".join([_quote(char) for char in text]) + '"'
 
 
@@ -101,8 +105,9 @@ def _quote(char: str) -> str:
 
 @lru_cache(maxsize=512)
 def chunks(layout: str) -> tuple[tuple[str, str], ...]:
-    """Split a layout into pairs of the text before an element and the element; the last element is
-    "".
+    """Split a layout into its elements, each with the text before it; the last pair has the text at
+    the end and "". `Jan _2` -> `(("", "Jan"), (" ", "_2"), ("", ""))`. LimitError above
+    `MAX_LAYOUT` bytes.
     """
     if len(layout) > MAX_LAYOUT:
         raise LimitError(f"layout is longer than {MAX_LAYOUT} bytes")
@@ -122,7 +127,9 @@ def format_time(layout: str, moment: Moment) -> str:
 
 @lru_cache(maxsize=512)
 def plain_layout(layout: str) -> Callable[[datetime], str] | None:
-    """Return a function that formats by a layout of plain numbers only; None for other layouts."""
+    """Return a function that formats a datetime by a layout of numbers only, such as `2006-01-02`;
+    None for a layout with other elements or with none. Cached.
+    """
     template, names = "", list[str]()
     for text, element in chunks(as_bytes(layout)):
         template += text.replace("%", "%%")
@@ -155,7 +162,9 @@ _PLAIN: Final = {
 
 
 def time_text(layout: str, time_ns: int) -> str:
-    """Format nanoseconds since the epoch, in UTC, as `layout`."""
+    """Format nanoseconds since the epoch, in UTC, by Go's `layout`. OverflowError or ValueError for
+    a year outside of 1 to 9999.
+    """
     seconds, nanosecond = divmod(time_ns, _SECOND)
     t = datetime.fromtimestamp(seconds, UTC)
     weekday = t.isoweekday() % 7
@@ -166,7 +175,7 @@ def time_text(layout: str, time_ns: int) -> str:
 
 
 def _print(element: str, t: Moment) -> str:
-    """Format one element of a layout for a moment."""
+    """Format one element of a layout for a moment; "" for the element ""."""
     simple = _PRINTED.get(element)
     if simple is not None:
         return simple.format(t=t, m=_MONTHS[t.month - 1], d=DAYS[t.weekday], h=t.hour % 12 or 12)
@@ -204,7 +213,9 @@ _PRINTED: Final = {
 
 
 def _offset(element: str, offset: int) -> str:
-    """Format a zone's offset in seconds as an element such as `-07:00` or `Z0700`."""
+    """Format a zone's offset, in seconds east of UTC, as an element such as `-07:00` or `Z0700`;
+    the latter gives `Z` for 0.
+    """
     if element[0] == "Z" and offset == 0:
         return "Z"
     seconds = abs(offset)
@@ -216,8 +227,8 @@ def _offset(element: str, offset: int) -> str:
 
 
 def _fraction(element: str, nanosecond: int) -> str:
-    """Format a fraction of a second as an element such as `.000` (fixed) or `.999` (without
-    trailing zeros).
+    """Format a fraction of a second as an element such as `.000` (always so many digits) or `.999`
+    (without trailing zeros, "" for none).
     """
     digits = f"{nanosecond:09d}".ljust(len(element) - 1, "0")[: len(element) - 1]
     if element[1] == "9":
@@ -234,15 +245,16 @@ class _RangeError(Exception):
 
 
 def parse_time(layout: str, value: str) -> tuple[int, int]:
-    """Parse `value` by `layout`; return seconds since the epoch and nanoseconds. BuiltinError if it
-    does not match.
+    """Parse `value` by Go's `layout`. Return the seconds since the epoch and the nanoseconds;
+    without a zone it is a time in UTC. BuiltinError, in Go's words, if it does not match or a part
+    is out of range.
     """
     at_once = _read_at_once(layout, value)
     return read_by_elements(layout, value) if at_once is None else at_once
 
 
 def read_by_elements(layout: str, value: str) -> tuple[int, int]:
-    """Parse as `parse_time` does, element by element, for any layout."""
+    """Do what `parse_time` does, element by element, for any layout and with Go's errors."""
     reader = _Reader(as_bytes(value))
     layout = as_bytes(layout)
     head = f"parsing time {quote_bytes(reader.rest)}"
@@ -285,8 +297,8 @@ _EPOCH: Final = datetime(1970, 1, 1)
 
 @record
 class _Shape:
-    """The positions of a layout's elements in a value; `text` has zeros in place of their
-    digits.
+    """The positions of a layout's elements in a value, for layouts in which they are fixed; `text`
+    is the layout with zeros for digits, `zone` its zone element or "".
     """
 
     text: str
@@ -300,8 +312,8 @@ class _Shape:
 
 @lru_cache(maxsize=512)
 def _shape(layout: str) -> _Shape | None:
-    """Return the shape of a layout with year, month and day; None if its elements have no fixed
-    positions.
+    """Return the shape of a layout with at least year, month and day as numbers; None if its
+    elements have no fixed positions or others occur. Cached.
     """
     text = zone = ""
     places: dict[str, slice] = {}
@@ -332,7 +344,9 @@ def _shape(layout: str) -> _Shape | None:
 
 
 def _read_at_once(layout: str, value: str) -> tuple[int, int] | None:
-    """Parse a value whose layout has fixed positions; None if it must be read by elements."""
+    """Parse a value whose layout has fixed positions; return as `parse_time`. None if it does not
+    match in this simple way: it must then be read by elements, which also finds the error.
+    """
     shape = _shape(layout)
     if shape is None or not value.isascii():
         return None
@@ -372,6 +386,9 @@ def _read_at_once(layout: str, value: str) -> tuple[int, int] | None:
 
 
 def _cannot(head: str, layout: str, rest: str, element: str) -> BuiltinError:
+    """Build, but do not raise, Go's error for a part of the value that does not match an
+    element.
+    """
     problem = f"cannot parse {quote_bytes(rest)} as {quote_bytes(element)}"
     return BuiltinError(f"{head} as {quote_bytes(layout)}: {problem}")
 
@@ -380,7 +397,10 @@ _DIGITS: Final = frozenset("0123456789")
 
 
 class _Reader:
-    """Parses the elements of a layout from a value, and keeps what they say."""
+    """Parses the elements of a layout from a value and stores what they mean; `rest` is the text
+    not read so far. Its methods raise _BadValueError for text that does not match, and _RangeError
+    for a number out of range.
+    """
 
     def __init__(self, value: str) -> None:
         self.rest = value
@@ -397,10 +417,13 @@ class _Reader:
         return taken
 
     def is_digit(self, at: int) -> bool:
+        """Return True if `rest` has an ASCII digit at index `at`."""
         return self.rest[at : at + 1] in _DIGITS and at < len(self.rest)
 
     def skip(self, text: str) -> None:
-        """Skip `text`; any number of spaces matches any number of spaces."""
+        """Skip the literal `text`. A run of spaces in it matches any number of spaces, also none at
+        the end of the value. _BadValueError if other text follows.
+        """
         while text:
             if text[0] == " ":
                 if self.rest and self.rest[0] != " ":
@@ -412,7 +435,9 @@ class _Reader:
                 text, self.rest = text[1:], self.rest[1:]
 
     def number(self, *, fixed: bool, digits: int = 2) -> int:
-        """Read a number of up to `digits` digits; of exactly that many if `fixed`."""
+        """Read and return a number of up to `digits` digits, or of exactly that many if `fixed`;
+        _BadValueError otherwise.
+        """
         count = 0
         while count < digits and self.is_digit(count):
             count += 1
@@ -421,7 +446,9 @@ class _Reader:
         return int(self.take(count))
 
     def within(self, name: str, low: int, high: int, *, fixed: bool) -> int:
-        """Read a number of two digits; _RangeError, which names it, if it is out of bounds."""
+        """Read and return a number of up to two digits; _RangeError, with `name`, if it is not from
+        `low` to `high`.
+        """
         number = self.number(fixed=fixed)
         if not low <= number <= high:
             raise _RangeError(name)
@@ -436,7 +463,9 @@ class _Reader:
         raise _BadValueError
 
     def read(self, element: str, following: tuple[str, str]) -> None:
-        """Read one element of the layout from the value and store what it says."""
+        """Read one element of the layout from the value and store what it means. `following` is the
+        text and element that come next in the layout.
+        """
         match element:
             case "06":
                 year = _parse_signed(self.take(2))
@@ -489,7 +518,9 @@ class _Reader:
         self.half = half.upper()
 
     def unasked_fraction(self, following: tuple[str, str]) -> None:
-        """Read a fraction of a second that the layout does not have next, as Go does."""
+        """Read a fraction of a second after the seconds although the layout has none there, as Go
+        does; nothing if the value has none.
+        """
         if self.rest[:1] in {".", ","} and self.is_digit(1):
             _, element = following
             if element[:1] not in {".", ","}:
@@ -503,8 +534,8 @@ class _Reader:
         return count
 
     def fraction(self, element: str) -> None:
-        """Read a fraction of a second: of the element's length if it has zeros, otherwise
-        optional.
+        """Read a fraction of a second: with as many digits as the element `.000`; with any number
+        of digits, or none, for `.999`.
         """
         if element[1] == "0":
             if len(self.rest) < len(element):
@@ -514,7 +545,9 @@ class _Reader:
             self.nanoseconds(self.count_digits() + 1)
 
     def nanoseconds(self, size: int) -> None:
-        """Read a point and digits, `size` characters in all; digits after the ninth are ignored."""
+        """Read a point or comma and digits, `size` characters in all, and store them; digits after
+        the ninth are ignored.
+        """
         text = self.take(size)
         digits = text[1:10]
         if text[0] not in ".," or not (digits.isascii() and digits.isdigit()):
@@ -522,7 +555,9 @@ class _Reader:
         self.nanosecond = int(digits.ljust(9, "0"))
 
     def zone_offset(self, element: str) -> None:
-        """Read a zone's offset such as `-07:00` or `Z`; _RangeError if a part is too large."""
+        """Read a zone's offset such as `-07:00`, or `Z` for an element that begins with it, and
+        store it in seconds. _RangeError if a part is too large.
+        """
         if element[0] == "Z" and self.rest.startswith("Z"):
             self.rest = self.rest[1:]
             return
@@ -554,8 +589,8 @@ class _Reader:
         self.rest = self.rest[length:]
 
     def instant(self) -> tuple[int, int]:
-        """Return seconds since the epoch and nanoseconds; _RangeError for a day that does not
-        exist.
+        """Return the seconds since the epoch and the nanoseconds of what was read; parts that were
+        not read are 0, month and day 1. _RangeError for a day that does not exist.
         """
         hour = self.hour
         if self.half == "PM" and hour < 12:
@@ -569,8 +604,8 @@ class _Reader:
         return seconds - self.offset, self.nanosecond
 
     def date(self) -> tuple[int, int]:
-        """Return month and day, perhaps from the day of the year; _RangeError if they
-        contradict.
+        """Return month and day (1 by default), from the day of the year if that was read.
+        _RangeError if they contradict each other or it does not exist.
         """
         if self.year_day < 0:
             return (self.month if self.month >= 0 else 1), (self.day if self.day >= 0 else 1)
@@ -593,8 +628,8 @@ def _parse_signed(text: str) -> int:
 
 
 def _zone_length(text: str) -> int:
-    """Return the length of what looks like a zone's abbreviation at the start of `text`; 0 if
-    nothing does.
+    """Return the length of the zone abbreviation at the start of `text`, as Go recognises one:
+    `MST`, `GMT+3`, `+03`, `ChST`; 0 if there is none.
     """
     if len(text) < 3:
         return 0
@@ -612,5 +647,8 @@ def _zone_length(text: str) -> int:
 
 
 def _zone_offset_length(text: str) -> int:
+    """Return the length of a sign and a number of hours up to 23 at the start of `text`; 0 if there
+    is none.
+    """
     match = re.match(r"[+-](\d+)", text, re.ASCII)
     return match.end() if match and len(match[1]) < 20 and int(match[1]) <= 23 else 0

@@ -15,7 +15,9 @@ _INTEGER: Final = re.compile(r"[+-]?[0-9]+\Z", re.ASCII)
 
 
 def parse_int(text: str) -> int:
-    """Parse an integer as `strconv.ParseInt(text, 10, 64)` does; ValueError in Go's words."""
+    """Parse an integer as `strconv.ParseInt(text, 10, 64)` does; ValueError, in Go's words, for
+    another text or one beyond 64 bits.
+    """
     if not _INTEGER.match(text) or len(text) > 4096:
         raise ValueError(f"strconv.ParseInt: parsing {quote(text)}: invalid syntax")
     value = int(text)
@@ -25,14 +27,16 @@ def parse_int(text: str) -> int:
 
 
 def from_float(value: float) -> int | Number | str:
-    """Return a float as the number with the text that Go's `%v` prints: 1e+06 keeps it, 100 is 100.
+    """Return a float as a number with the text that Go's `%v` prints: `1e+06`, but 100 for 100.0.
     Infinity and NaN become the strings of protojson.
     """
     return _special_name(value) or parse_number(_layout(value, low=-4, high=6, pad=True))
 
 
 def json_float(value: float) -> int | Number | str:
-    """A float as Go's JSON writes it: plain digits from 1e-6 up to 1e21."""
+    """Return a float as a number with the text that Go's JSON has: plain digits from 1e-6 up to
+    1e21. Infinity and NaN become the strings of protojson.
+    """
     return _special_name(value) or parse_number(_layout(value, low=-6, high=21, pad=False))
 
 
@@ -44,8 +48,8 @@ def _special_name(value: float) -> str:
 
 
 def _layout(value: float, *, low: int, high: int, pad: bool) -> str:
-    """Return the shortest digits of a float, with an exponent below 1e`low` and from 1e`high`
-    on.
+    """Return the fewest digits that read back to the float; with an exponent below 1e`low` and from
+    1e`high` on. `pad`: exponents have two digits or more (`1e+06`).
     """
     mantissa, _, exponent_text = f"{value!r}".partition("e")
     sign, mantissa = ("-", mantissa[1:]) if mantissa[0] == "-" else ("", mantissa)

@@ -27,12 +27,16 @@ def to_bytes(text: str) -> bytes:
 
 
 def from_bytes(octets: bytes) -> str:
-    """The Rego string of any bytes."""
+    """Return the Rego string of any bytes; one that is not UTF-8 becomes a lone surrogate, from
+    which `to_bytes` gets it back.
+    """
     return octets.decode("utf-8", "surrogateescape")
 
 
 def scrub(text: str) -> str:
-    """`text` as it leaves the engine: U+FFFD for each byte that is not UTF-8."""
+    """Return `text` as it leaves the engine: with U+FFFD for each lone surrogate, that is, for each
+    byte that is not UTF-8.
+    """
     return text if text.isascii() else SURROGATES.sub("\ufffd", text)
 
 

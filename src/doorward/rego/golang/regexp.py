@@ -38,15 +38,19 @@ __all__ = [
 ]
 
 MAX_PATTERN: Final = 1 << 16
+"""The most characters of a pattern; more is a LimitError."""
 MAX_WORK: Final = 1 << 29
+"""The most instructions of a large pattern times bytes of a text; more is a LimitError."""
 SMALL: Final = 512
+"""A pattern of at most this many instructions of RE2 accepts texts of any length."""
 SHORT: Final = 4096
 """A text of at most this many bytes is searched without a check of the deadline."""
 MAX_GROUPS: Final = 1000
-"""The most groups of a pattern: the time of RE2 for one match grows with the square of their
-number.
+"""The most groups of a pattern; more is a LimitError. The time of RE2 for one match grows with the
+square of their number.
 """
 CACHED: Final = 256
+"""The number of compiled patterns that are kept."""
 
 Spans: TypeAlias = "list[tuple[int, int]]"
 """The start and end of a match and of its groups; (-1, -1) for a group that did not match."""
@@ -84,7 +88,10 @@ def _options(*, captures: bool) -> Any:
 
 
 class Pattern:
-    """A compiled pattern with its groups."""
+    """A compiled pattern with its groups. BuiltinError, in Go's words, if it is invalid; LimitError
+    if it is too large or has too many groups. `max_bytes` is the length of the longest text that it
+    is applied to.
+    """
 
     __slots__ = ("_match", "max_bytes", "names", "text")
 
@@ -102,7 +109,9 @@ class Pattern:
             self.names[number] = name.decode()
 
     def search(self, data: bytes, start: int) -> Spans | None:
-        """Return the spans of the first match from byte `start` on; None if there is none."""
+        """Return the spans of the first match from byte `start` on, and of its groups; None if
+        there is none. LimitError for a text that is too long for the pattern.
+        """
         if len(data) > self.max_bytes:
             raise _too_long(self.max_bytes)
         spans: Spans = self._match(_ANYWHERE, data, start, len(data))
@@ -111,8 +120,9 @@ class Pattern:
     def every(
         self, data: bytes, limit: int, check: Callable[[], None] = lambda: None
     ) -> Iterator[Spans]:
-        """Yield the spans of the matches of Go's `FindAll`, at most `limit`, -1 for all: no empty
-        one directly after another. `check` is called between searches that may take long.
+        """Yield the spans of the matches of Go's `FindAll`, at most `limit` or with -1 all: an
+        empty match directly after another match is left out. `check` is called between searches in
+        a long text. LimitError for a text that is too long for the pattern.
         """
         size = len(data)
         if size > self.max_bytes:
@@ -144,9 +154,10 @@ class Pattern:
         most: int,
         check: Callable[[], None] = lambda: None,
     ) -> bytes:
-        """Return `data` with the template in place of each match, as Go replaces all. LimitError if
-        the inserted text is longer than `most` bytes. `template` holds texts and group numbers.
-        `check` is called between searches that may take long.
+        """Return `data` with the template in place of each match, as Go replaces all. `template`
+        holds texts and numbers of groups; a group that did not match is empty. LimitError if the
+        inserted text is longer than `most` bytes, or the text too long for the pattern. `check` is
+        called between searches in a long text.
         """
         size = len(data)
         if size > self.max_bytes:
@@ -185,7 +196,9 @@ class Pattern:
 
 
 def next_character(data: bytes, at: int) -> int:
-    """Return the byte offset of the character after the one at `at`; beyond the end at the end."""
+    """Return the byte offset of the character after the one at `at`; `len(data) + 1` for one at the
+    end.
+    """
     at += 1
     while at < len(data) and data[at] & 0xC0 == 0x80:
         at += 1
@@ -195,14 +208,19 @@ def next_character(data: bytes, at: int) -> int:
 @counted("regex")
 @lru_cache(maxsize=CACHED)
 def pattern(text: str) -> Pattern:
-    """The pattern, compiled once; BuiltinError in Go's words where it is none."""
+    """Return the compiled pattern, from a cache if it was used recently. BuiltinError, in Go's
+    words, if it is invalid; LimitError if it is too large.
+    """
     return Pattern(text)
 
 
 @counted("regex")
 @lru_cache(maxsize=CACHED)
 def matcher(text: str) -> Any:
-    """Return a predicate for strings that contain a match; BuiltinError for an invalid pattern."""
+    """Return a predicate for strings that contain a match, from a cache if it was used recently.
+    BuiltinError, in Go's words, for an invalid pattern. A predicate of a large pattern raises
+    LimitError for long texts.
+    """
     compiled = _compile(text, captures=False)
     literal = literal_matcher(text)
     if literal is not None:
@@ -219,7 +237,9 @@ def matcher(text: str) -> Any:
 
 
 def byte_matcher(text: str) -> Callable[[bytes], bool]:
-    """Return a predicate for UTF-8 bytes that contain a match of a pattern of ours."""
+    """Return a predicate for UTF-8 bytes that contain a match. For patterns in our code, which are
+    small: texts may have any length.
+    """
     match = _compile(text, captures=False).Match
 
     def matches(data: bytes) -> bool:
@@ -229,19 +249,23 @@ def byte_matcher(text: str) -> Callable[[bytes], bool]:
 
 
 def small_matcher(text: str) -> Any:
-    """The matcher of a pattern that no text is too long for; BuiltinError for any other pattern."""
+    """Return the `matcher` of a pattern that accepts texts of any length. LimitError for a larger
+    pattern, BuiltinError for an invalid one.
+    """
     return only_small(matcher(text))
 
 
 def only_small(match: Any) -> Any:
-    """Return `match` itself; BuiltinError if it refuses long texts."""
+    """Return `match` itself; LimitError if it refuses long texts."""
     if type(match) is _Large:
         raise LimitError("the pattern is too large for texts of any length")
     return match
 
 
 class _Large:
-    """Matches a pattern with a check of the deadline, for texts that may take long."""
+    """A predicate for strings that contain a match of a large pattern. LimitError for a text that
+    is longer than `max_bytes`.
+    """
 
     def __init__(self, compiled: Any) -> None:
         self._match = compiled.Match
@@ -265,8 +289,8 @@ def _too_long(limit: int) -> LimitError:
 
 
 def _compile(text: str, *, captures: bool) -> Any:
-    """Compile a pattern with RE2; BuiltinError, in Go's words, if it is invalid, LimitError if it
-    is too large.
+    """Compile a pattern with RE2; without `captures` its groups are not reported, which is faster.
+    BuiltinError, in Go's words, if it is invalid; LimitError if it is too large.
     """
     if len(text) > MAX_PATTERN:
         raise LimitError(f"pattern is longer than {MAX_PATTERN} characters")
@@ -282,7 +306,7 @@ def _compile(text: str, *, captures: bool) -> Any:
 
 
 def _explain(error: str, text: str) -> str:
-    """Translate RE2's error to Go's words."""
+    """Return RE2's error for the pattern `text` in Go's words, `error parsing regexp: …`."""
     if error.startswith("invalid perl operator: "):
         operator = error.removeprefix("invalid perl operator: ")
         if operator in {"(?<=", "(?<!"}:
@@ -320,5 +344,5 @@ _META: Final = frozenset("\\.+*?()|[]{}^$")
 
 
 def quote_meta(text: str) -> str:
-    """A pattern that matches just this text."""
+    """Return a pattern that matches exactly `text`."""
     return "".join([f"\\{char}" if char in _META else char for char in text])

@@ -27,8 +27,8 @@ class _NotLiteralError(Exception):
 
 
 def literal_matcher(pattern: str) -> Callable[[str], bool] | None:
-    """Return a predicate for strings that match a pattern of plain texts; None for most
-    patterns.
+    """Return a predicate for strings that contain a match, if the pattern stands for a few plain
+    texts; None for most patterns, which RE2 must match.
     """
     starts, ends = pattern.startswith("^"), pattern.endswith("$")
     inner = pattern[starts : len(pattern) - ends]
@@ -49,8 +49,8 @@ def literal_matcher(pattern: str) -> Callable[[str], bool] | None:
 
 
 def _comparison(texts: Sequence[str], *, starts: bool, ends: bool) -> Callable[[str], bool]:
-    """Return a predicate for strings that equal, begin with, end with or contain one of the
-    texts.
+    """Return a predicate for strings that equal one of the texts (`starts` and `ends`), begin with
+    one (`starts`), end with one (`ends`), or contain one.
     """
     several = tuple(texts)
     if starts and ends:
@@ -65,7 +65,9 @@ def _comparison(texts: Sequence[str], *, starts: bool, ends: bool) -> Callable[[
 
 
 class _Reader:
-    """Parses a pattern into the texts that it matches."""
+    """Parses a pattern into the texts that it matches. Its methods raise _NotLiteralError for
+    anything else, and for more than `MAX_TEXTS` texts.
+    """
 
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern

@@ -23,6 +23,7 @@ __all__ = ["Argument", "format_text"]
 Argument: TypeAlias = int | float | str
 
 _MAX_FIELD: Final = 1_000_000
+"""The largest width or precision, as in Go; more is not a number to it."""
 _MAX_RUNE: Final = 0x10FFFF
 _INT: Final = 1 << 63
 _BASES: Final = {"b": 2, "o": 8, "O": 8, "x": 16, "X": 16, "d": 10, "v": 10}
@@ -31,7 +32,9 @@ _DIGITS: Final = {2: "b", 8: "o", 10: "d", 16: "x"}
 
 @dataclass(slots=True)
 class _Spec:
-    """The flags, width and precision of one verb."""
+    """The flags, width and precision of one verb. `sharp_v` and `plus_v` are `#` and `+` of `%v`
+    and `%w`, which mean other things there.
+    """
 
     sharp: bool = False
     zero: bool = False
@@ -44,8 +47,8 @@ class _Spec:
     plus_v: bool = False
 
     def pad(self, text: str, *, zeros: bool = True) -> str:
-        """Pad a text to the width: on the right with `-`, with zeros if they apply, else on the
-        left.
+        """Pad a text to the width: on the right with the flag `-`, otherwise on the left, with
+        zeros if the flag `0` is set and `zeros` is True. A longer text stays.
         """
         missing = (self.width or 0) - len(text)
         if missing <= 0:
@@ -55,16 +58,20 @@ class _Spec:
         return ("0" if self.zero and zeros else " ") * missing + text
 
     def mean_verb(self, verb: str) -> None:
-        """Turn `#` and `+` before `v` and `w` into their special meanings."""
+        """Move `#` and `+` to `sharp_v` and `plus_v` if the verb is `v` or `w`; does nothing for
+        others.
+        """
         if verb in "vw":
             self.sharp_v, self.sharp = self.sharp, False
             self.plus_v, self.plus = self.plus, False
 
     def cut(self, text: str) -> str:
+        """Cut a text to the precision, if there is one."""
         return text if self.precision is None else text[: self.precision]
 
     @property
     def sign(self) -> str:
+        """The sign of a number that is not negative: "+", " " or ""."""
         return "+" if self.plus else " " if self.space else ""
 
 
@@ -72,7 +79,9 @@ _NO_FLAGS: Final = _Spec()
 
 
 def format_text(template: str, arguments: Sequence[Argument]) -> str:
-    """Format a template as Go's `fmt.Sprintf`; mismatches are described in the text, as Go does."""
+    """Format a template as Go's `fmt.Sprintf`. As in Go, a verb or argument that does not fit is
+    described in the text (`%!d(string=a)`), never raised. LimitError if the result is too long.
+    """
     plain = _plain_template(template)
     if plain is None or len(plain.verbs) != len(arguments):
         return _Printer(template, arguments).run()
@@ -100,7 +109,9 @@ _MAX_TEMPLATE: Final = 4096
 
 @lru_cache(maxsize=1024)
 def _plain_template(template: str) -> _Template | None:
-    """Return the parts of a template without indexes and `*`; None for other or long ones."""
+    """Return the parts of a template without indexes, `*` and `%%`; None for other templates and
+    for long ones. Cached.
+    """
     if len(template) > _MAX_TEMPLATE:
         return None
     first, *pieces = template.split("%")
@@ -125,6 +136,10 @@ def _plain_template(template: str) -> _Template | None:
 
 
 class _Printer:
+    """Formats a template as Go does, character by character. `at` is the position in the template,
+    `next` the next argument; `good` is False after an invalid index of the present verb.
+    """
+
     def __init__(self, template: str, arguments: Sequence[Argument]) -> None:
         self.template = template
         self.arguments = arguments
@@ -137,7 +152,7 @@ class _Printer:
         self.size = 0
 
     def put(self, text: str) -> None:
-        """Append text; LimitError above `MAX_TEXT`."""
+        """Append text to the result; LimitError above `MAX_TEXT` characters."""
         self.size += len(text)
         if self.size > MAX_TEXT:
             raise LimitError(f"result is longer than {MAX_TEXT} characters")
@@ -159,19 +174,23 @@ class _Printer:
         return "".join(self.out)
 
     def extra(self) -> None:
-        """Append the arguments that no verb has used, as `%!(EXTRA …)`."""
+        """Append the arguments that no verb has used, as `%!(EXTRA int64=1)`."""
         rest = self.arguments[self.next :]
         texts = [f"{_type(argument)}={_print(argument, 'v', _Spec())}" for argument in rest]
         self.put(f"%!(EXTRA {', '.join(texts)})")
 
     @property
     def here(self) -> str:
+        """The character at the present position; "" at the end."""
         return self.template[self.at] if self.at < len(self.template) else ""
 
     def verb(self) -> None:
-        """Read one verb with its flags, width and precision, and append what it prints."""
+        """Read one verb with its flags, width and precision, and append what it prints, or what is
+        wrong with it.
+        """
         self.good = True
         spec = self.flags()
+        # As Go's fast path: a verb directly after its flags.
         if "a" <= self.here <= "z" and self.next < len(self.arguments):
             self.print(self.take(), spec)
             return
@@ -194,17 +213,18 @@ class _Printer:
             self.print(verb, spec)
 
     def take(self) -> str:
+        """Return the present character and go on to the next."""
         self.at += 1
         return self.template[self.at - 1]
 
     def print(self, verb: str, spec: _Spec) -> None:
-        """Append the next argument, formatted by the verb."""
+        """Append the next argument, formatted by the verb, and go on to the one after it."""
         spec.mean_verb(verb)
         self.put(_print(self.arguments[self.next], verb, spec))
         self.next += 1
 
     def flags(self) -> _Spec:
-        """Read the flags of a verb."""
+        """Read the flags at the present position; there may be none."""
         spec = _Spec()
         while self.here and self.here in "#0+- ":
             flag = self.take()
@@ -216,7 +236,9 @@ class _Printer:
         return spec
 
     def index(self) -> bool:
-        """Read `[n]`, the number of the next argument; return True if there was one."""
+        """Read `[n]`, which makes argument `n` (from 1) the next one. Return True if there was a
+        well-formed one; an invalid one sets `good` to False.
+        """
         if self.here != "[":
             return False
         self.reordered = True
@@ -238,7 +260,9 @@ class _Printer:
         return True
 
     def width(self, spec: _Spec, *, indexed: bool) -> bool:
-        """Read a width, perhaps from an argument; return True if an index is still unused."""
+        """Read a width, `*` from an argument, into `spec`; there may be none. Return True if the
+        index before it (`indexed`) still applies to the verb.
+        """
         if self.here == "*":
             self.at += 1
             spec.width = self.star()
@@ -253,7 +277,9 @@ class _Printer:
         return indexed
 
     def precision(self, spec: _Spec, *, indexed: bool) -> bool:
-        """Read a precision, perhaps from an argument; return True if an index is still unused."""
+        """Read a precision, `.*` from an argument, into `spec`; there may be none. Return True if
+        the index before the verb was read and not used.
+        """
         # A point that ends the text is a verb, and an unknown one.
         if self.here != "." or self.at + 1 == len(self.template):
             return indexed
@@ -273,7 +299,9 @@ class _Printer:
         return indexed
 
     def star(self) -> int | None:
-        """Take the next argument as a width or precision; None if it is not usable."""
+        """Take the next argument as a width or precision. None if there is none, or it is not an
+        integer up to `_MAX_FIELD`.
+        """
         if self.next >= len(self.arguments):
             return None
         argument = self.arguments[self.next]
@@ -281,7 +309,9 @@ class _Printer:
         return argument if type(argument) is int and abs(argument) <= _MAX_FIELD else None
 
     def number(self) -> int | None:
-        """Read a number; None if there is none or it is too large, which ends the template."""
+        """Read a number. None if there is none, or if it is above `_MAX_FIELD`: then the position
+        moves to the end of the template.
+        """
         start = self.at
         while self.here.isascii() and self.here.isdigit():
             self.at += 1
@@ -295,7 +325,9 @@ class _Printer:
 
 
 def _number(text: str) -> int | None:
-    """Return the number that a text spells; None if it is not one or above Go's limit."""
+    """Return the number in a text of digits; None for another text or a number above
+    `_MAX_FIELD`.
+    """
     if not (text.isascii() and text.isdigit()) or len(text.lstrip("0")) > 7:
         return None
     number = int(text)
@@ -307,7 +339,7 @@ def _is_big(number: int) -> bool:
 
 
 def _type(argument: Argument) -> str:
-    """Return the name of the argument's Go type."""
+    """Return the name of the argument's Go type, such as `int64` or `*big.Int`."""
     if isinstance(argument, bool):
         return "bool"
     if isinstance(argument, int):
@@ -335,7 +367,7 @@ def _print(argument: Argument, verb: str, spec: _Spec) -> str:
 
 
 def _string(text: str, verb: str, spec: _Spec) -> str | None:
-    """Format a string; None for a verb that does not fit."""
+    """Format a string for `%s`, `%v`, `%q`, `%x` or `%X`; None for another verb."""
     if verb == "s" or (verb == "v" and not spec.sharp_v):
         return spec.pad(spec.cut(text))
     if verb in "vq":
@@ -367,7 +399,7 @@ def _hex_bytes(data: bytes, verb: str, spec: _Spec) -> str:
 
 
 def _integer(number: int, verb: str, spec: _Spec) -> str | None:
-    """Format an integer; None for a verb that does not fit."""
+    """Format an integer of 64 bits; None for a verb that integers do not have."""
     if verb == "c":
         return spec.pad(_rune(number))
     if verb == "q":
@@ -393,7 +425,9 @@ def _integer(number: int, verb: str, spec: _Spec) -> str | None:
 
 
 def _prefix(digits: str, verb: str, base: int, spec: _Spec) -> str:
-    """Return the prefix of an integer, such as `0x`, for a verb and its flags."""
+    """Return the prefix of an integer, such as `0x`, for a verb, its base and its flags; "" for
+    none.
+    """
     octal = "0" if spec.sharp and base == 8 and not digits.startswith("0") else ""
     if verb == "O":
         return "0o" + octal
@@ -403,12 +437,13 @@ def _prefix(digits: str, verb: str, base: int, spec: _Spec) -> str:
 
 
 def _rune(number: int) -> str:
+    """The character with this code; U+FFFD for an invalid code."""
     valid = 0 <= number <= _MAX_RUNE and not 0xD800 <= number < 0xE000
     return chr(number) if valid else "\ufffd"
 
 
 def _unicode(number: int, spec: _Spec) -> str:
-    """Format an integer as `U+0041` for `%U`."""
+    """Format an integer as `U+0041` for `%U`, with the flag `#` as `U+0041 'A'`."""
     code = number % (1 << 64)
     text = "U+" + format(code, "X").zfill(max(4, spec.precision or 0))
     if spec.sharp and code <= _MAX_RUNE and is_graphic(_rune(code)):
@@ -417,7 +452,9 @@ def _unicode(number: int, spec: _Spec) -> str:
 
 
 def _big(number: int, verb: str, spec: _Spec) -> str | None:
-    """Format an integer of more than 64 bits, as Go's `big.Int` does."""
+    """Format an integer of more than 64 bits, as Go's `big.Int` does; a verb that does not fit is
+    described in the text.
+    """
     if verb == "w":
         words = []
         rest = abs(number)
@@ -441,7 +478,7 @@ def _big(number: int, verb: str, spec: _Spec) -> str | None:
 
 
 def _float(number: float, verb: str, spec: _Spec) -> str | None:
-    """Format a float; None for a verb that does not fit."""
+    """Format a float; None for a verb that floats do not have."""
     if verb == "v":
         verb = "g"
     form = _FLOATS.get(verb)
@@ -459,8 +496,8 @@ def _float(number: float, verb: str, spec: _Spec) -> str | None:
 
 
 def _with_point(text: str, verb: str, precision: int | None) -> str:
-    """Return a float's text for the flag `#`: always with a decimal point, for `g` with trailing
-    zeros.
+    """Return a float's text as with the flag `#`: always with a decimal point, for `g` and `x` with
+    trailing zeros up to the precision.
     """
     mark = "pP" if verb in "xX" else "eE"
     end = next((n for n, char in enumerate(text) if char in mark), len(text))
@@ -477,8 +514,8 @@ def _with_point(text: str, verb: str, precision: int | None) -> str:
 
 
 def _shortest(number: float, precision: int | None) -> str:
-    """Format for `%g`: the fewest digits that read back to the number, unless a precision is
-    set.
+    """Format for `%g`: with `precision` significant digits, or without one with the fewest that
+    read back to the number.
     """
     if precision is not None:
         return f"{number:.{precision or 1}g}"
@@ -493,7 +530,9 @@ def _shortest(number: float, precision: int | None) -> str:
 
 
 def _split(text: str) -> tuple[str, int]:
-    """Return a number's digits without zeros at both ends, and the exponent of the first digit."""
+    """Return a number's digits without zeros at both ends, and the decimal exponent of the first
+    one: `0.0120` -> `("12", -2)`.
+    """
     mantissa, _, power = text.partition("e")
     integer, _, rest = mantissa.partition(".")
     digits = (integer + rest).lstrip("0")
@@ -507,14 +546,18 @@ def _binary(number: float, _precision: int | None) -> str:
 
 
 def _mantissa(number: float) -> tuple[int, int]:
-    """Return a float as an integer mantissa of at most 53 bits and a power of two."""
+    """Return a float as an integer mantissa of at most 53 bits and a power of two: their product is
+    the number.
+    """
     _, power = math.frexp(number)
     power = max(power, -1021)
     return int(math.ldexp(number, 53 - power)) if number else 0, power - 53
 
 
 def _hexadecimal(number: float, precision: int | None) -> str:
-    """Format a float as `0x1.8p+01` for `%x`, rounded to `precision` digits."""
+    """Format a float as `0x1.8p+01` for `%x`, rounded (halves to even) to `precision` digits after
+    the point, or with as many as it needs.
+    """
     if number == 0:
         return "0x0" + ("." + "0" * precision if precision else "") + "p+00"
     mantissa, exponent = _mantissa(number)

@@ -14,13 +14,15 @@ from doorward.rego.values import CONTROL_ESCAPES
 __all__ = ["MAX_TEXT", "is_graphic", "lower", "quote", "upper"]
 
 MAX_TEXT: Final = 1 << 24
-"""The most characters of a text that formatting, joining and replacing may make."""
+"""The most characters of a text that formatting, joining and replacing may make; more is a
+LimitError.
+"""
 
 _ESCAPES: Final = {**CONTROL_ESCAPES, "\\": "\\\\"}
 
 
 def is_graphic(char: str) -> bool:
-    """Return True if Go prints the character as it is (`strconv.IsPrint`)."""
+    """Return True if Go prints the character unescaped (`strconv.IsPrint`)."""
     return char.isprintable()
 
 
@@ -35,7 +37,9 @@ def quote(text: str | bytes, mark: str = '"', *, ascii_only: bool = False) -> st
 
 
 def _escape(char: str, mark: str, *, ascii_only: bool) -> str:
-    """Return a character as Go's quoting shows it."""
+    r"""Return a character as Go's quoting shows it: itself, or an escape such as `\n`, `\xff` or
+    `\u00e9`. `ascii_only` escapes all others than ASCII.
+    """
     if char == mark:
         return "\\" + char
     if char in _ESCAPES:
@@ -51,14 +55,16 @@ def _escape(char: str, mark: str, *, ascii_only: bool) -> str:
 
 
 def upper(text: str) -> str:
-    """Convert to upper case, character by character: `ß` stays."""
+    """Convert to upper case, character by character, so that the length stays: `ß` is unchanged."""
     # What becomes several characters makes the whole longer; nothing makes it shorter.
     upper_text = text.upper()
     return upper_text if len(upper_text) == len(text) else "".join([_upper(char) for char in text])
 
 
 def lower(text: str) -> str:
-    """Convert to lower case, character by character: a final sigma is an ordinary one."""
+    """Convert to lower case, character by character, so that the length stays: `Σ` becomes `σ` also
+    at the end of a word.
+    """
     lower_text = text.lower()
     plain = len(lower_text) == len(text) and "\N{GREEK CAPITAL LETTER SIGMA}" not in text
     return lower_text if plain else "".join([_lower(char) for char in text])

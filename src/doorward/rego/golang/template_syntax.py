@@ -38,12 +38,14 @@ __all__ = [
 ]
 
 MAX_DEPTH: Final = 50
+"""The most levels of nested actions, and of parentheses; more is a LimitError."""
 MAX_SOURCE: Final = 1 << 16
+"""The most characters of a template; more is a LimitError."""
 
 
 @record
 class Constant:
-    """A number, string or boolean in the template, or nil."""
+    """A number, string or boolean in the template, or None for nil."""
 
     value: int | float | str | bool | None
 
@@ -62,7 +64,7 @@ class Function:
 
 @record
 class Fields:
-    """Access to fields, `of.a.b`; `of` None is the dot."""
+    """Access to fields, `of.a.b`; with `of` None those of the dot, the present value."""
 
     of: Operand | None
     names: tuple[str, ...]
@@ -75,7 +77,9 @@ class Command:
 
 @record
 class Pipeline:
-    """Commands, each of which has the result of the one before as its last operand."""
+    """Commands, each of which gets the result of the one before as its last operand. `variables`
+    are set to the result: declared with `:=`, or changed (`assigns`) with `=`.
+    """
 
     commands: tuple[Command, ...]
     variables: tuple[str, ...] = ()
@@ -107,7 +111,9 @@ class Branch:
 
 @record
 class Call:
-    """An action `template`; a `block` leaves one in its place."""
+    """An action `template`, which executes the template `name` with the value of `pipeline`, None
+    for nil. A `block` becomes a definition and such a call.
+    """
 
     name: str
     pipeline: Pipeline | None
@@ -161,7 +167,9 @@ def _fail(problem: str) -> BuiltinError:
 
 
 def _lex(source: str) -> list[str | list[_Token]]:
-    """Split a template into texts and the tokens of each action."""
+    """Split a template into texts and the tokens of each action, in order. Trim markers (`{{-`,
+    `-}}`) are applied to the texts, comments left out.
+    """
     pieces: list[str | list[_Token]] = []
     at = 0
     trim = False
@@ -184,8 +192,9 @@ def _lex(source: str) -> list[str | list[_Token]]:
 
 
 def _comment(source: str, at: int) -> tuple[list[_Token], int, bool] | None:
-    """Read a comment; return no tokens, the offset after it, and True if it trims what follows.
-    None if it is not a comment.
+    """Read a comment in an action at `at`; None if there is none. Return [] for its tokens, the
+    offset after it, and True if white space after it is to be trimmed. BuiltinError if it is not
+    closed.
     """
     match = re.compile(r"[ \t\r\n]*/\*").match(source, at)
     if not match:
@@ -198,8 +207,9 @@ def _comment(source: str, at: int) -> tuple[list[_Token], int, bool] | None:
 
 
 def _action(source: str, at: int) -> tuple[list[_Token], int, bool]:
-    """Read the tokens of an action; return them, the offset after it, and True if it trims what
-    follows.
+    """Read the tokens of an action from `at` on. Return them, the offset after it, and True if
+    white space after it is to be trimmed. BuiltinError if it is empty, not closed, or has an
+    unknown character.
     """
     tokens: list[_Token] = []
     while True:
@@ -218,7 +228,9 @@ def _action(source: str, at: int) -> tuple[list[_Token], int, bool]:
 
 
 def parse_template(source: str) -> Template:
-    """Parse a template; BuiltinError in Go's words if it is invalid."""
+    """Parse a template. BuiltinError, in Go's words, if it is invalid; LimitError if it is too long
+    or nested too deeply.
+    """
     if len(source) > MAX_SOURCE:
         raise LimitError(f"template is longer than {MAX_SOURCE} characters")
     parser = _Parser(_lex(source))
@@ -227,6 +239,10 @@ def parse_template(source: str) -> Template:
 
 
 class _Parser:
+    """Parses the pieces of `_lex`; `variables` are the names in scope, `template` collects the
+    definitions. Its methods raise BuiltinError, in Go's words, for invalid syntax.
+    """
+
     def __init__(self, pieces: list[str | list[_Token]]) -> None:
         self.pieces = pieces
         self.position = 0
@@ -236,8 +252,9 @@ class _Parser:
     def block(
         self, ends: frozenset[str], depth: int, *, loops: int, top: bool = False
     ) -> tuple[Block, list[_Token]]:
-        """Parse nodes up to an action that begins with one of `ends`; return them and that action's
-        tokens.
+        """Parse nodes up to an action that begins with one of `ends`. Return them and that action's
+        tokens, [] at the end of the template. `loops` is the number of `range` around them; `top`
+        allows `define`.
         """
         if depth > MAX_DEPTH:
             raise LimitError(f"template is nested more than {MAX_DEPTH} deep")
@@ -263,8 +280,8 @@ class _Parser:
     def action(
         self, word: str, tokens: list[_Token], depth: int, *, loops: int, top: bool
     ) -> Node | None:
-        """Parse an action that begins with `word`; None for a definition. BuiltinError if it is not
-        allowed here.
+        """Parse an action that begins with `word`, and its block; None for a definition.
+        BuiltinError if it is not allowed here.
         """
         if word not in _KEYWORDS:
             return Action(self.pipeline(tokens))
@@ -293,8 +310,8 @@ class _Parser:
         raise _fail(f"unexpected {{{{{word}}}}}")
 
     def define(self, name: str, depth: int) -> None:
-        """Parse the body of `define` or `block`; BuiltinError for a second definition of the
-        name.
+        """Parse the body of `define` or `block` up to its `end` and store it under the name. A body
+        without text never replaces another; BuiltinError for two with text.
         """
         outer, self.variables = self.variables, ["$"]
         body, end = self.block(frozenset({"end"}), depth + 1, loops=0)
@@ -307,7 +324,9 @@ class _Parser:
             self.template.defined[name] = body
 
     def branch(self, kind: str, tokens: list[_Token], depth: int, *, loops: int) -> Branch:
-        """Parse `if`, `with` or `range` with its `else` up to `end`."""
+        """Parse `if`, `with` or `range`, with its `else`, up to and including `end`. Variables
+        declared in it go out of scope. `loops` counts the `range` around its body, itself included.
+        """
         scope = len(self.variables)
         pipeline = self.pipeline(_strip(tokens), ranges=kind == "range")
         then, end = self.block(frozenset({"else", "end"}), depth + 1, loops=loops)
@@ -327,7 +346,11 @@ class _Parser:
         return Branch(kind, pipeline, then, otherwise)
 
     def pipeline(self, tokens: list[_Token], *, ranges: bool = False, depth: int = 0) -> Pipeline:
-        """[ variables ( ":=" | "=" ) ] command { "|" command }"""
+        """[ variables ( ":=" | "=" ) ] command { "|" command }
+
+        Declared variables are in scope from here on. `ranges` allows two variables. BuiltinError
+        for an unknown variable, or for a constant that a value is piped into.
+        """
         if depth > MAX_DEPTH:
             raise LimitError(f"template is nested more than {MAX_DEPTH} deep")
         names, sign, rest = _declaration(tokens, ranges=ranges)
@@ -359,7 +382,9 @@ class _Parser:
         return Command(tuple(operands))
 
     def operand(self, tokens: list[_Token], at: int, depth: int) -> tuple[Operand, int]:
-        """Parse an operand with the fields after it; return it and the position after it."""
+        """Parse the operand at position `at`, with the fields after it; return it and the position
+        after it.
+        """
         token = tokens[at]
         operand: Operand
         if token.text == "(":
@@ -382,7 +407,9 @@ class _Parser:
         return operand, at
 
     def term(self, token: _Token) -> Operand:
-        """Parse a single token as an operand; BuiltinError for an unknown variable or function."""
+        """Parse a single token as an operand. BuiltinError for an unknown variable or function, or
+        another token.
+        """
         match token.kind:
             case "dot":
                 return Fields(None, ())
@@ -446,7 +473,9 @@ def _strip(tokens: list[_Token]) -> list[_Token]:
 
 
 def _name(tokens: list[_Token]) -> tuple[str, list[_Token]]:
-    """Return the quoted name after a keyword, and the tokens after it."""
+    """Return the quoted name after a keyword such as `define`, and the tokens after it;
+    BuiltinError if there is none.
+    """
     rest = _strip(tokens[1:])
     if not rest or rest[0].kind != "string":
         raise _fail(f"missing name in {{{{{tokens[0].text}}}}} clause")
@@ -459,11 +488,14 @@ def _check_end(tokens: list[_Token]) -> None:
 
 
 def _has_text(block: Block) -> bool:
+    """Return True if the block does anything: it has a node other than blank text."""
     return any(not isinstance(node, Text) or node.text.strip() for node in block)
 
 
 def _declaration(tokens: list[_Token], *, ranges: bool) -> tuple[list[str], str, list[_Token]]:
-    """Return the variables that a pipeline sets, its `:=` or `=`, and the other tokens."""
+    """Return the variables that a pipeline sets, its `:=` or `=`, and the tokens after that; [] and
+    "" and all tokens if it sets none.
+    """
     words = [token for token in tokens if token.kind != "space"]
     count = 0
     if len(words) > 1 and words[0].kind == "variable":
@@ -479,7 +511,7 @@ def _declaration(tokens: list[_Token], *, ranges: bool) -> tuple[list[str], str,
 
 
 def _split(tokens: list[_Token]) -> list[list[_Token]]:
-    """Split tokens at the pipes into commands."""
+    """Split tokens at the pipes that are not in parentheses."""
     parts: list[list[_Token]] = [[]]
     level = 0
     for token in tokens:
@@ -492,7 +524,9 @@ def _split(tokens: list[_Token]) -> list[list[_Token]]:
 
 
 def _closing(tokens: list[_Token], at: int) -> int:
-    """Return the position of the parenthesis that closes the one at `at`."""
+    """Return the position of the parenthesis that closes the one at `at`; BuiltinError if there is
+    none.
+    """
     level = 0
     for position in range(at, len(tokens)):
         if tokens[position].kind == "mark":
@@ -503,7 +537,9 @@ def _closing(tokens: list[_Token], at: int) -> int:
 
 
 def _number(text: str) -> int | float:
-    """Parse a number in Go's notation: decimal, hexadecimal, octal, binary or a float."""
+    """Parse a number in Go's notation: decimal, hexadecimal, octal, binary or a float. BuiltinError
+    if it is too long or has `_` in a wrong position.
+    """
     plain = text.replace("_", "")
     if len(plain) > 400 or text.endswith("_") or "__" in text:
         raise _fail("bad number syntax")
@@ -523,14 +559,18 @@ _SIMPLE: Final = dict(zip("abfnrtv\\'\"", "\a\b\f\n\r\t\v\\'\"", strict=True))
 
 
 def _unquote(text: str) -> str:
-    """Return the text of a string in quotes or backquotes."""
+    """Return the text of a string in quotes, its escapes replaced, or in backquotes; BuiltinError
+    for an invalid escape.
+    """
     if text.startswith("`"):
         return text[1:-1]
     return _ESCAPE.sub(_unescape, text[1:-1])
 
 
 def _unescape(match: re.Match[str]) -> str:
-    """Return the character for an escape sequence; BuiltinError for an invalid code."""
+    """Return the character for an escape sequence; BuiltinError for an unknown one or an invalid
+    code.
+    """
     simple, byte, short, long, octal = match.groups()
     if simple:
         return _SIMPLE[simple]

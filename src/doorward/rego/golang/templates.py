@@ -1,10 +1,9 @@
-"""Go's `text/template`: what a tree makes of values.
+"""Go's `text/template`: executes a parsed template on values.
 
-Values are those of JSON; a number is a `json.Number` to Go, that is, a kind of string: never
-zero, never equal to a number written in the template. What a key does not have prints as
-`<undefined>`. Work is bounded: at most `MAX_STEPS` nodes, `MAX_CALLS` templates inside each other,
-`MAX_TEXT` characters of what is written and of what any function gives. The caller looks at the
-clock on the way.
+Values are those of JSON; a number is a `json.Number` to Go, that is, a kind of string: never zero,
+never equal to a number written in the template. A key that an object does not have prints as
+`<undefined>`. Work is bounded: at most `MAX_STEPS` nodes, `MAX_CALLS` nested templates, `MAX_TEXT`
+characters of the result and of the result of any function. The deadline is checked on the way.
 """
 
 from __future__ import annotations
@@ -42,7 +41,9 @@ from doorward.rego.values import sorted_values
 __all__ = ["MAX_CALLS", "MAX_STEPS", "JSONNumber", "render"]
 
 MAX_STEPS: Final = 1_000_000
+"""The most nodes, items and functions in one execution; more is a LimitError."""
 MAX_CALLS: Final = 50
+"""The most nested calls of templates; more is a LimitError."""
 _BETWEEN: Final = 0xFF
 
 
@@ -58,8 +59,9 @@ class _JumpError(Exception):
 
 
 def render(source: str, variables: Any, check_deadline: Callable[[], None]) -> str:
-    """Execute a template on a Rego value; BuiltinError where Go reports an error. `check_deadline`
-    is called regularly.
+    """Execute a template on a Rego value and return the text. BuiltinError where Go reports an
+    error, LimitError above a limit of this module. `check_deadline` is called regularly and may
+    raise.
     """
     return _Run(_parse(source), _from_rego(variables), check_deadline).text()
 
@@ -70,8 +72,8 @@ def _parse(source: str) -> Template:
 
 
 def _from_rego(value: Any) -> Any:
-    """Convert a value for the template: sets to arrays, numbers to their texts; BuiltinError for
-    other keys than strings.
+    """Convert a value for the template: sets to arrays in Rego's order, numbers to their texts,
+    objects sorted by key. BuiltinError for a key that is not a string.
     """
     if isinstance(value, dict):
         count_step()
@@ -97,6 +99,10 @@ _MISSING: Final = object()
 
 
 class _Run:
+    """One execution of a template. `scope` holds the variables, innermost last; `dot` in its
+    methods is the present value. Its methods raise BuiltinError where Go reports an error.
+    """
+
     def __init__(self, template: Template, data: Any, check_deadline: Callable[[], None]) -> None:
         self.template = template
         self.check_deadline = check_deadline
@@ -110,14 +116,14 @@ class _Run:
         return "".join(self.out)
 
     def put(self, text: str) -> None:
-        """Append text to the result; LimitError above `MAX_TEXT`."""
+        """Append text to the result; LimitError above `MAX_TEXT` characters."""
         self.size += len(text)
         if self.size > MAX_TEXT:
             raise LimitError(f"result is longer than {MAX_TEXT} characters")
         self.out.append(text)
 
     def step(self) -> None:
-        """Count a step; LimitError above `MAX_STEPS`. The deadline is checked now and then."""
+        """Count a step; LimitError above `MAX_STEPS`. Every 256 steps the deadline is checked."""
         self.steps += 1
         if self.steps & _BETWEEN == 0:
             self.check_deadline()
@@ -125,13 +131,17 @@ class _Run:
             raise LimitError(f"template takes more than {MAX_STEPS} steps")
 
     def block(self, nodes: Block, dot: Any) -> None:
-        """Execute nodes; `dot` is the present value."""
+        """Execute nodes in order and append their output; `dot` is the present value. _JumpError
+        for `break` and `continue`.
+        """
         for node in nodes:
             self.step()
             self.node(node, dot)
 
     def node(self, node: Node, dot: Any) -> None:
-        """Execute one node; `break` and `continue` raise _JumpError."""
+        """Execute one node and append its output. `break` and `continue` raise _JumpError, which
+        the enclosing `range` catches. Variables of a branch end with it.
+        """
         match node:
             case Text(text):
                 self.put(text)
@@ -151,7 +161,7 @@ class _Run:
                 raise _JumpError(node.kind)
 
     def branch(self, node: Branch, dot: Any) -> None:
-        """Execute `if`, `with` or `range`."""
+        """Execute `if`, `with` or `range`. In `with` the value becomes the dot."""
         value = self.pipeline(node.pipeline, dot)
         if node.kind == "range":
             self.range(node, value, dot)
@@ -161,7 +171,9 @@ class _Run:
             self.block(node.otherwise, dot)
 
     def range(self, node: Branch, value: Any, dot: Any) -> None:
-        """Execute a block for each item of a value, or the `else` block if there is none."""
+        """Execute the block for each item of `value`, which becomes the dot and is set to the
+        variables, or the `else` block if there is no item.
+        """
         names = node.pipeline.variables
         outer = len(self.scope)
         empty = True
@@ -182,14 +194,15 @@ class _Run:
             self.block(node.otherwise, dot)
 
     def call(self, name: str, dot: Any) -> None:
-        """Execute a named template; BuiltinError if it is not defined, LimitError if calls nest too
-        deeply.
+        """Execute a named template with `dot`, in a scope of its own. BuiltinError if it is not
+        defined, LimitError above `MAX_CALLS` nested calls.
         """
         body = self.template.defined.get(name)
         if body is None:
             raise _fail(f"template {name} not defined")
         if self.calls == MAX_CALLS:
             raise LimitError("template exceeds the depth of its calls")
+        # A template sees none of its caller's variables (text/template, "Variables").
         outer, self.scope = self.scope, [("$", dot)]
         self.calls += 1
         self.block(body, dot)
@@ -197,7 +210,9 @@ class _Run:
         self.scope = outer
 
     def set(self, names: tuple[str, ...], values: list[Any], *, assigns: bool) -> None:
-        """Declare variables, or with `assigns` change the innermost ones of these names."""
+        """Declare variables, or with `assigns` change the innermost ones of these names, which
+        exist.
+        """
         for name, value in zip(names, values, strict=True):
             if not assigns:
                 self.scope.append((name, value))
@@ -206,7 +221,9 @@ class _Run:
             self.scope[position] = (name, value)
 
     def pipeline(self, pipeline: Pipeline, dot: Any) -> Any:
-        """Return the value of the last command; each gets the value before as its last operand."""
+        """Return the value of the last command, and set the pipeline's variables to it. Each
+        command gets the value of the one before as its last operand.
+        """
         value: Any = _MISSING
         for command in pipeline.commands:
             value = self.command(command, dot, value)
@@ -218,7 +235,9 @@ class _Run:
         return value
 
     def command(self, command: Command, dot: Any, final: Any) -> Any:
-        """Return the value of a command; `final` is the value piped into it."""
+        """Return the value of a command; `final` is the value piped into it, or `_MISSING`.
+        BuiltinError for operands of something that is not a function.
+        """
         first, *rest = command.operands
         if isinstance(first, Function):
             return self.function(first.name, rest, dot, final)
@@ -229,7 +248,7 @@ class _Run:
         return self.value(first, dot)
 
     def value(self, operand: Operand, dot: Any) -> Any:
-        """Return the value of an operand."""
+        """Return the value of an operand; None for a field that is missing."""
         match operand:
             case Constant(value):
                 return value
@@ -243,7 +262,10 @@ class _Run:
                 return self.function(operand.name, [], dot, _MISSING)
 
     def function(self, name: str, operands: list[Operand], dot: Any, final: Any) -> Any:
-        """Call a function of templates; `and` and `or` evaluate only the operands they need."""
+        """Call a function of templates and return its result. `and` and `or` stop at the operand
+        that decides. Counts a step and checks the deadline. BuiltinError for a wrong number or kind
+        of operands.
+        """
         self.step()
         # A function may have a whole document to write: each call looks.
         self.check_deadline()
@@ -261,7 +283,7 @@ class _Run:
 
 
 def _count(name: str, values: list[Any]) -> list[Any]:
-    """Return the operands; BuiltinError if the function takes another number of them."""
+    """Return the operands unchanged; BuiltinError if the function takes another number of them."""
     least, most = _OPERANDS[name]
     if not least <= len(values) <= most:
         raise _fail(f"wrong number of args for {name}: got {len(values)}")
@@ -269,7 +291,9 @@ def _count(name: str, values: list[Any]) -> list[Any]:
 
 
 def _at(value: Any, names: tuple[str, ...]) -> Any:
-    """Return the value at a path of fields; BuiltinError for a value without fields."""
+    """Return the value at a path of fields, None if the last one is missing; BuiltinError for a
+    field of a value that is not an object.
+    """
     for name in names:
         if not isinstance(value, dict):
             raise _fail(f"can't evaluate field {name}")
@@ -278,7 +302,9 @@ def _at(value: Any, names: tuple[str, ...]) -> Any:
 
 
 def _items(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Return the keys and items that `range` iterates over; BuiltinError for other values."""
+    """Return the keys and items that `range` iterates over: of an array, an object, the integers
+    below a number, or nothing for nil. BuiltinError for other values.
+    """
     if value is None:
         return iter(())
     if isinstance(value, list):
@@ -316,14 +342,18 @@ def _argument(value: Any) -> Argument:
 
 
 def _printf(template: Any, *values: Any) -> str:
-    """The function `printf` of templates."""
+    """Execute the function `printf` of templates; BuiltinError unless its first operand is a
+    string.
+    """
     if not isinstance(template, str):
         raise _fail("wrong type for value; expected string")
     return format_text(template, [_argument(value) for value in values])
 
 
 def _print(*values: Any) -> str:
-    """The function `print`: operands joined, with a space between two that are not strings."""
+    """Execute the function `print`: the operands joined, with a space between two of which neither
+    is a string.
+    """
     out: list[str] = []
     for n, text in enumerate(_all_shown(values)):
         if n and not isinstance(values[n], str) and not isinstance(values[n - 1], str):
@@ -370,7 +400,9 @@ def _js_char(char: str) -> str:
 
 
 def _index(value: Any, *keys: Any) -> Any:
-    """The function `index`: follow keys and indexes; BuiltinError if one does not fit."""
+    """Execute the function `index`: follow keys and indexes, of a string its bytes. None for a
+    missing key; BuiltinError for a wrong kind or an index out of range.
+    """
     for key in keys:
         if isinstance(value, dict):
             if type(key) is not str:
@@ -389,8 +421,8 @@ def _index(value: Any, *keys: Any) -> Any:
 
 
 def _slice(value: Any, *bounds: Any) -> Any:
-    """The function `slice`: part of a string (by bytes) or array; BuiltinError if a bound does not
-    fit.
+    """Execute the function `slice` on a string (by bytes) or array, with up to three bounds;
+    BuiltinError if a bound does not fit.
     """
     text = isinstance(value, str)
     if not text and not isinstance(value, list):
@@ -410,8 +442,8 @@ def _slice(value: Any, *bounds: Any) -> Any:
 
 
 def _len(value: Any) -> int:
-    """The function `len`: bytes of a string, items of a collection; BuiltinError for other
-    values.
+    """Execute the function `len`: the bytes of a string, the items of a collection; BuiltinError
+    for other values.
     """
     if isinstance(value, str):
         return len(value.encode("utf-8", "surrogatepass"))
@@ -421,7 +453,9 @@ def _len(value: Any) -> int:
 
 
 def _kind(value: Any) -> str:
-    """Return the kind of a value for comparisons; BuiltinError for a collection."""
+    """Return the kind of a value for comparisons: `bool`, `int`, `float` or `string` (also for
+    numbers of the data). BuiltinError for others.
+    """
     for cls, name in ((bool, "bool"), (int, "int"), (float, "float"), (str, "string")):
         if isinstance(value, cls):
             return name
@@ -429,7 +463,9 @@ def _kind(value: Any) -> str:
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Return True if two values are equal for `eq`; BuiltinError for different kinds."""
+    """Return True if two values are equal for `eq`; nil equals only nil. BuiltinError for values of
+    different kinds or collections.
+    """
     if a is None or b is None:
         return a is b
     if _kind(a) != _kind(b):
@@ -442,8 +478,8 @@ def _eq(value: Any, *others: Any) -> bool:
 
 
 def _before(a: Any, b: Any) -> bool:
-    """Return True if `a` is less than `b` for `lt`; BuiltinError for different kinds or
-    booleans.
+    """Return True if `a` is less than `b` for `lt`; BuiltinError for values of different kinds,
+    booleans and collections.
     """
     if _kind(a) != _kind(b):
         raise _fail("incompatible types for comparison")

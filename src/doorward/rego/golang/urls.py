@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 MAX_PAIRS: Final = 10_000
-"""The most pairs of name and value that are read from one query."""
+"""The most pairs of name and value in one query; more is a BuiltinError."""
 
 _ESCAPE: Final = re.compile(rb"%([0-9A-Fa-f]{2})?")
 _NO_ESCAPE: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})")
@@ -44,7 +44,7 @@ _PORT: Final = re.compile(r"(?::[0-9]*)?\Z")
 
 
 def query_escape(text: str) -> str:
-    """Escape `text` as a name or value in a query."""
+    """Escape `text` as a name or value in a query: a space becomes `+`."""
     octets = to_bytes(text)
     if not octets.rstrip(_UNRESERVED):
         return text
@@ -52,18 +52,22 @@ def query_escape(text: str) -> str:
 
 
 def query_unescape(text: str) -> str:
-    """The text that a name or value of a query stands for."""
+    """Decode a name or value of a query, `+` as a space; BuiltinError for a `%` without two
+    hexadecimal digits.
+    """
     return from_bytes(_percent_decode(to_bytes(text).replace(b"+", b" ")))
 
 
 def path_unescape(text: str) -> str:
-    """The text that a part of a path stands for."""
+    """Decode the escapes in a part of a path; BuiltinError for a `%` without two hexadecimal
+    digits.
+    """
     return from_bytes(_percent_decode(to_bytes(text)))
 
 
 def parse_query(query: str) -> dict[str, list[str]]:
-    """Return the names in a query with their values in order; BuiltinError for the first error in
-    it.
+    """Return the names in a query with their values, in order. BuiltinError for an invalid escape,
+    a semicolon (as in Go), or more than `MAX_PAIRS` pairs.
     """
     values: dict[str, list[str]] = {}
     fault: BuiltinError | None = None
@@ -72,6 +76,8 @@ def parse_query(query: str) -> dict[str, list[str]]:
         raise BuiltinError(f"query has more than {MAX_PAIRS} pairs")
     for pair in pairs:
         if ";" in pair:
+            # Go goes on after a semicolon and reports it in the end: an invalid escape comes
+            # first.
             fault = fault or BuiltinError("invalid semicolon separator in query")
         elif pair:
             name, _, value = pair.partition("=")
@@ -94,8 +100,9 @@ def _percent_decode(octets: bytes) -> bytes:
 
 
 def parse(url: str) -> dict[str, str]:
-    """Return the parts of `url` that are not empty; BuiltinError, in Go's words, if it is
-    invalid.
+    """Return the parts of `url` that are not empty, under OPA's names: `scheme`, `hostname`,
+    `port`, `path`, `raw_path`, `raw_query`, `fragment`. BuiltinError, in Go's words and without
+    passwords, if it is invalid.
     """
     address, _, fragment = url.partition("#")
     try:
@@ -122,7 +129,9 @@ class Location:
 
 
 def split(url: str) -> Location:
-    """Return the host, path and query of `url`, as they are sent."""
+    """Return the host, path and query of `url`, as they are sent in a request; BuiltinError if it
+    is invalid.
+    """
     parts = parse(url)
     host = parts.get("hostname", "")
     host = f"[{host}]" if ":" in host else host
@@ -134,12 +143,14 @@ def split(url: str) -> Location:
 
 
 def _show(url: str) -> str:
-    """`url` for an error: without user and password, which OPA shows."""
+    """Return `url` in quotes for an error: `//***@` in place of user and password, which OPA
+    shows.
+    """
     return _quote(_CREDENTIALS.sub("//***@", url, count=1))
 
 
 def _quote(text: str) -> str:
-    """Quote a text as Go's errors do."""
+    """Return a text in double quotes as Go's errors show it, control characters escaped."""
     quoted = text.replace("\\", "\\\\").replace('"', '\\"')
     quoted = _CONTROL.sub(lambda m: CONTROL_ESCAPES.get(m[0], f"\\x{ord(m[0]):02x}"), quoted)
     return f'"{quoted}"'
@@ -170,7 +181,9 @@ def _parse(address: str) -> dict[str, str]:
 
 
 def _split_scheme(address: str) -> tuple[str, str]:
-    """Return the scheme of a URL and the rest; "" if it has none."""
+    """Return the scheme of a URL and the rest after the colon; "" and the whole if it has none.
+    BuiltinError if it begins with a colon.
+    """
     for position, character in enumerate(address):
         if character.isascii() and character.isalpha():
             continue
@@ -184,7 +197,9 @@ def _split_scheme(address: str) -> tuple[str, str]:
 
 
 def _check_authority(authority: str) -> str:
-    """Return the host and port of an authority; BuiltinError if a part is invalid."""
+    """Return the host and port of an authority, `user:password@host:port`, with escapes decoded;
+    BuiltinError if a part is invalid.
+    """
     user, at, host = authority.rpartition("@")
     host = _check_host(host)
     if at:
@@ -195,7 +210,9 @@ def _check_authority(authority: str) -> str:
 
 
 def _check_host(host: str) -> str:
-    """Return host and port, with escapes decoded; BuiltinError if they are invalid."""
+    """Return host and port with escapes decoded, an IPv6 address still in its brackets;
+    BuiltinError if they are invalid.
+    """
     if "[" in host:
         if not host.startswith("["):
             raise BuiltinError("invalid IP-literal")
@@ -241,14 +258,14 @@ def _zone_text(zone: str) -> str:
 
 
 def _check_host_bytes(octets: bytes) -> None:
-    """BuiltinError if a byte is not allowed in a host name."""
+    """Raise BuiltinError for the first byte that is not allowed in a host name."""
     for code in octets.replace(b"%", b""):
         if code < 0x80 and not (chr(code).isalnum() or code in _HOST_BYTES):
             raise BuiltinError(f"invalid character {_quote(chr(code))} in host name")
 
 
 def _split_host(host: str) -> tuple[str, str]:
-    """Return the host without brackets, and its port."""
+    """Return the host without brackets, and its port or ""."""
     colon = host.rfind(":")
     port = ""
     if colon >= 0 and _PORT.match(host[colon:]):

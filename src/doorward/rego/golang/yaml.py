@@ -1,11 +1,12 @@
 """YAML as OPA reads and writes it: YAML 1.1 with Go's idea of numbers, by way of JSON.
 
-Text becomes a tree of nodes (PyYAML), the nodes become values here, since PyYAML's own ideas of
-dates, sexagesimal numbers and octals are others. Writing goes through the same rules: a number is
-what its JSON text means in YAML, a string is quoted if it would otherwise mean something else.
+A text becomes a tree of nodes (PyYAML), and the nodes become values here, since PyYAML reads dates,
+sexagesimal numbers and octals in another way. Writing follows the same rules: a number is written
+as what its JSON text means in YAML, and a string is quoted if it would otherwise read as something
+else.
 
-Bounds: `MAX_TEXT` characters; `MAX_NODES` values, counting what an alias repeats as often as it
-is repeated; nesting as deep as Python's stack follows.
+Bounds: `MAX_TEXT` characters; `MAX_NODES` values, counting those that an alias repeats each time;
+nesting as deep as Python's stack follows.
 """
 
 from __future__ import annotations
@@ -28,7 +29,11 @@ from doorward.rego.values import Key, Value, from_key, sorted_keys, sorted_value
 __all__ = ["json_float", "marshal", "unmarshal"]
 
 MAX_TEXT: Final = 256 * 1024
+"""The most characters of a YAML text that is read, or of the JSON of a value that is written; more
+is a LimitError.
+"""
 MAX_NODES: Final = 200_000
+"""The most values of a YAML text, counting those that aliases repeat; more is a LimitError."""
 
 _WORDS: Final[dict[str, object]] = {
     **{word: True for word in ("y", "Y", "yes", "Yes", "YES", "on", "On", "ON")},
@@ -49,8 +54,9 @@ _BASE_60: Final = re.compile(r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?\
 
 
 def unmarshal(text: str, *, max_text: int = MAX_TEXT) -> Value:
-    """Parse the first document of a YAML text; BuiltinError if it is invalid. LimitError for more
-    characters than `max_text`, or more values than that and `MAX_NODES`.
+    """Parse the first document of a YAML text; None (null) for an empty text. BuiltinError if it is
+    invalid. LimitError for more characters than `max_text`, for more values than the greater of
+    that and `MAX_NODES`, or for too deep nesting.
     """
     if len(text) > max_text:
         raise LimitError(f"yaml: text is longer than {max_text} characters")
@@ -68,8 +74,9 @@ def _bad_escape() -> BuiltinError:
 
 
 class _Reader:
-    """Converts YAML nodes to values; `count` is the number of nodes so far, those that aliases
-    repeat included.
+    """Converts YAML nodes to values. `count` is the number of nodes so far, those that aliases
+    repeat included, and `repeated` those alone; `known` holds the value and count of converted
+    collections.
     """
 
     def __init__(self, max_nodes: int) -> None:
@@ -80,7 +87,9 @@ class _Reader:
         self.known: dict[int, tuple[Value, int]] = {}
 
     def value(self, node: Node) -> Value:
-        """Return the value of a node; that of an anchor is converted only once."""
+        """Return the value of a node; a collection with an anchor is converted once and shared by
+        its aliases. BuiltinError or LimitError as in `unmarshal`.
+        """
         if node.kind == "scalar":
             self._spend(1)
             return _json_value(_scalar(node))
@@ -101,8 +110,8 @@ class _Reader:
         return value
 
     def _alias(self, node: Node) -> Value:
-        """Return the value of an alias whose node is not converted yet: a scalar, or the node
-        around the alias.
+        """Return the value of an alias whose node is not converted yet: of a scalar, or of a
+        collection that contains the alias. BuiltinError for the latter.
         """
         if id(node) in self.open:
             raise BuiltinError(f"yaml: anchor '{node.tag}' value contains itself")
@@ -112,8 +121,8 @@ class _Reader:
         return value
 
     def _spend(self, count: int, *, repeated: bool = False) -> None:
-        """Count values; BuiltinError if aliases repeat too many, LimitError if there are too
-        many.
+        """Count values. BuiltinError, as in OPA, if nearly all of them are repeated by aliases;
+        LimitError above `max_nodes`.
         """
         self.count += count
         self.repeated += count if repeated else 0
@@ -123,7 +132,9 @@ class _Reader:
             raise LimitError(f"yaml: document has more than {self.max_nodes} values")
 
     def _mapping(self, node: Node) -> dict[Key, Value]:
-        """Return the object of a mapping, merge keys applied; BuiltinError for null as a key."""
+        """Return the object of a mapping, merge keys (`<<`) applied in order; of equal keys the
+        last wins. BuiltinError for null or a collection as a key.
+        """
         value: dict[Key, Value] = {}
         for key_node, item in node.value:
             if key_node.kind == "scalar" and key_node.plain and key_node.value == "<<":
@@ -141,7 +152,9 @@ class _Reader:
         return value
 
     def _merge(self, node: Node) -> Iterator[dict[Key, Value]]:
-        """Yield the mappings that a merge key names, the one with precedence last."""
+        """Yield the objects that a merge key names, the one with precedence last; BuiltinError for
+        other values.
+        """
         # Of several, the first has precedence.
         for item in reversed(node.value) if node.kind == "sequence" else [node]:
             if item.target.kind != "mapping":
@@ -177,7 +190,9 @@ def _float_key(key: float) -> str:
 
 
 def _scalar(node: Node) -> object:
-    """Return the value of a scalar: a string, boolean, integer, float or None."""
+    """Return the value of a scalar: a string, boolean, integer, float or None. BuiltinError if it
+    does not have the type of its tag, for invalid base64, or an invalid escape.
+    """
     text: str = node.value
     if not text.isascii() and SURROGATES.search(text):
         raise _bad_escape()  # the reader lets none through that is not an escape
@@ -204,7 +219,9 @@ _TAGS: Final = frozenset({"!!bool", "!!int", "!!float", "!!null", "!!timestamp"}
 
 
 def _tag_of(text: str, resolved: object) -> str:
-    """Return the YAML tag of a scalar's text and value."""
+    """Return the YAML tag of a resolved scalar, such as `!!int`; a string that looks like a date
+    has `!!timestamp`.
+    """
     if isinstance(resolved, str):
         return "!!timestamp" if _TIMESTAMP.match(text) else "!!str"
     kinds = {bool: "!!bool", int: "!!int", float: "!!float", type(None): "!!null"}
@@ -213,7 +230,9 @@ def _tag_of(text: str, resolved: object) -> str:
 
 @lru_cache(maxsize=4096)
 def _resolve(text: str, *, timestamps: bool = True) -> object:
-    """Return the value of an unquoted scalar: a string, boolean, integer, float or None."""
+    """Return the value of an unquoted scalar: a boolean, integer of 64 bits, float, None, or
+    otherwise the text itself. `timestamps`: texts that look like a date stay text. Cached.
+    """
     if text in _WORDS:
         return _WORDS[text]
     first = text[0]
@@ -235,7 +254,9 @@ def _resolve(text: str, *, timestamps: bool = True) -> object:
 
 
 def _json_value(resolved: object) -> Value:
-    """Return a scalar as a Rego value; BuiltinError for infinity and NaN."""
+    """Return a resolved scalar as a Rego value, a float with the text that Go's JSON gives it;
+    BuiltinError for infinity and NaN.
+    """
     if isinstance(resolved, float):
         if isnan(resolved) or isinf(resolved):
             text = "NaN" if isnan(resolved) else "+Inf" if resolved > 0 else "-Inf"
@@ -245,14 +266,18 @@ def _json_value(resolved: object) -> Value:
 
 
 def _digits(value: float, *, single: bool = False) -> tuple[str, str, int]:
-    """Return the sign, the shortest digits and the decimal exponent of the first digit."""
+    """Return the sign ("-" or ""), the fewest digits, and the decimal exponent of the first digit.
+    `single`: as a float32.
+    """
     mantissa, _, exponent = _shortest(abs(value), single=single).partition("e")
     sign = "-" if str(value).startswith("-") else ""
     return sign, mantissa.replace(".", ""), int(exponent)
 
 
 def _shortest(value: float, *, single: bool) -> str:
-    """Return the fewest digits that read back to `value`; if `single`, to its nearest float32."""
+    """Return the fewest digits that read back to `value`, or if `single` to its nearest float32, in
+    scientific notation.
+    """
     precision = 0
     while True:  # 17 digits are enough for any float
         text = f"{value:.{precision}e}"
@@ -268,7 +293,7 @@ def _single(value: float) -> float:
 
 
 def _positional(digits: str, exponent: int) -> str:
-    """Write digits without an exponent."""
+    """Write digits without an exponent; `exponent` is that of the first digit."""
     if exponent < 0:
         return "0." + "0" * (-exponent - 1) + digits
     if len(digits) <= exponent + 1:
@@ -298,7 +323,9 @@ def _go_g(value: float, *, single: bool = False) -> str:
 
 
 def marshal(value: Value) -> str:
-    """Return the YAML text of a value, keys in natural order (`a9` before `a10`)."""
+    """Return the YAML text of a value, with keys in natural order (`a9` before `a10`). LimitError
+    if its JSON is longer than `MAX_TEXT`, BuiltinError for a string with control characters.
+    """
     import yaml  # only policies that use YAML need it
 
     _check_size(value)  # which also refuses what is nested more deeply than we follow here
@@ -315,13 +342,15 @@ def marshal(value: Value) -> str:
 
 @lru_cache(maxsize=1)
 def _emitter() -> Any:
-    """Return PyYAML's emitter class, changed to write as Go's library does; loaded when first
-    used.
+    """Return PyYAML's emitter class, changed to write as Go's library does. PyYAML is imported by
+    the first call.
     """
     import yaml.emitter  # only policies that use YAML need it
 
     class GoEmitter(yaml.emitter.Emitter):
-        """PyYAML's emitter, with Go's rules for which characters are printable."""
+        """PyYAML's emitter, with Go's rules for printable characters, empty documents and empty
+        keys.
+        """
 
         def analyze_scalar(self, scalar: str) -> Any:
             """Require double quotes for texts that Go takes for unprintable."""
@@ -347,12 +376,15 @@ _UNPRINTABLE: Final = re.compile("[^\t\n\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uf
 
 
 def _check_size(value: Value) -> None:
+    """Raise LimitError if the value's JSON is longer than `MAX_TEXT` characters."""
     if len(json_text(value)) > MAX_TEXT:
         raise LimitError(f"yaml: text is longer than {MAX_TEXT} characters")
 
 
 def _events(yaml: Any, value: Value) -> Iterator[Any]:
-    """Yield the emitter's events for a value."""
+    """Yield PyYAML's events for a value; keys that are not strings become the string of their
+    JSON.
+    """
     if isinstance(value, dict):
         yield yaml.MappingStartEvent(None, None, implicit=True, flow_style=not value)
         texts: dict[str, Value] = {}
@@ -382,8 +414,8 @@ def _plain_text(value: Value) -> str:
 
 
 def _string(yaml: Any, text: str) -> Any:
-    """Return the event of a string, quoted if it would read as another type; BuiltinError for
-    control characters.
+    """Return the event of a string: in quotes if it would read as another type, as a block if it
+    has several lines. BuiltinError for control characters.
     """
     if re.search("[\ufffe\uffff\ud800-\udfff]", text):
         raise BuiltinError("yaml: control characters are not allowed")
@@ -400,8 +432,8 @@ _RUNS: Final = re.compile(r"\d+|\D")
 
 
 def _natural(text: str) -> list[tuple[int, int, str]]:
-    """Return a sort key: runs of digits by value, before letters; other characters before
-    digits.
+    """Return the sort key of an object's key: runs of digits are ordered by value and stand before
+    letters; other characters stand before digits.
     """
     key: list[tuple[int, int, str]] = []
     for run in _RUNS.findall(text):

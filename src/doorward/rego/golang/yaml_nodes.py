@@ -1,8 +1,9 @@
 """YAML text to a tree of nodes, by the rules and in the words of OPA's YAML library.
 
-PyYAML scans and parses. What it does otherwise than libyaml, from which OPA's library comes, is put
-right here: tabs, unknown directives, anchors that are set again, the texts of errors. What a scalar
-means is for the caller: METADATA and the built-ins for YAML read it by two different versions.
+PyYAML scans and parses. Where it differs from libyaml, from which OPA's library comes, it is
+corrected here: tabs, unknown directives, anchors that are set again, the texts of errors. The
+meaning of scalars is up to the caller: METADATA and the built-ins for YAML read them by two
+different versions.
 """
 
 from __future__ import annotations
@@ -35,9 +36,10 @@ class YamlError(Exception):
 
 @dataclass(eq=False, slots=True)
 class Node:
-    """One YAML node: `value` is a text, a list of nodes, a list of pairs of nodes, or the node of
-    an alias. `tag` is the tag as written, core tags as `!!int`, or ""; for an alias it is the name
-    of the anchor. `plain`: a scalar without quotes.
+    """One YAML node. `kind` is scalar, sequence, mapping or alias; `value` a text, a list of nodes,
+    a list of pairs of nodes, or the node that an alias refers to. `tag` is the tag as written, core
+    tags as `!!int`, or ""; for an alias it is the anchor's name. `plain`: a scalar without quotes.
+    `line` counts from 1.
     """
 
     kind: str
@@ -53,15 +55,16 @@ class Node:
 
 
 def compose(text: str, *, is_old: bool = False) -> Node | None:
-    """Parse the first document of `text` to nodes; None if there is none. `is_old`: as the second
-    version of Go's library, which locates an error at the problem, the third at its context.
+    """Parse the first document of `text` to nodes; None if there is none. YamlError, in the words
+    of Go's library, if it is invalid. `is_old` chooses its second version, which locates an error
+    at the problem; the third does at its context.
     """
     node = compose_fast(text)
     return compose_slow(text, is_old=is_old) if node is None else node
 
 
 def compose_slow(text: str, *, is_old: bool = False) -> Node | None:
-    """Parse as `compose` with the corrected Python parser."""
+    """Do what `compose` does with the corrected parser in Python, which also finds the errors."""
     import yaml  # only policies that use YAML need it
 
     try:
@@ -91,14 +94,16 @@ _NOT_SHARED: Final = re.compile(r"[^\n -~]|[%`@!]|[|>][-+0-9]*#")
 
 
 _DEEPEST: Final = 100
-"""The most brackets that may be open: libyaml visits each open bracket for every token, so its time
-grows with the square of the depth. It reads at most a kilobyte further than the event that it
-returns.
+"""The most open collections for libyaml; deeper texts go to the parser in Python. libyaml visits
+each open bracket for every token, so its time grows with the square of the depth. It reads at most
+a kilobyte further than the event that it returns.
 """
 
 
 def compose_fast(text: str) -> Node | None:
-    """Parse as `compose` with libyaml; None if it does not support or cannot parse the text."""
+    """Do what `compose` does with libyaml. None if it is not installed, cannot parse the text, or
+    might read it in another way; then `compose_slow` decides.
+    """
     import yaml
 
     if not yaml.__with_libyaml__ or _NOT_SHARED.search(text):
@@ -114,7 +119,7 @@ def compose_fast(text: str) -> Node | None:
 
 
 def _message_of(error: Any) -> str:
-    """Return libyaml's error in PyYAML's words."""
+    """Return the message of PyYAML's error in libyaml's words."""
     text: str = error.problem or "unknown problem parsing YAML content"
     if text.startswith("expected <block end>"):
         is_list = "collection" in (error.context or "")
@@ -157,8 +162,8 @@ _WORDINGS: Final = tuple(
 
 
 class _Composer:
-    """Builds nodes from events without recursion; those who walk the nodes must limit the
-    nesting.
+    """Builds nodes from parser events without recursion. `deepest` bounds the open collections;
+    code that walks the nodes must limit the nesting itself.
     """
 
     def __init__(self, loader: Any, *, is_old: bool, deepest: float = math.inf) -> None:
@@ -170,7 +175,9 @@ class _Composer:
         self.root: Node | None = None
 
     def document(self) -> Node | None:
-        """Build the nodes of the first document; None if there is none."""
+        """Build the nodes of the first document and return the root; None if there is none.
+        YamlError for a version other than YAML 1.1, or for what `_add` refuses.
+        """
         import yaml
 
         self.loader.get_event()  # the start of the stream
@@ -195,7 +202,9 @@ class _Composer:
                 self._add(event, yaml)
 
     def _add(self, event: Any, yaml: Any) -> None:
-        """Add the node of an event; YamlError for an unknown anchor or too deep nesting."""
+        """Add the node of an event; a collection stays open. YamlError for an unknown anchor or for
+        more than `deepest` open collections.
+        """
         line = event.start_mark.line + 1
         if isinstance(event, yaml.AliasEvent):
             target = self.anchors.get(event.anchor)
@@ -229,7 +238,9 @@ class _Composer:
             self.root = node
 
     def _close(self) -> None:
-        """Close the innermost collection; a mapping's nodes become pairs."""
+        """Close the innermost open collection; the nodes of a mapping become pairs of key and
+        value.
+        """
         node = self.open.pop()
         if node.kind == "mapping":
             parts = iter(node.value)
@@ -239,7 +250,9 @@ class _Composer:
 def go_syntax(
     node: Node, resolve: Callable[[Node], Any], is_text_map: Callable[[Node], bool]
 ) -> str:
-    """Return a node as Go's `%#v` prints it; `resolve` returns the value of a scalar."""
+    """Return a node as Go's `%#v` prints it, for errors. `resolve` returns the value of a scalar;
+    `is_text_map` says which mappings have the Go type `map[string]…`.
+    """
     node = node.target
     if node.kind == "sequence":
         items = [go_syntax(item, resolve, is_text_map) for item in node.value]
@@ -261,7 +274,9 @@ def go_syntax(
 
 @lru_cache(maxsize=1)
 def _loader_class() -> Any:
-    """Return PyYAML's parser class, corrected to read as libyaml does; loaded when first used."""
+    """Return PyYAML's parser class, corrected to read as libyaml does. PyYAML is imported by the
+    first call.
+    """
     import yaml
     import yaml.parser
     import yaml.reader
@@ -279,7 +294,9 @@ def _loader_class() -> Any:
             yaml.parser.Parser.__init__(self)
 
         def scan_to_next_token(self) -> None:
-            """Skip blanks and comments, and tabs where libyaml allows them."""
+            """Skip blanks, comments, and tabs where libyaml allows them: in brackets, or where no
+            key may begin.
+            """
             while True:
                 super().scan_to_next_token()
                 if self.peek() != "\t" or not (self.flow_level or not self.allow_simple_key):
@@ -288,16 +305,16 @@ def _loader_class() -> Any:
                     self.forward()
 
         def next_possible_simple_key(self) -> int | None:
-            """Return the number of the oldest possible simple key's token; None if there is
-            none.
-            """
+            """Return the number of the token of the oldest possible key; None if there is none."""
             for key in self.possible_simple_keys.values():
                 number: int = key.token_number
                 return number
             return None
 
         def stale_possible_simple_keys(self) -> None:
-            """Drop possible simple keys that are too far back."""
+            """Drop possible keys that are on another line or more than 1,024 characters back; an
+            error if one of them had to be a key.
+            """
             keys = self.possible_simple_keys
             while keys:
                 level, key = next(iter(keys.items()))
@@ -316,7 +333,7 @@ def _loader_class() -> Any:
             super().fetch_stream_end()
 
         def scan_directive_name(self, start_mark: Any) -> str:
-            """Read a directive's name; ScannerError unless it is YAML or TAG."""
+            """Read and return a directive's name, YAML or TAG; ScannerError for any other."""
             length = 0
             while self.peek(length).isascii() and (
                 self.peek(length).isalnum() or self.peek(length) in "-_"
@@ -337,7 +354,7 @@ def _loader_class() -> Any:
             )
 
         def scan_plain(self) -> Any:
-            """Read an unquoted scalar."""
+            """Read an unquoted scalar and return its token; lines are folded as in libyaml."""
             start = end = self.get_mark()
             chunks: list[str] = []
             spaces: list[str] | None = []
@@ -356,7 +373,10 @@ def _loader_class() -> Any:
             return yaml.ScalarToken("".join(chunks), True, start, end)
 
         def scan_plain_spaces(self, indent: int, start_mark: Any) -> list[str] | None:
-            """Read blanks and line breaks inside a scalar; None at the end of the document."""
+            """Read blanks and line breaks inside a scalar; return the texts that stand for them, []
+            for none, and None at the end of the document. ScannerError for a tab that breaks the
+            indentation.
+            """
             blanks, first, breaks = "", "", []
             while self.peek() in _BLANKS:
                 if self.peek() in " \t":
