@@ -9,7 +9,9 @@ import json
 import os
 import re
 import socket
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,8 @@ from doorward.bundles.sources import Sources
 from doorward.config.configuration import Config
 from doorward.config.configuration import Shadow as ShadowOptions
 from doorward.console import AuditTail, Console, Process, Ring, Traffic, help_pages
-from doorward.console.app import STREAMS, is_host_allowed
+from doorward.console.app import SEARCHES, STREAMS, is_host_allowed
+from doorward.console.log_query import Question, Search
 from doorward.console.pages import is_built
 from doorward.docker.audit import AuditLog, Entry
 from doorward.docker.reply import Verdict
@@ -977,6 +980,25 @@ def test_a_decision_that_is_not_kept_is_shown_from_the_log(page: Page, served: S
 def test_questions_to_the_log_are_few(query: str, said: str, served: Served) -> None:
     status, text = served.get(f"/console/api/log?{query}")
     assert (status, said in text) == (400, True)
+
+
+def test_searches_of_the_log_wait_for_each_other(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on = threading.Event()
+
+    def newest(_search: Search, _question: Question) -> dict[str, Any]:
+        assert go_on.wait(PATIENCE)
+        return {"decisions": [], "more": False, "unread": 0}
+
+    monkeypatch.setattr(Search, "newest", newest)
+    with ThreadPoolExecutor(SEARCHES + 1) as pool:
+        asked = [pool.submit(served.get, "/console/api/log") for _ in range(SEARCHES + 1)]
+        status, text = next(as_completed(asked)).result()  # the others have no answer yet
+        go_on.set()
+        statuses = [each.result()[0] for each in asked]
+    assert (status, "too many searches" in text) == (400, True)
+    assert sorted(statuses) == [200] * SEARCHES + [400]
 
 
 def test_decisions_of_the_docker_plugin_are_in_the_same_list(page: Page, served: Served) -> None:

@@ -64,6 +64,8 @@ THREADS: Final = 2
 """Explanations and evaluations at the same time."""
 PLAYS: Final = 16
 """Requests of playgrounds at the same time, most of which wait."""
+SEARCHES: Final = 8
+"""Searches of the log at the same time, one of which runs."""
 STREAMS: Final = 8
 """Pages that are told of decisions at the same time."""
 WITHIN: Final = 1.0
@@ -123,7 +125,8 @@ class Console:
         self._hosts = hosts
         self._workers = Workers("console", THREADS, deadline=5.0)
         self._searches = Workers("console-log", 1, deadline=SECONDS)
-        self._is_searching = False
+        self._searching = 0
+        self._search_turn = asyncio.Lock()
         # Issuers may be slow: nothing else waits for them.
         self._logins = Workers("console-login", LOGIN_THREADS, deadline=2 * SECONDS_AT_ISSUER)
         self._waiting_logins = 0
@@ -492,20 +495,28 @@ class Console:
             return json_response({"error": str(error)}, 400)
 
     async def _run_search(self, work: Callable[[Search], T]) -> T:
-        """The result of a search of the log; one at a time, and in so many seconds.
-        LogQueryError."""
+        """Search the log and return the result, after the searches that wait already.
+
+        A search ends after `SECONDS` with the rows read so far; waiting does not count. Raise
+        LogQueryError if there is no log, or if `SEARCHES` run or wait.
+        """
         if self._log is None:
             raise LogQueryError("nothing is decided here")
-        if self._is_searching:
-            raise LogQueryError("another search of the log is under way: ask again")
-        search = Search(self._log)
-        end = asyncio.get_running_loop().call_later(SECONDS, search.stop)
-        self._is_searching = True
+        # A page asks again before it has its answer, when its reader goes back or types quickly:
+        # the second search waits for the first one.
+        if self._searching >= SEARCHES:
+            raise LogQueryError("too many searches of the log at the same time: try again later")
+        self._searching += 1
         try:
-            return await self._searches.run(work, search)
+            async with self._search_turn:
+                search = Search(self._log)
+                end = asyncio.get_running_loop().call_later(SECONDS, search.stop)
+                try:
+                    return await self._searches.run(work, search)
+                finally:
+                    end.cancel()
         finally:
-            self._is_searching = False
-            end.cancel()
+            self._searching -= 1
 
     def _stream(self, request: Request) -> Response:
         """The stream of decisions as server-sent events, from the last id the page has seen."""
