@@ -1,7 +1,7 @@
-"""METADATA comments to `Annotations`: what they may say, and which rule they say it of.
+"""METADATA comments to `Annotations`: what they may contain, and to which rule they belong.
 
-Only the parser calls this, and only when annotations are requested: a policy whose METADATA is
-broken still works. The YAML is read in `metadata`.
+Only the parser calls this, and only when annotations are requested: a policy with invalid METADATA
+still works. The YAML is read in `metadata`.
 """
 
 from __future__ import annotations
@@ -53,17 +53,22 @@ class _AnnotationError(Exception):
 
 @record
 class _Block:
-    """The comments that form one `# METADATA` block."""
+    """The comments that form one `# METADATA` block: `span` is that of the first comment, `lines`
+    are those below it.
+    """
 
     span: Span
     lines: list[Comment]
 
     @property
     def text(self) -> str:
+        """The YAML text of the block: its lines without `#` and one space."""
         return "".join(line.text.removeprefix(" ") + "\n" for line in self.lines)
 
     def span_of(self, message: str) -> Span:
-        """Return the span of the comment that a YAML error names, counted as OPA counts lines."""
+        """Return the span of the comment that a YAML error names, counted as OPA counts lines; of
+        the first line if it names none.
+        """
         match = _LINE.match(message)
         index = int(match[1]) if match else 0
         return self.lines[min(index, len(self.lines) - 1)].span
@@ -72,8 +77,9 @@ class _Block:
 def read_annotations(
     comments: Iterable[Comment], parse_term: ParseTerm
 ) -> tuple[list[Annotations], list[Diagnostic]]:
-    """Return the annotations in a module's comments and the errors in them; a missing scope is
-    "".
+    """Return the annotations in a module's comments, in order, and the errors in them; a block with
+    an error is left out. A scope that is not written is "". `parse_term` parses references in
+    fields.
     """
     annotations: list[Annotations] = []
     errors: list[Diagnostic] = []
@@ -89,7 +95,9 @@ def read_annotations(
 
 
 def _blocks(comments: Iterable[Comment]) -> Iterator[_Block]:
-    """Yield each `# METADATA` comment with the comments directly below it."""
+    """Yield each `# METADATA` comment at the start of a line, with the comments directly below
+    it.
+    """
     block: _Block | None = None
     last = 0
     for comment in comments:
@@ -107,7 +115,9 @@ def _blocks(comments: Iterable[Comment]) -> Iterator[_Block]:
 
 
 def _read(block: _Block, parse_term: ParseTerm) -> Annotations:
-    """Parse a block's YAML to annotations; an error if a field is invalid."""
+    """Parse a block's YAML to annotations; empty fields are left out. YamlError, _AnnotationError
+    or KeyTypeError if it is invalid.
+    """
     if not block.text.strip():
         raise _AnnotationError("expected METADATA block, found whitespace")
     raw = read_yaml(block.text)
@@ -141,8 +151,9 @@ def annotate(
     statements: Sequence[Statement],
     rules: Sequence[Rule],
 ) -> tuple[list[Annotations], list[Rule], list[Diagnostic]]:
-    """Return the annotations with their scopes, the rules with their annotations, and the
-    errors.
+    """Return the annotations with their scopes, the rules with the annotations that apply to each,
+    and the errors of those that do not suit the statement below. `statements` are in the order of
+    the text.
     """
     scoped: list[Annotations] = []
     targets: list[Statement | None] = []
@@ -163,8 +174,8 @@ def annotate(
 
 
 def _default_scope(annotations: Annotations, target: Statement | None) -> str:
-    """Return the scope of an annotation without one, from the statement below it; "" if there is
-    none.
+    """Return the scope of an annotation without one, from the statement below it: `document` for a
+    rule that is an entrypoint, otherwise `rule`, or `package`. "" if there is no statement.
     """
     match target:
         case Rule():
@@ -178,8 +189,8 @@ def _default_scope(annotations: Annotations, target: Statement | None) -> str:
 
 
 def _misfits(annotations: Annotations, target: Statement | None) -> Iterator[Diagnostic]:
-    """Yield the errors of an annotation whose scope is invalid or does not suit the statement below
-    it.
+    """Yield the errors of an annotation whose scope is unknown, does not suit the statement below
+    it, or does not allow `entrypoint`.
     """
     scope = annotations.scope
     if scope not in SCOPES:
@@ -199,7 +210,7 @@ def _misfits(annotations: Annotations, target: Statement | None) -> Iterator[Dia
 
 
 def _path(rule: Rule) -> tuple[Term, ...]:
-    """Return the terms of a rule's name up to the first that is not constant."""
+    """Return the terms of a rule's name up to the first that contains a variable."""
     path: list[Term] = [rule.head.ref.head]
     for arg in rule.head.ref.args:
         if any(isinstance(node, Var) for node in walk(arg)):
@@ -209,7 +220,10 @@ def _path(rule: Rule) -> tuple[Term, ...]:
 
 
 def _with_annotations(rule: Rule, waiting: list[tuple[Annotations, tuple[Term, ...]]]) -> Rule:
-    """Return the rule with the waiting annotations for its path; one of scope `rule` is used up."""
+    """Return the rule with the waiting annotations for its path, or the rule itself if there are
+    none. One of scope `rule` above the rule is removed from `waiting`, since it belongs to one rule
+    only.
+    """
     mine: list[Annotations] = []
     used: int | None = None
     for index, (block, path) in enumerate(waiting):
@@ -229,7 +243,9 @@ def _with_annotations(rule: Rule, waiting: list[tuple[Annotations, tuple[Term, .
 
 
 def _author(item: object) -> dict[str, str]:
-    """Parse an author: `name <email>` or an object; _AnnotationError if it is invalid."""
+    """Parse an author, `name <email>` or an object, to `name` and `email`, without empty ones.
+    _AnnotationError, in OPA's words, if it is invalid.
+    """
     try:
         item = with_text_keys(item)
     except KeyTypeError as error:
@@ -259,8 +275,8 @@ def _author(item: object) -> dict[str, str]:
 
 
 def _resource(item: object) -> dict[str, str]:
-    """Parse a related resource: a URL or an object with `ref`; _AnnotationError if it is
-    invalid.
+    """Parse a related resource, a URL or an object with `ref`, to `ref` and, if given,
+    `description`. _AnnotationError, in OPA's words, if it is invalid.
     """
     description = ""
     try:
@@ -295,8 +311,8 @@ def _url_fault(url: str) -> str:
 
 
 class SchemaPath(list[object]):
-    """A reference in `schemas` as a list of names; `spans`: where each name is in the text of the
-    reference.
+    """A reference in `schemas` as a list of names, such as `["input", "user"]`; `spans` has the
+    span of each in the text of the reference.
     """
 
     def __init__(self, names: Iterable[object], spans: Iterable[Span]) -> None:
@@ -305,8 +321,8 @@ class SchemaPath(list[object]):
 
 
 def _schema(pair: dict[str, Any], parse_term: ParseTerm) -> dict[str, object]:
-    """Parse one entry of `schemas`: a path with a schema reference or definition; _AnnotationError
-    if invalid.
+    """Parse one entry of `schemas`: a path with a reference to a schema, or with a schema itself
+    (`definition`). _AnnotationError if it is invalid.
     """
     key, value = next(iter(pair.items()), ("", None))
     try:
@@ -346,7 +362,9 @@ def _ref(term: Term) -> SchemaPath | None:
 
 
 def _compile(raw: dict[str, Any] | None, parse_term: ParseTerm) -> dict[str, object]:
-    """Parse `compile`: its unknowns and mask rule; _AnnotationError if one is not a reference."""
+    """Parse `compile`: its unknowns and its mask rule, those that are given. _AnnotationError if
+    one is not a reference.
+    """
     result: dict[str, object] = {}
     unknowns = (raw or {}).get("unknowns")
     if isinstance(unknowns, list):
@@ -385,19 +403,20 @@ def _unknown(text: str, parse_term: ParseTerm) -> str:
 
 
 def _show(error: ParseError) -> str:
-    """Write an error in a one-line text, with the line and a caret below."""
+    """Write an error as OPA does: its text, then its line and a caret."""
     (first, *_) = error.diagnostics
     line = first.span.source.line(first.span.row)
     return f"{error}\n\t{line}\n\t{' ' * (first.span.col - 1)}^"
 
 
 def _text(item: dict[str, Any], key: str) -> str:
+    """The string in field `key` without spaces at both ends; "" if it is absent or not a string."""
     value = item.get(key)
     return value.strip() if isinstance(value, str) else ""
 
 
 def _go(value: object) -> str:
-    """Write a value as Go's `%s` does."""
+    """Write a value of YAML as Go's `%s` does, for OPA's errors."""
     match value:
         case dict():
             items = sorted((_go(k), _go(v)) for k, v in value.items())

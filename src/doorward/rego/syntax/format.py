@@ -33,15 +33,18 @@ __all__ = [
 ]
 
 MAX_ROUNDS: Final = 5
-"""The most times a text is formatted again, since a comment that moved may change other rows."""
+"""The most times that a text is formatted: a comment that moved may change the rows of others, so
+the result is formatted again until it stays.
+"""
 
 _CHANGED: Final = "formatting would change what the policy says, or lose a comment"
 _STYLES: Final[tuple[Style, ...]] = ("plain", "spread", "kept", "hoisted")
+"""The styles of rules, in the order in which they are tried."""
 
 
 @record
 class Formatted:
-    """A formatted text; `is_read` is False if the target version cannot read it, for example
+    """A formatted text. `is_read` is False if the target version cannot parse it, for example
     because of a variable named `if`.
     """
 
@@ -57,7 +60,7 @@ def format_source(
     drop_v0_imports: bool = False,
     removed: Container[str] = (),
 ) -> str:
-    """Return the formatted text of a policy; see `format_policy`."""
+    """Return the formatted text of a policy. Parameters and errors are those of `format_policy`."""
     return format_policy(
         source, v0=v0, target=target, drop_v0_imports=drop_v0_imports, removed=removed
     ).text
@@ -72,10 +75,11 @@ def format_policy(
     removed: Container[str] = (),
     module: Module | None = None,
 ) -> Formatted:
-    """Format a policy, parsed as v0 if `v0`; ParseError if it is invalid. `module`: the result of
-    parsing it, if available. CompileError if it uses what the target does not have; `removed` are
-    the built-ins that v1 removed. What the target cannot express may come out as text that it
-    refuses.
+    """Format a policy for a target version. It is parsed as v0 if `v0`, unless `module`, the result
+    of that, is given. ParseError if it is invalid; CompileError if it uses what v1 does not have,
+    such as the built-ins in `removed`. Syntax that the target cannot express may result in text
+    that it cannot parse (`is_read`). InternalError if formatting would change the meaning or lose a
+    comment.
     """
     if module is None:
         module = parse_module(source, v0=v0)
@@ -105,7 +109,7 @@ def format_policy(
 
 
 def format_module(module: Module, *, target: Target = "v1", drop_v0_imports: bool = False) -> str:
-    """The formatted text of a module that was read from a text."""
+    """Return the formatted text of a module that was parsed from a text, with its comments."""
     return _Formatter(target, drop_v0_imports).format(module, None)[0]
 
 
@@ -126,15 +130,18 @@ def _without_span(node: Node) -> Node:
 
 
 class _Formatter:
-    """Formats one module for one target, and tells whether this is possible."""
+    """Formats one module for one target, and checks that the result has the same meaning and
+    comments.
+    """
 
     def __init__(self, target: Target, drop_v0_imports: bool) -> None:
         self.target: Target = target
         self.drop_v0_imports = drop_v0_imports
 
     def format(self, module: Module, origin: str | None) -> tuple[str, Module | None]:
-        """Return the formatted text and the module that it parses to; the latter is None unless it
-        is the same module and formats to itself. `origin`: the source text, as the target has it.
+        """Return the formatted text, and the module that it parses to. The latter is None if it
+        could not be shown that this module is the same and formats to itself. `origin` is the text
+        that `module` was parsed from if it has the target's syntax, otherwise None.
         """
         text = self.text(module, {})
         if text is not None and text == origin:
@@ -161,11 +168,13 @@ class _Formatter:
             return None
 
     def holds(self, module: Module, text: str | None, styles: Mapping[int, Style]) -> bool:
-        """Return True if `text` is `module`, comments included, and stays as it is."""
+        """Return True if `text` parses to `module`, comments included, and formats to itself."""
         return self.read(module, text, styles) is not None
 
     def read(self, module: Module, text: str | None, styles: Mapping[int, Style]) -> Module | None:
-        """Return the module that `text` parses to if it means the same as `module`; else None."""
+        """Return the module that `text` parses to; None if it is invalid, does not mean the same as
+        `module`, or does not format to itself.
+        """
         if text is None:
             return None
         try:
@@ -179,8 +188,8 @@ class _Formatter:
         return again if stays else None
 
     def style(self, part: Module) -> Style:
-        """Return the first style that keeps the meaning of the one rule in `part`, otherwise the
-        first possible one.
+        """Return the first style for the one rule in `part` whose text means the same and formats
+        to itself; if there is none, the first in which it can be written.
         """
         texts = {style: self.text(part, {0: style}) for style in _STYLES}
         possible = [style for style in _STYLES if texts[style] is not None]
@@ -189,7 +198,9 @@ class _Formatter:
 
 
 def _parts(module: Module) -> list[Module]:
-    """Split a module into modules with one rule each, with the comments that belong to it."""
+    """Split a module into modules with one rule each, with the comments after the rule before it up
+    to its last row.
+    """
     ends = [last_row(rule.span) for rule in module.rules]
     above = max(map(last_row, (module.package.span, *(i.span for i in module.imports))))
     return [

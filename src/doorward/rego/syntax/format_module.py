@@ -1,8 +1,8 @@
 """A whole module in its canonical layout: package, imports and rules.
 
 Each rule is written in one of four styles. `plain` is OPA's. Where that loses a comment or does not
-stay as it is, `spread` gives each comment in a collection a line of its own, `kept` leaves the rule
-as it was written, and `hoisted` puts its comments above it. Which one to take is not known here.
+format to itself, `spread` gives each comment in a collection a line of its own, `kept` leaves the
+rule as it was written, and `hoisted` puts its comments above it. The choice is made in `format`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ _KEYWORDS_FUTURE: Final = frozenset({"and", "not", "or"})
 
 
 class ModuleWriter:
-    """Writes packages, imports and rules; `terms` writes the parts of rules, on the same layout."""
+    """Writes a module for a target: packages, imports and rules; `terms` writes the parts of rules
+    on the same layout. One object writes one module. UnexpectedComment if a comment has no place.
+    """
 
     def __init__(self, module: Module, target: Target, styles: Mapping[int, Style]) -> None:
         trimmed = (replace(c, text=c.text.rstrip()) for c in module.comments)
@@ -71,7 +73,9 @@ class ModuleWriter:
         """The number of rules written so far."""
 
     def module(self, imports: Sequence[Import]) -> str:
-        """Write the whole module with these imports and return its text."""
+        """Write the whole module, with `imports` in place of its own, and return its text; comments
+        after the last rule come last.
+        """
         self.package(self.source.package)
         others: list[Import | Rule] = [*imports, *self.source.rules]
         others.sort(key=lambda node: (node.span.row, node.span.col))
@@ -100,7 +104,9 @@ class ModuleWriter:
     # Imports
 
     def imports(self, imports: Sequence[Import]) -> None:
-        """Write the imports, sorted within groups that blank lines separate."""
+        """Write the imports, sorted within groups that blank lines separate, each with the comment
+        beside it.
+        """
         # As in OPA only what is beside the first row stays beside the import.
         first = {imported.span.row: imported for imported in reversed(imports)}
         beside = {
@@ -118,7 +124,7 @@ class ModuleWriter:
             self.layout.blank_line()
 
     def imported(self, item: Import) -> None:
-        """Write one import, without ending the line."""
+        """Write one import, without its comment and without ending the line."""
         self.layout.write("import ")
         path = item.path if isinstance(item.path, Ref) else Ref(item.path, ())
         keywords = self.terms.keywords
@@ -133,7 +139,9 @@ class ModuleWriter:
     # Rules
 
     def rules(self, rules: Sequence[Rule]) -> None:
-        """Write the rules with blank lines between them, except between adjacent one-line rules."""
+        """Write the rules in their styles, with a blank line between two unless both are one-line
+        rules in adjacent rows.
+        """
         for index, rule in enumerate(rules):
             with suppress(UnexpectedComment):
                 self.layout.pass_row(rule.span.row)
@@ -148,7 +156,7 @@ class ModuleWriter:
             self.layout.blank_line()
 
     def styled_rule(self, rule: Rule, style: Style) -> None:
-        """Write a rule in a style: plain, spread, hoisted comments, or kept as written."""
+        """Write a rule in a style; sets the layout to spread collections only for `spread`."""
         self.layout.spreads = style == "spread"
         if style == "kept":
             self.kept_rule(rule)
@@ -158,7 +166,7 @@ class ModuleWriter:
             self.rule(rule)
 
     def kept_rule(self, rule: Rule) -> None:
-        """Write the rule unchanged, with the comments inside it."""
+        """Write the source text of the rule; the comments inside it count as written."""
         self.layout.start_line()
         self.layout.write(rule.span.text)
         end = last_row(rule.span)
@@ -170,7 +178,7 @@ class ModuleWriter:
         self.layout.end_line()
 
     def hoisted_rule(self, rule: Rule) -> None:
-        """Write all comments of the rule, then the rule."""
+        """Write all comments of the rule on lines above it, then the rule without comments."""
         inside = self.layout.take_comments(rule.span)
         above = inside if self.layout.beside is None else [self.layout.beside, *inside]
         self.layout.beside = None
@@ -180,7 +188,9 @@ class ModuleWriter:
             self.rule(rule)
 
     def is_one_line(self, rule: Rule) -> bool:
-        """Return True if the rule may stand next to another without a blank line."""
+        """Return True if the rule may stand next to another without a blank line: it is not a
+        default and has at most one expression after an `if`.
+        """
         if len(rule.body) > 1 or rule.default:
             return False
         return self.uses_if(rule.head)
@@ -189,7 +199,9 @@ class ModuleWriter:
         return self.ifs and (self.contains or head.key is None)
 
     def rule(self, rule: Rule, *, is_else: bool = False) -> None:
-        """Write a rule, or its `else` branch, with head and body."""
+        """Write a rule, or with `is_else` the `else` branch of one: head, body and further
+        branches. A body that is `true` is left out.
+        """
         if not is_else:
             self.layout.start_line()
         if rule.default:
@@ -216,7 +228,9 @@ class ModuleWriter:
         self.block(rule, spoiled=spoiled, is_else=is_else)
 
     def fits_on_line(self, rule: Rule, *, is_else: bool) -> bool:
-        """Return True if the body can follow `if` on the same line."""
+        """Return True if the body can follow `if` on the same line: it is one expression that was
+        there, and it does not look like braces.
+        """
         if len(rule.body) != 1:
             return False
         (expr,) = rule.body
@@ -227,7 +241,9 @@ class ModuleWriter:
         return expr.span.row == rule.head.span.row or (is_else and not has_braces(rule))
 
     def one_line_body(self, rule: Rule) -> None:
-        """Write the only expression of a body on the line of the head."""
+        """Write the only expression of a body on the line of the head, end the line, and write the
+        `else` branch if there is one.
+        """
         self.layout.write(" ")
         (expr,) = rule.body
         row = rule.head.span.row
@@ -239,8 +255,8 @@ class ModuleWriter:
             self.else_rule(rule, rule.else_rule)
 
     def block(self, rule: Rule, *, spoiled: bool, is_else: bool) -> None:
-        """Write a body in braces, one expression per line; `spoiled` if the head ended with a
-        comment.
+        """Write a body in braces, one expression per line, and the `else` branch if there is one.
+        `spoiled`: the head had to be written unchanged and may end with a comment.
         """
         if spoiled and self.layout.comments:
             self.layout.write(" { ")
@@ -261,7 +277,9 @@ class ModuleWriter:
             self.else_rule(rule, rule.else_rule)
 
     def else_rule(self, rule: Rule, following: Rule) -> None:
-        """Write an `else` branch, on the line of the `}` or on its own as in the source."""
+        """Write the `else` branch `following` of a rule, after `}` on the same line or, as in the
+        source, on its own line.
+        """
         row = following.span.row
         lines = rule.span.text.split("\n")
         distance = row - rule.span.row
@@ -281,7 +299,9 @@ class ModuleWriter:
     # Heads
 
     def head(self, rule: Rule, *, is_constant: bool, is_else: bool) -> bool:
-        """Write the head; return False if its key or value had to be written unchanged."""
+        """Write the head, or the `else` with its value. Return False if the key or value had to be
+        written unchanged because of a comment.
+        """
         head = rule.head
         if is_else:
             self.layout.write("else")
@@ -323,7 +343,9 @@ class ModuleWriter:
             self.layout.write("" if self.contains else "]")
 
     def value(self, rule: Rule, *, is_constant: bool, is_else: bool) -> None:
-        """Write ` := value`, unless the value is an implied `true`."""
+        """Write ` := value` (in v0 ` = value` if so written), unless the value is an implied
+        `true`. UnexpectedComment if a comment in it has no place.
+        """
         head = rule.head
         value = head.value
         has_key = len(head.ref.args) == 1 and not head.args and not is_else and not rule.default
@@ -357,14 +379,16 @@ def _needs_ref_heads(head: Head) -> bool:
 
 
 def _path(item: Import) -> tuple[str, ...]:
-    """Return the names in the path of an import."""
+    """Return the names in the path of an import, such as `("data", "a")`."""
     head, args = (item.path.head, item.path.args) if isinstance(item.path, Ref) else (item.path, ())
     first = head.name if isinstance(head, Var) else ""
     return (first, *(str(a.value) for a in args if isinstance(a, Scalar)))
 
 
 def _future(item: Import) -> tuple[str, ...]:
-    """Return the path of a future keyword's import; () for other imports."""
+    """Return the keyword that `import future.keywords.<keyword>` names, as a tuple; () for other
+    imports, also for that of all keywords.
+    """
     path = _path(item)
     return path[2:] if path[:2] == ("future", "keywords") and len(path) == 3 else ()
 
@@ -395,7 +419,9 @@ def _groups(imports: Sequence[Import]) -> list[list[Import]]:
 
 
 def needed_imports(module: Module, *, target: Target, drop_v0_imports: bool) -> list[Import]:
-    """Return the imports that the target needs, the missing ones added."""
+    """Return the imports to write: the module's, those that the target needs added, and with
+    `drop_v0_imports` without those that v1 makes superfluous.
+    """
     imports = list(module.imports)
     if target == "v1" and drop_v0_imports:
         imports = [i for i in imports if not _is_rego_v1(i)]
@@ -419,7 +445,9 @@ def needed_imports(module: Module, *, target: Target, drop_v0_imports: bool) -> 
 
 
 def _used_keywords(module: Module) -> set[str]:
-    """Return the keywords that a module uses: `every`, `in`, `not`, `and`, `or`."""
+    """Return the keywords that may need an import and that a module uses: `every`, `in`, `not`,
+    `and`, `or`.
+    """
     used = set()
     for node in walk(module):
         match node:
@@ -435,6 +463,6 @@ def _used_keywords(module: Module) -> set[str]:
 
 
 def _add(first: str, *rest: str) -> Import:
-    """Return a new import that sorts before those of the source."""
+    """Return a new import of the path; its span, at row 0, sorts it before those of the source."""
     start = Span(Source("", ""), 0, 0, 1, 1)
     return Import(Ref(Var(first, start), tuple(Scalar(r, start) for r in rest), start), span=start)

@@ -1,4 +1,8 @@
-"""Terms, expressions and bodies in their canonical layout."""
+"""Terms, expressions and bodies in their canonical layout.
+
+What is written goes to the end of a `Layout`. A part with a comment that the layout cannot place
+there is written as in the source; the methods that do not say so raise UnexpectedComment instead.
+"""
 
 from __future__ import annotations
 
@@ -69,18 +73,24 @@ _LEVELS: Final = {
     **dict.fromkeys(("plus", "minus"), 4),
     **dict.fromkeys(("mul", "div", "rem"), 5),
 }
+"""How tightly each infix operator binds; a greater number binds more."""
 MEMBERS: Final = {"internal.member_2": 2, "internal.member_3": 3}
+"""The built-ins of `in`, with their number of operands."""
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
 class TermWriter:
-    """Writes the parts of rules on a layout; names among `keywords` are quoted in references."""
+    """Writes the parts of rules to the end of a layout; names in `keywords` are quoted in
+    references if the source quotes them.
+    """
 
     def __init__(self, layout: Layout, keywords: frozenset[str]) -> None:
         self.layout = layout
         self.keywords = keywords
         self._lead = -1
-        """The start of an expression whose first `-` would otherwise continue the line above."""
+        """The length of the output where an expression below another one begins, or -1: a `-` there
+        would continue the line above and needs parentheses.
+        """
 
     # Bodies
 
@@ -99,7 +109,9 @@ class TermWriter:
             last = expr
 
     def expr_or_as_is(self, expr: Expr, *, below: bool = False) -> None:
-        """Write an expression; unchanged if a comment in it has no place."""
+        """Write an expression; if a comment in it has no place, write its source text. `below`:
+        another expression is on the line above.
+        """
         with suppress(UnexpectedComment):
             self.layout.pass_row(expr.span.row)
         self.layout.start_line_unless_inline()
@@ -111,8 +123,8 @@ class TermWriter:
             self.layout.write_as_is(expr.span, mark)
 
     def expr(self, expr: Expr) -> None:
-        """Write an expression with its `not` and `with`; UnexpectedComment if a comment has no
-        place.
+        """Write an expression with its `not` and `with`. UnexpectedComment if a comment in it has
+        no place.
         """
         self.layout.pass_row(expr.span.row)
         self.layout.start_line_unless_inline()
@@ -139,7 +151,7 @@ class TermWriter:
         self.withs(expr)
 
     def withs(self, expr: Expr) -> None:
-        """Write the `with` modifiers, on further lines if they were."""
+        """Write the `with` modifiers of an expression, each on a further line if it was on one."""
         level = self.layout.level
         row = expr.withs[0].span.row if expr.withs else 0
         for index, with_ in enumerate(expr.withs):
@@ -153,7 +165,7 @@ class TermWriter:
         self.layout.level = level
 
     def with_(self, modifier: With, *, below: bool) -> None:
-        """Write one `with target as value`."""
+        """Write one `with target as value`; `below` if it begins a line."""
         self.layout.pass_row(modifier.span.row)
         self.layout.write("with " if below else " with ")
         self.term(modifier.target)
@@ -179,7 +191,7 @@ class TermWriter:
                 self.layout.write(",")
 
     def every(self, every: Every, span: Span) -> None:
-        """Write `every k, v in xs { … }`."""
+        """Write `every k, v in xs { … }`; `span` is that of the expression, for comments."""
         self.layout.pass_row(span.row)
         self.layout.write("every ")
         if every.key is not None:
@@ -202,7 +214,9 @@ class TermWriter:
         self.operand(not_.body, span, braces=not_.braces)
 
     def logical(self, operation: And | Or, span: Span) -> None:
-        """Write `left and right` or `left or right`, with braces or parentheses where needed."""
+        """Write `left and right` or `left or right`. An operand gets braces if it needs them to
+        keep its meaning, an `or` below an `and` parentheses.
+        """
         for index, body in enumerate((operation.left, operation.right)):
             if index:
                 self.layout.write(" and " if isinstance(operation, And) else " or ")
@@ -220,7 +234,9 @@ class TermWriter:
                 self.operand(body, span, braces=braces or loose)
 
     def operand(self, body: Body, span: Span, *, braces: bool) -> None:
-        """Write an operand of `not`, `and` or `or`: a body in braces, or one expression."""
+        """Write an operand of `not`, `and` or `or`: with `braces` as a body in braces, otherwise as
+        one expression, in parentheses if its text begins with a brace.
+        """
         if braces:
             self.layout.write("{")
             self.inner_body(body, span.row, closing_row(span, "{}"))
@@ -238,7 +254,9 @@ class TermWriter:
     # Terms
 
     def term(self, term: Term) -> None:
-        """Write a term; unchanged if a comment in it has no place."""
+        """Write a term. If a comment in it has no place, write its source text and raise
+        UnexpectedComment, so that the caller ends the line.
+        """
         mark = self.layout.mark()
         try:
             self.term_in(term, parens=False)
@@ -248,7 +266,8 @@ class TermWriter:
 
     def plain_text(self, term: Term) -> str:
         """Return a term as OPA shows it in errors and formats an object's key: on one line, strings
-        quoted, operators as calls, comprehensions formatted.
+        quoted, members sorted, operators as calls, comprehensions formatted. Writes nothing to the
+        layout.
         """
         match term:
             case Scalar(value):
@@ -280,7 +299,7 @@ class TermWriter:
                 return f"[{self.plain_text(term)}]"
 
     def term_text(self, term: Term) -> str:
-        """Return a term formatted on one line, ignoring comments."""
+        """Return a term formatted without its comments; writes nothing to the layout."""
         line = Layout(())
         line.inline = True
         start = line.mark()
@@ -288,7 +307,9 @@ class TermWriter:
         return line.written(start)
 
     def term_in(self, term: Term, *, parens: bool) -> None:
-        """Write a term of any kind; `parens` puts an infix call in parentheses."""
+        """Write a term of any kind; `parens` puts an infix call in parentheses. UnexpectedComment
+        if a comment in it has no place.
+        """
         self.layout.pass_row(term.span.row)
         self.layout.start_line_unless_inline()
         match term:
@@ -334,7 +355,9 @@ class TermWriter:
         self.layout.start_line_unless_inline()
 
     def ref(self, ref: Ref) -> None:
-        """Write a reference: its head, then `.name` or `[term]` for each operand."""
+        """Write a reference: its head, then `.name` or `[term]` for each operand. An operand with a
+        comment that has no place is written unchanged.
+        """
         in_parens = isinstance(ref.head, Call) and _in_parens(ref.head)
         self.term_in(ref.head, parens=in_parens)
         for arg in ref.args:
@@ -389,8 +412,8 @@ class TermWriter:
             self.plain_call(call)
 
     def operand_term(self, term: Term, *, parens: bool) -> None:
-        """Write an operand of an infix call; unchanged, with UnexpectedComment, if a comment has no
-        place.
+        """Write an operand of an infix call, with `parens` in parentheses. If a comment in it has
+        no place, write its source text and raise UnexpectedComment.
         """
         if not parens:
             self.term(term)
@@ -403,7 +426,9 @@ class TermWriter:
             raise
 
     def call(self, call: Call, *, parens: bool) -> None:
-        """Write a call inside a term; nested infix operators are put in parentheses."""
+        """Write a call inside a term: infix operators with both operands in parentheses if they are
+        infix too, and with `parens` the whole in parentheses.
+        """
         if call.name in MEMBERS and len(call.args) == MEMBERS[call.name]:
             # A key needs the parentheses always: in a list its comma would separate items.
             self.write_in_parentheses(parens or len(call.args) == 3, lambda: self.member(call.args))
@@ -426,10 +451,13 @@ class TermWriter:
         self.write_in_parentheses(parens, write)
 
     def leads(self) -> bool:
-        """Return True if what is written next begins an expression below another."""
+        """Return True if the next text begins an expression below another one, where a `-` would
+        continue the line above.
+        """
         return self._lead == self.layout.mark().length
 
     def negative(self, term: Term) -> None:
+        """Write `-` and the term."""
         self.layout.write("-")
         self.term_in(term, parens=True)
 
@@ -459,7 +487,10 @@ class TermWriter:
     # Lists
 
     def items(self, items: Sequence[T], span: Span, close: int, write: Callable[[T], None]) -> None:
-        """Write items on the lines on which they were; on one line if all began on one."""
+        """Write items with `write`, separated by commas: on the lines on which they were in the
+        source, or on one line if all began on one. `span` begins the brackets, and `close` is the
+        row of the closing one, -1 if unknown; the brackets themselves are the caller's.
+        """
         lines = _lines(items, span.row)
         if len(lines) < 2 and not (
             self.layout.spreads and self.has_between(items, span.row, close)
@@ -483,7 +514,9 @@ class TermWriter:
         self.layout.start_line()
 
     def has_between(self, items: Sequence[object], first: int, close: int) -> bool:
-        """Return True if a comment is between two brackets and not in the row of an item."""
+        """Return True if a waiting comment is in the rows from `first` to before `close`, and not
+        in the row of an item.
+        """
         rows = {row for item in items for row in _rows(item)}
         return any(
             first <= c.span.row < close and c.span.row not in rows for c in self.layout.comments
@@ -497,8 +530,8 @@ class TermWriter:
             write(item)
 
     def member_term(self, term: Term) -> None:
-        """Write an item of a collection; a generated union is parenthesized, since it would read as
-        a comprehension.
+        """Write an item of a collection. A union (`a | b`) that was in parentheses or is generated
+        is put in parentheses, since it would read as a comprehension.
         """
         parens = _is_union(term) and (not term.span.text or _gets_parens(term))
         self.write_in_parentheses(parens, lambda: self.term(term))
@@ -524,7 +557,9 @@ class TermWriter:
         self.layout.write("}")
 
     def comprehension(self, pair: str, head: Term, body: Body, span: Span) -> None:
-        """Write the inside of an array or set comprehension; `pair` are its brackets."""
+        """Write the inside of an array or set comprehension; `pair` are its brackets, `span` is
+        that of the whole.
+        """
         if head.span.row > span.row:
             self.layout.end_line()
             self.layout.start_line()
@@ -538,7 +573,9 @@ class TermWriter:
         self.layout.write(" |")
 
     def inner_body(self, body: Body, row: int, close: int) -> None:
-        """Write the body of a comprehension or `every`; on the same line if it was."""
+        """Write the body of a comprehension, `every` or operand: on the same line if it was in
+        `row`, otherwise on indented lines. `close` is the row of the closing bracket.
+        """
         if body[0].span.row > row or len(_lines(body, row)) > 1:
             self.layout.end_line()
             self.layout.level += 1
@@ -557,7 +594,7 @@ class TermWriter:
     # Template strings
 
     def template(self, term: TemplateString) -> None:
-        """Write a template string."""
+        """Write a template string, its text escaped again."""
         quote = "`" if term.multi_line else '"'
         self.layout.write(f"${quote}")
         for part in term.parts:
@@ -574,7 +611,7 @@ class TermWriter:
 
 
 def _lines(items: Sequence[T], row: int) -> list[list[T]]:
-    """Group items by the row in which they begin."""
+    """Group items by the row in which they begin; `row` is that of the opening bracket."""
     lines: list[list[T]] = []
     for item in items:
         begins = _row(item)
@@ -586,7 +623,7 @@ def _lines(items: Sequence[T], row: int) -> list[list[T]]:
 
 
 def _rows(item: object) -> range:
-    """Return the rows that an item covers."""
+    """Return the rows that an item or a pair covers; empty if unknown."""
     last = item[-1] if isinstance(item, tuple) else item
     span = getattr(last, "span", None)
     return range(_row(item), last_row(span) + 1 if isinstance(span, Span) else 0)
@@ -628,14 +665,16 @@ def _is_negation(call: Call) -> bool:
 
 
 def _is_looser(term: Term, name: str, strict: int = 0) -> bool:
-    """Return True if an operand needs parentheses beside the operator `name`."""
+    """Return True if an operand needs parentheses beside the operator `name`, since its own
+    operator binds less, or with `strict` 1 not more.
+    """
     if not isinstance(term, Call) or term.name not in _LEVELS or _is_negation(term):
         return False
     return _LEVELS[term.name] < _LEVELS[name] + strict
 
 
 def _has_index(expr: Expr) -> bool:
-    """Return True if an expression may bind a variable in brackets."""
+    """Return True if an expression has a variable in brackets, which it may bind."""
     refs = (node for node in walk(expr) if isinstance(node, Ref))
     return any(isinstance(arg, Var) for ref in refs for arg in ref.args)
 
@@ -656,7 +695,9 @@ def _begins_with_brace(term: object) -> bool:
 
 
 def scalar_text(term: Scalar) -> str:
-    """Return a scalar as it was written, if that is known, otherwise in canonical form."""
+    """Return a scalar as text: a string as it was written, if that is known, otherwise quoted; a
+    number with its own digits.
+    """
     match term.value:
         case None:
             return "null"
@@ -674,5 +715,5 @@ def _quote(text: str) -> str:
 
 
 def in_row(node: Node, row: int) -> Node:
-    """`node` as if it were in another row."""
+    """Return a copy of `node` whose span begins in `row`; the node itself if its row is unknown."""
     return replace(node, span=replace(node.span, row=row)) if node.span.row else node

@@ -1,7 +1,7 @@
 """Spellings of other languages, each with Rego's own.
 
-A habit is a pattern in the line of an error, a hint, and what to put in the place of what the
-pattern matches (or of its group `cut`); `{1}` there is what group 1 stands for in the source.
+A habit is a pattern to search in the line of an error, a hint, and the text that replaces the match
+of the pattern (or of its group `cut`); `{1}` in that text stands for the source text of group 1.
 """
 
 from __future__ import annotations
@@ -13,17 +13,21 @@ __all__ = ["HABITS", "Habit"]
 
 
 class Habit(NamedTuple):
+    """One spelling of another language. `pattern` is searched in the line of an error; `fix`
+    replaces the match, None if there is no replacement.
+    """
+
     pattern: re.Pattern[str]
     hint: str
     fix: str | None = None
     only_indented: bool = False
-    """True if the fix only applies within a body."""
+    """True if the fix applies only in an indented line, that is, inside a body."""
 
 
 def _habit(
     pattern: str, hint: str, fix: str | None = None, *, only_indented: bool = False
 ) -> Habit:
-    """Return a habit of other languages: a pattern for a line, its hint and a replacement text."""
+    """Return a habit with its pattern compiled; see `Habit` for the parameters."""
     return Habit(re.compile(pattern), hint, fix, only_indented)
 
 
@@ -128,4 +132,4 @@ HABITS: Final = (
         " := ",
     ),
 )
-"""Common mistakes from other languages, in the order in which they are looked for."""
+"""Common mistakes from other languages; the first that matches near an error gives the hint."""

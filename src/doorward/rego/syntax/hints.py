@@ -1,8 +1,8 @@
-"""Hints for errors of the parser, from what other languages are used to.
+"""Hints for errors of the parser, from spellings of other languages.
 
-OPA's messages say what was not expected. The text around an error often shows what was meant, and
-how it can be changed. Only texts that have been refused come here, and only the line of an
-error is looked at, up to a limit.
+OPA's messages say which token was not expected. The text around an error often shows what the
+author meant, and how to change it. Only texts that the parser refused come here, and only the line
+of an error is searched, up to a limit.
 """
 
 from __future__ import annotations
@@ -24,32 +24,37 @@ __all__ = ["add_hints"]
 MAX_LINE: Final = 500
 """The most characters of a line that are searched on either side of an error."""
 MAX_TEXT: Final = 1 << 16
-"""The most characters of a text in which brackets are counted."""
+"""The most characters of a text, after the last statement, in which brackets are counted; a longer
+one gets no hint about them.
+"""
 
 _NEAR: Final = 2
-"""The most characters between what was written wrongly and where the parser reported the error."""
+"""The most characters between a wrong spelling and the place where the parser reported the error.
+"""
 
 
 class _Hint(NamedTuple):
-    """The text of a hint, and the edit that it proposes."""
+    """The text of a hint, and the edit that it proposes; None if there is none."""
 
     text: str
     fix: Fix | None = None
 
 
 class _ErrorContext(NamedTuple):
-    """The line of an error without the content of strings and comments, and the column of the error
-    in it.
+    """The line of an error with the content of strings and comments blanked out, and the index `at`
+    of the error in it.
     """
 
     source: Source
     line: str
     at: int
     first: int
-    """The offset of the line in the source."""
+    """The offset of the line's first searched character in the source."""
 
     def fix(self, start: int, end: int, text: str) -> Fix:
-        """A change of the line from `start` to `end`."""
+        """Return the edit that replaces the characters from `start` to `end` of the line by
+        `text`.
+        """
         return Fix(self.first + start, self.first + end, text)
 
     def text(self, start: int, end: int) -> str:
@@ -83,8 +88,9 @@ _BY_MESSAGE: Final = tuple(
 def add_hints(
     source: Source, errors: Sequence[Diagnostic], statement: int | None = 0
 ) -> list[Diagnostic]:
-    """Return `errors` with hints where possible, at most one per line. `statement` is the offset of
-    the last statement, after which unbalanced brackets are searched; None: they are not.
+    """Return `errors` with hints and fixes where possible; a hint is given once per line. If none
+    has one, the last error may get a hint about an unbalanced bracket, searched from `statement`
+    on, the offset of the last statement; None: it is not searched.
     """
     hinted: set[tuple[int, str]] = set()
     result = []
@@ -119,7 +125,7 @@ def _place(source: Source, span: Span) -> _ErrorContext:
 
 
 def _blank(match: re.Match[str]) -> str:
-    """Return blanks in place of a comment or of the inside of a string."""
+    """Return as many blanks in place of a comment or of the inside of a string."""
     hidden = match.group()
     if hidden.startswith("#"):
         return " " * len(hidden)
@@ -127,7 +133,9 @@ def _blank(match: re.Match[str]) -> str:
 
 
 def _of_habit(context: _ErrorContext) -> _Hint | None:
-    """Return the hint for a habit of another language near the error; None if there is none."""
+    """Return the hint for a spelling of another language within `_NEAR` characters of the error;
+    None if there is none.
+    """
     for habit in HABITS:
         for match in habit.pattern.finditer(context.line):
             if match.start() - _NEAR <= context.at <= match.end() + _NEAR - 1:
@@ -136,7 +144,9 @@ def _of_habit(context: _ErrorContext) -> _Hint | None:
 
 
 def _habit_fix(habit: Habit, match: re.Match[str], context: _ErrorContext) -> Fix | None:
-    """Return the edit that a habit proposes; None if it has none or needs an indented line."""
+    """Return the edit that a habit proposes for a match. None if it has none, needs an indented
+    line, or `{1}` has no text.
+    """
     if habit.fix is None or (habit.only_indented and not context.line[:1].isspace()):
         return None
     group = "cut" if "cut" in habit.pattern.groupindex else 0
@@ -148,7 +158,9 @@ def _habit_fix(habit: Habit, match: re.Match[str], context: _ErrorContext) -> Fi
 
 
 def _of_keyword(error: Diagnostic, context: _ErrorContext) -> _Hint | None:
-    """Return a hint for a word that is almost a keyword, if one was expected; else None."""
+    """Return a hint, with a fix, for a word in the line that is almost a keyword, if the error says
+    that one was expected; None otherwise.
+    """
     if not re.search("unexpected if keyword|for rule name|package expected", error.message):
         return None
     for match in _WORD.finditer(context.line):
@@ -159,7 +171,7 @@ def _of_keyword(error: Diagnostic, context: _ErrorContext) -> _Hint | None:
 
 
 def _of_import(error: Diagnostic) -> _Hint | None:
-    """Return a hint for an invalid import path; else None."""
+    """Return a hint, with a fix, for an invalid import path; None for other errors."""
     span, path = error.span, error.span.text
     if "unexpected keyword, must be one of" in error.message:
         last = path.rpartition(".")[2]
@@ -174,7 +186,9 @@ def _of_import(error: Diagnostic) -> _Hint | None:
 
 
 def _of_head(error: Diagnostic, context: _ErrorContext) -> _Hint | None:
-    """Return a hint for a rule head of Rego v0 that lacks the keywords of v1; else None."""
+    """Return a hint, with a fix, for a rule head of Rego v0 without the keywords of v1; None for
+    other errors.
+    """
     if error.message.startswith("`if` keyword is required"):
         brace = context.line.find("{", context.at)
         return _Hint(
@@ -192,7 +206,9 @@ def _of_head(error: Diagnostic, context: _ErrorContext) -> _Hint | None:
 
 
 def _of_separator(error: Diagnostic, context: _ErrorContext) -> _Hint | None:
-    """Return a hint for a comma or semicolon that is missing or superfluous; else None."""
+    """Return a hint, with a fix, for a comma or semicolon that is missing or superfluous; None for
+    other errors.
+    """
     message, at = error.message, context.at
     before, after = context.line[:at].rstrip(), context.line[at + 1 :].strip()
     if message.startswith("unexpected , token: expected \\n or ;"):
@@ -212,7 +228,7 @@ def _of_separator(error: Diagnostic, context: _ErrorContext) -> _Hint | None:
 
 
 def _of_message(error: Diagnostic, context: _ErrorContext) -> _Hint | None:
-    """Return the hint that belongs to an error's message; else None."""
+    """Return the hint that belongs to the error's message; None if there is none."""
     message = error.message
     for pattern, hint in _BY_MESSAGE:
         if pattern.search(message):
@@ -232,7 +248,9 @@ def _of_message(error: Diagnostic, context: _ErrorContext) -> _Hint | None:
 
 
 def _of_condition(context: _ErrorContext, before: str) -> _Hint | None:
-    """Return a hint for an expression that stands where a rule was expected; else None."""
+    """Return a hint for an expression in the place of a rule; `before` is the text before it in the
+    line. None if nothing is likely.
+    """
     if before:
         text = "`if` is missing before this condition, or a line break"
         return _Hint(text, context.fix(context.at, context.at, "if "))
@@ -244,7 +262,9 @@ def _of_condition(context: _ErrorContext, before: str) -> _Hint | None:
 
 
 def _add_bracket(source: Source, errors: list[Diagnostic], statement: int) -> list[Diagnostic]:
-    """Return `errors`, the last of them with a hint about an unbalanced bracket if there is one."""
+    """Return `errors`, the last of them with a hint about an unbalanced bracket if there is one
+    between `statement` and the error; unchanged if the text is longer than `MAX_TEXT`.
+    """
     if not errors or len(source.text) - statement > MAX_TEXT:
         return errors
     hint = _of_brackets(source, errors[-1].span, statement)
@@ -252,7 +272,9 @@ def _add_bracket(source: Source, errors: list[Diagnostic], statement: int) -> li
 
 
 def _of_brackets(source: Source, span: Span, statement: int) -> str | None:
-    """Return a hint about the bracket that is unbalanced before `span`; None if there is none."""
+    """Return a hint about the bracket between `statement` and `span` that is not closed or closes
+    another one; None if all are balanced.
+    """
     opened: list[Token] = []
     lexer = Lexer(source)
     for token in loose_tokens(lexer, lexer.after(statement)):

@@ -11,6 +11,7 @@ KEYWORDS: Final = frozenset(
 )
 V1_KEYWORDS: Final = frozenset({"contains", "every", "if", "in"})
 FUTURE_KEYWORDS: Final = V1_KEYWORDS | {"and", "not", "or"}
+"""The names that `import future.keywords.<name>` accepts."""
 LOGICAL: Final = frozenset({"and", "or"})
 
 ROOTS: Final = frozenset({"data", "input"})

@@ -1,8 +1,8 @@
-"""Lines, indentation and comments: the paper that the formatter writes on.
+"""Lines, indentation and comments: the output of the formatter.
 
-Comments are written where their rows fall: those above a part before it, the one beside it at the
-end of the line. A line can take one such comment; where a second one would come, or one stands
-where there will be no line, `UnexpectedComment` says that the text is better left as it is.
+Comments are written where their rows are: those above a part before it, the one beside it at the
+end of the line. A line can take one such comment. Where a second one would come, or one is where
+there will be no line, `UnexpectedComment` is raised, and the source text is better left unchanged.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class UnexpectedComment(Exception):
 
 @record
 class Mark:
-    """A state of the layout that it can go back to."""
+    """A state of the layout to which `back` returns."""
 
     length: int
     level: int
@@ -35,7 +35,9 @@ class Mark:
 
 
 class Layout:
-    """The output so far, and the comments that are still to be written."""
+    """The output so far, and the comments that are still to be written, in order. `level` is the
+    indentation in tabs.
+    """
 
     def __init__(self, comments: Iterable[Comment]) -> None:
         self.comments: tuple[Comment, ...] = tuple(comments)
@@ -43,30 +45,33 @@ class Layout:
         self.inline = False
         """True if the current line has text."""
         self.beside: Comment | None = None
-        """The comment at the end of the current line."""
+        """The comment that is to be written at the end of the current line; None if there is none.
+        """
         self.delay = False
-        """True if `beside` ends the next line, not this one."""
+        """True if `beside` belongs to the end of the next line, not of this one."""
         self.spreads = False
-        """True if a collection that contains a comment is written with a line for each of its
-        lines.
+        """True if a collection with a comment inside is written with one line for each of its
+        source lines.
         """
         self.keep_final_comment = False
-        """True if a comment in the last row of an unformatted part is written with that part."""
+        """True if a comment beside the last row of a part that is written unchanged is written with
+        it.
+        """
         self._out: list[str] = []
 
     def text(self) -> str:
+        """Return the output, with one line break at the end if it has any."""
         written = "".join(self._out)
         return written.rstrip("\n") + "\n" if written.endswith("\n") else written
 
     # Going back
 
     def mark(self) -> Mark:
+        """Return the present state for `back` and `written`."""
         return Mark(len(self._out), self.level, self.inline, self.comments, self.beside)
 
     def back(self, mark: Mark) -> None:
-        """Go back to a mark: drop the output since, and restore the comments that were waiting
-        then.
-        """
+        """Go back to a mark: drop the output since, and restore the comments of that time."""
         del self._out[mark.length :]
         self.level, self.inline = mark.level, mark.inline
         self.comments, self.beside = mark.comments, mark.beside
@@ -82,6 +87,7 @@ class Layout:
             self._out.append(text)
 
     def start_line(self) -> None:
+        """Begin a line with its indentation."""
         self.inline = True
         self.write(_INDENT * self.level)
 
@@ -90,7 +96,9 @@ class Layout:
             self.start_line()
 
     def end_line(self) -> None:
-        """End the line, with the comment that is waiting beside it."""
+        """End the line, with the comment `beside` it if there is one, unless `delay` keeps that for
+        the next line.
+        """
         self.inline = False
         if self.beside is not None and not self.delay:
             self._out.append(f" #{self.beside.text}")
@@ -105,13 +113,15 @@ class Layout:
         self._out.append("\n")
 
     def write_line(self, text: str) -> None:
-        """Write a text on a line of its own."""
+        """Write a text on a line of its own, or at the end of a begun line."""
         self.start_line_unless_inline()
         self.write(text)
         self.end_line()
 
     def open_lines(self, *, delay: bool) -> None:
-        """Continue on indented lines; with `delay` a waiting comment ends the first of them."""
+        """End the line and indent the following ones by one level more; with `delay`, the comment
+        `beside` it ends the first of them.
+        """
         self.delay = delay
         self.end_line()
         self.level += 1
@@ -119,7 +129,9 @@ class Layout:
     # Comments
 
     def pass_row(self, row: int) -> None:
-        """Write the comments above `row`; the comment in it waits for the end of the line."""
+        """Write the waiting comments above `row` on lines of their own; one in `row` becomes
+        `beside`, for the end of the line. UnexpectedComment if there is one already.
+        """
         if not self.comments or self.comments[0].span.row > row:  # they are in order
             return
         before = tuple(c for c in self.comments if c.span.row < row)
@@ -152,7 +164,7 @@ class Layout:
             last = comment
 
     def take_comments(self, span: Span) -> list[Comment]:
-        """Remove and return the waiting comments in the rows of a span."""
+        """Remove the waiting comments in the rows of a span, and return them."""
         taken: list[Comment] = []
         left: list[Comment] = []
         for comment in self.comments:
@@ -163,14 +175,18 @@ class Layout:
 
     @contextmanager
     def without_comments(self) -> Iterator[None]:
-        """Context in which waiting comments are not written."""
+        """Return a context manager in whose body the waiting comments are hidden; they wait again
+        afterwards, but not after an exception.
+        """
         waiting, self.comments = self.comments, ()
         yield
         # Not in a `finally`: after an `UnexpectedComment` this layout is not written on any more.
         self.comments = waiting
 
     def write_as_is(self, span: Span, mark: Mark) -> None:
-        """Go back to `mark` and write the source text of the span, comments included."""
+        """Go back to `mark` and write the source text of the span; the comments inside it count as
+        written. With `keep_final_comment`, one beside its last row is written too.
+        """
         self.back(mark)
         start, end = first_row(span), last_row(span)
         if self.beside is not None and start <= self.beside.span.row <= end:
@@ -186,6 +202,7 @@ class Layout:
 
 
 def _distance(first: Comment, second: Comment) -> int:
+    """The number of rows from the first comment to the second; in the same row, that of columns."""
     rows = second.span.row - first.span.row
     return rows or second.span.col - first.span.col
 
@@ -200,7 +217,7 @@ def first_row(span: Span) -> int:
 
 
 def last_row(span: Span) -> int:
-    """The row in which a span ends."""
+    """Return the row in which a span's text ends."""
     return first_row(span) + span.text.count("\n")
 
 

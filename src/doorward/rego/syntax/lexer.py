@@ -90,7 +90,9 @@ class Token:
 
 
 class Lexer:
-    """The tokens of one source."""
+    """The tokens of one source by offset, each read once; `comments` are those met so far, by
+    offset.
+    """
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -102,29 +104,35 @@ class Lexer:
         self._odd = any(c in source.text[1:] for c in _FORBIDDEN) or source.text[:1] == "\0"
 
     def first(self) -> Token:
-        """The first token, behind a byte-order mark if there is one."""
+        """Return the first token, after a byte-order mark if there is one."""
         return self.after(1 if self.text.startswith("\ufeff") else 0)
 
     def forget_tokens(self) -> None:
-        """Free the tokens that were read; they are read again where somebody asks."""
+        """Free the tokens read so far; they are read again if they are requested again."""
         self._tokens.clear()
 
     def after(self, offset: int) -> Token:
-        """Return the token after the blank space that begins at `offset`."""
+        """Return the token after the blank space and comments that begin at `offset`; at the end
+        one of kind `EOF`. An invalid token has errors in `faults` and is never raised.
+        """
         token = self._tokens.get(offset)
         if token is None:
             token = self._tokens[offset] = self._read(offset)
         return token
 
     def template_rest(self, offset: int, *, raw: bool) -> Token:
-        """Return the next part of a template string, from `offset`, just after a `}`."""
+        """Return the part of a template string from `offset`, directly after a `}`, up to its next
+        `{` or its end. `raw`: the string is in backquotes.
+        """
         token = self._rest.get(offset)
         if token is None:
             token = self._rest[offset] = self._template(offset, offset, False, False, raw)
         return token
 
     def blank(self, offset: int) -> Token:
-        """Return the blank space at `offset` as a token, for errors that point at it."""
+        """Return the blank at `offset`, or the line break after a comment there, as a token of kind
+        `WHITESPACE`, for errors that point at it.
+        """
         start = offset
         if self.text[start] == "#":
             start = self.text.index("\n", start)
@@ -143,14 +151,16 @@ class Lexer:
         return Span(self.source, start, end, row, col)
 
     def comment_nodes(self) -> tuple[Comment, ...]:
-        """Return all comments read so far, in order."""
+        """Return the comments read so far, in the order of the text."""
         return tuple(
             Comment(text, self.span(offset, offset + 1 + len(text)))
             for offset, text in sorted(self.comments.items())
         )
 
     def _read(self, offset: int) -> Token:
-        """Read the token at `offset`, after blank space and comments, which are recorded."""
+        """Read the token after the blank space at `offset`, and record the comments there. Common
+        tokens match one pattern; others are left to `_read_slowly`.
+        """
         text = self.text
         match = _TOKEN.match(text, offset)
         if match is None:
@@ -177,7 +187,9 @@ class Lexer:
         return self._check(token) if self._odd else token
 
     def _keep_comments(self, start: int, end: int) -> None:
-        """Record the comments between two offsets."""
+        r"""Record the comments between two offsets in `comments`, without `#` and a `\r` at the
+        end.
+        """
         for match in _COMMENT.finditer(self.text, start, end):
             text = match.group()[1:]
             self.comments[match.start()] = text[:-1] if text.endswith("\r") else text
@@ -203,8 +215,8 @@ class Lexer:
         return Token(ILLEGAL, self.text[start:end], start, end, space, newline, faults)
 
     def _broken_number(self, start: int, space: bool, newline: bool) -> Token:
-        """Read a number that may be malformed; return a number or an illegal token with its
-        errors.
+        """Read a number that the pattern of tokens refused; return it as a number if nothing is
+        wrong with it, otherwise an illegal token with its errors.
         """
         match = _NUMBER.match(self.text, start)
         assert match is not None
@@ -220,8 +232,8 @@ class Lexer:
         return self._illegal(start, match.end(), space, newline, *faults)
 
     def _broken_string(self, start: int, space: bool, newline: bool) -> Token:
-        """Read a string that may be malformed; return a string or an illegal token with its
-        errors.
+        """Read a string that the pattern of tokens refused; return it as a string if nothing is
+        wrong with it, otherwise an illegal token with its errors.
         """
         faults: list[str] = []
         at = start + 1
@@ -241,8 +253,8 @@ class Lexer:
         return Token(STRING, self.text[start:at], start, at, space, newline)
 
     def _escape(self, at: int, known: str, faults: list[str]) -> int:
-        """Check an escape sequence; append an error if it is invalid, return the offset after
-        it.
+        """Return the offset after the escape sequence whose backslash is before `at`; append an
+        error to `faults` if the character is not in `known`.
         """
         char = self.text[at : at + 1]
         if char == "u":
@@ -253,7 +265,10 @@ class Lexer:
         return at
 
     def _template(self, start: int, at: int, space: bool, newline: bool, raw: bool) -> Token:
-        """Read the text of a template string from `at` up to its next `{` or its end."""
+        r"""Read the text of a template string from `at` up to and including its next `{` or its
+        end. The token's text is without `\` before `{`; an illegal token if the string is not
+        closed.
+        """
         faults: list[str] = []
         pieces: list[str] = []
         literal_start = at
@@ -287,8 +302,8 @@ class Lexer:
         return Token(kind, "".join(pieces), start, at, space, newline)
 
     def _check(self, token: Token) -> Token:
-        """Return the token, or an illegal one if a forbidden character is in it or directly after
-        it.
+        """Return the token, or an illegal one if a forbidden character (NUL, byte-order mark) is in
+        it or directly after it.
         """
         faults = [
             fault
@@ -301,8 +316,8 @@ class Lexer:
         return self._illegal(token.start, token.end, token.space, token.newline, *faults)
 
     def _odd_gap(self, start: int, end: int, space: bool, newline: bool) -> Token | None:
-        """Return an illegal token for a forbidden character in blank space or a comment; None if
-        there is none.
+        """Return an illegal token for a forbidden character in blank space or a comment, with the
+        comment as its text; None if there is none.
         """
         comments = [m.span() for m in _COMMENT.finditer(self.text, start, end)]
         for at in range(start + 1, min(end + 1, len(self.text))):
@@ -315,8 +330,8 @@ class Lexer:
 
 
 def loose_tokens(lexer: Lexer, token: Token) -> Iterator[Token]:
-    """Yield tokens from `token` on as far as possible without the grammar: an open string ends with
-    its line, parts of template strings are left out.
+    """Yield the tokens from `token` on without a parser, for texts that it cannot parse: a string
+    that is not closed ends with its line, and the text parts of template strings are left out.
     """
     templates: list[tuple[int, bool]] = []
     depth = 0

@@ -1,8 +1,8 @@
-"""The YAML of one METADATA block to its fields, each as its type wants it.
+"""The YAML of one METADATA block to its fields, each of the type that it must have.
 
-Scalars mean what they mean to OPA's YAML library: YAML 1.1's numbers and dates, 1.2's booleans.
-The texts of errors are the library's, whose rows the caller needs. Integers stay exact at any size,
-where the library has floating-point numbers, or negative ones, for those past 63 bits.
+Scalars have the meaning that OPA's YAML library gives them: numbers and dates of YAML 1.1, booleans
+of 1.2. The texts of errors are the library's; the caller needs their rows. Integers stay exact at
+any size, where the library turns those past 63 bits into floating-point or negative numbers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ __all__ = [
 ]
 
 MAX_NODES: Final = 10_000
-"""The most YAML nodes of one block, where an aliased node counts for each use."""
+"""The most YAML nodes of one block, where an aliased node counts for each use; more is a YamlError.
+"""
 
 _BOOLS: Final = {"true": True, "True": True, "TRUE": True} | dict.fromkeys(
     ("false", "False", "FALSE"), False
@@ -79,8 +80,9 @@ _GO_TYPES: Final[dict[type, str]] = {
 
 
 def read_yaml(text: str) -> dict[str, Any]:
-    """Return the fields that a block sets; YamlError if it cannot be parsed or has wrong types.
-    Fields of any type may contain `General` mappings, which `with_text_keys` refuses.
+    """Return the fields that a block sets, {} for an empty one. YamlError, with all type errors, if
+    it cannot be parsed or a field has the wrong type. Fields of any type may contain `General`
+    mappings, which `with_text_keys` refuses.
     """
     try:
         return _Reader().read(text)
@@ -89,7 +91,10 @@ def read_yaml(text: str) -> dict[str, Any]:
 
 
 def with_text_keys(value: Any, path: tuple[str, ...] = ()) -> Any:
-    """Return `value` with strings as keys; KeyTypeError, in OPA's words, if some are not."""
+    """Return `value` with strings as keys. KeyTypeError, in OPA's words, for a mapping with other
+    keys; deeper inside a mapping of strings, numbers are allowed and become strings. `path` is
+    where `value` is, for the error.
+    """
     if isinstance(value, list):
         return [with_text_keys(item, (*path, str(n))) for n, item in enumerate(value)]
     if isinstance(value, General):
@@ -114,8 +119,8 @@ def _with_json_keys(value: Any) -> Any:
 
 
 class _Reader:
-    """Reads the YAML of one block: every field as its expected type, with the type errors
-    collected.
+    """Reads the YAML of one block: every field as its expected type. Type errors are collected in
+    `faults`; `left` is the number of nodes that may still be read.
     """
 
     def __init__(self) -> None:
@@ -124,7 +129,7 @@ class _Reader:
         self.open: set[int] = set()
 
     def read(self, text: str) -> dict[str, Any]:
-        """Parse a block; return its fields by name. YamlError with all type errors."""
+        """Parse a block and return its known fields by name. YamlError with all type errors."""
         root = compose(text)
         if root is None or _is_null(root):
             return {}
@@ -154,7 +159,9 @@ class _Reader:
         return fields
 
     def fault(self, node: Node, wanted: str) -> None:
-        """Record a type error in the words of Go's YAML library; `wanted` is the Go type."""
+        """Record a type error in the words of Go's YAML library; `wanted` is the Go type that was
+        expected.
+        """
         tag = {"mapping": "!!map", "sequence": "!!seq"}.get(node.kind)
         if tag is None:
             text = node.value if len(node.value) <= 10 else node.value[:7] + "..."
@@ -164,7 +171,10 @@ class _Reader:
     # Mappings
 
     def pairs(self, node: Node) -> Iterator[tuple[str, Node]]:
-        """Yield the string keys of a mapping with their values, merged ones last."""
+        """Yield the string keys of a mapping with their value nodes, those of merge keys (`<<`)
+        last; the first of equal keys only. A key that is not a string is recorded as an error;
+        nothing is yielded for another kind of node.
+        """
         names: set[str] = set()
         for key, value in self._pairs(node):
             name = self.string(key)
@@ -173,7 +183,9 @@ class _Reader:
                 yield name, value
 
     def _pairs(self, node: Node) -> Iterator[tuple[Node, Node]]:
-        """Yield the pairs of a mapping and those it merges in; none if it has a key twice."""
+        """Yield the key and value nodes of a mapping, then those that it merges in. Nothing for
+        another kind of node or, with an error recorded, if a key occurs twice.
+        """
         if node.kind != "mapping" or self._has_key_twice(node):
             return
         merged: Node | None = None
@@ -188,7 +200,7 @@ class _Reader:
                     yield from self._pairs(mapping.target)
 
     def _has_key_twice(self, node: Node) -> bool:
-        """Record an error for each repeated key; return True if there was one."""
+        """Return True if a key of the mapping is repeated, and record an error for each."""
         first: dict[tuple[str, str], Node] = {}
         before = len(self.faults)
         for key, _ in node.value:
@@ -204,7 +216,9 @@ class _Reader:
     # Values of a type
 
     def items(self, node: Node, wanted: str) -> list[Node]:
-        """Return the items of a sequence; an error is recorded for other nodes, [] returned."""
+        """Return the nodes in a sequence; [] for null or, with an error recorded, for another node.
+        `wanted` is the Go type for that error.
+        """
         if node.kind == "sequence":
             return list(node.value)
         if not _is_null(node):
@@ -238,8 +252,8 @@ class _Reader:
         return False
 
     def map(self, node: Node) -> dict[str, Any]:
-        """Return a mapping with string keys; {} for null or, with an error recorded, for other
-        nodes.
+        """Return a mapping with its keys as strings; {} for null or, with an error recorded, for
+        another node.
         """
         node = node.target
         if node.kind == "mapping":
@@ -249,7 +263,9 @@ class _Reader:
         return {}
 
     def any(self, node: Node) -> Any:
-        """Return any node as a Python value; YamlError for excessive or recursive aliases."""
+        """Return the value of any node; a mapping whose keys are not all strings is a `General`.
+        YamlError for more than `MAX_NODES` nodes or an alias that contains itself.
+        """
         self.left -= 1
         if self.left < 0:
             raise YamlError("yaml: document contains excessive aliasing")
@@ -277,7 +293,9 @@ class _Reader:
 
 
 class _Open:
-    """An alias whose target is being read; if it is met again, the alias contains itself."""
+    """A context manager around reading the target of an alias. YamlError if it is entered for a
+    node that is being read: the alias contains itself.
+    """
 
     def __init__(self, open_: set[int], node: Node) -> None:
         self.open, self.node = open_, node
@@ -292,7 +310,9 @@ class _Open:
 
 
 def _mappings(merged: Node) -> list[Node]:
-    """Return the mappings that a merge key names; earlier ones have precedence."""
+    """Return the mapping nodes that a merge key names, in order of precedence; YamlError if one is
+    another kind of node.
+    """
     nodes: list[Node] = merged.value if merged.kind == "sequence" else [merged]
     if any(node.target.kind != "mapping" for node in nodes):
         raise YamlError("yaml: map merge requires map or sequence of maps as the value")
@@ -318,7 +338,9 @@ def _is_null(node: Node) -> bool:
 
 
 def _resolve(node: Node) -> tuple[str, Any]:
-    """Return the YAML tag of a scalar, and its value."""
+    """Return the YAML tag of a scalar node, such as `!!int`, and its value. YamlError if the value
+    does not have the type of an explicit tag.
+    """
     text: str = node.value
     if node.tag == "!!binary":
         return node.tag, _binary(text)
@@ -335,7 +357,9 @@ def _resolve(node: Node) -> tuple[str, Any]:
 
 
 def _plain(text: str, *, timestamps: bool) -> tuple[str, Any]:
-    """Return the tag and value of an unquoted scalar, by the rules of Go's YAML library."""
+    """Return the tag and value of an unquoted scalar, by the rules of Go's YAML library.
+    `timestamps`: dates count as such and become RFC 3339 text.
+    """
     if text in _NULLS:
         return "!!null", None
     if text in _BOOLS:
@@ -354,7 +378,9 @@ def _plain(text: str, *, timestamps: bool) -> tuple[str, Any]:
 
 
 def _integer(text: str) -> int | None:
-    """Return the integer that a text spells in base 2, 8, 10 or 16; None if it is not one."""
+    """Return the integer that a text denotes in base 2, 8, 10 or 16; None if it is not one, or in
+    another base than 10 exceeds 64 bits.
+    """
     match = _INTEGER.fullmatch(text)
     if match is None or len(text) > MAX_DIGITS:
         return None
@@ -366,7 +392,9 @@ def _integer(text: str) -> int | None:
 
 
 def _number(value: float) -> int | Number:
-    """Return a floating-point number with the text that Go prints for it."""
+    """Return a floating-point number with the text that Go prints for it: `1e+06`, but 100 for
+    100.0.
+    """
     sign, digits, power = Decimal(repr(value)).normalize().as_tuple()
     assert isinstance(power, int)  # neither infinite nor not a number
     exponent = power + len(digits) - 1
@@ -380,8 +408,8 @@ def _number(value: float) -> int | Number:
 
 
 def _timestamp(text: str) -> str | None:
-    """Return the date or time that a text spells, in the form of RFC 3339; None if it is not
-    one.
+    """Return a date or time in the form of RFC 3339, a date as midnight in UTC; None if the text is
+    not one or the day does not exist.
     """
     match = _TIMESTAMP.fullmatch(text)
     if match is None:
@@ -403,7 +431,9 @@ def _timestamp(text: str) -> str | None:
 
 
 def _binary(text: str) -> str:
-    """Decode base64 to text; YamlError if it is invalid."""
+    """Decode base64 to text, with U+FFFD for bytes that are not UTF-8; YamlError if it is
+    invalid.
+    """
     try:
         octets = base64.b64decode(re.sub("[\r\n]", "", text), validate=True)
         return octets.decode("utf-8", "replace")

@@ -1,10 +1,10 @@
-"""The syntax tree, in the order of the grammar: what the parser makes and every later stage reads.
+"""The syntax tree, in the order of the grammar: the result of the parser and the input of every
+later stage.
 
-Nodes are records (nothing changes them) and know where they are (`span`, left out of
-comparisons). Facts about nodes (what a name refers to, which type a term has) never go onto them,
-but for `is_ground`, which a node tells by itself and every later stage asks of it.
-Sugar stays visible so that the tree can be printed again: infix operators are calls with `infix`
-set, a grouping is a term with `parens`-free shape because calls nest.
+Nodes are records (nothing changes them) with a position (`span`, not compared). Facts about nodes,
+such as the type of a term, are never stored on them, except `is_ground`, which depends on the node
+alone and which every later stage reads. The tree keeps enough of the spelling to be printed again:
+infix operators are calls with `infix` set; parentheses are only visible in the text of the span.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ class _Composite:
 
     @property
     def is_ground(self) -> bool:
-        """Return True if the literal contains only scalars and such literals, so that nothing is to
-        be evaluated.
+        """True if the literal contains only scalars and literals of such, so that it needs no
+        evaluation. Computed once.
         """
         try:
             return self._is_ground
@@ -151,7 +151,9 @@ class Call(_Named):
 
     @property
     def name(self) -> str:
-        """The operator as text, such as `io.jwt.decode`; only if it is constant."""
+        """The operator as text, such as `io.jwt.decode`; a part that is not constant is `?`.
+        Computed once.
+        """
         try:
             return self._name
         except AttributeError:
@@ -244,7 +246,9 @@ Term: TypeAlias = (
 
 
 def is_ground(node: object) -> bool:
-    """Return True for a term without variables, references, calls or comprehensions."""
+    """Return True for a scalar, or an array, object or set of ground terms: one without variables,
+    references, calls, comprehensions and template strings.
+    """
     kind = type(node)
     return kind is Scalar or (kind in _COMPOSITES and node.is_ground)  # type: ignore[attr-defined] # one of those
 
@@ -390,7 +394,7 @@ class Head:
 
 @record
 class Annotations:
-    """One METADATA block: its YAML as parsed data, and its scope."""
+    """One METADATA block: its scope, and its other fields as plain data."""
 
     scope: str
     fields: dict[str, object]

@@ -1,7 +1,7 @@
 """A module as the JSON that OPA prints for it: `opa parse --format json`, and the policy API's AST.
 
-Keys are in OPA's order and numbers keep their text. What the tree leaves out because the text
-did (values and bodies that are `true`) is written out here, as in OPA.
+Keys are in OPA's order and numbers keep their text. Values and bodies that are `true` and not
+written in the text are written out here, as in OPA.
 """
 
 from __future__ import annotations
@@ -54,21 +54,25 @@ _TRUE: Final = Scalar(True)
 
 
 def module_to_json(module: Module, *, locations: bool = False) -> Json:
-    """The module's JSON; `locations` adds where every part stands, and its text in base64."""
+    """Return the module's JSON; `locations` adds file, row, column and, in base64, the text of
+    every part.
+    """
     return _Writer(locations=locations).module(module)
 
 
 def term_to_json(term: Term) -> Json:
-    """One term's JSON, without locations."""
+    """Return one term's JSON, without locations."""
     return _Writer(locations=False).term(term)
 
 
 @record
 class _Writer:
+    """Returns the JSON of nodes, with locations if `locations`."""
+
     locations: bool
     span: Span | None = None
-    """The one span that all parts are written with, since OPA gives some parts the location of the
-    whole.
+    """The location that all parts get, since OPA gives some parts the location of the whole; None:
+    each its own.
     """
 
     def location(self, span: Span | None) -> Json:
@@ -79,7 +83,7 @@ class _Writer:
         return {"location": _location(span, text=True)}
 
     def at(self, span: Span) -> _Writer:
-        """A writer to which all that it writes is at `span`."""
+        """Return a writer that gives all parts the location `span`."""
         return _Writer(self.locations, span)
 
     # Modules
@@ -113,13 +117,15 @@ class _Writer:
         return {**self.location(_cut(package.span, len("package"))), "path": path}
 
     def imported(self, item: Import) -> Json:
-        """Return the JSON of an import."""
+        """Return the JSON of an import: alias, if there is one, and path."""
         alias = {"alias": item.alias} if item.alias is not None else {}
         span = _cut(item.span, len("import"))
         return {**alias, **self.location(span), "path": self.reference(item.path)}
 
     def annotations(self, block: Annotations) -> Json:
-        """Return the JSON of an annotation block, its fields sorted."""
+        """Return the JSON of an annotation block, its fields sorted; `compile` and `labels` are
+        left out, as in OPA.
+        """
         fields = {k: _sort(v) for k, v in block.fields.items() if k not in ("compile", "labels")}
         schemas = block.fields.get("schemas")
         if isinstance(schemas, list):
@@ -160,7 +166,9 @@ class _Writer:
     # Rules
 
     def rule(self, rule: Rule, first: Rule | None = None) -> Json:
-        """Return the JSON of a rule; `first` is the head of its chain if it is an `else`."""
+        """Return the JSON of a rule with its `else` branches; `first` is the first rule of the
+        chain if this is an `else`.
+        """
         result: Json = {}
         if rule.annotations:
             result["annotations"] = [self.annotations(a) for a in rule.annotations]
@@ -176,7 +184,9 @@ class _Writer:
         return {**result, **self.location(_head_span(rule) if _is_lone_call(rule) else span)}
 
     def no_body(self, rule: Rule) -> list[Json]:
-        """Return the body `true` that OPA shows for a rule without a body."""
+        """Return the body `true` that OPA shows for a rule without a body, with OPA's location of
+        it.
+        """
         head = rule.head
         if rule.default:
             span = _cut(rule.span, len("default"))
@@ -189,7 +199,9 @@ class _Writer:
         return [{"index": 0, **self.location(span), "terms": self.term(Scalar(True, span))}]
 
     def head(self, rule: Rule, first: Rule) -> Json:
-        """Return the JSON of a head, with the fields that OPA has for its form."""
+        """Return the JSON of a rule's head, with the fields that OPA has for its form; `first` is
+        the first rule of the chain, whose name and key an `else` repeats.
+        """
         head = rule.head
         name, key = _name_and_key(first)
         result: Json = {}
@@ -228,7 +240,9 @@ class _Writer:
         return result
 
     def terms(self, expr: Expr) -> Json | list[Json]:
-        """Return the `terms` of an expression: a list for a call, else an object."""
+        """Return the `terms` of an expression: a list of operator and operands for a call,
+        otherwise an object.
+        """
         match expr.term:
             case Call() as call:
                 return self.call(call)
@@ -282,7 +296,9 @@ class _Writer:
     # Terms
 
     def term(self, term: Term, *, bare: bool = False) -> Json:
-        """Return the JSON of a term; `bare` keeps `input` and `data` as variables."""
+        """Return the JSON of a term. `input` and `data` alone are references, unless `bare`, which
+        keeps them as variables.
+        """
         if _is_root(term) and not bare:
             return self.reference(term)
         kind, value = self.value(term)
@@ -320,7 +336,7 @@ class _Writer:
                 return "templatestring", {"parts": items_, "multi_line": term.multi_line}
 
     def part(self, part: str | Expr) -> Json:
-        """Return the JSON of a part of a template string."""
+        """Return the JSON of a part of a template string: text, a term, or an expression."""
         if isinstance(part, str):
             return {"type": "string", "value": part}
         plain = not part.withs and not part.negated
@@ -332,7 +348,7 @@ class _Writer:
         return [self.reference(call.operator), *map(self.term, call.args)]
 
     def reference(self, ref: Term) -> Json:
-        """Return the JSON of a reference, also for a single name."""
+        """Return the JSON of a reference; a variable alone becomes a reference of one part."""
         args = ref.args if isinstance(ref, Ref) else ()
         head = ref.head if isinstance(ref, Ref) else ref
         value = [self.term(head, bare=True), *map(self.term, args)]
@@ -356,7 +372,9 @@ def _block_location(span: Span) -> Json:
 
 
 def _cut(span: Span, length: int) -> Span:
-    """The first `length` characters of a span: OPA gives some nodes only their keyword's text."""
+    """Return the span of the first `length` characters: OPA gives some nodes only the text of their
+    keyword.
+    """
     return Span(span.source, span.start, span.start + length, span.row, span.col)
 
 
@@ -366,12 +384,14 @@ def _is_lone_call(rule: Rule) -> bool:
 
 
 def _head_span(rule: Rule) -> Span:
-    """The span of a head by OPA's reckoning: of `f(x)` alone it takes the name."""
+    """Return the span that OPA gives a head: of `f(x)` alone only the name."""
     return rule.head.ref.span if _is_lone_call(rule) else rule.head.span
 
 
 def is_repeated(head: Head) -> bool:
-    """Return True if the head is that of the body before: `p { a } { b }` of v0."""
+    """Return True if the head is not written but repeated for a further body: `p { a } { b }` of
+    v0.
+    """
     return head.span.text.startswith("{")
 
 
@@ -412,7 +432,9 @@ def _sort(value: object) -> object:
 
 
 def _name_and_key(rule: Rule) -> tuple[str, Term | None]:
-    """Return the head's `name` and `key`, which OPA has for references of one or two parts only."""
+    """Return the head's `name` and `key` in OPA's JSON, "" and None where it has none: it has them
+    for references of one or two parts only.
+    """
     head = rule.head
     ref = head.ref
     name = ref.head.name if isinstance(ref.head, Var) else ""
@@ -429,12 +451,14 @@ def _name_and_key(rule: Rule) -> tuple[str, Term | None]:
 
 
 def head_key(rule: Rule) -> Term | None:
-    """The operand that OPA takes for the key of the rule's head: a member's, or an object's."""
+    """Return the operand that OPA takes for the key of the rule's head, of a set or an object; None
+    if it has none.
+    """
     return _name_and_key(rule)[1]
 
 
 def _has_if(rule: Rule) -> bool:
-    """Return True if the rule's body follows `if`."""
+    """Return True if the rule's body follows `if`, not only a brace."""
     if is_repeated(rule.head):
         return False  # only a body in braces can follow another one
     rest = rule.span.source.text[rule.head.span.end : rule.span.end]
@@ -464,7 +488,9 @@ def _last(pairs: tuple[tuple[Term, Term], ...]) -> list[tuple[Term, Term]]:
 
 
 def rank(term: Term) -> tuple[int, Any]:
-    """Return a key that sorts terms in OPA's order; equal terms have equal keys."""
+    """Return a sort key for terms in OPA's order; equal terms have equal keys. Comprehensions and
+    template strings are ordered by their text.
+    """
     match term:
         case Scalar(value=None):
             return 0, 0

@@ -1,7 +1,7 @@
-"""Comparison of modules, but for what a layout may change.
+"""Comparison of modules, except for differences that a layout may introduce.
 
-A layout may write a value or a body that is true or leave it out, `:=` for `=` in a head, imports
-of keywords, and `z = x + y` for a call with three operands.
+A layout may write or leave out a value or body that is `true`, write `:=` for `=` in a head, change
+imports of keywords, and write `z = x + y` for a call with three operands.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ _INFIX: Final = frozenset(
 
 
 def is_same(before: Module, after: Module) -> bool:
-    """Return True if two modules have the same rules and comments; imports may differ."""
+    """Return True if two modules have the same package, comments and, in the same order, rules;
+    imports may differ.
+    """
     if _comments(before) != _comments(after) or before.package != after.package:
         return False
     # Most rules are the same as they stand, which takes a tenth of making them plain.
@@ -52,7 +54,7 @@ def _plain(rule: Rule) -> Rule:
 
 
 def _plain_node(node: Node) -> Node:
-    """Return a node in a form that is equal for nodes that mean the same."""
+    """Return a node in a normal form, equal for nodes that mean the same; for `rewrite`."""
     match node:
         case Rule(head=head):
             if not head.args:
@@ -86,7 +88,9 @@ def distinct(items: Sequence[Term]) -> list[Term]:
 
 
 def last_pairs(pairs: Sequence[tuple[Term, Term]]) -> list[tuple[Term, Term]]:
-    """Return the pairs of an object; of equal keys the first key and the last value."""
+    """Return the pairs of an object without repeated keys: of equal keys the first key and the last
+    value.
+    """
     chosen: dict[object, tuple[Term, Term]] = {}
     for key, value in pairs:
         position = rank(key)

@@ -20,8 +20,8 @@ __all__ = ["check_is_v1"]
 
 
 def check_is_v1(module: Module, removed: Container[str]) -> None:
-    """Raise CompileError with everything in `module` that v1 forbids; `removed` are names of
-    built-ins.
+    """Raise CompileError with all uses of syntax and names that v1 forbids; return None if there
+    are none. `removed` are the names of built-ins that v1 removed.
     """
     errors = [
         *_imports(module),
@@ -34,7 +34,7 @@ def check_is_v1(module: Module, removed: Container[str]) -> None:
 
 
 def _imports(module: Module) -> Iterator[Diagnostic]:
-    """Yield an error for each import that shadows another one."""
+    """Yield an error for each import with the name of an earlier one."""
     seen: dict[str, str] = {}
     for item in module.imports:
         ref = item.path if isinstance(item.path, Ref) else Ref(item.path, ())
@@ -88,7 +88,7 @@ def _removed_builtins(rule: Rule, removed: Container[str]) -> Iterator[Diagnosti
 
 
 def _keywords(rule: Rule) -> Iterator[Diagnostic]:
-    """Yield an error for a rule that is named by a keyword."""
+    """Yield an error if the rule's name is a keyword of v1."""
     name = _name(rule.head.ref.head)
     if not rule.head.ref.args and name in KEYWORDS | V1_KEYWORDS:
         yield Diagnostic(PARSE_ERROR, f"{name} keyword cannot be used for rule name", rule.span)

@@ -1,6 +1,6 @@
-"""Any node's children, all nodes below one, and trees with parts replaced.
+"""The children of a node, all nodes below one, and trees with parts replaced.
 
-Order is the order of the grammar. What a node means is not known here.
+The order is that of the grammar. The meaning of nodes is not known here.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _PLAIN: Final = frozenset(
 
 
 def _node_types() -> dict[type, tuple[str, ...]]:
-    """Return the fields of each node type that can contain nodes."""
+    """Return, by node type, the names of the fields that can contain nodes."""
     names: dict[type, tuple[str, ...]] = {}
     for name in nodes.__all__:
         kind = getattr(nodes, name)
@@ -87,17 +87,18 @@ def children(node: Node) -> Iterator[Node]:
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """Yield `node` and everything below it, parents before children."""
+    """Yield `node` and all nodes below it, parents before children, in the order of the grammar."""
     waiting = [node]
     while waiting:
         top = waiting.pop()
         yield top
+        # A list instead of recursion: chains of operators are deeper than Python's stack.
         waiting.extend(reversed(list(children(top))))
 
 
 def rewrite(node: N, replacement: Callable[[Node], Node]) -> N:
-    """Return `node` with `replacement` applied to all nodes below it, then to itself. A node that
-    it returns unchanged is kept, so that an untouched tree is returned as the same object.
+    """Return `node` with `replacement` applied to all nodes below it, then to itself. An unchanged
+    node is kept: a tree without changes is returned as the same object.
     """
     changes: dict[str, object] = {}
     for name in _FIELDS[type(node)]:

@@ -2,8 +2,8 @@
 
 `cursor` moves over the tokens and collects errors. `literals`, `references`, `terms`,
 `collections`, `templates`, `quantifiers`, `bodies`, `imports`, `heads`, `rules` and `short_rules`
-read what they are named for; `grammar` puts them together. `statements` reads whole texts,
-`recovery` continues behind an error, and `texts` are the ways in.
+parse the parts that they are named for; `grammar` connects them. `statements` parses whole texts,
+`recovery` continues after an error, and `texts` has the entry points.
 """
 
 from doorward.rego.syntax.parser.texts import (

@@ -31,8 +31,8 @@ _Operand: TypeAlias = tuple[Body, bool]
 
 
 class Bodies:
-    """The grammar productions of bodies and of the expressions in them. Each returns None after
-    recording an error.
+    """The grammar productions of bodies and of the expressions in them. Each moves the cursor
+    behind what it parsed, and returns None after recording an error at the cursor.
     """
 
     def __init__(self, cursor: Cursor, terms: Terms) -> None:
@@ -42,12 +42,18 @@ class Bodies:
         """Positions of a `{` or `(` that were found not to begin an operand of `and` or `or`."""
 
     def forget(self) -> None:
-        """Drop the results that are kept for backtracking."""
+        """Drop the results that are kept for backtracking, of bodies and of terms; called after
+        each statement, and before a text is parsed with other keywords.
+        """
         self.terms.forget()
         self._no_bodies.clear()
 
     def parse_body(self, end: str) -> Body | None:
-        """body = literal { (";" | newline) literal } end"""
+        """body = literal { (";" | newline) literal } end
+
+        Leaves the cursor at `end`. None after recording an error; TooDeep above the limit of
+        nesting.
+        """
         cursor = self.cursor
         depth = cursor.depth
         cursor.enter()
@@ -56,7 +62,10 @@ class Bodies:
         return body
 
     def _parse_literals(self, end: str) -> Body | None:
-        """literal { (";" | newline) literal } end; None after noting an error."""
+        """literal { (";" | newline) literal } end
+
+        Leaves the cursor at `end`. None after recording an error, also for an empty body.
+        """
         cursor = self.cursor
         if cursor.kind == end:
             cursor.error("found empty body")
@@ -78,7 +87,10 @@ class Bodies:
                 return None
 
     def parse_query_part(self) -> Body | None:
-        """query = literal { ";" literal }"""
+        """query = literal { ";" literal }
+
+        The expressions of one line of a query. None after recording an error.
+        """
         exprs = []
         while True:
             expr = self.parse_literal()
@@ -90,7 +102,10 @@ class Bodies:
             self.cursor.scan()
 
     def parse_literal(self) -> Expr | None:
-        """literal = ( some | disjunction ) { with }"""
+        """literal = ( some | disjunction ) { with }
+
+        One expression of a body. None after recording an error.
+        """
         cursor = self.cursor
         start = cursor.token.start
         if cursor.keywords.isdisjoint(LOGICAL):
@@ -109,7 +124,10 @@ class Bodies:
         self, start: int, operators: tuple[str, ...], *, left: bool
     ) -> _Operand | None:
         """disjunction = conjunction { "or" conjunction }
-        conjunction = operand { "and" operand }
+          conjunction = operand { "and" operand }
+
+        `operators` are the words to read here, the loosest first; `left` is False in a right
+        operand. None after recording an error.
         """
         if not operators:
             return self._parse_logical_operand(start, left=left)
@@ -131,7 +149,11 @@ class Bodies:
         return first
 
     def _parse_logical_operand(self, start: int, *, left: bool) -> _Operand | None:
-        """operand = "(" disjunction ")" | [ "not" ] expr | "{" body "}" """
+        """operand = "(" disjunction ")" | [ "not" ] expr | "{" body "}"
+
+        A `{` that a logical word does not follow is parsed again as a set or object. None after
+        recording an error, also for an assignment without braces.
+        """
         cursor = self.cursor
         if cursor.kind == "{" and start not in self._no_bodies:
             state = cursor.save()
@@ -154,7 +176,11 @@ class Bodies:
         return (expr,), False
 
     def _parse_group(self, start: int) -> Expr | None:
-        """group = "(" disjunction ")", of `and` and `or` only; None where it is a term."""
+        """group = "(" disjunction ")"
+
+        None, with the cursor back at the parenthesis and no error, if it does not enclose `and` or
+        `or`: then it begins a term.
+        """
         cursor = self.cursor
         if (
             cursor.kind != "("
@@ -178,7 +204,10 @@ class Bodies:
     # Plain expressions
 
     def _parse_plain(self, start: int) -> Expr | None:
-        """plain = [ "not" ] ( some | every | expr )"""
+        """plain = [ "not" ] ( some | every | expr )
+
+        One expression without `with`. None after recording an error.
+        """
         cursor = self.cursor
         if cursor.take_ref_keyword():
             return self._parse_expr_literal(start, negated=False)
@@ -197,7 +226,11 @@ class Bodies:
         return self._parse_expr_literal(start, negated=negated)
 
     def _parse_not(self, start: int) -> Expr | None:
-        """not = "not" ( "{" body "}" | expr )"""
+        """not = "not" ( "{" body "}" | expr )
+
+        The operand, after the word, where `future.keywords.not` is imported. None after recording
+        an error.
+        """
         cursor = self.cursor
         braces = cursor.kind == "{"
         body: Body | None
@@ -219,7 +252,11 @@ class Bodies:
         return Expr(Not(body, braces, span), span=span)
 
     def _parse_expr_literal(self, start: int, *, negated: bool) -> Expr | None:
-        """plain = [ "not" ] expr; an `every` that is not imported gets a hint."""
+        """plain = [ "not" ] expr
+
+        The expression after `not` (`negated`) or alone; in v0 an `every` without its import adds a
+        hint to the next error. None after recording an error.
+        """
         cursor = self.cursor
         state = cursor.save() if cursor.dialect.v0 else None
         term = self._parse_expr()
@@ -230,7 +267,10 @@ class Bodies:
         return Expr(term, negated, (), cursor.since(start))
 
     def _parse_expr(self) -> Term | None:
-        """expr = term-infix [ ( ":=" | "=" ) term-infix ]"""
+        """expr = term-infix [ ( ":=" | "=" ) term-infix ]
+
+        None after recording an error.
+        """
         cursor = self.cursor
         start = cursor.token.start
         left = self.terms.parse_infix()
@@ -243,7 +283,11 @@ class Bodies:
         return Call(operator, (left, right), cursor.call_span(left.span, start), infix=True)
 
     def _parse_withs(self) -> tuple[With, ...] | None:
-        """with = "with" target "as" term-infix"""
+        """with = "with" target "as" term-infix
+
+        All `with` modifiers that follow each other. None after recording an error; for a target
+        that is not a reference one is recorded and parsing continues.
+        """
         cursor, terms = self.cursor, self.terms
         withs: list[With] = []
         while cursor.kind == "with":

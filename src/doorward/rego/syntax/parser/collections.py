@@ -18,7 +18,9 @@ __all__ = ["Collections"]
 
 
 class Collections:
-    """The grammar productions of composite values. Each returns None after recording an error."""
+    """The grammar productions of composite values. Each leaves the cursor at the closing bracket,
+    and returns None after recording an error.
+    """
 
     def __init__(self, cursor: Cursor, terms: TermProductions, bodies: BodyProductions) -> None:
         self.cursor = cursor
@@ -26,7 +28,11 @@ class Collections:
         self.bodies = bodies
 
     def parse_array(self) -> Term | None:
-        """array = "[" [ "," ] terms "]"; array-comprehension = "[" term "|" body "]" """
+        """array = "[" [ "," ] terms "]"
+          array-comprehension = "[" term "|" body "]"
+
+        Leaves the cursor at the `]`. None after recording an error.
+        """
         cursor, terms = self.cursor, self.terms
         start = cursor.token.start
         cursor.scan()
@@ -58,8 +64,8 @@ class Collections:
         )
 
     def _skip_comma(self) -> bool:
-        """Skip a leading comma, as OPA does; return True if there was one, so that it is not a
-        comprehension.
+        """Skip a leading comma, as OPA does, and return False: then a comprehension is impossible.
+        True if there is none.
         """
         if self.cursor.kind != ",":
             return True
@@ -67,9 +73,12 @@ class Collections:
         return False
 
     def parse_braces(self) -> Term | None:
-        """set = "{" [ "," ] terms "}"; object = "{" [ "," ] pairs "}"
-        set-comprehension = "{" term "|" body "}"
-        object-comprehension = "{" term-infix ":" term "|" body "}"
+        """set = "{" [ "," ] terms "}"
+          object = "{" [ "," ] pairs "}"
+          set-comprehension = "{" term "|" body "}"
+          object-comprehension = "{" term-infix ":" term "|" body "}"
+
+        Leaves the cursor at the `}`. None after recording an error.
         """
         cursor = self.cursor
         start = cursor.token.start
@@ -108,7 +117,11 @@ class Collections:
         return None if terms is None else Set(tuple(terms), self.cursor.through(start))
 
     def _parse_object(self, start: int, key: Term, *, may_be_comprehension: bool) -> Term | None:
-        """object = "{" key ":" value … "}" or object-comprehension, after its first key."""
+        """object = "{" key ":" value … "}" or object-comprehension
+
+        Parses from the `:` after the first key on; `start` is the offset of the brace. Leaves the
+        cursor at the `}`. None after recording an error.
+        """
         cursor = self.cursor
         cursor.scan()
         state = cursor.save()
@@ -138,7 +151,11 @@ class Collections:
         return self._parse_pairs(start, (key, value))
 
     def _parse_pairs(self, start: int, first: tuple[Term, Term]) -> Object | None:
-        """pairs = [ term-infix ":" term-infix { "," term-infix ":" term-infix } [ "," ] ]"""
+        """pairs = [ term-infix ":" term-infix { "," term-infix ":" term-infix } [ "," ] ]
+
+        Parses what follows the pair `first`; returns the object with the cursor at the `}`. None
+        after recording an error.
+        """
         cursor, terms = self.cursor, self.terms
         pairs = [first]
         while True:
@@ -159,8 +176,8 @@ class Collections:
             pairs.append((key, value))
 
     def _next_item(self, end: str) -> bool:
-        """Read `,` between items, or stay at `end`; False after noting an error for other
-        tokens.
+        """Skip `,` between items, or stay at `end`; True then. False after recording an error for
+        other tokens.
         """
         cursor = self.cursor
         if cursor.kind == ",":

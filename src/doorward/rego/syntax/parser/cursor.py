@@ -1,8 +1,7 @@
-"""The state of a parse: the current token, going on, going back, and what went wrong so far.
+"""The state of a parse: the current token, moves forward and back, and the errors so far.
 
-Each part of the grammar is given the cursor and moves it. What going back restores is what `save`
-returns. What an import turns on is `dialect`, which only `imports` changes. No production is known
-here.
+Each part of the grammar is given the cursor and moves it. `save` returns what `restore` needs to go
+back. `dialect` holds what imports turn on; only `imports` changes it. No production is known here.
 """
 
 from __future__ import annotations
@@ -29,12 +28,16 @@ __all__ = [
 ]
 
 MAX_DEPTH: Final = 100
-"""The most nested terms and bodies; deeper nesting is a parse error."""
+"""The most levels of nested terms and bodies; more is a parse error (TooDeep)."""
 TOO_DEEP: Final = "max parsing recursion depth exceeded"
 MAX_LINKS: Final = 500
-"""The most operators that may follow each other, and the most `else` branches of one head."""
+"""The most operators that may follow each other, and the most `else` branches of one head; more is
+a parse error (TooDeep).
+"""
 MAX_QUERY_LINKS: Final = 100
-"""The most operators that may follow each other in a query."""
+"""The most operators that may follow each other in a query, which clients send; more is a parse
+error.
+"""
 
 ANY_KEYWORD: Final = KEYWORDS | FUTURE_KEYWORDS
 """Every kind of token that is a keyword in some version of the language."""
@@ -62,7 +65,9 @@ State: TypeAlias = tuple[Token, str, int, int, int, int, tuple[str, ...]]
 
 
 class TooDeep(Exception):
-    """The text nests deeper than allowed."""
+    """The text nests deeper, or has longer chains, than allowed; `errors` are those recorded so
+    far, this one included.
+    """
 
     def __init__(self, errors: Iterable[Diagnostic]) -> None:
         super().__init__()
@@ -84,9 +89,10 @@ class Dialect:
 
 
 class Cursor:
-    """The current token (`token`, `kind`) and the operations to move through a source. `builtins`
-    are the names that a rule without a body must not have; `max_links` is how many operators may
-    follow each other. `end` is the end of the previous token.
+    """The current token (`token`, and its `kind`, which is the word itself for a keyword) and the
+    moves through a source. `end` is the end of the previous token. `builtins` are the names that a
+    rule without a body must not have; `max_links` is how many operators may follow each other.
+    `errors` are those recorded so far.
     """
 
     __slots__ = (
@@ -134,7 +140,7 @@ class Cursor:
     # Moves
 
     def move_to(self, token: Token) -> None:
-        """Make `token` the current one."""
+        """Make `token` the current one, and record its lexical errors."""
         self.token = token
         kind = token.kind
         if kind == IDENT and token.text in self.keywords:
@@ -145,7 +151,7 @@ class Cursor:
                 self.error(fault)
 
     def scan(self) -> None:
-        """Move to the next token."""
+        """Move to the next token, and record its lexical errors."""
         if self.kind != WHITESPACE:
             self.end = self.token.end
         # `move_to`, written out: this is what a parse does most.
@@ -159,23 +165,25 @@ class Cursor:
                 self.error(fault)
 
     def scan_tight(self) -> bool:
-        """Move to the next token; return True if no blank precedes it."""
+        """Move to the next token; return True if no blank separates it from the previous one."""
         self.scan()
         return not self.token.space
 
     def scan_blank(self) -> None:
-        """Move to the next token, or to the blank if one precedes it."""
+        """Move to the next token or, if a blank precedes it, to that blank as a token."""
         token = self.token
         self.end = token.end
         following = self.lexer.after(token.end)
         self.move_to(self.lexer.blank(token.end) if following.space else following)
 
     def peek(self) -> Token:
-        """The token after the current one."""
+        """Return the token after the current one, without a move."""
         return self.lexer.after(self.token.end)
 
     def peek_tight(self) -> str:
-        """Return the kind of the next token; `whitespace` if a blank precedes it."""
+        """Return the kind of the next token, `whitespace` if a blank precedes it, without a
+        move.
+        """
         following = self.peek()
         return WHITESPACE if following.space else following.kind
 
@@ -192,7 +200,7 @@ class Cursor:
         )
 
     def restore(self, state: State) -> None:
-        """Go back to a saved position; the errors noted since are dropped."""
+        """Go back to a saved position; errors and hints recorded since are dropped."""
         self.token, self.kind, self.end, errors, self.wildcards, self.depth, self.hints = state
         del self.errors[errors:]
 
@@ -204,21 +212,25 @@ class Cursor:
         return self.lexer.span(token.start, token.end)
 
     def since(self, start: int) -> Span:
-        """From offset `start` to the end of the last token passed."""
+        """Return the span from offset `start` to the end of the previous token."""
         return self.lexer.span(start, max(start, self.end))
 
     def through(self, start: int) -> Span:
-        """From offset `start` to the end of the current token."""
+        """Return the span from offset `start` to the end of the current token."""
         return self.lexer.span(start, self.token.end)
 
     def call_span(self, first: Span, start: int) -> Span:
-        """A call's span: row and column of its first operand, text from `start` on."""
+        """Return a call's span: row and column of its first operand, text from `start` to the end
+        of the previous token.
+        """
         return Span(first.source, start, max(start, self.end), first.row, first.col)
 
     # Errors
 
     def error(self, message: str, span: Span | None = None) -> None:
-        """Record an error, at the current token unless another span is given."""
+        """Record an error at the current token, or at `span`. Hints that wait are added to its
+        message and dropped.
+        """
         if self.hints:
             word = "hint" if len(self.hints) == 1 else "hints"
             message += f" ({word}: {', '.join(self.hints)})"
@@ -226,7 +238,7 @@ class Cursor:
         self.errors.append(Diagnostic(PARSE_ERROR, message, self.here() if span is None else span))
 
     def illegal(self, note: str = "") -> None:
-        """Record that the current token is not allowed here; `note` explains it."""
+        """Record OPA's error that the current token is unexpected: `unexpected } token: NOTE`."""
         if self.kind == ILLEGAL:
             self.error("illegal token")
             return
@@ -235,7 +247,7 @@ class Cursor:
         self.error(f"{message}: {note}" if note else message)
 
     def hint(self, text: str) -> None:
-        """Say `text` along with the next error."""
+        """Add `text` to the hints that the next error shows."""
         self.hints = (*self.hints, text)
 
     def enter(self) -> None:
@@ -248,7 +260,7 @@ class Cursor:
     # Names
 
     def wildcard(self) -> str:
-        """Return a new name for `_`."""
+        """Return a new name for `_`: `$0`, `$1`, …."""
         name = f"${self.wildcards}"
         self.wildcards += 1
         return name
@@ -258,8 +270,8 @@ class Cursor:
         return kind in self.ref_keywords or kind in self.keywords
 
     def take_ref_keyword(self) -> bool:
-        """Take a keyword directly followed by `.` or `[` as a name: `if.x`, `contains[0]`; return
-        True if it was one.
+        """If the current token is a keyword directly followed by `.` or `[`, as in `if.x`, make it
+        a name and return True; False otherwise.
         """
         kind = self.kind
         if kind in ANY_KEYWORD and self.is_ref_keyword(kind) and self.peek_tight() in (".", "["):
@@ -269,7 +281,7 @@ class Cursor:
 
     @contextmanager
     def with_keywords(self, keywords: frozenset[str]) -> Iterator[None]:
-        """Context in which other keywords apply."""
+        """Return a context manager in whose body these keywords apply."""
         before = self.keywords
         self.keywords = keywords
         try:

@@ -1,4 +1,4 @@
-"""Rules while they are read, with how they were written, and what v1 demands of that."""
+"""Rules while they are parsed, with how they were written, and the checks of v1 that need this."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ __all__ = ["Draft", "check_v1"]
 
 @dataclass(slots=True)
 class Draft:
-    """A rule while it is read, with details that only the checks of v1 need."""
+    """A rule while it is parsed, with details of its spelling that only the checks of v1 need;
+    `elses` are its `else` branches.
+    """
 
     head: Head
     span: Span
@@ -24,13 +26,15 @@ class Draft:
     keyed: bool = False
     """True if the head's last operand is a key, so that no `else` may follow."""
     has_if: bool = False
+    """True if `if` is written before the body."""
     has_contains: bool = False
     wrote_body: bool = True
     wrote_value: bool = True
+    """False if neither a value nor a key is written."""
     elses: list[Draft] = field(default_factory=list)
 
     def build(self) -> Rule:
-        """Return the finished rule, with its `else` branches."""
+        """Return the finished rule, with its `else` branches as a chain."""
         following: Rule | None = None
         for draft in reversed([self, *self.elses]):
             following = Rule(draft.head, draft.body, draft.default, following, draft.span)

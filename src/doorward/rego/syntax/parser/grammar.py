@@ -22,8 +22,8 @@ _TEMPLATES: Final = (PART, END, RAW_PART, RAW_END)
 
 
 class Grammar:
-    """Connects the productions of terms, bodies and rules. The table of operands is filled last,
-    since terms contain collections, and collections contain terms and bodies.
+    """Connects the productions of terms, bodies and rules over one cursor. The table of operands is
+    filled last, since terms contain collections, and collections contain terms and bodies.
     """
 
     def __init__(self, cursor: Cursor) -> None:

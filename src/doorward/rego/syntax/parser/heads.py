@@ -34,7 +34,11 @@ _CLOSURES: Final = (ArrayComprehension, SetComprehension, ObjectComprehension)
 
 
 def parse_head(cursor: Cursor, terms: TermProductions, *, default: bool) -> Draft | None:
-    """head = ref [ "(" [ terms ] ")" ] [ "contains" term-infix | ( ":=" | "=" ) term-infix ]"""
+    """head = ref [ "(" [ terms ] ")" ] [ "contains" term-infix | ( ":=" | "=" ) term-infix ]
+
+    None if no head begins here; usually an error is recorded then, but not where the text may still
+    be an expression (`f().a`). Errors in key or value are recorded too, and the draft is returned.
+    """
     start = cursor.token.start
     term = _parse_name(cursor, terms)
     if term is None:
@@ -59,7 +63,10 @@ def parse_head(cursor: Cursor, terms: TermProductions, *, default: bool) -> Draf
 
 
 def _parse_name(cursor: Cursor, terms: TermProductions) -> Term | None:
-    """name = var [ ref ]."""
+    """name = var [ ref ]
+
+    Leaves the cursor after the name or reference. None after recording an error.
+    """
     start = cursor.token.start
     name = parse_var(cursor)
     cursor.scan_blank()
@@ -73,7 +80,10 @@ def _parse_name(cursor: Cursor, terms: TermProductions) -> Term | None:
 
 
 def _parse_key(cursor: Cursor, terms: TermProductions, head: Head) -> Head:
-    """key = "contains" term-infix; an error is noted for a function or a missing term."""
+    """key = "contains" term-infix
+
+    Returns the head with its key. For a function or a missing term an error is recorded as well.
+    """
     name = head.ref.span.text
     if head.args is not None:
         cursor.illegal(
@@ -88,7 +98,10 @@ def _parse_key(cursor: Cursor, terms: TermProductions, head: Head) -> Head:
 
 
 def _parse_value(cursor: Cursor, terms: TermProductions, head: Head, *, default: bool) -> Head:
-    """value = ( ":=" | "=" ) term-infix; an error is noted for a missing term."""
+    """value = ( ":=" | "=" ) term-infix
+
+    Returns the head with its value. For a missing term an error is recorded and the value is None.
+    """
     assign = cursor.kind == ":="
     cursor.scan()
     value = terms.parse_infix()
@@ -110,8 +123,8 @@ def _value_error(name: str, head: Head, *, assign: bool, default: bool) -> str:
 
 
 def head_of(term: Term) -> Head | None:
-    """Return the head that a term means: a name, a reference, or a function call; None for other
-    terms.
+    """Return the head that a term means: a name, a reference from a name, or a function call; None
+    for other terms.
     """
     match term:
         case Var():
@@ -140,7 +153,9 @@ def with_own_wildcards(cursor: Cursor, head: Head) -> Head:
 
 
 def check_default(cursor: Cursor, draft: Draft, span: Span) -> bool:
-    """Return True if a default rule is valid; otherwise record the error at `span`."""
+    """Return True if a default rule has a value without variables, references and calls, and its
+    parameters are different variables. Otherwise record all errors at `span` and return False.
+    """
     head = draft.head
     if head.value is None and draft.wrote_value:
         cursor.error("illegal default rule (must have a value)", span)

@@ -1,4 +1,4 @@
-"""The top of a module: its package and its imports, and what an import turns on."""
+"""The top of a module: its package and its imports, and the effect of imports of keywords."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _ROOTS: Final = ("data", "future", "input", "rego")
 
 
 def _start_path(cursor: Cursor) -> bool:
-    """Skip the keyword `package` or `import`; return False if it is a name here (`package.x :=
-    1`).
+    """Skip the keyword `package` or `import`; True then. False if it is a name here (`package.x :=
+    1`) or, with an error recorded, if no path follows.
     """
     cursor.scan_blank()
     if cursor.kind in (".", "["):
@@ -34,7 +34,11 @@ def _start_path(cursor: Cursor) -> bool:
 
 
 def parse_package(cursor: Cursor, terms: TermProductions) -> Package | None:
-    """package = "package" ref"""
+    """package = "package" ref
+
+    None without an error if no package statement begins here; None after recording an error for an
+    invalid path.
+    """
     if cursor.kind != "package":
         return None
     start = cursor.token.start
@@ -59,7 +63,9 @@ def parse_package(cursor: Cursor, terms: TermProductions) -> Package | None:
 
 
 def _all_strings(cursor: Cursor, ref: Ref) -> bool:
-    """Return True if all operands of a reference are strings; otherwise record an error."""
+    """Return True if all operands of a reference are strings; otherwise record an error and return
+    False.
+    """
     for term in ref.args:
         if not (isinstance(term, Scalar) and isinstance(term.value, str)):
             cursor.error(f"unexpected {value_name(term)} token: expecting string", term.span)
@@ -68,7 +74,12 @@ def _all_strings(cursor: Cursor, ref: Ref) -> bool:
 
 
 def parse_import(cursor: Cursor, terms: TermProductions) -> Import | None:
-    """import = "import" ref [ "as" var ]"""
+    """import = "import" ref [ "as" var ]
+
+    None without an error if no import begins here; None after recording an error for an invalid
+    path or alias. A path that ends with a keyword is recorded as an error, and the import is
+    returned. The import takes no effect here; see `use_import`.
+    """
     if cursor.kind != "import":
         return None
     start = cursor.token.start
@@ -95,7 +106,10 @@ def parse_import(cursor: Cursor, terms: TermProductions) -> Import | None:
 
 
 def _parse_path(cursor: Cursor, terms: TermProductions) -> Ref | Var | None:
-    """path = var | ref; None after noting an error."""
+    """path = var | ref
+
+    The keywords of v1 and future ones are names in it. None after recording an error.
+    """
     # In `import future.keywords.in` the last name is not a keyword even if it already is one.
     with cursor.with_keywords(cursor.keywords - (FUTURE_KEYWORDS - KEYWORDS)):
         term = terms.parse_term()
@@ -110,7 +124,10 @@ def _parse_path(cursor: Cursor, terms: TermProductions) -> Ref | Var | None:
 def _parse_alias(
     cursor: Cursor, terms: TermProductions, path: Ref | Var, start: int
 ) -> Import | None:
-    """alias = "as" var; returns the import."""
+    """alias = "as" var
+
+    Returns the import of `path` with the alias. None after recording an error.
+    """
     cursor.scan()
     if cursor.kind == IDENT:
         alias = terms.parse_term()
@@ -121,7 +138,9 @@ def _parse_alias(
 
 
 def use_import(cursor: Cursor, imported: Import) -> None:
-    """Put an import of keywords into effect for the rest of the module."""
+    """Put an import of keywords into effect for the rest of the module; others have no effect. An
+    invalid one is recorded as an error.
+    """
     path = imported.path
     root = path.head if isinstance(path, Ref) else path
     names = _strings(path) if isinstance(path, Ref) else ()
@@ -133,7 +152,9 @@ def use_import(cursor: Cursor, imported: Import) -> None:
 
 
 def _use_rego(cursor: Cursor, imported: Import, names: tuple[str, ...]) -> None:
-    """Put `import rego.v1` into effect; an error is recorded for other paths below `rego`."""
+    """Put `import rego.v1` into effect in a v0 module. An error is recorded for other paths below
+    `rego` and, in v0, for an alias.
+    """
     if names != ("v1",):
         path = ".".join(("rego", *names))
         message = f"invalid import `{path}`, must be `rego.v1`"
@@ -147,7 +168,9 @@ def _use_rego(cursor: Cursor, imported: Import, names: tuple[str, ...]) -> None:
 
 
 def _use_future(cursor: Cursor, imported: Import, names: tuple[str, ...]) -> None:
-    """Put an import of future keywords into effect; an error is recorded for an invalid one."""
+    """Put an import of one future keyword, or of all, into effect. An error is recorded for an
+    unknown keyword, another path or an alias.
+    """
     span = imported.path.span
     if not names or names[0] != "keywords":
         cursor.error("invalid import, must be `future.keywords`", span)

@@ -19,12 +19,18 @@ _CONSTANTS: Final = {"true": True, "false": False, "null": None}
 
 
 def parse_constant(cursor: Cursor) -> Scalar:
-    """constant = "true" | "false" | "null" """
+    """constant = "true" | "false" | "null"
+
+    Leaves the cursor at the word.
+    """
     return Scalar(_CONSTANTS[cursor.kind], cursor.here())
 
 
 def parse_number(cursor: Cursor) -> Scalar | None:
-    """number = [ "-" ] [ "." ] digits"""
+    """number = [ "-" ] [ "." ] digits
+
+    Leaves the cursor at the digits. None after recording an error.
+    """
     start = cursor.token.start
     prefix = ""
     for mark, expected in (("-", (NUMBER, ".")), (".", (NUMBER,))):
@@ -50,7 +56,10 @@ def parse_number(cursor: Cursor) -> Scalar | None:
 
 
 def parse_string(cursor: Cursor) -> Scalar | None:
-    """string = '"' { character | escape } '"' | "`" { character } "`" """
+    """string = '"' { character | escape } '"' | "`" { character } "`"
+
+    Leaves the cursor at the string. None after recording an error for an invalid escape.
+    """
     text = cursor.token.text
     raw = text[0] == "`"
     value = plain_text(cursor, text[1:-1], "string literal", text, raw=raw)
@@ -58,8 +67,8 @@ def parse_string(cursor: Cursor) -> Scalar | None:
 
 
 def plain_text(cursor: Cursor, text: str, what: str, literal: str, *, raw: bool) -> str | None:
-    """Decode the inside of a string; None, with the error that `what` is wrong with `literal`, if
-    it is invalid.
+    """Decode the inside of a string; `raw` has no escapes. For an invalid escape, record the error
+    `illegal WHAT: LITERAL` and return None. Lone surrogates become U+FFFD.
     """
     if raw or "\\" not in text:
         return text

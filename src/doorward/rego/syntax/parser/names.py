@@ -11,7 +11,9 @@ __all__ = ["is_variable", "value_name"]
 
 
 def value_name(term: Term) -> str:
-    """Return the name of a term's kind in OPA's messages."""
+    """Return the name of a term's kind in OPA's messages, such as `string` or
+    `arraycomprehension`.
+    """
     match term:
         case Scalar(value=None):
             return "null"

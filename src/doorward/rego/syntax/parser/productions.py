@@ -1,8 +1,8 @@
 """The interface between the parts of the grammar.
 
-Terms hold bodies (comprehensions) and bodies hold terms: each part knows the others by these
+Terms contain bodies (comprehensions) and bodies contain terms: each part knows the others by these
 productions only, so that it can be tested with a plain replacement. Each production returns None
-after noting an error at the cursor.
+after recording an error at the cursor.
 """
 
 from __future__ import annotations
@@ -18,26 +18,36 @@ class TermProductions(Protocol):
     """The grammar productions of terms."""
 
     def parse_term(self) -> Term | None:
-        """A term without infix operators around it."""
+        """Parse a term without infix operators around it; the cursor is then at the token after it.
+        None after recording an error.
+        """
 
     def parse_infix(self, *, key_value: bool = True) -> Term | None:
-        """A term with its infix operators."""
+        """Parse a term with its infix operators. `key_value` False: a comma never belongs to `k, v
+        in xs`. None after recording an error.
+        """
 
     def continue_infix(self, first: Term, start: int, *, key_value: bool = True) -> Term:
-        """The same, where its first term, at offset `start`, was read already."""
+        """Parse the infix operators after the term `first`, which begins at offset `start`; return
+        the whole, or `first` if there are none.
+        """
 
     def parse_list(self, end: str, items: list[Term]) -> list[Term] | None:
-        """`items` and the terms up to `end`, between commas."""
+        """Append the terms up to `end`, separated by commas, to `items`, and return it with the
+        cursor at `end`. None after recording an error.
+        """
 
 
 class BodyProductions(Protocol):
     """The grammar productions of bodies."""
 
     def parse_body(self, end: str) -> Body | None:
-        """The expressions up to `end`."""
+        """Parse the expressions up to `end`, where the cursor is then. None after recording an
+        error.
+        """
 
     def parse_literal(self) -> Expr | None:
-        """One expression with its `with` clauses."""
+        """Parse one expression with its `with` modifiers. None after recording an error."""
 
     def forget(self) -> None:
-        """Drop what was kept of bodies and terms for going back."""
+        """Drop the results of bodies and terms that are kept for backtracking."""

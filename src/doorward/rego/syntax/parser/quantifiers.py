@@ -16,7 +16,11 @@ __all__ = ["hint_every", "parse_every", "parse_some"]
 def parse_some(
     cursor: Cursor, terms: TermProductions, bodies: BodyProductions, start: int
 ) -> Expr | None:
-    """some = "some" ( [ term "," ] term "in" term | var { "," var } )"""
+    """some = "some" ( [ term "," ] term "in" term | var { "," var } )
+
+    `start` is the offset of the expression. In v0 a `some … in` without its import adds a hint to
+    the next error. None after recording an error.
+    """
     state = cursor.save()
     cursor.scan()
     term = terms.parse_infix()
@@ -39,7 +43,10 @@ def _is_membership(term: Term) -> bool:
 
 
 def _parse_names(cursor: Cursor, start: int) -> Expr | None:
-    """some = "some" var { "," var }."""
+    """some = "some" var { "," var }
+
+    Parses from the word on. None after recording an error.
+    """
     names: list[Var] = []
     while True:
         cursor.scan()
@@ -57,7 +64,10 @@ def _parse_names(cursor: Cursor, start: int) -> Expr | None:
 def parse_every(
     cursor: Cursor, terms: TermProductions, bodies: BodyProductions, start: int
 ) -> Expr | None:
-    """every = "every" [ var "," ] var "in" term "{" body "}" """
+    """every = "every" [ var "," ] var "in" term "{" body "}"
+
+    `start` is the offset of the expression. None after recording an error.
+    """
     cursor.scan()
     term = terms.parse_infix()
     if term is None:
@@ -89,7 +99,9 @@ def parse_every(
 
 
 def _hint_some_in(cursor: Cursor, terms: TermProductions, bodies: BodyProductions) -> None:
-    """Hint at the missing import if a `some … in …` follows; the position stays."""
+    """Add a hint about the missing import to the next error if a `some … in …` begins here; the
+    cursor is not moved.
+    """
     state = cursor.save()
     bodies.forget()
     with cursor.with_keywords(cursor.keywords | V1_KEYWORDS):
@@ -104,7 +116,9 @@ def _hint_some_in(cursor: Cursor, terms: TermProductions, bodies: BodyProduction
 def hint_every(
     cursor: Cursor, terms: TermProductions, bodies: BodyProductions, state: State
 ) -> None:
-    """Hint at the missing import if an `every` begins at `state`; the position stays."""
+    """Add a hint about the missing import to the next error if an `every` begins at the saved
+    position `state`; the cursor is not moved and no error is recorded.
+    """
     now, errors = cursor.save(), list(cursor.errors)
     bodies.forget()
     with cursor.with_keywords(cursor.keywords | V1_KEYWORDS):

@@ -1,6 +1,7 @@
-"""Going on behind a statement that cannot be read, for tools that want the rest.
+"""Continuing after a statement that cannot be parsed, for tools that need the rest.
 
-What looks like the next statement begins a line; what was passed over may have defined names.
+A statement is assumed to begin where a line begins like one; the text that is skipped may have
+defined names.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from doorward.rego.syntax.parser.cursor import Cursor
 __all__ = ["names_at", "skip_statement"]
 
 MAX_HEAD: Final = 500
-"""The most characters of a line in which names of lost rules are searched."""
+"""The most characters of a line in which the names of skipped rules are searched."""
 
 _CONDITION: Final = re.compile(r"(?:else|every|input|data|not|some|with)\b")
 
@@ -32,11 +33,12 @@ _NAME: Final = re.compile(r"[A-Za-z_]\w*")
 
 
 def skip_statement(cursor: Cursor, start: int) -> set[str]:
-    """Skip from the broken statement at `start` to what looks like the next one; return the names
-    defined in between.
+    """Move the cursor from the broken statement at offset `start` to the next line that looks like
+    a statement, or to the end. Return the names that the skipped text may define.
     """
     lexer, text = cursor.lexer, cursor.source.text
     lost = names_at(cursor.source, [lexer.span(start, start)])
+    # The broken statement may have left the cursor deep in brackets.
     cursor.depth, cursor.hints = 0, ()
     for token in loose_tokens(lexer, lexer.after(start)):
         if token.start <= start or text[token.start - 1] != "\n":
@@ -52,7 +54,9 @@ def skip_statement(cursor: Cursor, start: int) -> set[str]:
 
 
 def names_at(source: Source, spans: Iterable[Span]) -> set[str]:
-    """Return the names in the first lines of statements, before their bodies."""
+    """Return the names in the lines where these spans begin, up to a body or value; lines that are
+    conditions have none.
+    """
     names: set[str] = set()
     for span in spans:
         start = source.text.rfind("\n", 0, span.start) + 1

@@ -20,7 +20,11 @@ _SET: Final = Var("set")
 
 
 def parse_ref(cursor: Cursor, terms: TermProductions, head: Term, start: int) -> Term | None:
-    """ref = head { "." name | "[" term-infix "]" } [ call ]"""
+    """ref = head { "." name | "[" term-infix "]" } [ call ]
+
+    Parses the suffixes after `head`, which begins at `start`, and leaves the cursor after them.
+    Returns a reference or a call. None after recording an error.
+    """
     if isinstance(head, _NOT_REF_HEADS):
         cursor.error(f"illegal ref (head cannot be {value_name(head)})", head.span)
     args: list[Term] = []
@@ -57,7 +61,10 @@ def parse_ref(cursor: Cursor, terms: TermProductions, head: Term, start: int) ->
 
 
 def _parse_name(cursor: Cursor) -> Scalar | None:
-    """ "." name; None after noting an error."""
+    """ "." name
+
+    Leaves the cursor at the name, which may be a keyword. None after recording an error.
+    """
     cursor.scan_blank()
     if cursor.kind != IDENT and not cursor.is_ref_keyword(cursor.kind):
         cursor.illegal("expected identifier")
@@ -66,7 +73,10 @@ def _parse_name(cursor: Cursor) -> Scalar | None:
 
 
 def _parse_operand(cursor: Cursor, terms: TermProductions) -> Term | None:
-    """ "[" term-infix "]"; None after noting an error."""
+    """ "[" term-infix "]"
+
+    Leaves the cursor at the `]`. None after recording an error.
+    """
     cursor.scan()
     operand = terms.parse_infix()
     if operand is None:
@@ -78,7 +88,10 @@ def _parse_operand(cursor: Cursor, terms: TermProductions) -> Term | None:
 
 
 def _parse_call(cursor: Cursor, terms: TermProductions, operator: Ref, start: int) -> Term | None:
-    """call = "(" [ term-infix { "," term-infix } [ "," ] ] ")" """
+    """call = "(" [ term-infix { "," term-infix } [ "," ] ] ")"
+
+    Leaves the cursor after the `)`. `set()` is an empty set. None after recording an error.
+    """
     cursor.scan()
     args = terms.parse_list(")", [])
     if args is None:

@@ -15,7 +15,9 @@ __all__ = ["Rules"]
 
 
 class Rules:
-    """The grammar productions of rules. Each returns None, or False, after recording an error."""
+    """The grammar productions of rules. Each returns None, or False, after recording an error at
+    the cursor.
+    """
 
     def __init__(self, cursor: Cursor, terms: TermProductions, bodies: BodyProductions) -> None:
         self.cursor = cursor
@@ -25,7 +27,8 @@ class Rules:
     def parse_rules(self) -> list[Draft] | None:
         """rules = [ "default" ] head [ [ "if" ] body { else } { "{" body "}" } ]
 
-        None without an error where no rule begins.
+        Returns one draft for each body. None without an error if no rule begins here, also for a
+        head alone, which is parsed as a query instead; None after recording an error otherwise.
         """
         cursor = self.cursor
         start = cursor.token.start
@@ -55,7 +58,11 @@ class Rules:
         return self._parse_bodies(draft, start)
 
     def _parse_bodies(self, draft: Draft, start: int) -> list[Draft] | None:
-        """bodies = [ "if" ] body { else } { "{" body "}" }, after the head."""
+        """bodies = [ "if" ] body { else } { "{" body "}" }
+
+        Parses what follows the head of `draft`, and returns one draft for each body. None after
+        recording an error.
+        """
         cursor = self.cursor
         cursor.scan()
         body = self._parse_if_body() if draft.has_if else self._parse_braced_body()
@@ -69,7 +76,10 @@ class Rules:
         return self._parse_more_bodies(draft)
 
     def _parse_if_body(self) -> Body | None:
-        """body after "if": literal | "{" body "}"."""
+        """body after "if": literal | "{" body "}"
+
+        None after recording an error.
+        """
         cursor = self.cursor
         state = cursor.save()
         braces = cursor.kind == "{"
@@ -82,14 +92,21 @@ class Rules:
         return self._parse_braced_body()
 
     def _parse_braced_body(self) -> Body | None:
-        """body "}", after the opening brace."""
+        """body "}"
+
+        Parses from after the opening brace to after the closing one. None after recording an error.
+        """
         body = self.bodies.parse_body("}")
         if body is not None:
             self.cursor.scan()
         return body
 
     def _parse_more_bodies(self, draft: Draft) -> list[Draft] | None:
-        """{ "{" body "}" }: further bodies, each a rule with the same head."""
+        """{ "{" body "}" }
+
+        Returns `draft` and one more draft, with the same head, for each further body. None after
+        recording an error, also after an `else`.
+        """
         cursor = self.cursor
         drafts = [draft]
         while cursor.kind == "{":
@@ -108,7 +125,11 @@ class Rules:
     # `else`
 
     def _parse_elses(self, draft: Draft) -> bool:
-        """else = "else" [ ( ":=" | "=" ) term-infix ] [ "if" ] [ body ]"""
+        """else = "else" [ ( ":=" | "=" ) term-infix ] [ "if" ] [ body ]
+
+        Adds all `else` branches to `draft` and returns True. False after recording an error, also
+        for a rule that cannot have one; TooDeep above `MAX_LINKS` branches.
+        """
         cursor = self.cursor
         if not all(_is_ground(a) for a in draft.head.ref.args):
             cursor.error("else keyword cannot be used on rules with variables in head")
@@ -133,7 +154,10 @@ class Rules:
         return True
 
     def _parse_else(self, first: Head) -> Draft | None:
-        """else = "else" [ ( ":=" | "=" ) term-infix ] [ else-body ]."""
+        """else = "else" [ ( ":=" | "=" ) term-infix ] [ else-body ]
+
+        Returns one branch; `first` is the head of the rule. None after recording an error.
+        """
         cursor = self.cursor
         start = cursor.token.start
         head = replace(with_own_wildcards(cursor, first), value=None)
@@ -160,7 +184,10 @@ class Rules:
         return draft
 
     def _parse_else_body(self, draft: Draft) -> bool:
-        """else-body = [ "if" ] ( "{" body "}" | literal ); False after noting an error."""
+        """else-body = [ "if" ] ( "{" body "}" | literal )
+
+        Stores the body in `draft` and returns True; False after recording an error.
+        """
         cursor = self.cursor
         if cursor.kind == "if":
             draft.has_if = True
@@ -183,7 +210,9 @@ class Rules:
 
 
 def _place_key(draft: Draft) -> None:
-    """Decide what `p[x]` means: a partial set without `if`, a single value with it."""
+    """Decide, in `draft`, what the head `p[x]` means: a partial set without `if`, an object's value
+    with it.
+    """
     head = draft.head
     if draft.has_contains:
         draft.keyed = True

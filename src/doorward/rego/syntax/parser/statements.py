@@ -1,7 +1,7 @@
 """Whole texts: the statements of a module in their order, and the expressions of a query.
 
-An alternative that fails is taken back together with its errors, and what no production wants is
-read as a query, which may still be a short rule (`p := 1`).
+An alternative that fails is taken back together with its errors, and a statement that no production
+accepts is parsed as a query, which may still be a short rule (`p := 1`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ __all__ = ["QueryText", "Statements", "parse_query_text"]
 
 
 class Statements:
-    """Reads the statements of one module and collects them."""
+    """Parses the statements of one module and collects them; `is_empty` is True until the first
+    one.
+    """
 
     def __init__(self, cursor: Cursor) -> None:
         self.cursor = cursor
@@ -32,13 +34,17 @@ class Statements:
         self.drafts: list[Draft] = []
         self.is_empty = True
         self.start = 0
-        """The start of the statement that is being read."""
+        """The offset of the statement that is being parsed."""
         self.unread: list[Span] = []
-        """The first expressions of statements that are not rules."""
+        """The spans of the first expressions of statements that mean no rule."""
         self._misplaced: list[Diagnostic] = []
 
     def parse_statement(self) -> bool:
-        """statement = package | import | rules | query; False after noting an error"""
+        """statement = package | import | rules | query
+
+        Adds it to the lists of this object and returns True. False after recording an error at the
+        cursor.
+        """
         span = self.cursor.here()
         self.start = span.start
         first, self.is_empty = self.is_empty, False
@@ -47,7 +53,9 @@ class Statements:
         return complete
 
     def _parse(self, span: Span, *, first: bool) -> bool:
-        """Parse a statement at `span`; `first` expects the package. False after noting an error."""
+        """Parse a statement at `span`. `first`: only a package is allowed; another statement is
+        parsed, and recorded as misplaced. False after recording an error at the cursor.
+        """
         cursor, terms = self.cursor, self.grammar.terms
         state = cursor.save()
         package = parse_package(cursor, terms)
@@ -86,7 +94,9 @@ class Statements:
         return True
 
     def _take_query(self, body: Body) -> None:
-        """Add the rule that a query means as a statement, or record why it means none."""
+        """Add the rule that a query means as a statement; if it means none, record the reason for
+        `late_errors`.
+        """
         draft, fault = rule_of_body(body, self.cursor.builtins)
         if draft is None:
             self._misplace(fault, body[0].span)
@@ -98,8 +108,8 @@ class Statements:
         self._misplaced.append(Diagnostic(PARSE_ERROR, message, span))
 
     def late_errors(self) -> list[Diagnostic]:
-        """Return the errors of well-formed statements that are in the wrong place or that v1
-        forbids.
+        """Return the errors of well-formed statements that are in the wrong place, mean no rule, or
+        are forbidden by v1. OPA reports them only if there are no others.
         """
         errors = list(self._misplaced)
         if self.cursor.dialect.v1:
@@ -110,14 +120,19 @@ class Statements:
 
 
 class QueryText(NamedTuple):
-    """Reads the statements of a query; `other` is OPA's name for a rule or package found there."""
+    """The expressions of a query; `other` is OPA's name for a package or import found in it, or
+    "".
+    """
 
     exprs: tuple[Expr, ...]
     other: str
 
 
 def parse_query_text(cursor: Cursor) -> QueryText:
-    """query-text = { literal ( ";" | newline ) }"""
+    """query-text = { literal ( ";" | newline ) }
+
+    Parses to the end of the text; stops after recording an error at the cursor.
+    """
     grammar = Grammar(cursor)
     exprs: list[Expr] = []
     other = ""
@@ -134,7 +149,9 @@ def parse_query_text(cursor: Cursor) -> QueryText:
 
 
 def _parse_other(cursor: Cursor, grammar: Grammar) -> str:
-    """Parse a statement in place of a query, and return OPA's name for it."""
+    """Parse a package or import in place of a query, and return OPA's name for it; "" if there is
+    none or it is invalid.
+    """
     for parse, name in ((parse_package, "Package"), (parse_import, "Import")):
         state = cursor.save()
         if parse(cursor, grammar.terms) is not None:

@@ -12,7 +12,10 @@ __all__ = ["parse_template"]
 
 
 def parse_template(cursor: Cursor, bodies: BodyProductions) -> TemplateString | None:
-    """template = "$" ( '"' | "`" ) { text | "{" literal "}" } ( '"' | "`" )"""
+    """template = "$" ( '"' | "`" ) { text | "{" literal "}" } ( '"' | "`" )
+
+    Leaves the cursor at the last part. None after recording an error, always in v0.
+    """
     start = cursor.token.start
     raw = cursor.kind in (RAW_PART, RAW_END)
     if cursor.dialect.v0:
@@ -42,14 +45,18 @@ def parse_template(cursor: Cursor, bodies: BodyProductions) -> TemplateString | 
 
 
 def _parse_text(cursor: Cursor, *, raw: bool) -> str | None:
-    """Decode a text part of a template string; None after noting an error."""
+    """Decode the text part at the cursor. None after recording an error for an invalid escape."""
     token = cursor.token
     literal = cursor.source.text[token.start : token.end].removeprefix("$")
     return plain_text(cursor, token.text, "template-string part", literal, raw=raw)
 
 
 def _parse_expr(cursor: Cursor, bodies: BodyProductions) -> Expr | None:
-    """ "{" literal "}" in a template string; None after noting an error."""
+    """ "{" literal "}"
+
+    The expression in a template string, after the `{`; leaves the cursor at the `}`. None after
+    recording an error, also for an expression that is not allowed there.
+    """
     expr = bodies.parse_literal()
     if expr is None:
         cursor.error("invalid template-string expression")
@@ -65,7 +72,9 @@ def _parse_expr(cursor: Cursor, bodies: BodyProductions) -> Expr | None:
 
 
 def _fault_of(expr: Expr) -> str | None:
-    """Return what is wrong with an expression in a template string; None if it is allowed."""
+    """Return OPA's name for the kind of an expression that a template string must not contain; None
+    if it is allowed.
+    """
     match expr.term:
         case Not():
             return "negation ('not')"

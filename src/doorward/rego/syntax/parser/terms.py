@@ -1,8 +1,8 @@
 """Terms: operands by the token that begins them, and the operators between them.
 
-What was read once is not read again: a term is remembered by where it starts until the next
-statement, so that going back costs nothing. Which production reads an operand is a table by kind
-of token (`operands`); `grammar` fills it.
+A term that was parsed is remembered by its offset until the next statement, so that backtracking
+costs nothing. A table (`operands`) has the production that parses an operand for each kind of
+token; `grammar` fills it.
 """
 
 from __future__ import annotations
@@ -43,11 +43,16 @@ _TIGHTEST: Final = 5
 AFTER_TERM: Final = frozenset({*_OPERATORS, ":=", "=", "in", ".", "[", ","})
 """The kinds of tokens after which a term continues."""
 _MEMBERSHIP: Final = ANY_KEYWORD | {","}
-"""The tokens that can begin `in` or its second operand, with keywords that are names here."""
+"""The kinds of tokens that can begin `in`, or the second item of `k, v in xs`; keywords directly
+before `.` or `[` are names.
+"""
 
 
 def parse_var(cursor: Cursor) -> Var:
-    """var = name | "_" """
+    """var = name | "_"
+
+    Leaves the cursor at the name. Each `_` gets a name of its own.
+    """
     name = cursor.token.text
     return Var(cursor.wildcard() if name == "_" else name, cursor.here())
 
@@ -60,9 +65,9 @@ def parse_operator(cursor: Cursor, name: str) -> Ref:
 
 
 class Terms:
-    """The grammar productions of terms. Each returns None after recording an error. `operands`: the
-    production for each kind of token that can begin an operand, except names and parentheses, which
-    are read here.
+    """The grammar productions of terms. Each returns None after recording an error at the cursor.
+    `operands` has the production for each kind of token that can begin an operand, except names and
+    parentheses, which are parsed here.
     """
 
     def __init__(self, cursor: Cursor, operands: Mapping[str, Operand]) -> None:
@@ -75,12 +80,16 @@ class Terms:
             **dict.fromkeys(LOGICAL, self._parse_logical_name),
         }
         self._known: dict[int, tuple[Term | None, State, tuple[Diagnostic, ...]]] = {}
-        """Terms that were read before, by their start."""
+        """The terms parsed in this statement, by offset, each with the state and the errors after
+        it; None for one that is invalid.
+        """
         self._starts: list[int] = []
         """The keys of `_known`, ascending."""
 
     def add_operand(self, kind: str, parse: Operand) -> None:
-        """Let tokens of `kind` begin an operand that `parse` reads."""
+        """Let tokens of `kind` begin an operand that `parse` parses, in place of the present
+        one.
+        """
         self._operands[kind] = parse
 
     def forget(self) -> None:
@@ -93,7 +102,8 @@ class Terms:
     def parse_infix(self, *, key_value: bool = True) -> Term | None:
         """term-infix = relation { [ "," relation ] "in" relation }
 
-        In lists (`key_value` false) a comma separates items and never belongs to `in`.
+        In lists (`key_value` False) a comma separates items and never belongs to `in`. None after
+        recording an error.
         """
         start = self.cursor.token.start
         left = self._parse_operators(_RELATION)
@@ -102,12 +112,18 @@ class Terms:
         return self._parse_memberships(left, start, key_value=key_value)
 
     def continue_infix(self, first: Term, start: int, *, key_value: bool = True) -> Term:
-        """Continue a term-infix whose first term, at offset `start`, is already parsed."""
+        """Continue a term-infix whose first term, at offset `start`, is already parsed; return the
+        whole, or `first` if no operator follows.
+        """
         left = self._continue_operators(first, start, _RELATION)
         return self._parse_memberships(left, start, key_value=key_value)
 
     def _parse_memberships(self, left: Term, start: int, *, key_value: bool) -> Term:
-        """{ [ "," relation ] "in" relation }, after the first relation."""
+        """{ [ "," relation ] "in" relation }
+
+        Parses what follows the relation `left`, and returns the whole, or `left` if no `in`
+        follows.
+        """
         cursor = self.cursor
         depth = cursor.depth
         while (call := self._parse_member(left, start, key_value=key_value)) is not None:
@@ -119,7 +135,11 @@ class Terms:
         return left
 
     def _parse_member(self, left: Term, start: int, *, key_value: bool) -> Call | None:
-        """[ "," relation ] "in" relation; None, at the old position, if there is none."""
+        """[ "," relation ] "in" relation
+
+        None if no `in` follows; the cursor is then where it was, or after an error at the right
+        operand.
+        """
         cursor = self.cursor
         if key_value and cursor.kind == ",":
             state = cursor.save()
@@ -149,8 +169,11 @@ class Terms:
 
     def _parse_operators(self, loosest: int) -> Term | None:
         """relation = or { ( "==" | "!=" | "<" | ">" | "<=" | ">=" ) or }
-        or = and { "|" and }; and = sum { "&" sum }; sum = product { ( "+" | "-" ) product }
-        product = term { ( "*" | "/" | "%" ) term }
+          or = and { "|" and }; and = sum { "&" sum }; sum = product { ( "+" | "-" ) product }
+          product = term { ( "*" | "/" | "%" ) term }
+
+        `loosest` is the level of the loosest operators to parse, from 1 (comparisons) to 5 (`*`).
+        None after recording an error.
         """
         start = self.cursor.token.start
         left = self.parse_term()
@@ -159,7 +182,10 @@ class Terms:
         return self._continue_operators(left, start, loosest)
 
     def _continue_operators(self, left: Term, start: int, loosest: int) -> Term:
-        """Continue a relation after its left operand, down to operators as loose as `loosest`."""
+        """Parse the operators after `left`, a term that begins at `start`, from the tightest down
+        to the level `loosest`; return the whole, or `left` if none follows. TooDeep above
+        `max_links` operators.
+        """
         cursor = self.cursor
         links = 0
         tightest = _TIGHTEST
@@ -184,7 +210,10 @@ class Terms:
 
     def parse_term(self) -> Term | None:
         """term = ( scalar | template | var | array | set | object | comprehension
-        | "(" term-infix ")" ) { "." name | "[" term-infix "]" | "(" [ terms ] ")" }
+          | "(" term-infix ")" ) { "." name | "[" term-infix "]" | "(" [ terms ] ")" }
+
+        Leaves the cursor after the term. A term at the same offset is not parsed twice. None after
+        recording an error; TooDeep above the limit of nesting.
         """
         cursor = self.cursor
         start = cursor.token.start
@@ -216,8 +245,8 @@ class Terms:
         return term
 
     def _remember(self, start: int, term: Term | None) -> None:
-        """Keep the result for the term at `start`, for backtracking; results inside it are
-        dropped.
+        """Keep the result for the term at offset `start`, and the state after it, for backtracking;
+        results for terms that begin inside it are dropped.
         """
         # What was read inside this term is of no more use, and would be wrong if the term is read
         # again as something else (`{` may begin a set or a body).
@@ -232,7 +261,10 @@ class Terms:
         return following.kind == IDENT and following.text not in self.cursor.keywords
 
     def _parse_minus(self) -> Term | None:
-        """minus = "-" term, where the term starts with a name; it means `0 - term`."""
+        """minus = "-" term
+
+        For a term that begins with a name; means `0 - term`. None after recording an error.
+        """
         cursor = self.cursor
         start = cursor.token.start
         zero = Scalar(0, cursor.lexer.span(start, start))
@@ -246,14 +278,20 @@ class Terms:
         return parse_var(self.cursor)
 
     def _parse_logical_name(self) -> Var | None:
-        """`and(…)` and `or(…)` are calls where the words are keywords, too."""
+        """Parse `and` or `or` as the name in a call, `and(…)`, where the words are keywords. None
+        after recording an error if no call follows.
+        """
         if self.cursor.peek_tight() == "(":
             return parse_var(self.cursor)
         self.cursor.illegal()
         return None
 
     def _parse_parentheses(self) -> Term | None:
-        """ "(" term-infix ")" """
+        """ "(" term-infix ")"
+
+        Leaves the cursor at the `)`; the text of the term's span includes the parentheses. None
+        after recording an error.
+        """
         cursor = self.cursor
         start = cursor.token.start
         cursor.scan()
@@ -268,7 +306,10 @@ class Terms:
     # Lists of terms
 
     def parse_list(self, end: str, items: list[Term]) -> list[Term] | None:
-        """terms = [ term-infix { "," term-infix } [ "," ] ] end"""
+        """terms = [ term-infix { "," term-infix } [ "," ] ] end
+
+        Appends to `items`, and returns it with the cursor at `end`. None after recording an error.
+        """
         cursor = self.cursor
         while cursor.kind != end:
             term = self.parse_infix(key_value=False)

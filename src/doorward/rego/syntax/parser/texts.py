@@ -1,7 +1,7 @@
-"""The ways to parse a text: a module, what can be read of one, a query, an import, a term.
+"""The entry points of the parser: a module, the valid parts of one, a query, an import, a term.
 
-The grammar is OPA's, its errors too. Nothing here knows what names mean; which names are
-built-ins' is told by the caller.
+The grammar and its errors are OPA's. Nothing here knows what names mean; the caller passes the
+names of built-ins.
 """
 
 from __future__ import annotations
@@ -46,9 +46,11 @@ __all__ = [
 ]
 
 MAX_ERRORS: Final = 1_000
-"""The most errors that one parse reports; OPA reports all."""
+"""The most errors that one parse reports; further ones are dropped. OPA reports all."""
 MAX_BRACKETS: Final = 10
-"""For at most this many errors, the open bracket is searched up to the end of the text."""
+"""An unbalanced bracket is searched for this many errors at most, since each search reads up to the
+end of the text.
+"""
 
 
 class Parsed(NamedTuple):
@@ -69,9 +71,9 @@ def parse_module(
     annotations: bool = False,
     builtins: Container[str] = (),
 ) -> Module:
-    """Parse a policy text; ParseError if it is invalid. Only with `annotations` are METADATA
-    comments parsed, and refused if wrong. `builtins` are names that a rule without a body must not
-    have.
+    """Parse a policy text. ParseError, with hints, if it is invalid. METADATA comments are parsed,
+    and refused if invalid, only with `annotations`. `builtins` are names that a rule without a body
+    must not have.
     """
     with _depth_guarded():
         cursor = Cursor(source, v0=v0, builtins=builtins)
@@ -97,7 +99,9 @@ def parse_module(
 def parse_with_recovery(
     source: Source, *, v0: bool = False, builtins: Container[str] = ()
 ) -> Parsed:
-    """Parse a policy, keeping all well-formed statements; METADATA comments are not parsed."""
+    """Parse a policy, keeping all well-formed statements; never raises for an invalid text.
+    METADATA comments are not parsed.
+    """
     try:
         return _parse_with_recovery(source, v0=v0, builtins=builtins)
     except RecursionError:
@@ -117,6 +121,7 @@ def _parse_with_recovery(source: Source, *, v0: bool, builtins: Container[str]) 
         complete = _try_statement(statements)
         if complete and not cursor.errors:
             continue
+        # Each search for a bracket reads up to the end of the text.
         few = len(errors) < MAX_BRACKETS
         errors += _explain(source, cursor.errors, start if few else None)
         cursor.errors = []
@@ -134,7 +139,9 @@ def _parse_with_recovery(source: Source, *, v0: bool, builtins: Container[str]) 
 
 
 def _try_statement(statements: Statements) -> bool:
-    """Parse one statement; return False if it is broken, with the keywords as they were before."""
+    """Parse one statement and return True. If it is broken, return False with the keywords as they
+    were before it; its errors are recorded at the cursor.
+    """
     cursor = statements.cursor
     keywords = cursor.keywords
     try:
@@ -148,7 +155,9 @@ def _try_statement(statements: Statements) -> bool:
 
 
 def parse_query(source: Source, *, v0: bool = False) -> Body:
-    """Parse a query text; () for an empty text, ParseError for an invalid one."""
+    """Parse a query text to its expressions, () for an empty text. ParseError if it is invalid or
+    has more than `MAX_QUERY_LINKS` operators in a row.
+    """
     with _depth_guarded():
         cursor = Cursor(source, v0=v0, max_links=MAX_QUERY_LINKS)
         exprs, other = parse_query_text(cursor)
@@ -159,7 +168,7 @@ def parse_query(source: Source, *, v0: bool = False) -> Body:
 
 
 def parse_import(source: Source, *, v0: bool = False) -> Import:
-    """Parse the text of an import; ParseError for other texts."""
+    """Parse the text of an import, `import data.a as b`; ParseError for other texts."""
     with _depth_guarded():
         cursor = Cursor(source, v0=v0)
         imported = parse_import_statement(cursor, Grammar(cursor).terms)
@@ -171,7 +180,9 @@ def parse_import(source: Source, *, v0: bool = False) -> Import:
 
 
 def parse_term(source: Source | str) -> Term:
-    """Parse the text of a single term; ParseError for other texts."""
+    """Parse the text of a single term; ParseError for other texts, also for a term with `not` or
+    `with`.
+    """
     if isinstance(source, str):
         source = Source("", source)
     body = parse_query(source)
@@ -185,7 +196,9 @@ def parse_term(source: Source | str) -> Term:
 
 @contextmanager
 def _depth_guarded() -> Iterator[None]:
-    """Context in which too deep nesting of a text becomes a ParseError."""
+    """Return a context manager that turns TooDeep and RecursionError in its body into
+    ParseError.
+    """
     try:
         yield
     except TooDeep as stop:
@@ -198,7 +211,9 @@ def _depth_guarded() -> Iterator[None]:
 def _module(
     statements: Statements, comments: tuple[Comment, ...], notes: list[Annotations]
 ) -> Module:
-    """Build the module from its statements; with `notes` the rules get their annotations."""
+    """Build the module from its statements. With `notes`, the rules get their annotations;
+    ParseError if one does not suit its statement.
+    """
     rules = [draft.build() for draft in statements.drafts]
     packages, imports, cursor = statements.packages, statements.imports, statements.cursor
     if notes:
@@ -226,15 +241,15 @@ def _no_statement(source: Source) -> Diagnostic:
 def _explain(
     source: Source, errors: list[Diagnostic], statement: int | None = 0
 ) -> list[Diagnostic]:
-    """Return the errors with hints; the patterns for these are only loaded now."""
+    """Return the errors with hints. The module of hints is imported only by texts with errors."""
     from doorward.rego.syntax.hints import add_hints  # 30 patterns, for texts with errors
 
     return add_hints(source, errors, statement)
 
 
 def _stop(errors: list[Diagnostic], source: Source, statement: int = 0) -> None:
-    """Raise ParseError if there are `errors`; the brackets before `statement` are taken as
-    balanced.
+    """Raise ParseError with hints if there are `errors`, at most `MAX_ERRORS`; otherwise do
+    nothing. Brackets before the offset `statement` count as balanced.
     """
     if errors:
         first, rest = errors[:MAX_BRACKETS], errors[MAX_BRACKETS:MAX_ERRORS]
