@@ -34,7 +34,9 @@ __all__ = [
 
 
 class GrpcReader(Protocol):
-    """A reader of messages of gRPC: the value of the first, and whether it was cut."""
+    """A reader of gRPC bodies: `read` gets `[service, method]` and the body, and returns the first
+    message and True if it is cut off.
+    """
 
     def read(self, path: list[str], body: bytes) -> tuple[Value, bool]: ...
 
@@ -49,8 +51,8 @@ _KINDS: Final[tuple[tuple[str, Kind], ...]] = (
     ("multipart/form-data", "multipart"),
 )
 MAX_DEPTH: Final = 256
-"""Arrays and objects within each other. OPA allows 10,000, which Python cannot follow; where its
-own limit lies depends on its version and on who asks."""
+"""The deepest nesting of a JSON body. OPA allows 10,000 levels; Python's own limit is lower and
+depends on its version and on the caller's stack."""
 
 # Strings whole, so that brackets within them do not count; one without an end takes all the rest,
 # or it would be read again from each of its quotes.
@@ -58,6 +60,7 @@ _BRACKETS: Final = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
 
 
 def _refuse_constant(name: str) -> NoReturn:
+    """Raise ValueError for `NaN`, `Infinity` and `-Infinity`, which Python's scanner accepts."""
     raise ValueError(f"{name} is not JSON")
 
 
@@ -72,7 +75,9 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 def kind_of(content_type: str) -> Kind:
-    """Return the kind of parser for a body; "" when it is not parsed."""
+    """Return the kind of body that a content type names, by substring as in OPA-Envoy; "" for
+    others.
+    """
     for text, kind in _KINDS:
         if text in content_type:
             return kind
@@ -87,7 +92,11 @@ def parse_body(
     services: GrpcReader | None,
     parser: JSONParser | None = None,
 ) -> tuple[Value, bool]:
-    """The value of the body and whether it was cut; `RequestParseError` when it cannot be read."""
+    """Return the value of a body, and True if the body is cut off.
+
+    The value is None if it is cut off, empty or of a kind that is not parsed. `parser` replaces
+    `parse_json`. Raise RequestParseError if the body is malformed.
+    """
     if headers.get("x-envoy-auth-partial-body") == "true":
         return None, True
     kind = kind_of(headers.get("content-type", ""))
@@ -108,8 +117,9 @@ def parse_body(
 
 
 def _is_cut(content_length: str, body: str, raw_body: bytes) -> bool:
-    """Return True if fewer bytes arrived than `content-length` announces; RequestParseError if
-    it is not a number.
+    """Return True if `content-length` announces more bytes than arrived.
+
+    Raise RequestParseError if it is not an integer.
     """
     received = len(body.encode()) if body else len(raw_body)
     if content_length == str(received):
@@ -121,7 +131,11 @@ def _is_cut(content_length: str, body: str, raw_body: bytes) -> bool:
 
 
 def parse_json(text: str | bytes) -> Value:
-    """The value of a JSON text as OPA decodes it; `RequestParseError` with Go's message."""
+    """Return the value of a JSON text as OPA decodes it; lone surrogates become U+FFFD.
+
+    Raise RequestParseError with Go's message if it is malformed, or if it nests deeper than
+    `MAX_DEPTH`.
+    """
     decoded = text if isinstance(text, str) else to_text(text)
     check_depth(decoded)
     try:
@@ -136,7 +150,9 @@ def parse_json(text: str | bytes) -> Value:
 
 
 def check_depth(text: str) -> None:
-    """`RequestParseError` for brackets that nest deeper than `MAX_DEPTH`."""
+    """Raise RequestParseError if a JSON text nests deeper than `MAX_DEPTH`; other faults are
+    ignored.
+    """
     if text.count("[") + text.count("{") <= MAX_DEPTH:
         return
     depth = 0
@@ -150,7 +166,10 @@ def check_depth(text: str) -> None:
 
 
 def _parse_again(text: str | bytes, why: ValueError) -> Value:
-    """Go's answer to what Python refused: its message, or the value in front of a last `null`."""
+    """Return Go's value for a text that Python refused, such as one with a `null` behind the value.
+
+    Raise RequestParseError with Go's message if Go refuses it too.
+    """
     try:
         return read_again(text if isinstance(text, bytes) else text.encode(), why)
     except JSONError as error:
@@ -158,7 +177,10 @@ def _parse_again(text: str | bytes, why: ValueError) -> Value:
 
 
 def _without_surrogates(value: Value) -> Value:
-    """Lone surrogates, which JSON can escape but text cannot hold, become U+FFFD."""
+    """Return a value with each lone surrogate replaced by U+FFFD, in texts and keys.
+
+    JSON can escape lone surrogates, but UTF-8 cannot hold them.
+    """
     if isinstance(value, str):
         return _SURROGATE.sub("\ufffd", value)
     if isinstance(value, list):
@@ -173,8 +195,10 @@ def _text_key(key: Key) -> Key:
 
 
 def _parse_multipart(content_type: str, body: bytes, parser: JSONParser) -> Value:
-    """Return the fields of a multipart form, each with the list of its values; None without a
-    boundary.
+    """Return the fields of a multipart form as lists of values; parts of type JSON are parsed.
+
+    None if the content type has no boundary; parts without a name are left out. Raise
+    RequestParseError if the form is malformed.
     """
     try:
         _, parameters = parse_media_type(content_type)

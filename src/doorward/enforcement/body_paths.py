@@ -21,11 +21,15 @@ Path: TypeAlias = tuple[Name, ...]
 
 
 class PathError(Exception):
-    """A path that is not one, or does not fit the body."""
+    """A path is malformed, or does not fit the body."""
 
 
 def values_at(body: Value, path: Path) -> Iterator[tuple[Path, Value]]:
-    """The values at a path, each with its own path; PathError where it does not fit the body."""
+    """Yield the values that a path with wildcards reaches, each with its own path; none if it is
+    missing.
+
+    Raise PathError before the first one if the path does not fit the body.
+    """
     reached: list[tuple[Path, Value]] = [((), body)]
     for name in path:
         reached = [inner for each in reached for inner in _below(*each, name)]
@@ -33,8 +37,10 @@ def values_at(body: Value, path: Path) -> Iterator[tuple[Path, Value]]:
 
 
 def _below(path: Path, value: Value, name: Name) -> Iterator[tuple[Path, Value]]:
-    """Yield the members of `value` that `name` selects, with their paths; PathError if it has
-    no members of that kind.
+    """Yield the members of `value` that `name` selects, with their paths; none for null or a
+    missing one.
+
+    Raise PathError if `value` has no members of that kind.
     """
     if value is None:
         return

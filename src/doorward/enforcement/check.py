@@ -26,9 +26,9 @@ from doorward.verdicts import Verdict, read_verdict
 __all__ = ["MAX_BODY", "HttpCheck", "HttpOptions"]
 
 MAX_BODY: Final = 8 * 1024
-"""Bytes of a body that the policy sees; what the kit's Envoy sends."""
+"""The bytes of a body that a policy sees by default, as many as the kit's Envoy sends."""
 _HEAD: Final = 4096
-"""Bytes that an input takes besides its body, about."""
+"""The estimated memory in bytes of an input without its body."""
 
 _EDGE: Final = Edge("http-check", "a check failed")
 
@@ -40,24 +40,26 @@ class HttpOptions:
     path: str = "envoy/authz/allow"
     """The document that decides."""
     strict: bool = True
-    """Refuse what the application could read otherwise than the policy (docs/strict.md)."""
+    """Refuse a request that the application could read in another way than the policy
+    (docs/strict.md)."""
     max_body: int = MAX_BODY
-    """Bytes of a body that are read for the policy."""
+    """The largest number of bytes of a body that are read for the policy."""
     skip_body: bool = False
     """Leave bodies alone; the input has no `parsed_body`."""
     stripped: frozenset[str] = UNTRUSTED
-    """Headers, in lower case, that neither the policy nor the application gets to see."""
+    """Headers, in lower case, that are removed before policy and application see the request."""
     debug: bool = False
-    """Say in a header of a denial why no policy has answered: for development alone."""
+    """Add a header with the reason to a denial that no policy decided; for development only."""
 
 
 class HttpCheck:
-    """The check of one decision point; safe in any number of threads."""
+    """The check of HTTP requests at one decision point; safe in any number of threads."""
 
     def __init__(self, pdp: PDP, options: HttpOptions | None = None) -> None:
         self.options = options = options or HttpOptions()
         self.history = History()
-        """Whether checks take milliseconds, so that an event loop should not wait for them."""
+        """The durations of recent checks: slow ones run in a thread, so that no event loop waits
+        for them."""
         size = _HEAD + options.max_body
         self._flow: CheckFlow[HttpRequest, Verdict] = CheckFlow(
             _HttpCodec(pdp, options),
@@ -69,25 +71,33 @@ class HttpCheck:
         )
 
     def check(self, request: HttpRequest) -> Verdict:
-        """Decide a request and return the action; `history` notes the time that it took."""
+        """Return the verdict on a request; raises nothing, and what fails is a denial.
+
+        Blocks while the policy is evaluated, logs the decision, and notes the duration in
+        `history`.
+        """
         begun = self.history.begin()
         verdict = self._flow.check(request)
         self.history.end(begun)
         return verdict
 
     async def check_async(self, request: HttpRequest) -> Verdict:
-        """The same on an event loop of asyncio; in a thread while it takes milliseconds."""
+        """Return the verdict like `check`: on the event loop, or in a thread while checks take
+        milliseconds.
+        """
         if self.history.is_slow:
             return await asyncio.to_thread(self.check, request)
         return self.check(request)
 
     def refuse(self, error: RequestError) -> Verdict:
-        """Return the verdict on a request that cannot be read: 400, with the reason."""
+        """Return the verdict (400, with the reason) for a request that cannot be read, and log
+        it.
+        """
         return self._flow.refuse(error)
 
 
 class _HttpCodec:
-    """The part of a check that depends on HTTP. An answer is the verdict, which adapters apply."""
+    """HTTP's part of a check: its answer is a verdict, which the adapters apply."""
 
     def __init__(self, pdp: PDP, options: HttpOptions) -> None:
         self._pdp = pdp
@@ -102,8 +112,9 @@ class _HttpCodec:
         return read_verdict(decision.result, decision.decision_id)
 
     def deny(self, failure: Failure) -> Denial[Verdict]:
-        """Return the refusal for a failed check: 400 for a malformed request, else a denial
-        whose reason is logged.
+        """Return the denial for a failed check: 400 for a malformed request, else 403.
+
+        The reason of a 403 is logged; in debug mode it is also in a header.
         """
         decision, cause = failure.decision, failure.cause
         decision_id = decision.decision_id

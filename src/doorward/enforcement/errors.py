@@ -11,17 +11,19 @@ from typing import Final
 __all__ = ["AmbiguousRequestError", "RequestError", "RequestParseError", "shown"]
 
 LONGEST_EXCERPT: Final = 40
-"""Characters of a client's text that a reason may repeat."""
+"""The largest number of characters of a client's text in an error message."""
 
 
 class RequestError(Exception):
-    """The request is answered with HTTP 400; `code` is the reason code, `str` the text."""
+    """A request that is answered with HTTP 400; `code` is the reason code, `str(error)` the
+    text.
+    """
 
     code: str = "request_error"
 
 
 class RequestParseError(RequestError):
-    """Path, query or body cannot be read."""
+    """The path, query or body of a request cannot be parsed."""
 
     code = "request_parse_error"
 
@@ -33,6 +35,8 @@ class AmbiguousRequestError(RequestError):
 
 
 def shown(text: str) -> str:
-    """A piece of the client's text for a reason: quoted, ASCII, short."""
+    """Return a client's text for an error message: in quotes, ASCII, at most `LONGEST_EXCERPT`
+    characters.
+    """
     cut = text if len(text) <= LONGEST_EXCERPT else text[:LONGEST_EXCERPT] + "..."
     return '"' + cut.encode("ascii", "backslashreplace").decode().replace('"', '\\"') + '"'

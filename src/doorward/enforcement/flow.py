@@ -123,7 +123,10 @@ class CheckFlow(Generic[RequestT_contra, AnswerT]):
         self._observe = observe
 
     def check(self, request: RequestT_contra) -> AnswerT:
-        """Decide a request; whatever fails is a denial."""
+        """Return the answer to a request; raises nothing, and what fails is a denial.
+
+        Also logs the decision, and reports the duration if a policy decided.
+        """
         started = perf_counter_ns()
         input_doc: Input | Undefined = UNDEFINED
         try:
@@ -151,16 +154,20 @@ class CheckFlow(Generic[RequestT_contra, AnswerT]):
         return self._deny(failure, input_doc, request, started)
 
     def refuse(self, error: RequestError) -> AnswerT:
-        """Return the denial of a request that the adapter could not even read."""
+        """Return the denial of a request that the adapter could not read, and log it without an
+        input.
+        """
         denial = self._codec.deny(self._refusal(error))
         if denial.logged is not None and self._pdp.logs_decisions:
             self._pdp.record(denial.logged)
         return denial.answer
 
     def _refusal(self, error: RequestError) -> Failure:
+        """Return the failure for a request's error, with a new decision id."""
         return Failure(error.code, self._make_undecided(new_decision_id(), str(error)), error)
 
     def _make_undecided(self, decision_id: str, message: str) -> Decision:
+        """Return a decision without a result, whose error has this message."""
         error = DecisionError(message)
         return Decision(decision_id, self._path, error=error, query=self._query)
 
@@ -171,9 +178,8 @@ class CheckFlow(Generic[RequestT_contra, AnswerT]):
         request: RequestT_contra,
         started: int,
     ) -> AnswerT:
-        """Answer a failed check with a denial and log it; the prepared last denial if that
-        fails too.
-        """
+        """Return the denial of a failed check and log it; `last_resort` if that fails too."""
+        # INVARIANT: a denial is at hand before anything that may fail.
         answer = self._last_resort
         try:
             answer, logged = self._codec.deny(failure)
@@ -190,7 +196,7 @@ class CheckFlow(Generic[RequestT_contra, AnswerT]):
         request: RequestT_contra,
         started: int,
     ) -> None:
-        """Log a decision with the time since the request began."""
+        """Log a decision with the time since `started`, a value of `perf_counter_ns`."""
         elapsed = perf_counter_ns() - started
         self._pdp.record(decision, input_doc, handler_ns=elapsed, size=self._size_of(request))
 

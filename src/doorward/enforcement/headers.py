@@ -25,7 +25,7 @@ OVERRIDES: Final = (
     "x-original-url",
     "x-rewrite-url",
 )
-"""They name another method, path or host than the one that is decided on."""
+"""Headers that name another method, path or host than the one that is decided on."""
 IDENTITIES: Final = (
     "remote-user",
     "x-auth-request-email",
@@ -38,14 +38,14 @@ IDENTITIES: Final = (
     "x-remote-group",
     "x-remote-user",
 )
-"""They name the user."""
+"""Headers that name the user."""
 OAUTH2_PROXY: Final = (
     "x-auth-request-user",
     "x-auth-request-email",
     "x-auth-request-groups",
     "x-auth-request-preferred-username",
 )
-"""What applications behind oauth2-proxy read."""
+"""The headers with which oauth2-proxy names the user to applications."""
 ORIGINS: Final = (
     "forwarded",
     "x-forwarded-for",
@@ -54,8 +54,10 @@ ORIGINS: Final = (
     "x-forwarded-prefix",
     "x-real-ip",
 )
-"""What proxies in front say of the client; where there are none, the client says it of itself."""
+"""Headers in which proxies describe the client; without a proxy in front, clients can forge
+them."""
 ROOTS: Final = ("script-name",)
-"""It names the part of the path that is not routed on; gunicorn believes a proxy that sends it."""
+"""The header that names the part of the path before the application; gunicorn trusts proxies that
+send it."""
 UNTRUSTED: Final = frozenset({*OVERRIDES, *IDENTITIES, *ORIGINS, *ROOTS, "x-forwarded-proto"})
-"""All of them."""
+"""All headers that a client must not set itself."""

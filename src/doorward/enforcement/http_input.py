@@ -39,36 +39,37 @@ _USUAL: Final = {
         *("sec-fetch-dest", "sec-fetch-mode", "sec-fetch-site", "x-request-id"),
     )
 }
-"""Names that most requests have."""
+"""Header names that most requests have, as text, so that they need not be decoded."""
 _SINGLE: Final = frozenset({b"content-length", b"content-type", b"host"})
 
 
 class HttpRequest(NamedTuple):
-    """One request as an adapter knows it."""
+    """An HTTP request as an adapter received it."""
 
     method: str
     target: str
     """Path and query as the client sent them, percent-encoded."""
     headers: dict[str, str]
-    """By names in lower case, without `host`; repeated ones are joined (`join_headers`)."""
+    """The values by lower-case name, without `host`; repeated ones are joined (`join_headers`)."""
     host: str = ""
     scheme: str = "http"
     protocol: str = "HTTP/1.1"
     body: bytes = b""
     is_cut: bool = False
-    """Whether the body continues behind what is here."""
+    """True if `body` is only the beginning of the body."""
     source: Address | None = None
     destination: Address | None = None
-    """Who connected, and to what; None where the server does not say."""
+    """The addresses of the client and of the server; None if the server does not know them."""
 
 
 def join_headers(
     pairs: Iterable[tuple[bytes, bytes]], stripped: frozenset[str], *, strict: bool
 ) -> tuple[dict[str, str], str, bool]:
-    """The headers as a policy sees them, the host, and whether some of `stripped` were left out.
+    """Return headers by lower-case name, the host (not among them), and True if some of `stripped`
+    were there.
 
-    Repeated headers are joined by commas, cookies by semicolons, as Envoy does it. `strict`: some
-    may not be repeated at all.
+    Values of a repeated name are joined by `,`, cookies by `; `, as Envoy does. With `strict` raise
+    AmbiguousRequestError if a header that must be unique is repeated.
     """
     headers: dict[str, str] = {}
     has_stripped = False
@@ -92,7 +93,7 @@ def join_headers(
 
 
 def text_of(raw: bytes) -> str:
-    """Bytes of a head as text: UTF-8, and as Envoy writes them where they are not."""
+    """Return header bytes as text; bytes that are not UTF-8 become `!`, as in Envoy."""
     return raw.decode("utf-8", "replace").replace("\ufffd", "!")
 
 
@@ -101,7 +102,11 @@ def _refuse(reason: str) -> NoReturn:
 
 
 def to_input(request: HttpRequest, *, strict: bool = False, skip_body: bool = False) -> Input:
-    """The `input` document. RequestError says why there is none; `strict`: docs/strict.md."""
+    """Return the policy's `input` for a request.
+
+    `skip_body` leaves out `parsed_body`. Raise RequestParseError if path, query or body cannot be
+    parsed, and with `strict` AmbiguousRequestError if the request could be read in two ways.
+    """
     (
         method,
         target,
@@ -156,7 +161,10 @@ def to_input(request: HttpRequest, *, strict: bool = False, skip_body: bool = Fa
 
 @lru_cache(maxsize=256)
 def address_of(address: Address) -> Value:
-    """The peer that an address and a port are."""
+    """Return the object of a peer with this address and port.
+
+    The last 256 are remembered: the result is shared and must not be changed.
+    """
     host, port = address
     return {"address": {"socketAddress": {"address": host, "portValue": port}}}
 
@@ -170,7 +178,11 @@ def read_http(
     skip_body: bool,
     services: GrpcReader | None = None,
 ) -> None:
-    """Put what is derived from the `http` object into `out`: path, query and body."""
+    """Add to `out` what is derived from the `http` object: parsed path, query and, unless skipped,
+    body.
+
+    Raise a RequestError if one of them cannot be parsed or, with `is_strict`, is ambiguous.
+    """
     headers: dict[str, str] = http.get("headers", _NO_HEADERS)
     target = http.get("path", "")
     if is_strict:
@@ -196,7 +208,9 @@ def _read_strictly(
     path: list[str],
     services: GrpcReader | None,
 ) -> tuple[Value, bool]:
-    """`parse_body`, with every check of strict mode."""
+    """Return value and cut-off flag of a body as `parse_body` does, after every check of strict
+    mode.
+    """
     if strict.check_body(headers, body, raw_body, reads_grpc=services is not None):
         return strict.parse_json(body or raw_body), False
     if not body and not raw_body:

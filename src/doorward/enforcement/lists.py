@@ -26,13 +26,16 @@ __all__ = ["NOTHING_HIDDEN", "Hidden", "ListError", "ListOptions", "find_hidden"
 
 _DIGEST: Final = 8
 NOTHING_HIDDEN: Final = hashlib.blake2b(digest_size=_DIGEST).hexdigest()
-"""The digest of a list of which all items stay."""
+"""The digest of a list without hidden items."""
 _LOOK: Final = 16
-"""Items between two looks at the clock; each of them ends at its own deadline."""
+"""The deadline of the whole list is checked once in so many items; each item has its own as
+well."""
 
 
 class ListError(Exception):
-    """A list that cannot be filtered."""
+    """A list of a response body cannot be filtered: its rule does not exist, or it is not an
+    array.
+    """
 
 
 @record
@@ -40,7 +43,7 @@ class ListOptions:
     """A list in bodies, and the rule that decides about each of its items."""
 
     path: Path
-    """Where the list is in the body; `*` is any key or index."""
+    """The path of the list in the body; `*` is any key or index."""
     rule: str
     """The document that must be allowed for an item, such as `documents/include`."""
     name: str = "item"
@@ -48,17 +51,19 @@ class ListOptions:
 
 
 class Hidden(NamedTuple):
-    """The items that do not stay, and how many there were."""
+    """The items of lists that their rules hide, with counts for the decision log."""
 
     items: dict[Path, set[int]]
-    """Indexes, by the path of their list."""
+    """The indexes of hidden items, by the path of their list."""
     counts: dict[str, tuple[int, int]]
-    """By the name of the list: items, and those that stay."""
+    """The numbers of all items and of those that stay, by the name of the list."""
     digests: dict[str, str]
-    """By the name of the list: a digest of the places of the items that do not stay."""
+    """A digest of the positions of hidden items, by the name of the list."""
 
     def record(self, lists: Mapping[str, ListOptions]) -> dict[str, Any]:
-        """The record for the decision log: enough to filter again, and nothing of the items."""
+        """Return the record for the decision log by list name: counts, digest and options, no
+        item.
+        """
         return {
             name: {
                 "items": count,
@@ -80,10 +85,10 @@ def find_hidden(
     *,
     now_ns: int | None = None,
 ) -> Hidden:
-    """The items that their rules do not allow. `now_ns`: the time, where it is another one.
+    """Return the items that the rules of `lists` do not allow; each item is decided on alone.
 
-    ListError where a rule does not exist, or what is there is not a list; RegoError where a rule
-    fails.
+    `now_ns` replaces the policy's clock. Raise ListError if a rule does not exist or the body has
+    no array there, RegoError if a rule fails, EvalError past the snapshot's deadline.
     """
     ends_at = None if snapshot.deadline is None else monotonic() + snapshot.deadline
     hidden = Hidden({}, {}, {})

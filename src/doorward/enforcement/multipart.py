@@ -21,7 +21,7 @@ __all__ = ["MAX_PARTS", "Part", "parse_media_type", "parse_parts"]
 MAX_PARTS: Final = 1_000
 MAX_PART_HEADERS: Final = 100
 MAX_VALUE: Final = 8192
-"""Characters of a header with parameters that is read."""
+"""The largest number of characters in a header with parameters."""
 
 _TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _PARAMETER: Final = re.compile(
@@ -34,14 +34,16 @@ _LINE_LIMIT: Final = 4096
 
 @record
 class Part:
-    """One part: header values by lower-case name (the first one counts), content decoded."""
+    """A part of a form: its headers by lower-case name (the first of each counts) and decoded
+    content.
+    """
 
     headers: dict[str, str]
     content: bytes
 
     @property
     def name(self) -> str:
-        """The form field's name; "" when the part names none."""
+        """The name of the form field; "" if the part has none or its disposition is malformed."""
         try:
             kind, parameters = parse_media_type(self.headers.get("content-disposition", ""))
         except ValueError:
@@ -50,7 +52,10 @@ class Part:
 
 
 def parse_media_type(text: str) -> tuple[str, dict[str, str]]:
-    """The lower-case type and its parameters (RFC 2231 included); ValueError in Go's words."""
+    """Return the lower-case media type and its parameters, those of RFC 2231 decoded.
+
+    `a/b; c=d` -> `("a/b", {"c": "d"})`. Raise ValueError in Go's words if it is malformed.
+    """
     if len(text) > MAX_VALUE:
         raise ValueError(f"mime: more than {MAX_VALUE} characters")
     kind, semicolon, rest = text.partition(";")
@@ -68,8 +73,9 @@ def parse_media_type(text: str) -> tuple[str, dict[str, str]]:
 
 
 def _parameters(text: str) -> dict[str, str]:
-    """Return the parameters of a media type; ValueError in Go's words if one is malformed or
-    duplicated.
+    """Return the parameters of a media type by lower-case name.
+
+    Raise ValueError in Go's words if one is malformed or repeated.
     """
     parameters: dict[str, str] = {}
     at, end = 0, len(text.rstrip("; \t"))
@@ -87,7 +93,9 @@ def _parameters(text: str) -> dict[str, str]:
 
 
 def _join_continuations(parameters: dict[str, str]) -> dict[str, str]:
-    """`name*`, `name*0`, `name*0*`, … become `name`."""
+    """Return parameters with `name*`, or `name*0`, `name*1*`, …, joined and decoded as `name` (RFC
+    2231).
+    """
     plain = {name: value for name, value in parameters.items() if "*" not in name}
     for base in dict.fromkeys(name.partition("*")[0] for name in parameters if "*" in name):
         if base + "*" in parameters:
@@ -110,9 +118,7 @@ def _join_continuations(parameters: dict[str, str]) -> dict[str, str]:
 
 
 def _decode_extended(text: str) -> str:
-    """Return the text of an extended parameter value (RFC 8187); "" for an unsupported
-    character set.
-    """
+    """Return the text of `charset'language'value`; "" if the charset is not UTF-8 or ASCII."""
     charset, _, rest = text.partition("'")
     _, mark, value = rest.partition("'")
     if not mark or charset.lower() not in ("utf-8", "us-ascii"):
@@ -121,7 +127,10 @@ def _decode_extended(text: str) -> str:
 
 
 def parse_parts(body: bytes, boundary: str) -> Iterator[Part]:
-    """The parts in order; `RequestParseError` for what Go's reader refuses."""
+    """Yield the parts of a form in order.
+
+    Raise RequestParseError for what Go's reader refuses, and after `MAX_PARTS` parts.
+    """
     if not boundary:
         raise RequestParseError("multipart: boundary is empty")
     reader = _Reader(body, boundary.encode())
@@ -134,7 +143,7 @@ def parse_parts(body: bytes, boundary: str) -> Iterator[Part]:
 
 
 class _Reader:
-    """The place in the body, and which line end its first boundary used."""
+    """The position in a form, and the line ending that its first boundary used."""
 
     def __init__(self, body: bytes, boundary: bytes) -> None:
         self.body = body
@@ -144,7 +153,9 @@ class _Reader:
         self.started = False
 
     def next_part(self) -> Part | None:
-        """Return the next part, or None after the last; RequestParseError if the form is cut."""
+        """Return the next part, or None after the last one; raise RequestParseError if the form is
+        malformed.
+        """
         expecting = False
         if not self.started:
             self._skip_preamble()
@@ -170,7 +181,10 @@ class _Reader:
             expecting = True
 
     def _skip_preamble(self) -> None:
-        """Skip to the first line that may be a boundary: there can be as many lines as bytes."""
+        """Move to the first line that begins like a boundary, or to the end of the body.
+
+        Raise RequestParseError if a line before it is longer than Go's buffer.
+        """
         if self.body.startswith(self.dash):
             return
         end = self.body.find(b"\n" + self.dash) + 1 or len(self.body)
@@ -179,7 +193,10 @@ class _Reader:
         self.at = end
 
     def _line(self) -> tuple[bytes, bool]:
-        """The next line with its line end, and whether it had one."""
+        """Return the next line with its line ending, and False if the body ends without one.
+
+        Raise RequestParseError if the line is longer than Go's buffer.
+        """
         end = self.body.find(b"\n", self.at)
         complete = end >= 0
         end = end + 1 if complete else len(self.body)
@@ -189,13 +206,15 @@ class _Reader:
         return line, complete
 
     def _is_final(self, line: bytes) -> bool:
+        """Return True if a line is the boundary that ends the form."""
         if not line.startswith(self.dash + b"--"):
             return False
         return line[len(self.dash) + 2 :].lstrip(b" \t") in (b"", self.line_end)
 
     def _is_delimiter(self, line: bytes) -> bool:
-        """Return True if a line is the boundary; the first one decides the line ending of the
-        form.
+        """Return True if a line is a boundary between parts.
+
+        The first boundary decides if lines end in LF or CRLF.
         """
         if not line.startswith(self.dash):
             return False
@@ -205,8 +224,9 @@ class _Reader:
         return rest == self.line_end
 
     def _part(self) -> Part | None:
-        """Return the part at this position, decoded if it is quoted-printable; None at the end
-        of the body.
+        """Return the part at this position, with quoted-printable content decoded.
+
+        None at the end of the body. Raise RequestParseError if the part is malformed or cut off.
         """
         if self.at == len(self.body):
             return None  # Go takes a boundary with nothing behind it for the end of the form
@@ -218,8 +238,9 @@ class _Reader:
         return Part(headers, content)
 
     def _headers(self) -> dict[str, str]:
-        """Return the headers of a part by lower-case names; RequestParseError if they are cut
-        or too long.
+        """Return the headers of a part, the first value of each name; moves behind the blank line.
+
+        Raise RequestParseError if a line is malformed, too long or missing.
         """
         headers: dict[str, str] = {}
         last = ""
@@ -244,12 +265,13 @@ class _Reader:
             if not _TOKEN.fullmatch(name):
                 raise RequestParseError(f"malformed MIME header line: {text[:100]}")
             last = name.lower()
+            # Go's `Header.Get` returns the first of repeated headers.
             headers.setdefault(last, value.strip())
         raise RequestParseError("multipart: message too large")
 
     def _content(self) -> bytes:
-        """Return the bytes up to the next boundary and move there; RequestParseError if there
-        is none.
+        """Return the bytes up to the next boundary and move there; raise RequestParseError without
+        one.
         """
         start = self.at
         if self.body.startswith(self.dash, start) and self._ends(start + len(self.dash)):
@@ -264,6 +286,6 @@ class _Reader:
         return self.body[start:end]
 
     def _ends(self, at: int) -> bool:
-        """Return True if a boundary ends here, rather than being the start of a longer word."""
+        """Return True if a boundary ends at `at` instead of going on as a longer word."""
         following = self.body[at : at + 2]
         return not following or following[:1] in (b" ", b"\t", b"\r", b"\n") or following == b"--"

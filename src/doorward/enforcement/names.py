@@ -17,9 +17,9 @@ from doorward.enforcement.errors import AmbiguousRequestError, shown
 __all__ = ["MAX_FIELDS", "check_names", "check_pairs"]
 
 MAX_FIELDS: Final = 1_000
-"""Fields of a query or a form: PHP and Node leave out those that follow."""
+"""The largest number of fields in a query or form: PHP and Node drop further ones."""
 MAX_DEPTH: Final = 32
-"""Keys of one name."""
+"""The largest number of keys in one name."""
 
 _OF_OBJECTS: Final = frozenset(
     {
@@ -37,7 +37,7 @@ _OF_OBJECTS: Final = frozenset(
         "valueof",
     }
 )
-"""Names that every object of JavaScript has, in lower case: Node's qs leaves them out."""
+"""Names that every object of JavaScript has, in lower case: Node's qs drops them."""
 _NAME: Final = re.compile(r"([^\[\]]*+)((?:\[[^\[\]]*+\])*+)")
 _NUMBERED_TWICE: Final = re.compile(r"\[\]\[[0-9]*\]")
 _TO_VARIABLE: Final = re.compile(r"[ .]")
@@ -50,7 +50,11 @@ def _refuse(reason: str) -> NoReturn:
 
 
 def check_pairs(text: str, what: str) -> None:
-    """Refuse pairs of a raw query or form whose name ends elsewhere for Node's qs."""
+    """Refuse a raw query or form with too many pairs or with a name that ends elsewhere for Node's
+    qs.
+
+    Raise AmbiguousRequestError; `what` names the pairs in its text, such as `query parameter`.
+    """
     if text.count("&") >= MAX_FIELDS:
         _refuse(f"more than {MAX_FIELDS} {what}s")
     if "]=" not in text and "%5d=" not in text.lower():
@@ -62,7 +66,11 @@ def check_pairs(text: str, what: str) -> None:
 
 
 def check_names(names: Iterable[str], what: str) -> None:
-    """Refuse names, in one case, that do not stand for one variable each."""
+    """Raise AmbiguousRequestError unless each name is one variable of its own to every known
+    reader.
+
+    The names must already be in one case. `what` is as in `check_pairs`.
+    """
     values: set[Path] = set()
     numbers: dict[Path, set[int]] = {}
     collections: dict[Path, str] = {}
@@ -91,7 +99,10 @@ def check_names(names: Iterable[str], what: str) -> None:
 
 
 def _read_path(name: str, what: str) -> Path:
-    """The variable that a name stands for to those who take names apart, and its keys."""
+    """Return a name as its variable and keys: `a.b[c][]` -> `("a_b", "c", "")`.
+
+    Raise AmbiguousRequestError if readers divide the name in different ways or leave it out.
+    """
     if "[" not in name and "]" not in name:
         if name in _OF_OBJECTS:
             _refuse(f"name of a {what} that is left out by some readers: {shown(name)}")

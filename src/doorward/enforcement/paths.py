@@ -17,21 +17,29 @@ from doorward.rego.golang import quote, to_text
 __all__ = ["MAX_FIELDS", "parse_query", "parse_target"]
 
 MAX_FIELDS: Final = 10_000
-"""Most `name=value` pairs that a query or a form may have."""
+"""The largest number of `name=value` pairs in a query or form."""
 
 _BAD_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
 def parse_target(target: str) -> tuple[list[str], dict[str, list[str]]]:
-    """The path's segments and the query's values by name; `RequestParseError` for a bad escape."""
+    """Return the path's segments and the query's values by name: `/a/b?c=1` -> `["a", "b"], {"c":
+    ["1"]}`.
+
+    Raise RequestParseError for an invalid percent escape, or a query that `parse_query` refuses.
+    """
     path, _, query = target.partition("?")
     if "%" in path:
+        # Once: a second decoding would make `/` of `%252f`.
         path = _unescape(path)
     return path.lstrip("/").split("/"), parse_query(query) if query else {}
 
 
 def parse_query(text: str) -> dict[str, list[str]]:
-    """The values by name of a query or of a form body; `;` does not separate and is an error."""
+    """Return the values by name of a query or form body, in order.
+
+    Raise RequestParseError for a `;`, an invalid percent escape or more than `MAX_FIELDS` pairs.
+    """
     if ";" in text:
         raise RequestParseError("invalid semicolon separator in query")
     pairs = text.split("&")
@@ -47,14 +55,17 @@ def parse_query(text: str) -> dict[str, list[str]]:
 
 
 def _unescape_field(text: str) -> str:
+    """Return a name or value of a query decoded: `+` is a space; raise RequestParseError if
+    invalid.
+    """
     if "+" in text:
         text = text.replace("+", " ")
     return _unescape(text) if "%" in text else text
 
 
 def _unescape(text: str) -> str:
-    """Return a path with its percent escapes decoded; RequestParseError in Go's words for an
-    invalid one.
+    """Return a text with its percent escapes decoded; raise RequestParseError for an invalid
+    one.
     """
     bad = _BAD_ESCAPE.search(text)
     if bad:

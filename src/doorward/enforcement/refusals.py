@@ -24,14 +24,14 @@ __all__ = ["REASON_HEADER", "failure_of", "log_failure"]
 REASON_HEADER: Final = "x-doorward-reason"
 """The header of a denial that holds the reason, in debug mode."""
 MAX_LENGTH: Final = 300
-"""Characters of a reason."""
+"""The largest number of characters in a reason."""
 
 _log: Final = logging.getLogger(__name__)
 _quiet: Final = RateLimitedLog()
 
 
 def failure_of(decision: Decision, snapshot: Snapshot) -> str:
-    """Why a decision is not an answer; empty where the policy has answered."""
+    """Return why a decision cannot be used, in one line; "" if the policy decided."""
     error = decision.error
     if isinstance(error, InputError):
         return _line(f"the input is not one of Rego: {error}")
@@ -51,7 +51,10 @@ def failure_of(decision: Decision, snapshot: Snapshot) -> str:
 
 
 def log_failure(decision: Decision, snapshot: Snapshot) -> str:
-    """Log why a decision is not an answer, once in a while for each reason; the reason."""
+    """Log why a decision cannot be used, rate-limited for each reason, and return the reason.
+
+    "" and no line in the log if the policy decided.
+    """
     reason = failure_of(decision, snapshot)
     if reason:
         more = _quiet.suppressed(f"{decision.path} {reason}")
@@ -63,13 +66,16 @@ def log_failure(decision: Decision, snapshot: Snapshot) -> str:
 
 
 def _line(text: str) -> str:
-    """One line that a header can hold."""
+    """Return a text that a header can hold: printable ASCII, at most `MAX_LENGTH` characters."""
     plain = "".join([each if " " <= each <= "~" else " " for each in text])
     return plain[:MAX_LENGTH]
 
 
 def _explain_undefined(path: str, snapshot: Snapshot) -> str:
-    """Explain why a document is undefined: for this input, or because no document has that path."""
+    """Return why a document is undefined: for this input only, or since no document has that path.
+
+    In the second case a similar path is suggested if there is one.
+    """
     if not snapshot.is_nowhere(path):
         return "the document is undefined for this input"
     near = near_name(path, _paths(snapshot))
@@ -77,7 +83,9 @@ def _explain_undefined(path: str, snapshot: Snapshot) -> str:
 
 
 def _paths(snapshot: Snapshot) -> Iterator[str]:
-    """The documents that rules define, as decisions name them."""
+    """Yield the paths of all rules, such as `shop/allow`, up to their first part that is not
+    constant.
+    """
     for module in snapshot.engine.trees.values():
         package = [str(each) for each in module.package.path if each != "data"]
         for rule in module.rules:

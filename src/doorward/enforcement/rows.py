@@ -24,9 +24,10 @@ __all__ = ["conditions_of_rows", "masks_of_rows"]
 def conditions_of_rows(
     snapshot: Snapshot, turns: BuildGate, path: PathKey, unknowns: Sequence[str], input: Value
 ) -> Conditions:
-    """The rows for which the document at `path` is allowed now.
+    """Return the conditions on the rows for which the document at `path` is allowed now.
 
-    FilterError or another RegoError for what cannot be a filter.
+    The residual (what is left of the document with `unknowns` not known) is cached; the clock is
+    read each time. Raise FilterError, or another RegoError, if it cannot become a filter.
     """
     left = residual_of_rows(snapshot, turns, path, unknowns, input)
     try:
@@ -40,10 +41,10 @@ def conditions_of_rows(
 
 
 def masks_of_rows(snapshot: Snapshot, path: str, input: Value) -> Masks:
-    """The columns that the rule at `path` masks for an input without rows.
+    """Return the column masks that the rule at `path` gives for an input without rows.
 
-    FilterError for a rule that does not exist or has another shape, RegoError for one that fails:
-    nothing is shown then.
+    Raise FilterError if the rule does not exist or has another shape, RegoError if it fails; the
+    caller must then show nothing.
     """
     if snapshot.is_nowhere(path):
         raise fault(f"the mask rule {path} does not exist")

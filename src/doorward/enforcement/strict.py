@@ -38,8 +38,8 @@ _METHOD: Final = re.compile(r"[A-Z][A-Z0-9-]*\Z")
 _PLAIN_TARGET: Final = re.compile(
     r"(?:/(?![./])[\x21\x22\x24\x26-\x2e\x30-\x3a\x3c-\x5b\x5d-\x7e]*+)++\Z"
 )
-"""What most targets are, so that the rules need not be asked one by one: ASCII without blanks, `#`,
-`%`, `;` and backslash, and no two slashes or slash and dot in a row."""
+"""Most targets match this and skip the single rules: ASCII without spaces, `#`, `%`, `;` and
+backslash, and no `//` or `/.`."""
 
 _TARGET_RULES: Final = tuple(
     (re.compile(pattern, re.IGNORECASE), reason)
@@ -71,7 +71,7 @@ _ENCODED_HIGH: Final = re.compile(r"(?:%[89a-f][0-9a-f])+", re.IGNORECASE)
 
 
 def check_request(http: Mapping[str, Any], target: str, headers: Mapping[str, str]) -> None:
-    """Method, target and headers."""
+    """Refuse a method, target or header that servers read in different ways."""
     method = http.get("method", "")
     if method not in _METHODS and not _METHOD.match(method):
         _refuse("method is not in capitals")
@@ -119,7 +119,10 @@ def _check_target(method: str, target: str) -> None:
 
 
 def check_query(query: Mapping[str, list[str]], text: str) -> None:
-    """The names of a query's parameters, and the texts of names and values; `text`: as it came."""
+    """Refuse parsed parameters of a query that applications could read in another way.
+
+    `text` is the raw query.
+    """
     check_pairs(text, "query parameter")
     if _METHOD_FIELD in _check_fields(query, "query parameter"):
         _refuse("method override in the query")
@@ -145,7 +148,9 @@ _QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.)*+(")?', re.DOTALL)
 
 
 def _check_header_names(headers: Mapping[str, str]) -> None:
-    """Refuse header names that servers read in different ways; good ones are remembered."""
+    """Refuse header names that servers read in different ways; remember accepted names up to a
+    limit.
+    """
     names = "\n".join(headers)
     if names != names.lower():
         _refuse("header name is not in small letters")
@@ -162,15 +167,19 @@ def _check_header_names(headers: Mapping[str, str]) -> None:
 
 
 MAX_REMEMBERED: Final = 2048
-"""Header names that are remembered, and the characters of those of a request that are."""
+"""The largest number of header names to remember, and of characters in one request's names."""
 
 _HEADER_NAMES: Final = re.compile(r"[a-z0-9:\n-]*", re.ASCII)
 _right_names: Final[set[str]] = set()
-"""What was found right: clients send the same names again and again."""
+"""Header names that passed the checks, since clients send the same names again."""
 
 
 def _check_authorization(name: str, value: str) -> None:
-    """A comma is right between parameters (`Digest a=1, b=2`) and nowhere else."""
+    """Refuse a credentials header with a comma unless it separates parameters, as in `Digest a=1,
+    b=2`.
+
+    Any other comma joins two headers.
+    """
     if len(value) > MAX_VALUE:
         _refuse(f"{name} header with parameters is too long")
     scheme = _SCHEME.match(value)
@@ -182,7 +191,10 @@ def _check_authorization(name: str, value: str) -> None:
 
 
 def _read_header_map(entries: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """Return the values of headers that came as bytes, those of one name joined as by Envoy."""
+    """Return the headers of a header map, repeated ones joined by commas.
+
+    Refuse the request if a header that must be unique is repeated.
+    """
     headers: dict[str, str] = {}
     for entry in entries:
         name = entry.get("key", "")
@@ -198,7 +210,7 @@ def _read_header_map(entries: Iterable[Mapping[str, str]]) -> dict[str, str]:
 
 _LOOKS_JSON: Final = re.compile(r"[\ufeff\s]*[\[{]")
 _ENCODED: Final = re.compile(rb"[^\x00-\x7f]|%[89a-f]", re.IGNORECASE)
-"""Characters beyond ASCII as they are, and as forms write them."""
+"""A byte beyond ASCII, plain or percent-encoded as in forms."""
 _FORM: Final = re.compile(rb"[\x20-\x7e]*+")
 _PLAIN_JSON: Final = "application/json"
 _FIRST_VALUE: Final = json.JSONDecoder()
@@ -207,8 +219,11 @@ _FIRST_VALUE: Final = json.JSONDecoder()
 def check_body(
     headers: Mapping[str, str], body: str, raw_body: bytes, *, reads_grpc: bool = False
 ) -> bool:
-    """Check the headers of a body before it is read. True: the body is JSON of the announced
-    length, and `parse_json` checks the rest."""
+    """Refuse a body whose headers do not fit it, before it is parsed.
+
+    Return True for plain JSON of the announced length, which `parse_json` checks further.
+    `reads_grpc`: the body of a gRPC request will be decoded and so must not be compressed.
+    """
     if headers.get("x-envoy-auth-partial-body", "false") != "false":
         _refuse("body is cut")
     length = headers.get("content-length")
@@ -242,8 +257,8 @@ def check_body(
 
 
 def _check_content_type(content_type: str, body: str, raw_body: bytes) -> None:
-    """Refuse a content type that is ambiguous, or that other readers take for another kind of
-    body.
+    """Refuse a content type that is ambiguous, or a body that other readers take for another
+    kind.
     """
     if len(content_type) > MAX_VALUE:
         _refuse("content type cannot be read")
@@ -275,8 +290,11 @@ _GRPC: Final = "application/grpc"
 
 
 def _kind_by_type(media_type: str) -> Kind | None:
-    """Return the kind that an application would read the type as; None for a type of JSON or of
-    forms that the policy cannot read."""
+    """Return the kind of body that an application reads for a media type; "" for kinds nobody
+    parses.
+
+    None for a type of JSON or of forms that the policy cannot parse.
+    """
     if media_type in (_PLAIN_JSON, "application/json-patch+json"):
         return "json"
     if media_type == "application/grpc" or media_type.startswith(
@@ -292,8 +310,10 @@ def _kind_by_type(media_type: str) -> Kind | None:
 
 
 def _is_json(raw: bytes) -> bool:
-    """Return True if a reader that guesses the encoding, as Python's and Java's do, finds an object
-    or an array; at the beginning is enough, as Go's decoder reads no further."""
+    """Return True if a body begins with a JSON object or array in any encoding that readers guess.
+
+    The beginning is enough, since Go's decoder reads no further.
+    """
     # Envoy writes "!" for a byte that is not UTF-8, which the marks of UTF-16 are.
     encoding = "utf-8" if b"\0" not in raw[:8] else json.detect_encoding(raw.lstrip(b"!"))
     text = raw.lstrip(b"!" if encoding != "utf-8" else b"").decode(encoding, "replace")
@@ -311,7 +331,10 @@ def _is_json(raw: bytes) -> bool:
 def check_parsed(
     headers: Mapping[str, str], value: Value, text: str | bytes, *, truncated: bool
 ) -> None:
-    """Check a body that was parsed from `text`."""
+    """Refuse a parsed body that was cut off, or whose form fields could be read in another way.
+
+    `text` is the body before parsing.
+    """
     if truncated:
         _refuse("body is cut")
     kind = kind_of(headers.get("content-type", ""))
@@ -323,24 +346,29 @@ def check_parsed(
 
 
 MAX_NAME: Final = 256
-"""Characters of a name beyond ASCII: to normalise n combining ones takes n * n steps."""
+"""The largest length of a name beyond ASCII: normalization of n combining characters takes n * n
+steps."""
 
 
 def _fold(name: str, kind: str) -> str:
-    """One text for all names that some application takes for the same."""
+    """Return one text for all names that some application treats as equal: NFKC, without case.
+
+    Refuse a long name outside ASCII; `kind` names it in the error.
+    """
     if len(name) > MAX_NAME and not name.isascii():
         _refuse(f"name of a {kind} is too long to compare")
     return name.casefold() if name.isascii() else unicodedata.normalize("NFKC", name).casefold()
 
 
 _METHOD_FIELD: Final = "_method"
-"""In any case: frameworks of Ruby, PHP and Python take it for the method."""
+"""A field that frameworks of Ruby, PHP and Python take for the method, in any case."""
 
 
 def _check_fields(fields: Mapping[str, Any], kind: str) -> list[str]:
-    """The names of a query or form, which some applications trim, and make variables of.
+    """Refuse names and values of a query or form that applications trim, drop or decode
+    differently.
 
-    Return them in one case.
+    Return the names folded to one case.
     """
     _check_names(fields, kind)
     folded = [_fold(name, kind) for name in fields]
@@ -368,7 +396,9 @@ def _check_names(names: Iterable[str], kind: str) -> None:
 
 
 def _read_object(pairs: list[tuple[str, Value]]) -> dict[str, Value]:
-    """Return a JSON object; refuse duplicate keys and keys that differ only in case."""
+    """Return a JSON object from its pairs; refuse duplicate keys and keys that differ only in
+    case.
+    """
     result = dict(pairs)
     if len(result) != len(pairs):
         seen: set[str] = set()
@@ -384,7 +414,7 @@ def _read_object(pairs: list[tuple[str, Value]]) -> dict[str, Value]:
 
 
 def _read_number(text: str) -> int | Number:
-    """Return a JSON number; refuse a long one that loses digits as a double."""
+    """Return a JSON number with its digits; refuse one that a double cannot hold exactly."""
     number = parse_number(text)
     if len(text) > 4:
         _check_double(text)
@@ -392,7 +422,7 @@ def _read_number(text: str) -> int | Number:
 
 
 def _check_double(text: str) -> None:
-    """Readers that make a double of a number must have the number that the policy has."""
+    """Refuse a number that readers with doubles would round, or that is too large for a double."""
     double = float(text)
     if math.isinf(double):
         _refuse("number that no double can hold")
@@ -407,7 +437,7 @@ def _check_double(text: str) -> None:
 
 
 MAX_NUMBER: Final = 800
-"""Characters of a number: the longest decimal that a double is has fewer digits."""
+"""The largest length of a number: the exact decimal form of any double is shorter."""
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -426,7 +456,10 @@ _ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
 
 
 def parse_json(text: str | bytes) -> Value:
-    """The one value that every reader of this JSON text agrees on."""
+    """Return the value of a JSON text that every reader understands in the same way.
+
+    Raise RequestParseError if it is malformed, AmbiguousRequestError if readers differ.
+    """
     if isinstance(text, bytes):
         try:
             text = text.decode()
@@ -445,7 +478,7 @@ def parse_json(text: str | bytes) -> Value:
 
 
 def _check_escapes(text: str) -> None:
-    """`\\u0000` cuts a name short in some readers; half a surrogate pair is read in many ways."""
+    r"""Refuse `\u0000`, which ends a name in some readers, and half a surrogate pair."""
     high_ends_at = -1
     for match in _ESCAPE.finditer(text):
         code = int(match[1] or "20", 16)

@@ -29,7 +29,7 @@ _TRANSFERS: Final = frozenset({"7bit", "8bit", "binary"})
 
 
 class StrictPart(NamedTuple):
-    """A part as every reader sees it; `filename` is None for a field."""
+    """A part of a form on which all readers agree; `filename` is None for a field."""
 
     name: str
     filename: str | None
@@ -41,7 +41,9 @@ def _refuse(reason: str) -> NoReturn:
 
 
 def check_multipart(boundary: str, body: bytes) -> list[StrictPart]:
-    """The parts of the body; AmbiguousRequestError for what some reader may see otherwise."""
+    """Return the parts of a form; raise AmbiguousRequestError if some reader may divide it
+    differently.
+    """
     if not boundary:
         _refuse("multipart body without a boundary")
     if not _BOUNDARY.fullmatch(boundary):
@@ -108,7 +110,7 @@ def _read_headers(head: bytes) -> dict[str, str]:
 
 
 def _read_disposition(value: str) -> tuple[str, str | None]:
-    """Return the name and the file name of a part, None for a field; refuse ambiguous quoting."""
+    """Return the name and file name (None for a field) of a part; refuse unusual quoting."""
     disposition = _DISPOSITION.fullmatch(value)
     if disposition is None:
         _refuse("part whose name can be read in two ways")
@@ -123,12 +125,14 @@ def _read_disposition(value: str) -> tuple[str, str | None]:
 
 
 def _is_plain(text: str) -> bool:
+    """Return True for a printable text without outer spaces that no reader decodes further."""
     return text.isprintable() and text == text.strip() and not _DECODED_BY_SOME.search(text)
 
 
 def _is_file_name(text: str) -> bool:
-    """Return True if nobody takes a folder off, decodes an entity or sees another parameter
-    in it."""
+    """Return True if every reader sees the same file name: no folder, entity or further
+    parameter.
+    """
     if "/" in text or text in (".", "..") or (";" in text and "=" in text):
         return False
     return _is_plain(text) and html.unescape(text) == text
@@ -143,7 +147,10 @@ def _check_text(content: bytes) -> None:
 
 
 def _check_type(text: str) -> None:
-    """Refuse the content type of a part if it is ambiguous, nested or not in UTF-8."""
+    """Refuse the content type of a part if it is malformed, ambiguous, nested or not in UTF-8.
+
+    "" is accepted.
+    """
     if not text:
         return
     try:

@@ -27,7 +27,7 @@ _EDGE: Final = Edge("forward-auth", "a question of a proxy failed")
 
 
 class ForwardAuth:
-    """Answers the questions of proxies."""
+    """An ASGI application that answers proxies: 200 allows, any other status denies."""
 
     def __init__(self, pdp: PDP, options: Options | None = None) -> None:
         self._options = options or Options()
@@ -59,8 +59,10 @@ class ForwardAuth:
         await self._answer(scope, send, name, verdict)
 
     async def _decide(self, scope: Message, receive: Receive) -> tuple[str, Verdict]:
-        """Return the name of the proxy's protocol and the verdict on the request that it asks
-        about.
+        """Return the proxy's name and the verdict on the client's request that it asks about.
+
+        Name "" and status 404 for an unknown endpoint; a wrong secret gives 403, an unreadable
+        request 400.
         """
         raw: bytes = scope["raw_path"]
         query: bytes = scope["query_string"]
@@ -80,7 +82,7 @@ class ForwardAuth:
         return name, await self._check.check_async(request)
 
     async def _read(self, receive: Receive) -> tuple[bytes, bool]:
-        """Return the body and True if it was cut, by the limit or by the client."""
+        """Return the body, cut to the limit, and True if it was cut or the client disconnected."""
         limit = self._options.max_body
         body = b""
         while True:
@@ -94,7 +96,11 @@ class ForwardAuth:
                 return body, False
 
     async def _answer(self, scope: Message, send: Send, name: str, verdict: Verdict) -> None:
-        """Send the verdict in the form that the proxy expects: 200 with headers, or the refusal."""
+        """Send the verdict: 200 with all headers that the proxy copies, or the refusal.
+
+        An allowed request is refused if its changes are more than the proxy can make.
+        """
+        # A change that the proxy would leave out could be the one on which the permission rests.
         if verdict.allowed and not self._can_do(verdict):
             verdict = Verdict(False, reason="result_error")
         body = b""
@@ -114,13 +120,19 @@ class ForwardAuth:
         )
 
     def _can_do(self, verdict: Verdict) -> bool:
-        """Return True if a proxy can make all of the changes: it copies headers that are named."""
+        """Return True if the proxy can make all changes of a verdict.
+
+        Proxies copy only the request headers in `response-headers`, and change no response.
+        """
         named = set(self._options.response_headers)
         changed = {key.lower() for key, _ in verdict.headers} | set(verdict.removed)
         return changed <= named and not verdict.response_headers
 
     def _for_the_proxy(self, verdict: Verdict) -> list[tuple[str, str]]:
-        """Every header that proxies copy, once, also where the policy sets none."""
+        """Return each header that the proxy copies, once; empty if the policy does not set it.
+
+        An empty one replaces a header that the client sent.
+        """
         values: dict[str, list[str]] = {name: [] for name in self._options.response_headers}
         for key, value in verdict.headers:
             values[key.lower()].append(value)
@@ -128,7 +140,9 @@ class ForwardAuth:
 
 
 def _code(name: str, status: int) -> int:
-    """The code of a denial: none of success, and one that the proxy passes on."""
+    """Return the status of a denial: 403 in place of a 2xx or a status that the proxy does not pass
+    on.
+    """
     only = PROXIES[name].only if name else ()
     if 200 <= status < 300 or (only and status not in only):
         return 403

@@ -25,22 +25,24 @@ _HEADER: Final = re.compile(r"[a-z0-9-]{1,64}")
 
 METHODS: Final = ("x-original-method", "x-forwarded-method", "x-forwarded-uri")
 FORGED: Final = tuple(dict.fromkeys((*OVERRIDES, *IDENTITIES, *METHODS, LENGTH, CODING, SECRET)))
-"""What no client may send to the decision point or to the application."""
+"""Headers that no client may send to the decision point or the application."""
 
 
 @record(kw_only=True)
 class Site:
-    """One proxy, the application behind it, and the decision point that it asks. Addresses are
-    `HOST:PORT`. ValueError for a value that a configuration cannot hold."""
+    """A proxy, the application behind it and the decision point; addresses are `HOST:PORT`.
+
+    Raise ValueError for a value that a configuration cannot hold.
+    """
 
     listen: str = "127.0.0.1:8000"
     upstream: str = "127.0.0.1:8080"
     pdp: str = "127.0.0.1:9292"
     secret: str = ""
     response_headers: tuple[str, ...] = ()
-    """Headers that the policy sets in requests: `response-headers` of the decision point."""
+    """Request headers that the policy sets, as in `response-headers` of the decision point."""
     max_body: int = 8192
-    """Bytes of a body that the decision point sees, where the proxy can send it."""
+    """The bytes of a body that the decision point sees, if the proxy can send bodies."""
 
     def __post_init__(self) -> None:
         for address in (self.listen, self.upstream, self.pdp):
@@ -54,17 +56,17 @@ class Site:
 
     @property
     def stripped(self) -> tuple[str, ...]:
-        """Headers that are taken out of what clients send."""
+        """The headers, in lower case, that are removed from what clients send."""
         return tuple(dict.fromkeys((*FORGED, *self.response_headers)))
 
 
 def to_files(proxy: str, site: Site) -> dict[str, str]:
-    """The files for a proxy of `PROXY_FILES`."""
+    """Return the configuration of a proxy of `PROXY_FILES`, text by file name."""
     return PROXY_FILES[proxy](site)
 
 
 def _nginx(site: Site) -> dict[str, str]:
-    """Return the files of an nginx site that asks about each request, by name."""
+    """Return the configuration of an nginx that asks the decision point about each request."""
     proxy_headers = ("x-original-method", "x-original-uri")
     forwarded = {LENGTH, CODING, *([SECRET] if site.secret else [])}
     removed = [name for name in site.stripped if name not in proxy_headers]
@@ -129,7 +131,7 @@ def _nginx(site: Site) -> dict[str, str]:
 
 
 def _caddy(site: Site) -> dict[str, str]:
-    """Return the files of a Caddy site that asks about each request, by name."""
+    """Return the configuration of a Caddy that asks the decision point about each request."""
     proxy_headers = ("x-forwarded-method", "x-forwarded-uri", LENGTH, CODING, SECRET)
     removed = [f"\trequest_header -{name}" for name in site.stripped if name not in proxy_headers]
     secret = [f"\t\theader_up {SECRET} {site.secret}"] if site.secret else []
@@ -170,7 +172,9 @@ def _caddy(site: Site) -> dict[str, str]:
 
 
 def _traefik(site: Site) -> dict[str, str]:
-    """Return the files of a Traefik site that asks about each request, by name."""
+    """Return the two configurations of a Traefik that asks the decision point about each
+    request.
+    """
     removed = {name: "" for name in site.stripped}
     auth: dict[str, Any] = {
         "address": f"http://{site.pdp}/auth/traefik",
@@ -276,7 +280,7 @@ end)
 
 
 def _haproxy(site: Site) -> dict[str, str]:
-    """Return the files of an HAProxy site that asks about each request, by name."""
+    """Return the configuration and Lua script of an HAProxy that asks about each request."""
     secret = f'headers["{SECRET}"] = {{ "{site.secret}" }}' if site.secret else ""
     lua = _LUA
     for name, text in {
@@ -331,4 +335,4 @@ PROXY_FILES: Final[Mapping[str, Callable[[Site], dict[str, str]]]] = {
     "nginx": _nginx,
     "traefik": _traefik,
 }
-"""Proxies and what makes their files."""
+"""The function that writes the configuration of each proxy."""

@@ -26,23 +26,25 @@ PREFIX: Final = "/auth/"
 SECRET: Final = "x-doorward-secret"
 LENGTH: Final = "x-original-content-length"
 CODING: Final = "x-original-transfer-encoding"
-"""What the client said of its body, where the proxy does not pass it on."""
+"""The headers in which a proxy repeats the client's `content-length` and `transfer-encoding` if it
+does not pass the body on."""
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
-"""Methods whose requests have no body, unless their head says so."""
+"""Methods whose requests have no body unless a header announces one."""
 
 
 class Proxy(NamedTuple):
-    """The headers in which a proxy sends the client's request; empty names: by the line of its
-    question."""
+    """How a proxy describes the client's request: the headers with method, target and host.
+
+    Empty names mean that the proxy's own request line repeats the client's.
+    """
 
     method: str = ""
     target: str = ""
     host: str = "host"
     tells: bool = False
-    """Whether it says in `LENGTH` and `CODING` what the client said of a body, which it may keep;
-    where it does not, these headers are the client's own."""
+    """True if the proxy sets `LENGTH` and `CODING`; otherwise a client could have sent them."""
     only: tuple[int, ...] = ()
-    """Codes of denials that it passes on; any other becomes 403. Empty: all."""
+    """The statuses of denials that the proxy passes on; others become 403. Empty means all."""
 
 
 _FORWARDED: Final = Proxy("x-forwarded-method", "x-forwarded-uri", "x-forwarded-host", tells=True)
@@ -61,17 +63,22 @@ _CLIENT: Final = "x-forwarded-for"
 _DROPPED: Final = frozenset(
     {*ORIGINS, _PROTO, SECRET, LENGTH, CODING, "connection", "x-forwarded-server", "host"}
 )
-"""What proxies add, and what they say of the client: not a part of what the client sent."""
+"""Headers that proxies add or that describe the client; the client's request is read without
+them."""
 
 
 class SecretError(RequestError):
-    """The proxy did not send the secret: it is not one of ours."""
+    """The proxy did not send the configured secret, so anybody may be asking."""
 
     code = "forward_secret_error"
 
 
 def proxy_of(target: str) -> tuple[str, str]:
-    """The proxy that an endpoint is for, and what follows it; ("", "") where it is not one."""
+    """Return the proxy that an endpoint is for, and the rest of the target: `/auth/envoy/x` ->
+    `envoy`, `/x`.
+
+    `("", "")` if it is not an endpoint. Only Envoy's may have a path behind it.
+    """
     if not target.startswith(PREFIX):
         return "", ""
     name = target[len(PREFIX) :].partition("?")[0].partition("/")[0]
@@ -83,8 +90,12 @@ def proxy_of(target: str) -> tuple[str, str]:
 def read_question(
     name: str, method: str, target: str, pairs: Pairs, body: bytes, is_cut: bool, options: Options
 ) -> HttpRequest:
-    """The client's request in the question of the proxy `name`; `target`: what follows the
-    endpoint, for Envoy. RequestError says why it cannot be known."""
+    """Return the client's request as the proxy `name` describes it.
+
+    `target` is what follows the endpoint, which only Envoy uses. Raise SecretError without the
+    secret, and AmbiguousRequestError if a header is missing, repeated or may only be set by a
+    proxy.
+    """
     proxy = PROXIES[name]
     _check_secret(pairs, options)
     proxy_headers = {proxy.method, proxy.target, proxy.host, _PROTO}
@@ -134,6 +145,7 @@ def _refuse(reason: str) -> NoReturn:
 
 
 def _all(pairs: Iterable[tuple[bytes, bytes]], name: str) -> list[str]:
+    """Return all values of a header, in order; `name` is in lower case."""
     name_bytes = name.encode()
     return [value.decode("latin-1") for raw, value in pairs if raw.lower() == name_bytes]
 
@@ -152,6 +164,7 @@ def _check_secret(pairs: Pairs, options: Options) -> None:
     """Raise SecretError unless the request has the configured secret exactly once."""
     if options.secret:
         secrets = _all(pairs, SECRET)
+        # In constant time, so that a guess cannot be improved byte by byte.
         is_right = len(secrets) == 1 and hmac.compare_digest(
             secrets[0].encode("latin-1"), options.secret.encode()
         )
@@ -160,7 +173,7 @@ def _check_secret(pairs: Pairs, options: Options) -> None:
 
 
 def _client(pairs: Pairs) -> tuple[str, int] | None:
-    """The address that the proxy says is the client's, where it says one."""
+    """Return the client's address, with port 0; None unless the proxy names exactly one."""
     addresses = _all(pairs, _CLIENT)
     try:
         return (str(ipaddress.ip_address(addresses[0])), 0) if len(addresses) == 1 else None

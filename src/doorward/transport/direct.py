@@ -21,15 +21,17 @@ __all__ = ["DirectListener", "DirectTransport"]
 _EDGE: Final = Edge("accept", "a connection could not be taken")
 
 READ: Final = 1 << 16
-"""Bytes that are read at once."""
+"""The largest number of bytes in one read."""
 PAUSE: Final = 0.1
-"""Seconds without accepting after that failed: without descriptors it fails until others end."""
+"""Seconds without accepting after a failure: without free descriptors it fails until connections
+end."""
 MOST_WAITING: Final = 1 << 16
-"""Connections of a queue that are taken at the end of a server: no kernel's is longer."""
+"""The largest number of queued connections accepted at the end of a server: no kernel's queue is
+longer."""
 
 
 class DirectListener:
-    """Accepts connections for protocols that `accept` makes, until it is closed."""
+    """A listening socket whose connections get protocols from `accept`, until it is closed."""
 
     def __init__(
         self,
@@ -48,7 +50,7 @@ class DirectListener:
             self._loop.add_reader(self._listener.fileno(), self._accept)
 
     def accept_rest(self) -> None:
-        """Take what waits in the queue."""
+        """Accept all connections that wait in the queue of the kernel, at most `MOST_WAITING`."""
         for _ in range(MOST_WAITING):
             if not self._accept():
                 return
@@ -59,7 +61,11 @@ class DirectListener:
             self._listener.close()
 
     def _accept(self) -> bool:
-        """Take a connection; False where there is none, or it failed."""
+        """Accept one connection and begin it; return False if none waits or accepting failed.
+
+        After a failure (no descriptors left) the loop is told, and accepting pauses for `PAUSE`
+        seconds.
+        """
         try:
             end, _ = self._listener.accept()
         except (BlockingIOError, ConnectionAbortedError):
@@ -80,7 +86,9 @@ class DirectListener:
 
 
 class DirectTransport(asyncio.Transport):
-    """A connected socket, read and written as soon as the kernel lets us."""
+    """asyncio's transport of a connected socket that reads and writes at once, without buffers of
+    the loop.
+    """
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, end: socket.socket, protocol: asyncio.BaseProtocol
@@ -93,7 +101,7 @@ class DirectTransport(asyncio.Transport):
         self._unsent = bytearray()
         self._most_unsent = READ
         self.is_retired = False
-        """Whether nothing is read any more."""
+        """True after `retire` ended reading."""
         self._wants_reading = True
         self._is_reading = False
         self._is_paused = False
@@ -102,7 +110,7 @@ class DirectTransport(asyncio.Transport):
         self._ends_writing = False
 
     def begin(self) -> None:
-        """Tell the protocol of the connection, and of what has come."""
+        """Report the connection to its protocol, and read at once unless the protocol closes it."""
         self._protocol.connection_made(self)
         if not self._is_closing:
             self._read()
@@ -110,8 +118,10 @@ class DirectTransport(asyncio.Transport):
     # Reading
 
     def _read(self) -> None:
-        """Read once from the socket and hand the bytes to the protocol; close at end of file unless
-        the protocol keeps the connection.
+        """Read once and pass the bytes to the protocol.
+
+        At the end of file the connection closes unless the protocol wants to keep it. Nothing to
+        read leaves it as it is; any failure loses the connection.
         """
         try:
             data = self._end.recv(READ)
@@ -130,7 +140,7 @@ class DirectTransport(asyncio.Transport):
         self._watch()
 
     def _watch(self) -> None:
-        """Be called when there is something to read, as long as somebody wants it."""
+        """Register the socket for reading, or unregister it, as the protocol now wants."""
         should_read = self._wants_reading and not self._is_closing
         if should_read is not self._is_reading:
             self._is_reading = should_read
@@ -148,12 +158,12 @@ class DirectTransport(asyncio.Transport):
         self._watch()
 
     def retire(self) -> None:
-        """Read nothing that is not here yet: on a Unix socket, who writes later is told so at once.
+        """End reading so that a client on a Unix socket fails to write its next request, and
+        repeats it elsewhere.
 
-        What has come goes to the protocol, which answers it and closes. Otherwise the connection
-        stays open until it is closed, and its peer notices nothing before it writes. Go's client
-        repeats a POST that it could not write; it repeats none for which it had chosen a connection
-        that then ended.
+        If something has arrived already, it is read and the connection goes on. Otherwise the
+        connection stays open until it is closed. Go's client repeats a POST that it could not
+        write, but not one for which it had chosen a connection that then ended.
         """
         if self._is_closing or self.is_retired:
             return
@@ -170,7 +180,9 @@ class DirectTransport(asyncio.Transport):
             self._read()
 
     def _read_last(self) -> None:
-        """Hand on bytes that arrived before reading was ended, then stop reading."""
+        """Shut down reading, pass bytes that arrived meanwhile to the protocol, and stop
+        watching.
+        """
         try:
             self._end.shutdown(socket.SHUT_RD)
             while data := self._end.recv(READ):  # came after there was nothing
@@ -183,12 +195,16 @@ class DirectTransport(asyncio.Transport):
     # Writing
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """`high`: bytes that may wait before the protocol is told; `low` is none."""
+        """Set the number of queued bytes above which the protocol is paused; `low` is ignored.
+
+        The protocol resumes when nothing is queued.
+        """
         self._most_unsent = READ if high is None else high
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Send `data`, or queue what the socket does not take; pause the protocol if too much is
-        queued.
+        """Send `data` at once, and queue what the socket does not take.
+
+        Pauses the protocol if too much is queued. Does nothing while the connection closes.
         """
         if self._is_closing or not data:
             return
@@ -234,6 +250,7 @@ class DirectTransport(asyncio.Transport):
         return True
 
     def write_eof(self) -> None:
+        """Shut down the sending side once everything queued is sent."""
         self._ends_writing = True
         if not self._unsent:
             self._end_writing()
@@ -251,7 +268,7 @@ class DirectTransport(asyncio.Transport):
         return self._is_closing
 
     def close(self) -> None:
-        """Close when everything is sent."""
+        """Close once everything queued is sent; nothing more is read."""
         if not self._is_closing:
             self._is_closing = True
             self._watch()
@@ -259,11 +276,13 @@ class DirectTransport(asyncio.Transport):
                 self._lose(None)
 
     def abort(self) -> None:
-        """Close at once."""
+        """Close at once and drop what is queued."""
         self._lose(None)
 
     def _lose(self, error: OSError | None) -> None:
-        """Drop queued bytes and report the connection as lost, with its error, once."""
+        """Drop queued bytes and schedule `connection_lost`, with the error or None; only the first
+        call counts.
+        """
         if self._is_lost:
             return
         self._is_lost = self._is_closing = True
@@ -281,7 +300,7 @@ class DirectTransport(asyncio.Transport):
             self._end.close()
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Return the socket or an address of it; `default` for any other name, as in asyncio."""
+        """Return the value for `peername`, `sockname` or `socket`; `default` for any other name."""
         if name == "peername":
             return self._end.getpeername()
         if name == "socket":

@@ -8,10 +8,10 @@ __all__ = ["bind_tcp"]
 
 
 def bind_tcp(host: str, port: int, *, backlog: int, dual_stack: bool = False) -> socket.socket:
-    """A socket that listens at the first address of `host`, IPv4 before IPv6.
+    """Return a socket that listens at the first address of `host`, IPv4 before IPv6.
 
-    `dual_stack`: an IPv6 socket takes IPv4 connections as well. OSError where the address is not
-    available.
+    `dual_stack`: an IPv6 socket accepts IPv4 connections as well. Raise OSError if the address is
+    not available or the name is unknown.
     """
     rows = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     family, _, _, _, address = min(rows, key=lambda row: row[0] != socket.AF_INET)

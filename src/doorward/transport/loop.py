@@ -36,42 +36,43 @@ __all__ = [
 _EDGE: Final = Edge("transport", "a server's event loop failed")
 
 SWEEP: Final = 0.5
-"""Seconds between two looks for what is over its time."""
+"""Seconds between two sweeps, which end what is past its time limit."""
 _IDLE_SWEEP: Final = 10.0
-"""The same while there is no connection: an idle server lets the processor sleep."""
+"""Seconds between two sweeps without a connection: an idle server lets the processor sleep."""
 _DRAINING_SWEEP: Final = SWEEP / 10
 _BACKLOG: Final = 1_024
 _EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class ServedConnection(Protocol):
-    """One connection, as its server sees it."""
+    """A connection as its server sees it."""
 
     @property
     def idle_since(self) -> float | None:
-        """Since when (monotonic seconds) the client has kept us waiting; None while we work."""
+        """The time since which the client is silent, in monotonic seconds; None while we work for
+        it.
+        """
 
     def expire(self) -> None:
-        """End what is over its time."""
+        """End what is past its time limit."""
 
     def shutdown(self) -> None:
-        """Take no more requests, answer those under way, and close."""
+        """Accept no more requests, answer the open ones, and close."""
 
     def close(self) -> None:
-        """Tell the client and close, whatever is open."""
+        """Tell the client and close at once, whatever is open."""
 
     def refuse(self) -> None:
-        """There is no room: say so, as far as the protocol can, and close."""
+        """Tell the client, as far as the protocol can, that there is no room, and close."""
 
     def abort(self) -> None:
-        """Close without a word."""
+        """Close without telling the client."""
 
 
 class Connections:
-    """The open connections of an endpoint: at most so many at the same time.
+    """The open connections of an endpoint, at most `most`.
 
-    A further one replaces the one whose client has kept us waiting longest, and is refused where
-    every one is at work.
+    A further one replaces the connection that is idle for longest, and is refused if none is idle.
     """
 
     def __init__(self, most: int) -> None:
@@ -79,20 +80,23 @@ class Connections:
         self._open: dict[ServedConnection, None] = {}
         self.draining = False
         self.ends_soon = False
-        """Whether each connection ends with the answer that it gets next."""
+        """True if each connection must end with its next response."""
         self.has_successor = True
-        """Whether a client that is refused here is answered by another process."""
+        """True if another process answers a client that comes back."""
         self.now = monotonic()
-        """The time of the last sweep."""
+        """The time of the last sweep, in monotonic seconds."""
         self.date = b""
-        """The same as HTTP's `date` header."""
+        """The time of the last sweep as a line of HTTP's `date` header."""
         self.tell_time()
 
     def __len__(self) -> int:
         return len(self._open)
 
     def add(self, connection: ServedConnection) -> None:
-        """A connection was accepted."""
+        """Register an accepted connection, or refuse it if there is no room.
+
+        While draining it is shut down at once.
+        """
         if len(self._open) >= self._most and not self._replace_idle():
             connection.refuse()
             return
@@ -112,7 +116,7 @@ class Connections:
         return True
 
     def remove(self, connection: ServedConnection) -> None:
-        """A connection was closed."""
+        """Forget a connection that was closed."""
         self._open.pop(connection, None)
 
     def tell_time(self) -> None:
@@ -136,21 +140,24 @@ class Connections:
 
 @record
 class Endpoint:
-    """A listening socket, its connections, and what makes the protocol of one."""
+    """A listening socket, its open connections, and the function that makes the protocol of a new
+    one.
+    """
 
     socket: socket.socket
     connections: Connections
     make_protocol: Callable[[], asyncio.BaseProtocol]
     accepts: int = 16
-    """Connections that asyncio accepts before it looks at anything else; without descriptors it
-    makes as many attempts, and a timer for each (Python 3.11 and 3.12)."""
+    """The connections that asyncio accepts in one turn. Without free descriptors it makes as many
+    attempts, and a timer for each (Python 3.11 and 3.12)."""
     tls: ssl.SSLContext | None = None
     is_direct: bool = False
-    """Whether every connection is one request, and the socket listens already."""
+    """True to serve with `DirectListener`: the socket listens already, and connections are
+    short."""
 
 
 class LoopServer:
-    """Serves endpoints from one loop in a thread of its own. `start`, then `stop`."""
+    """Serves endpoints on one event loop in a thread of its own: `start`, then `stop`."""
 
     def __init__(
         self,
@@ -162,8 +169,10 @@ class LoopServer:
         on_error: Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object] | None = None,
         shares_sockets: bool = False,
     ) -> None:
-        """`shares_sockets`: another process accepts what this one does not, so that it need not
-        accept to the end."""
+        """`open_endpoints` is called once on the loop. `stuck_after` are seconds without a sweep
+        after which `parts` report the server as stuck. `shares_sockets`: another process accepts as
+        well, so that this one may stop accepting at the end.
+        """
         self._open_endpoints = open_endpoints
         self._endpoints: Sequence[Endpoint] = ()
         self._listening: list[asyncio.AbstractServer | DirectListener] = []
@@ -182,7 +191,7 @@ class LoopServer:
         self._is_idle = False
 
     def start(self) -> bool:
-        """Serve; returns when connections are accepted, and whether they are."""
+        """Start the thread and block until it serves or has failed; return True if it serves."""
         self._thread.start()
         self._ready.wait()
         if self._parts is not None and self._serving:
@@ -195,10 +204,13 @@ class LoopServer:
         return self._thread.is_alive()
 
     def call(self, function: Callable[[], object]) -> None:
-        """Run `function` in the loop's thread."""
+        """Run `function` on the loop's thread, soon; a fault of it is reported.
+
+        Does nothing once the loop is closed.
+        """
 
         def run() -> None:
-            """Call the function and report a fault instead of raising it in the loop."""
+            """Call the function; report a fault instead of raising it in the loop."""
             try:
                 function()
             except FAULTS as fault:
@@ -208,7 +220,9 @@ class LoopServer:
             self._loop.call_soon_threadsafe(run)
 
     def stop(self, grace: float) -> None:
-        """Accept no more, let open requests end within `grace` seconds, and close."""
+        """Accept no more, let open requests end within `grace` seconds, and close; blocks until
+        then.
+        """
         if self._parts is not None:
             self._parts.remove(self._part)
         if self._thread.is_alive() and not self._loop.is_closed():
@@ -218,14 +232,18 @@ class LoopServer:
             self._loop.close()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Return True if the server ended within `timeout` seconds."""
+        """Block until the server ends, at most `timeout` seconds (None: forever); return False on
+        timeout.
+        """
         self._thread.join(timeout)
         return not self._thread.is_alive()
 
     # In the thread of the loop
 
     def _run(self) -> None:
-        """Run the event loop of this thread until the server ends; a fault is reported."""
+        """Run the loop until the server ends; a fault is reported, and `start` is always
+        released.
+        """
         asyncio.set_event_loop(self._loop)
         try:
             self._loop.run_until_complete(self._serve())
@@ -236,9 +254,7 @@ class LoopServer:
             self._loop.close()
 
     async def _serve(self) -> None:
-        """Listen on all endpoints until the server ends, then close the listeners and the
-        connections.
-        """
+        """Listen on all endpoints until the server ends, then close listeners and connections."""
         self._ended = self._loop.create_future()
         self._endpoints = self._open_endpoints(self._loop)
         self._listening = [await self._listen(each) for each in self._endpoints]
@@ -254,9 +270,7 @@ class LoopServer:
         await self._loop.shutdown_asyncgens()
 
     async def _listen(self, endpoint: Endpoint) -> asyncio.AbstractServer | DirectListener:
-        """Return the listener of an endpoint: our own for direct sockets, asyncio's for TLS and
-        others.
-        """
+        """Return the listener of an endpoint: ours if it `is_direct`, else asyncio's."""
         if endpoint.is_direct:
             return DirectListener(self._loop, endpoint.socket, lambda: self._accept(endpoint))
         options: dict[str, Any] = {"sock": endpoint.socket, "backlog": endpoint.accepts}
@@ -272,7 +286,7 @@ class LoopServer:
         return server
 
     def _accept(self, endpoint: Endpoint) -> asyncio.BaseProtocol:
-        """Return the protocol of a new connection; wake an idle server's sweep first."""
+        """Return the protocol of a new connection; first update the clock of an idle server."""
         if self._is_idle:
             self._sweep()  # a connection begins with the time as it is now
             self._sweep_in(SWEEP)
@@ -288,7 +302,9 @@ class LoopServer:
         return list(dict.fromkeys(each.connections for each in self._endpoints))
 
     def _sweep(self) -> None:
-        """Expire connections, schedule the next sweep, and end a drained server."""
+        """Expire connections and schedule the next sweep; end a draining server without
+        connections.
+        """
         self._part.beat()
         for each in self._connections:
             each.sweep()
@@ -302,7 +318,7 @@ class LoopServer:
             self._is_idle = is_idle
 
     def _sweep_in(self, seconds: float) -> None:
-        """The next sweep comes after `seconds`, and no other before it."""
+        """Schedule the next sweep after `seconds`, in place of the scheduled one."""
         if self._next_sweep is not None:
             self._next_sweep.cancel()
         self._is_idle = False
@@ -310,10 +326,12 @@ class LoopServer:
             self._next_sweep = self._loop.call_later(seconds, self._sweep)
 
     def _drain(self, grace: float) -> None:
-        """Stop accepting, let connections finish, and end after `grace` seconds at the latest."""
+        """Accept what waits, shut connections down, and end after `grace` seconds at the latest."""
         self._draining = True
         for each in self._listening:
             if isinstance(each, DirectListener):
+                # The kernel has accepted these connections already; closing the socket would reset
+                # them.
                 each.accept_rest()
         if self._shares_sockets:
             self._close_listeners()
@@ -328,13 +346,15 @@ class LoopServer:
 
 
 def exhaustion(context: dict[str, Any]) -> OSError | None:
-    """Why no connection could be accepted, if that is what a loop reports."""
+    """Return the OSError for which a loop could not accept (no descriptors or memory left), else
+    None.
+    """
     error = context.get("exception")
     return error if isinstance(error, OSError) and error.errno in _EXHAUSTED else None
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
-    """uvloop's where it is installed (extra `speed`), else asyncio's."""
+    """Return a new loop of uvloop if it is installed (extra `speed`), else of asyncio."""
     try:
         import uvloop
     except ImportError:

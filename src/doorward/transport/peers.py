@@ -28,13 +28,14 @@ from doorward.transport.workers import Alarm
 __all__ = ["Mailbox", "Peers"]
 
 QUESTION: Final = 16 << 10
-"""Bytes of a question."""
+"""The largest question in bytes."""
 ANSWER: Final = 4 << 20
-"""Bytes of an answer: a longer one is not sent."""
+"""The largest answer in bytes; a longer one is not sent."""
 SENDING: Final = 1.0
-"""Seconds in which an asker must read its answer."""
+"""Seconds that sending an answer may take."""
 THREADS: Final = 2
-"""Questions answered at the same time by one worker: one that takes long does not stop the rest."""
+"""The number of threads of a worker that answer questions, so that a slow one does not stop the
+rest."""
 _STUCK: Final = 60.0
 
 _log: Final = logging.getLogger(__name__)
@@ -42,7 +43,7 @@ _EDGE: Final = Edge("peers", "a question of another worker was not answered")
 
 
 class Mailbox:
-    """The mailbox of questions for one worker; made by its parent."""
+    """A queue of questions for one worker, made by the parent before it forks."""
 
     def __init__(self) -> None:
         self._takes, self._puts = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -50,12 +51,13 @@ class Mailbox:
         self._puts.setblocking(False)
 
     def fileno(self) -> int:
-        """Readable when a question waits."""
+        """Return the descriptor that is readable while a question waits."""
         return self._takes.fileno()
 
     def put(self, question: bytes, answers: socket.socket) -> bool:
-        """Return True if there was room for a question, with the end on which its answer is
-        awaited."""
+        """Send a question with the socket for its answer; return False if the mailbox is full or
+        gone.
+        """
         try:
             socket.send_fds(self._puts, [question], [answers.fileno()])
         except OSError:
@@ -63,7 +65,9 @@ class Mailbox:
         return True
 
     def take(self) -> tuple[Any, socket.socket] | None:
-        """The next question with the end for its answer; None if there is none."""
+        """Return the next question and the socket for its answer; None if there is none. Does not
+        block.
+        """
         try:
             text, ends, _, _ = socket.recv_fds(self._takes, QUESTION, 1)
         except BlockingIOError:
@@ -76,10 +80,10 @@ class Mailbox:
 
 
 class Peers:
-    """The other workers, as one of them sees them."""
+    """The other worker processes, as one worker sees them: it asks them and answers them."""
 
     def __init__(self, number: int, mailboxes: Sequence[Mailbox]) -> None:
-        """`number`: that of this worker, whose mailbox is the one with this index."""
+        """`number` is the index of this worker's own mailbox."""
         self.number = number
         self.count = len(mailboxes)
         self._mailboxes = mailboxes
@@ -90,8 +94,10 @@ class Peers:
     # Asking
 
     async def ask(self, question: Mapping[str, Any], within: float) -> dict[int, Any]:
-        """Ask the others and return their answers by number, without those that did not answer in
-        `within` seconds."""
+        """Ask all other workers and return their answers by number.
+
+        Workers that do not answer within `within` seconds are missing.
+        """
         others = [number for number in range(self.count) if number != self.number]
         answers = await asyncio.gather(*self._questions(question, within))
         return {number: each[0] for number, each in zip(others, answers, strict=True) if each}
@@ -99,7 +105,10 @@ class Peers:
     async def ask_who_knows(
         self, question: Mapping[str, Any], within: float
     ) -> tuple[Any | None, bool]:
-        """The first answer that says something, and whether all said that they have none."""
+        """Return the first answer that is not None, and False.
+
+        Without one: None, and True if every other worker answered within `within` seconds.
+        """
         waiting = [asyncio.create_task(each) for each in self._questions(question, within)]
         all_answered = True
         try:
@@ -117,20 +126,26 @@ class Peers:
     def _questions(
         self, question: Mapping[str, Any], within: float
     ) -> list[Coroutine[Any, Any, tuple[Any] | None]]:
-        """Return one coroutine per other worker that asks it within `within` seconds."""
+        """Return a coroutine for each other worker that asks it, within `within` seconds from
+        now.
+        """
         until = monotonic() + within
         text = json.dumps({**question, "until": until}).encode()
         others = [number for number in range(self.count) if number != self.number]
         return [self._ask(each, text, until) for each in others]
 
     async def _ask(self, number: int, question: bytes, until: float) -> tuple[Any] | None:
-        """The answer of one worker; None where there is none in time."""
+        """Return the answer of one worker in a tuple of one; None if it does not answer in time.
+
+        `until` is in monotonic seconds, which all processes of a machine share.
+        """
         if len(question) > QUESTION:
             return None
         ours, theirs = socket.socketpair()
         received = bytearray()
         with ours:
             ours.setblocking(False)
+            # Our copy is closed at once: the answer ends when the other worker closes its own.
             with theirs:
                 if not self._mailboxes[number].put(question, theirs):
                     return None
@@ -146,7 +161,7 @@ class Peers:
     # Answering
 
     def serve(self, answer: Callable[[Mapping[str, Any]], Any], parts: Parts) -> None:
-        """Answer what the others ask by `answer`, in threads, until `close`."""
+        """Start threads that answer the questions of other workers by `answer`, until `close`."""
 
         for number in range(THREADS):
             part = Part(f"peers-{number}", within=_STUCK)
@@ -158,9 +173,7 @@ class Peers:
             thread.start()
 
     def _answer_next(self, answer: Callable[[Mapping[str, Any]], Any], part: Part) -> bool:
-        """Wait for one question of another worker and answer it; return False when this worker
-        stops.
-        """
+        """Wait for one question and answer it; return False once this worker stops."""
         part.rest()
         self._wait()
         part.beat()
@@ -177,7 +190,7 @@ class Peers:
         waits.poll()
 
     def close(self) -> None:
-        """End the threads."""
+        """End the threads; waits for each at most twice `SENDING` seconds."""
         self._stop.set()
         self._alarm.ring()
         for each in self._threads:
@@ -187,7 +200,10 @@ class Peers:
 def _answer(
     question: dict[str, Any], end: socket.socket, answer: Callable[[Mapping[str, Any]], Any]
 ) -> None:
-    """Answer a question on its socket; nothing is sent after its time or beyond the size limit."""
+    """Send the answer to a question on the socket `end`, and close it.
+
+    Nothing is sent if the question is too old or the answer too long.
+    """
     with end:
         if monotonic() > question.pop("until"):
             return  # nobody waits any more

@@ -15,13 +15,15 @@ from doorward.transport.slow_calls import History, timed
 __all__ = ["Pool"]
 
 MAX_QUEUED: Final = 1_024
-"""Calls that run or wait in a pool; further ones are refused."""
+"""The largest number of calls that run or wait in a pool; further ones are refused."""
 
 T = TypeVar("T")
 
 
 class Pool:
-    """Threads for the slow calls of one loop. `part`: beats while they end."""
+    """Threads for the slow calls of one loop. `part` shows `/health` when queued calls no longer
+    end.
+    """
 
     def __init__(
         self,
@@ -32,7 +34,7 @@ class Pool:
         part: Part | None = None,
         most: int | None = None,
     ) -> None:
-        """`most`: calls that run or wait; `MAX_QUEUED` by default."""
+        """`most` limits the calls that run or wait; `MAX_QUEUED` by default."""
         self._most = MAX_QUEUED if most is None else most
         self._loop = loop
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix=name)
@@ -41,7 +43,7 @@ class Pool:
 
     @property
     def queued(self) -> int:
-        """Calls in the pool."""
+        """The number of calls that run or wait."""
         return self._queued
 
     def submit(
@@ -51,9 +53,10 @@ class Pool:
         cancellation: Cancellation,
         history: History,
     ) -> bool:
-        """Run `work`, which raises nothing, and give its result to `done` on the loop.
+        """Run `work`, which must not raise, in a thread, and pass its result to `done` on the loop.
 
-        False where too many calls wait. A cancelled call is left out, or ends early.
+        Return False, and run nothing, if too many calls wait. A cancelled call is skipped, and then
+        `done` is not called. The duration goes into `history`.
         """
         if self._queued >= self._most:
             return False
@@ -77,7 +80,7 @@ class Pool:
     def _finish(
         self, result: T, elapsed: float, done: Callable[[T], object], history: History
     ) -> None:
-        """Note how long the work took and deliver its result, on the loop's thread."""
+        """Note the duration of a call and deliver its result, on the loop's thread."""
         self._end()
         history.note(elapsed)
         done(result)
@@ -91,5 +94,5 @@ class Pool:
                 self._part.rest()
 
     def close(self) -> None:
-        """Drop the calls that wait."""
+        """Drop the calls that wait; running ones are not interrupted."""
         self._threads.shutdown(wait=False, cancel_futures=True)

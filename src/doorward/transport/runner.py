@@ -19,7 +19,7 @@ __all__ = ["AdaptiveRunner"]
 
 
 class AdaptiveRunner:
-    """Runs methods for one loop."""
+    """Runs the gRPC methods of one loop: fast ones on the loop, slow ones in a pool of threads."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, threads: int) -> None:
         self._pool = Pool(loop, threads, name="check")
@@ -27,7 +27,7 @@ class AdaptiveRunner:
 
     @property
     def queued(self) -> int:
-        """Calls in the pool."""
+        """The number of calls that run or wait in the pool."""
         return self._pool.queued
 
     def run(
@@ -37,7 +37,11 @@ class AdaptiveRunner:
         done: Callable[[bytes | GrpcError], None],
         cancellation: Cancellation,
     ) -> bytes | GrpcError | None:
-        """The answer of a fast method; None for a slow one, whose answer `done` gets."""
+        """Return the answer or error of a fast method; None for a slow one, whose answer `done`
+        gets.
+
+        RESOURCE_EXHAUSTED if too many calls wait in the pool.
+        """
         if not self._history.is_slow:
             begun = self._history.begin()
             answer = call_method(method, message)

@@ -26,12 +26,12 @@ __all__ = ["Http2Server", "ServerOptions"]
 _EDGE: Final = Edge("http2", "an HTTP/2 connection failed")
 
 SILENT: Final = 5.0
-"""Seconds without the end of a request after which a connection counts as idle in spite of its open
-streams: who only opens them takes nobody's place."""
+"""After this many seconds without the end of a request a connection counts as idle in spite of open
+streams: a client that only opens streams must not keep its place."""
 WRITE_BUFFER: Final = 1 << 20
-"""Bytes that may wait for a client that does not read."""
+"""Above this number of unsent bytes nothing more is read from the client."""
 LINGER: Final = 4
-"""Sweeps that a closing connection may take to send what is written."""
+"""The number of sweeps in which a closing connection may send what is written."""
 
 
 @record
@@ -42,14 +42,14 @@ class ServerOptions:
     stuck_after: float = 60.0
     """Seconds without a sweep after which the loop counts as stuck."""
     shares_sockets: bool = False
-    """Whether another process accepts as well."""
+    """True if another process accepts connections on the same sockets."""
     max_connections: int = 1_000
-    """Connections at the same time; a further one replaces the one that was idle longest, or is
-    closed where every one is at work."""
+    """The largest number of connections; a further one replaces the one that is idle for longest,
+    or is closed if none is idle."""
 
 
 class Http2Server:
-    """gRPC services on listening sockets, in a thread of their own."""
+    """gRPC services on listening sockets, served by a loop in a thread of its own."""
 
     def __init__(
         self,
@@ -72,25 +72,29 @@ class Http2Server:
         )
 
     def start(self) -> None:
-        """Serve; returns when connections are accepted."""
+        """Start the thread and block until connections are accepted."""
         self._server.start()
 
     def call(self, function: Callable[[], object]) -> None:
-        """Run `function` in the loop's thread."""
+        """Run `function` on the loop's thread, soon."""
         self._server.call(function)
 
     def stop(self, grace: float) -> None:
-        """Accept no more, let open streams end within `grace` seconds, and close."""
+        """Accept no more, let open streams end within `grace` seconds, and close; blocks until
+        then.
+        """
         self._server.stop(grace)
         for each in self._sockets:
             each.close()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Return True if the server ended within `timeout` seconds."""
+        """Block until the server ends, at most `timeout` seconds (None: forever); return False on
+        timeout.
+        """
         return self._server.wait(timeout)
 
     def _endpoints(self, loop: asyncio.AbstractEventLoop) -> list[Endpoint]:
-        """Return an endpoint per socket; all connections of the loop share a read buffer and a
+        """Return an endpoint for each socket; their connections share a read buffer and one
         limit.
         """
         services = self._make_services(loop)
@@ -107,7 +111,7 @@ class Http2Server:
 
 
 class _Protocol(asyncio.BufferedProtocol):
-    """One connection: bytes from the socket to the core and back."""
+    """Passes the bytes of one socket to its HTTP/2 connection and back."""
 
     def __init__(
         self,
@@ -122,7 +126,7 @@ class _Protocol(asyncio.BufferedProtocol):
         self._turns = turns
         self._buffer = buffer
         self._unread = memoryview(b"")
-        """What waits for this connection's turn; nothing is taken from the socket meanwhile."""
+        """Bytes that wait for this connection's turn; nothing is read from the socket meanwhile."""
         self._may_write = True
         self._transport: asyncio.Transport | None = None
         self._sweeps_closing = 0
@@ -130,8 +134,10 @@ class _Protocol(asyncio.BufferedProtocol):
 
     @property
     def idle_since(self) -> float | None:
-        """When the client last ended a request, if it does not wait for an answer: who never did
-        so is the first to go."""
+        """The time at which the client last ended a request (0 if never), in monotonic seconds.
+
+        None while it has open streams and ended a request within the last `SILENT` seconds.
+        """
         requested = self._connection.requested
         is_at_work = self._connection.streams and self._connections.now - requested < SILENT
         return None if is_at_work else requested
@@ -141,7 +147,7 @@ class _Protocol(asyncio.BufferedProtocol):
         return self._connection.answered
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Register the connection and limit its write buffer."""
+        """Register the connection, which may refuse it, and limit its write buffer."""
         assert isinstance(transport, asyncio.Transport) or hasattr(transport, "pause_reading")
         self._transport = transport  # type: ignore[assignment]  # uvloop's has no common base
         assert self._transport is not None
@@ -152,7 +158,7 @@ class _Protocol(asyncio.BufferedProtocol):
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Handle received bytes now if it is this connection's turn; else keep them and pause
+        """Handle the received bytes if it is this connection's turn; else keep them and pause
         reading.
         """
         data = bytes(self._buffer[:nbytes])
@@ -169,10 +175,13 @@ class _Protocol(asyncio.BufferedProtocol):
 
     @property
     def is_waiting(self) -> bool:
+        """True if kept bytes wait for this connection's turn."""
         return self._may_write and len(self._unread) > 0
 
     def read_piece(self) -> int:
-        """Handle the next piece of unread bytes and return its size; then resume reading."""
+        """Handle the next piece of kept bytes and return its size; resume reading after the
+        last.
+        """
         size = self.account.piece
         piece, self._unread = self._unread[:size], self._unread[size:]
         self._feed(bytes(piece))
@@ -183,8 +192,9 @@ class _Protocol(asyncio.BufferedProtocol):
         return len(piece)
 
     def _feed(self, data: bytes) -> None:
-        """Feed the HTTP/2 connection, write what it answers, and close the transport when it is
-        closed.
+        """Pass bytes to the HTTP/2 connection, write what it returns, and close when it has ended.
+
+        A fault of ours is reported and aborts the connection.
         """
         try:
             written = self._connection.feed(data)
@@ -206,7 +216,7 @@ class _Protocol(asyncio.BufferedProtocol):
             self._transport.resume_reading()
 
     def eof_received(self) -> bool:
-        """No more requests: close once the written responses are sent."""
+        """Return False: the transport closes once the written responses are sent."""
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -225,7 +235,7 @@ class _Protocol(asyncio.BufferedProtocol):
         self._pause_reading()
 
     def resume_writing(self) -> None:
-        """Continue with unread bytes, or resume reading, when the client has read enough."""
+        """Continue with kept bytes, or resume reading, once the client has read enough."""
         self._may_write = True
         if self._unread:
             self._turns.wait(self)
@@ -233,7 +243,7 @@ class _Protocol(asyncio.BufferedProtocol):
             self._resume_reading()
 
     def _flush(self) -> None:
-        """Write the responses that were made outside of `data_received`."""
+        """Write the responses that were made outside of `_feed`; close if everything is drained."""
         if self._transport is None:
             return
         written = self._connection.take()
@@ -243,7 +253,9 @@ class _Protocol(asyncio.BufferedProtocol):
             self._close()
 
     def expire(self) -> None:
-        """End what is over its time; a client that does not read the last frames is cut off."""
+        """End what is past its time limit; abort a closing connection whose client does not
+        read.
+        """
         self.account.fade()
         if self._transport is not None and self._transport.is_closing():
             self._sweeps_closing += 1
@@ -262,7 +274,7 @@ class _Protocol(asyncio.BufferedProtocol):
             self._close()
 
     def shutdown(self) -> None:
-        """Tell the client that the connection ends."""
+        """Tell the client that the connection ends, and close it once all streams are answered."""
         written = self._connection.shutdown()
         if written and self._transport is not None:
             self._transport.write(written)
@@ -277,11 +289,11 @@ class _Protocol(asyncio.BufferedProtocol):
         self._close()
 
     def refuse(self) -> None:
-        """There is no room: the client may try another endpoint."""
+        """Abort: there is no room, and the client may try another endpoint."""
         self.abort()
 
     def abort(self) -> None:
-        """Close without a word."""
+        """Close without telling the client."""
         if self._transport is not None:
             self._transport.abort()
 

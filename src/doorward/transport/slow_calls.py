@@ -20,29 +20,34 @@ from typing import Final, TypeAlias, TypeVar
 __all__ = ["SLOW", "STALL", "Begun", "History", "timed"]
 
 SLOW: Final = 0.001
-"""Seconds from which on calls are slow."""
+"""Calls become slow when their average duration in seconds is above this."""
 FAST: Final = 0.0005
-"""Seconds below which they are fast again: two thresholds, so that they do not alternate."""
+"""Slow calls become fast again when their average is not above this: two thresholds, so that they
+do not alternate."""
 WEIGHT: Final = 1 / 16
-"""Weight of the newest call in the average."""
+"""The weight of the newest call in the moving average."""
 STALL: Final = 0.008
 LONG: Final = 0.1
-"""Seconds of a call that count at most, unless it took longer than `LONG`: where the system gives
-the processor to another process, a fast call looks slow."""
+"""A duration between `STALL` and `LONG` seconds counts as `STALL`: a fast call looks slow when the
+system gives the processor to another process."""
 DOUBTS: Final = 16
-"""Calls that are measured in full after one that took long."""
+"""The number of calls that are measured in full after one that took long."""
 
 _THREAD: Final[int | None] = getattr(resource, "RUSAGE_THREAD", None)
-"""What of a thread was used; None where the system does not say that."""
+"""The argument of `getrusage` for the calling thread; None if the system cannot tell."""
 
 T = TypeVar("T")
 
 Begun: TypeAlias = tuple[float, resource.struct_rusage | None]
-"""When a call began, and what its thread had used, where that is measured."""
+"""The start of a call, and the usage of its thread if it is measured in full."""
 
 
 class History:
-    """The durations of the calls of one kind. `assumed`: the duration before any was measured."""
+    """The moving average of the durations of one kind of call; `is_slow` says if they need a
+    thread.
+
+    `assumed` is the average in seconds before any call was measured.
+    """
 
     __slots__ = ("_average", "_doubts", "is_slow")
 
@@ -52,12 +57,16 @@ class History:
         self.is_slow = assumed > FAST
 
     def begin(self) -> Begun:
-        """For `end`, which the same thread calls."""
+        """Return the start of a call, for `end`, which the same thread must call."""
         usage = resource.getrusage(_THREAD) if self._doubts and _THREAD is not None else None
         return perf_counter(), usage
 
     def end(self, begun: Begun) -> float:
-        """Note the call that began then; the seconds that passed."""
+        """Note the end of a call and return its duration in seconds.
+
+        A call that took long for an unknown reason does not count; it makes the next ones be
+        measured in full.
+        """
         began, usage = begun
         elapsed = perf_counter() - began
         if elapsed < FAST:
@@ -75,7 +84,7 @@ class History:
         return elapsed
 
     def note(self, elapsed: float) -> None:
-        """Note a call that took so many seconds by all that is known."""
+        """Add a duration in seconds to the average, and update `is_slow`."""
         if STALL < elapsed < LONG:
             elapsed = STALL
         average = self._average = self._average + (elapsed - self._average) * WEIGHT
@@ -83,10 +92,10 @@ class History:
 
 
 def timed(work: Callable[[], T]) -> tuple[T, float]:
-    """The result of a call in one of several threads, and the seconds to `note`.
+    """Return the result of `work`, and the seconds to `note` for it.
 
-    So that what becomes fast returns to the loop, they are the processor's: a short wait is for
-    the other threads. Who waited for more than that waited for something else.
+    These are the processor's, so that calls that become fast return to the loop: in a pool a short
+    wait is for the other threads. A wait longer than `STALL` seconds counts in full.
     """
     began, started = perf_counter(), thread_time()
     result = work()
@@ -95,7 +104,9 @@ def timed(work: Callable[[], T]) -> tuple[T, float]:
 
 
 def _spent(elapsed: float, before: resource.struct_rusage) -> float:
-    """The seconds for which a call kept its thread: all of them, if it waited for something."""
+    """Return the seconds to count for a call: `elapsed` if it waited for something, else its CPU
+    time.
+    """
     assert _THREAD is not None
     now = resource.getrusage(_THREAD)
     if now.ru_nvcsw != before.ru_nvcsw:

@@ -20,7 +20,7 @@ __all__ = ["CIPHER_SUITES", "HANDSHAKE", "MINIMUMS", "TlsContext", "TlsError", "
 _log: Final = logging.getLogger(__name__)
 
 HANDSHAKE: Final = 5.0
-"""Seconds that a client has to begin."""
+"""Seconds that a TLS handshake may take."""
 MINIMUMS: Final = {
     "1.0": ssl.TLSVersion.TLSv1,
     "1.1": ssl.TLSVersion.TLSv1_1,
@@ -39,49 +39,49 @@ CIPHER_SUITES: Final = {
     "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384": "ECDHE-RSA-AES256-GCM-SHA384",
     "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-RSA-CHACHA20-POLY1305",
 }
-"""Suites of TLS 1.2 as Go names them, and OpenSSL. Those of 1.3 cannot be chosen, as in Go."""
+"""OpenSSL's names of the TLS 1.2 suites by Go's names. Those of 1.3 cannot be chosen, as in Go."""
 
 
 class TlsError(Exception):
-    """Certificates or keys that cannot be used; the message says which and why."""
+    """A certificate, key or cipher suite cannot be used; the message says which and why."""
 
 
 @record
 class TlsOptions:
-    """Files and choices of one server."""
+    """The certificate files and TLS choices of one server."""
 
     certificate: str
     private_key: str
     client_ca: str | None = None
-    """Who signs the certificates of clients."""
+    """The file of the CA that signs clients' certificates; None for none."""
     verifies_clients: bool = False
-    """Whether clients must have one."""
+    """True if clients must present a certificate of that CA."""
     minimum: str = "1.2"
     cipher_suites: Sequence[str] = ()
-    """Go's names; without any those of OpenSSL's default."""
+    """Go's names of the TLS 1.2 suites to use; empty for OpenSSL's default."""
     refresh: float = 0.0
-    """Seconds between two looks at the files; 0: never."""
+    """Seconds between two checks for changed files; 0 for never."""
 
     @property
     def files(self) -> tuple[str, ...]:
+        """The paths of certificate, key and, if any, client CA."""
         return tuple(filter(None, (self.certificate, self.private_key, self.client_ca)))
 
 
 class _AlertingObject(ssl.SSLObject):
-    """A handshake whose failure its client is told.
+    """A TLS object that sends its alert before a failed handshake ends the connection.
 
-    asyncio closes a connection whose handshake fails before it sends what OpenSSL has left to say:
-    the alert with the reason. So a failure with an alert says once that it waits for the client,
-    which makes asyncio send it. The connection ends when the client leaves, as it does on an alert,
-    or with the time for handshakes.
+    asyncio closes a connection whose handshake fails before it sends the alert with the reason. So
+    the first failure is reported as a wait for the client, which makes asyncio send the alert. The
+    connection ends when the client leaves, or with the time for handshakes.
     """
 
     outgoing: ssl.MemoryBIO
     _failure: ssl.SSLError | None = None
 
     def do_handshake(self) -> None:
-        """Do the handshake; after a failure, first ask the transport to send the alert, then raise
-        it.
+        """Do the handshake; after a failure ask for the alert to be sent first, and raise the
+        failure later.
         """
         if self._failure is not None:
             raise self._failure
@@ -97,7 +97,7 @@ class _AlertingObject(ssl.SSLObject):
 
 
 class TlsContext(ssl.SSLContext):
-    """The TLS context of listeners: each connection is begun with the newest certificates."""
+    """The TLS context of listeners; each connection begins with the newest certificates."""
 
     _options: TlsOptions
     _newest: ssl.SSLContext
@@ -106,7 +106,7 @@ class TlsContext(ssl.SSLContext):
 
     @classmethod
     def load(cls, options: TlsOptions) -> TlsContext:
-        """TlsError where the files cannot be used."""
+        """Return a context of the files of `options`; raise TlsError if they cannot be used."""
         context = cls(ssl.PROTOCOL_TLS_SERVER)
         context._options = options
         context._seen = _signature(options)
@@ -124,7 +124,11 @@ class TlsContext(ssl.SSLContext):
         return wrapped
 
     def refresh(self) -> None:
-        """Look at the files, if it is time; to be called every now and then."""
+        """Load the certificate files again if they changed; does nothing within `refresh` seconds
+        of the last time.
+
+        Call it often. Files that cannot be used are logged once, and the old certificates stay.
+        """
         if not self._options.refresh or monotonic() < self._next:
             return
         self._next = monotonic() + self._options.refresh
@@ -139,17 +143,17 @@ class TlsContext(ssl.SSLContext):
             )
         else:
             _log.info("TLS certificates were exchanged.")
+        # After a failure as well: the same files are not tried, and logged, again.
         self._seen = signature
 
 
 def _signature(options: TlsOptions) -> tuple[Any, ...]:
+    """Return a value that changes when one of the certificate files changes."""
     return tuple(map(_stat, options.files))
 
 
 def _stat(path: str) -> Any:
-    """Return what identifies the content of a file: device, inode, size and times; None if it
-    cannot be read.
-    """
+    """Return device, inode, size and times of a file; None if it cannot be read."""
     try:
         stat = os.stat(path)
     except OSError:
@@ -158,8 +162,8 @@ def _stat(path: str) -> Any:
 
 
 def _context(options: TlsOptions) -> ssl.SSLContext:
-    """Return a server context with the certificates of `options`; the error names the file that
-    cannot be used.
+    """Return a server context of the files of `options`; raise TlsError naming what cannot be
+    used.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.sslobject_class = _AlertingObject
@@ -183,7 +187,7 @@ def _context(options: TlsOptions) -> ssl.SSLContext:
 
 
 def _no_password() -> str:
-    """Without it OpenSSL asks at the terminal."""
+    """Return "", since OpenSSL would otherwise ask for the key's password at the terminal."""
     return ""
 
 

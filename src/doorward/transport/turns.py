@@ -24,48 +24,55 @@ __all__ = ["LEAST", "MOST", "SLICE", "WORTH", "Account", "Reader", "Turns"]
 SLICE: Final = 0.002
 """Seconds that reading may take before the loop looks at its sockets again."""
 LEAST: Final = 4_096
-"""Bytes that are read in one turn at least: 3 ms of the slowest ones (`benchmarks/floods.py`)."""
+"""The smallest piece in bytes: 3 ms of the slowest ones (`benchmarks/floods.py`)."""
 MOST: Final = 1 << 16
-"""Bytes that are read in one turn at most."""
+"""The largest piece in bytes."""
 _FORGET: Final = 0.9
-"""What is left of the pace of slow bytes after a turn with faster ones."""
+"""The factor by which a slow pace fades with each turn of faster bytes."""
 _SHORT: Final = 512
-"""Bytes that shorter ones count as: the fixed cost of a turn says nothing about their contents."""
+"""Shorter pieces count as so many bytes: the fixed cost of a turn says nothing about their
+contents."""
 WORTH: Final = 0.001
-"""Seconds that a call may take before they count: to answer is what the time is for."""
+"""Seconds of reading that an answered call is worth and that do not count against its client."""
 
 
 class Account:
-    """The recent cost of one connection."""
+    """The time that reading one connection took lately."""
 
     __slots__ = ("_answered", "_pace", "spent")
 
     def __init__(self) -> None:
         self.spent = 0.0
-        """Seconds, beyond what its answered calls are worth."""
+        """Recent seconds of reading, less what the answered calls are worth."""
         self._answered = 0
         self._pace = SLICE / LEAST
-        """Seconds for a byte."""
+        """Seconds that reading a byte takes, by the slowest recent turn."""
 
     @property
     def piece(self) -> int:
-        """Bytes that are read in one turn."""
+        """The number of bytes to read in one turn, fewer if bytes of this connection were slow to
+        read.
+        """
         return min(MOST, max(LEAST, int(SLICE / self._pace)))
 
     def add(self, seconds: float, size: int, answered: int) -> None:
-        """Count a turn; `answered` is how many calls of the connection were answered so far."""
+        """Count a turn of `seconds` and `size` bytes.
+
+        `answered` is the total of the connection's answered calls; each call since the last turn is
+        worth `WORTH` seconds.
+        """
         self._pace = max(seconds / max(size, _SHORT), self._pace * _FORGET)
         worth = WORTH * (answered - self._answered)
         self._answered = answered
         self.spent = max(0.0, self.spent + seconds - worth)
 
     def fade(self) -> None:
-        """Let half a second pass: what was spent counts half."""
+        """Halve the time spent; called every half second."""
         self.spent /= 2
 
 
 class Reader(Protocol):
-    """A connection, as far as its turns are concerned."""
+    """A connection that takes turns in reading."""
 
     account: Account
 
@@ -74,7 +81,7 @@ class Reader(Protocol):
         """The number of calls of the connection that were answered so far."""
 
     def read_piece(self) -> int:
-        """Read a piece of what waits, and return its size. It raises nothing."""
+        """Read a piece of what waits and return its size in bytes; must not raise."""
 
     @property
     def is_waiting(self) -> bool:
@@ -82,7 +89,7 @@ class Reader(Protocol):
 
 
 class Turns:
-    """The order in which the connections of a loop are read. It belongs to the loop's thread."""
+    """The order in which the connections of a loop are read; used on the loop's thread only."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, clock: Callable[[], float] = monotonic
@@ -94,11 +101,14 @@ class Turns:
         self._is_due = False
 
     def may_read(self, reader: Reader, size: int) -> bool:
-        """True where so many bytes may be read at once; else their reader is to `wait`."""
+        """Return True if `size` bytes may be read at once; otherwise the reader must `wait`."""
         return not self._is_due and size <= reader.account.piece
 
     def spend(self, reader: Reader, begun: float, size: int) -> None:
-        """Count the time from `begun` until now, in which bytes of `reader` were read at once."""
+        """Count the time since `begun`, in which `size` bytes of `reader` were read at once.
+
+        Once such reads took `SLICE` seconds, others wait until the loop has looked at its sockets.
+        """
         used = self._clock() - begun
         reader.account.add(used, size, reader.answered)
         self._used += used
@@ -106,12 +116,12 @@ class Turns:
             self._come_back()
 
     def wait(self, reader: Reader) -> None:
-        """Give `reader` turns until nothing waits."""
+        """Give `reader` turns until nothing of it waits."""
         self._waiting[reader] = None
         self._come_back()
 
     def leave(self, reader: Reader) -> None:
-        """Give `reader` no turn: it is gone, or cannot go on."""
+        """Give `reader` no more turns: it is gone, or cannot go on."""
         self._waiting.pop(reader, None)
 
     def _come_back(self) -> None:
@@ -120,7 +130,7 @@ class Turns:
             self._loop.call_soon(self._run)
 
     def _run(self) -> None:
-        """Read pieces of the waiting connections, the least served first, for one slice of time."""
+        """Read pieces of the waiting connections for `SLICE` seconds, the least served first."""
         self._is_due = False
         self._used = 0.0
         waiting = self._waiting

@@ -16,17 +16,20 @@ from typing import Final
 __all__ = ["PathTakenError", "bind_unix", "clear_stale"]
 
 PROBE_TIMEOUT: Final = 1.0
-"""Seconds that a listener may take to accept a connection."""
+"""Seconds that a listener at the path may take to accept the probe."""
 
 
 class PathTakenError(Exception):
-    """Something at the path is in the way; the message says what, and not where."""
+    """A file that is not a socket, or a socket that is in use, is at the path; the message does not
+    name the path.
+    """
 
 
 def bind_unix(path: str | Path, *, mode: int, backlog: int) -> socket.socket:
-    """A listening socket at `path` that nobody beyond `mode` could connect to at any moment.
+    """Return a socket that listens at `path`, with permission bits `mode` from the first moment.
 
-    PathTakenError, or OSError where the path cannot be had.
+    A stale socket file is deleted. Raise PathTakenError if the path is in use, OSError if it is not
+    available.
     """
     clear_stale(path)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -45,9 +48,10 @@ def bind_unix(path: str | Path, *, mode: int, backlog: int) -> socket.socket:
 
 
 def clear_stale(path: str | Path) -> None:
-    """Remove the socket that a server left behind.
+    """Delete the socket file of a server that is gone; does nothing if there is no file.
 
-    PathTakenError when one still listens on it, or when the file is not a socket.
+    Raise PathTakenError if a server still listens on it or the file is not a socket; waits at most
+    `PROBE_TIMEOUT` seconds.
     """
     try:
         mode = os.lstat(path).st_mode

@@ -28,20 +28,21 @@ from doorward.edge import FAULTS, Edge
 __all__ = ["Alarm", "Channel", "GenerationError", "Supervisor", "Work", "Worker", "run_child"]
 
 SENDING: Final = 5.0
-"""Seconds in which a message must be sent."""
+"""Seconds that sending a message may take."""
 FIRST_PAUSE: Final = 0.1
 LONGEST_PAUSE: Final = 10.0
-"""Seconds until a worker that died is started again: they double from the first to the longest."""
+"""The pauses in seconds before a dead worker is restarted: they double from the first to the
+longest."""
 STABLE: Final = 30.0
-"""Seconds after which a worker counts as one that works."""
+"""A worker that ran for this many seconds is restarted after the first pause again."""
 PREPARING: Final = 60.0
-"""Seconds in which the workers of a generation must be prepared."""
+"""Seconds that a generation of workers may take to prepare."""
 SILENT: Final = 60.0
-"""Seconds without a message after which a worker is stuck, and ended."""
+"""Seconds without a message after which a worker counts as stuck and is killed."""
 LEAVING: Final = 3
-"""Generations that may still end what they began, when another one is to begin."""
+"""The number of old generations that may still be ending when a new one begins."""
 _EXTRA: Final = 5.0
-"""Seconds beside its grace in which a worker must have ended."""
+"""Seconds after its grace at which a worker is killed."""
 
 _LENGTH: Final = struct.Struct(">I")
 _log: Final = logging.getLogger(__name__)
@@ -49,17 +50,17 @@ _EDGE: Final = Edge("worker", "a worker process failed")
 
 
 class GenerationError(Exception):
-    """Not every worker of a generation could be started: none of them serves."""
+    """A worker of a new generation could not be started, so none of them serves."""
 
 
 class Alarm:
-    """Ends a wait of this process: from a signal's handler, or from another thread."""
+    """Wakes a `select` or `poll` of this process from a signal handler or another thread."""
 
     def __init__(self) -> None:
         self._heard, self._rung = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
 
     def fileno(self) -> int:
-        """Readable once it rang."""
+        """Return the descriptor that is readable once the alarm rang."""
         return self._heard
 
     def ring(self) -> None:
@@ -67,7 +68,7 @@ class Alarm:
             os.write(self._rung, b"!")
 
     def clear(self) -> None:
-        """Wait for the next time."""
+        """Silence the alarm until it rings again."""
         with suppress(BlockingIOError):
             while os.read(self._heard, 4096):
                 pass
@@ -78,7 +79,9 @@ class Alarm:
 
 
 class Channel:
-    """Messages between a worker and its parent, as JSON; of either side."""
+    """A channel of JSON messages between a worker and its parent; `is_open` is False once the other
+    side is gone.
+    """
 
     def __init__(self, end: socket.socket) -> None:
         self._end = end
@@ -90,7 +93,11 @@ class Channel:
         return self._end.fileno()
 
     def send(self, message: dict[str, Any]) -> None:
-        """Send a message. A side that does not read is as good as gone."""
+        """Send a message; blocks at most `SENDING` seconds.
+
+        If the other side is gone or does not read, the channel counts as closed and nothing is
+        raised.
+        """
         text = json.dumps(message).encode()
         if self.is_open:
             try:
@@ -99,7 +106,9 @@ class Channel:
                 self.is_open = False
 
     def receive(self) -> Iterator[dict[str, Any]]:
-        """The messages that have come; `is_open` is false once the other side is gone."""
+        """Yield the messages that have arrived, without waiting; clears `is_open` if the other side
+        is gone.
+        """
         try:
             # A socket with a timeout does not block; its own `recv` would wait for that long.
             while data := os.read(self._end.fileno(), 1 << 16):
@@ -119,7 +128,9 @@ class Channel:
             yield json.loads(text)
 
     def wait(self, seconds: float, alarm: Alarm | None = None) -> None:
-        """Wait until a message has come, the other side is gone, or the alarm rang."""
+        """Block until a message has arrived, the other side is gone or the alarm rang; at most
+        `seconds`.
+        """
         waits = select.poll()
         waits.register(self._end, select.POLLIN)
         if alarm is not None:
@@ -151,13 +162,13 @@ class Worker:
     heard: float = 0.0
     stopping_since: float | None = None
     is_buried: bool = False
-    """Its process is gone, and its number may be that of another one."""
+    """True once its process was reaped: the pid may belong to another process."""
     state: dict[str, Any] = field(default_factory=dict)
     """Its last message with `"is": "state"`."""
 
 
 class Supervisor:
-    """Keeps `count` workers at work. To be used from the main thread, which is the only one."""
+    """Keeps `count` worker processes running; to be used from the main and only thread."""
 
     def __init__(
         self,
@@ -167,7 +178,9 @@ class Supervisor:
         on_end: Callable[[Worker], object] = lambda _worker: None,
         greet: Callable[[], dict[str, Any]] | None = None,
     ) -> None:
-        """`greet`: the message that a worker gets before it serves."""
+        """`grace` are the seconds that a worker may take to end. `on_end` is told each worker that
+        ended after it had served. `greet` makes a message that each worker gets before it serves.
+        """
         self._count = count
         self._grace = grace
         self._on_end = on_end
@@ -182,18 +195,20 @@ class Supervisor:
         self._selector.register(self._alarm, selectors.EVENT_READ)
         self._watched: frozenset[int] = frozenset()
         self.news = 0
-        """How often a worker said how it is, or ended."""
+        """The number of state messages and of ended workers so far."""
         self.workers: dict[int, Worker] = {}
-        """Those of the generation in force, by number; one that died is missing until it is
-        started again."""
+        """The workers of the current generation by number; a dead one is missing until its
+        restart."""
         self.restarts = 0
 
     # Generations
 
     def begin(self, work: Work) -> None:
-        """Put a generation of workers to work in place of the one before.
+        """Fork a generation of workers that run `work`, and stop the one before once the new one
+        serves.
 
-        GenerationError where one of them cannot be prepared: then the one before goes on.
+        Blocks until then. Raise GenerationError if a worker cannot be prepared within `PREPARING`
+        seconds; the new ones are killed, and the old generation stays.
         """
         while len(self._leaving) > LEAVING * self._count:
             self.poll(0.1)
@@ -220,16 +235,18 @@ class Supervisor:
                 self._stop(each)
 
     def send(self, message: dict[str, Any]) -> None:
-        """Tell every worker."""
+        """Send a message to every worker, also to those that are ending."""
         for each in [*self.workers.values(), *self._leaving]:
             each.channel.send(message)
 
     def wake(self) -> None:
-        """End a `poll` that waits; for handlers of signals, too."""
+        """Make a waiting `poll` return; may be called from a signal handler."""
         self._alarm.ring()
 
     def watch(self, descriptors: Collection[int]) -> None:
-        """`poll` ends as well when one of them can be read."""
+        """Make `poll` return, too, when one of these descriptors can be read; replaces the earlier
+        ones.
+        """
         descriptors_to_watch = frozenset(descriptors)
         for each in self._watched - descriptors_to_watch:
             self._selector.unregister(each)
@@ -238,9 +255,10 @@ class Supervisor:
         self._watched = descriptors_to_watch
 
     def poll(self, seconds: float) -> frozenset[int]:
-        """Wait for messages, for so long at most, and do what is due: starts, ends, kills.
+        """Wait at most `seconds` for messages, and return the watched descriptors that can be read.
 
-        The watched descriptors that can be read.
+        Also restarts dead workers when their pause is over, and kills workers that are stuck or too
+        slow to end.
         """
         readable: set[int] = set()
         for key, _ in self._selector.select(min(seconds, self._until_due())):
@@ -269,7 +287,7 @@ class Supervisor:
         return self._watched & readable
 
     def _until_due(self) -> float:
-        """Seconds in which nothing has to be done."""
+        """Return the seconds until the next restart or kill is due."""
         due = [*self._due.values()]
         for worker in [*self.workers.values(), *self._leaving]:
             since = worker.stopping_since
@@ -277,7 +295,9 @@ class Supervisor:
         return max(0.0, min(due) - monotonic()) if due else SILENT
 
     def end(self) -> None:
-        """End all workers, and return when they have."""
+        """Stop all workers with SIGTERM and block until they have ended, by SIGKILL after their
+        grace.
+        """
         self._due, self._work = {}, None
         for worker in list(self.workers.values()):
             self._stop(worker)
@@ -288,12 +308,13 @@ class Supervisor:
         self._alarm.close()
 
     def _let_go(self, worker: Worker) -> None:
+        """Send the greeting and then `go` to a prepared worker."""
         if self._greet is not None:
             worker.channel.send(self._greet())
         worker.channel.send({"is": "go"})
 
     def _note(self, worker: Worker, message: dict[str, Any]) -> None:
-        """Take a message of a worker: that it is prepared, serves, or what its state is."""
+        """Take a message of a worker: `prepared`, or `state`, which means that it serves."""
         worker.heard = monotonic()
         match message.get("is"):
             case "prepared":
@@ -306,7 +327,7 @@ class Supervisor:
                 worker.state = message
 
     def _stop(self, worker: Worker) -> None:
-        """Send SIGTERM to a worker and note the time, so that it can be killed later."""
+        """Send SIGTERM to a worker, which may take its grace to end."""
         worker.stopping_since = monotonic()
         self._leaving.append(worker)
         with suppress(ProcessLookupError):
@@ -317,7 +338,10 @@ class Supervisor:
             os.kill(worker.pid, signal.SIGKILL)
 
     def _bury(self, worker: Worker) -> None:
-        """The channel of a worker ended: it is dead, or as good as that."""
+        """Reap a worker whose channel has closed, killing it if it was not stopping.
+
+        One that ended by itself is restarted after a pause, which doubles up to `LONGEST_PAUSE`.
+        """
         self.news += 1
         self._selector.unregister(worker.channel)
         worker.channel.close()
@@ -343,11 +367,13 @@ class Supervisor:
             _log.error("A worker ended by itself; it is started again.", extra=extra)
 
     def _fork(self, number: int, work: Work) -> Worker:
-        """Fork a worker that runs `work`, and return it with its channel registered."""
+        """Fork a worker that runs `work`, and return it as its parent sees it."""
         ours, theirs = socket.socketpair()
         pid = os.fork()
         if pid == 0:
             ours.close()
+            # Before the work: a worker that held another's channel would keep it open after that
+            # one died.
             self.let_go()
             run_child(lambda: work(number, Channel(theirs)))
         theirs.close()
@@ -357,7 +383,7 @@ class Supervisor:
         return worker
 
     def let_go(self) -> None:
-        """In a new process: the channels of the workers are none of its business."""
+        """Close the channels of all workers; called in a new process, which does not need them."""
         for worker in [*self.workers.values(), *self._leaving, *self._starting]:
             worker.channel.close()
         self._selector.close()
@@ -365,7 +391,10 @@ class Supervisor:
 
 
 def run_child(work: Callable[[], int]) -> NoReturn:
-    """In a new process: do the work, and end with the code that it returns."""
+    """Do the work of a new process and end it with the code that `work` returns; 1 after a fault.
+
+    Ignores SIGINT, since a terminal sends it to every process and the parent decides.
+    """
     code = 1
     try:
         # What a terminal sends goes to every process: the parent says when it is over.

@@ -25,16 +25,16 @@ __all__ = ["Exchange", "ExchangeLimits", "Exchanges"]
 
 
 class Exchange(Protocol):
-    """One call."""
+    """One call without its transport; its methods may run in a thread, never two at once."""
 
     def answer(self, message: bytes) -> bytes:
-        """The answer to the next message; GrpcError ends the call."""
+        """Return the answer to the next message; raise GrpcError to end the call."""
 
     def finish(self) -> None:
-        """The client sends no more and has every answer; GrpcError where that is too early."""
+        """Raise GrpcError if the client ended its side too early; else the call ends with OK."""
 
     def close(self) -> None:
-        """The call has ended, one way or another."""
+        """Release what the call holds; called once, however it ended."""
 
 
 @record
@@ -42,28 +42,34 @@ class ExchangeLimits:
     """The limits of the calls of one method, each with its reason."""
 
     calls: int = 4_096
-    """Calls of all connections at the same time; each is a request that a proxy works on."""
+    """Open calls of all connections; each is a request that a proxy works on."""
     messages: int = 16
     """Messages of one call: more than a proxy sends for any request."""
     waiting: int = 4
-    """Messages that wait while one of the same call is answered: a proxy waits for the answer."""
+    """Messages of one call that may wait while another is answered: a proxy waits for each
+    answer."""
     bytes: int = 128 << 20
-    """Of the messages of all calls, until their call ends."""
+    """Bytes of the messages of all open calls together."""
     seconds: float = 900.0
-    """Of a call: it takes as long as the application does."""
+    """Seconds that a call may take: it lasts as long as the application needs."""
     message_seconds: float = 2.0
-    """In which a message is complete, once it has begun; the first one from the call's begin."""
+    """Seconds in which a message must arrive, from its first byte on; the first from the call's
+    begin."""
     max_send: int = 2**31 - 1
-    """Bytes of an answer."""
+    """Bytes of an answer at most."""
 
 
 class Exchanges:
-    """A streaming method; belongs to the loop."""
+    """A streaming gRPC method that answers each message with one; used on the loop's thread
+    only.
+    """
 
     def __init__(
         self, make: Callable[[], Exchange], limits: ExchangeLimits, runner: Runner | None = None
     ) -> None:
-        """`make`: an exchange for each call. `runner`: where answers are made; without, here."""
+        """`make` returns the exchange of a call. `runner` decides where answers are made; without
+        it they are made on the loop.
+        """
         self._make = make
         self._runner = runner
         self.limits: Final = limits
@@ -71,10 +77,14 @@ class Exchanges:
         self.open_calls = 0
 
     def open(self, call: Call) -> _Turns:
-        """The handler of a call (a `StreamMethod`); GrpcError where there are too many."""
+        """Return the handler of a new call and set its time limits.
+
+        Raise GrpcError RESOURCE_EXHAUSTED if too many calls are open.
+        """
         if self.open_calls >= self.limits.calls:
             raise GrpcError(Status.RESOURCE_EXHAUSTED, "too many calls are open")
         turns = _Turns(self, call, self._make())
+        # After `_make`, which may raise: a call that did not begin is never closed.
         self.open_calls += 1
         limits = self.limits
         call.limit(seconds=limits.seconds, message_seconds=limits.message_seconds)
@@ -87,14 +97,18 @@ class Exchanges:
         done: Callable[[bytes | GrpcError], None],
         cancellation: Cancellation,
     ) -> bytes | GrpcError | None:
-        """The answer, or None where `done` gets it later."""
+        """Return the answer or error of `exchange` to a message; None if `done` gets it later, on
+        the loop.
+
+        Raises nothing.
+        """
         if self._runner is None:
             return call_method(exchange.answer, message)
         return self._runner.run(exchange.answer, message, done, cancellation)
 
 
 class _Turns:
-    """One call: its messages are answered one after the other."""
+    """The messages of one call, answered one after the other."""
 
     __slots__ = (
         "_call",
@@ -114,7 +128,7 @@ class _Turns:
         self._exchange = exchange
         self._waiting: deque[bytes] = deque()
         self._cancellation: Cancellation | None = None
-        """Of the answer that is being made elsewhere."""
+        """The cancellation of the answer that is being made in a thread; None if there is none."""
         self._count = 0
         self._size = 0
         self._has_ended = False
@@ -147,7 +161,11 @@ class _Turns:
         self._close()
 
     def _go_on(self) -> None:
-        """Answer what waits; GrpcError ends the call."""
+        """Answer waiting messages until one is answered elsewhere; end the call if its client has
+        ended.
+
+        Raise GrpcError if an answer or the end is an error.
+        """
         while self._waiting and self._cancellation is None:
             message = self._waiting.popleft()
             cancellation = self._cancellation = Cancellation()
@@ -162,7 +180,7 @@ class _Turns:
             self._call.end()
 
     def _finish(self) -> None:
-        """GrpcError where the exchange is not complete, or cannot say."""
+        """Raise GrpcError if the exchange is not complete or fails to tell."""
 
         def finish(_nothing: bytes) -> bytes:
             self._exchange.finish()
@@ -173,7 +191,10 @@ class _Turns:
             raise outcome
 
     def _resume(self, answer: bytes | GrpcError) -> None:
-        """The answer was made elsewhere."""
+        """Send an answer that was made elsewhere, and answer further messages.
+
+        An error ends the call; nothing happens if the call has ended.
+        """
         self._cancellation = None
         if self._is_closed:
             return
@@ -184,7 +205,7 @@ class _Turns:
             self._call.fail(error)
 
     def _send(self, answer: bytes | GrpcError) -> None:
-        """Send an answer; raise it if it is an error, and RESOURCE_EXHAUSTED if it is too large."""
+        """Send an answer; raise GrpcError if it is an error or larger than the limit."""
         if isinstance(answer, GrpcError):
             raise answer
         if len(answer) > self._exchanges.limits.max_send:

@@ -15,7 +15,7 @@ __all__ = ["SERVICE", "Health"]
 
 SERVICE: Final = "grpc.health.v1.Health"
 MAX_WATCHES: Final = 100
-"""Open Watch calls of all connections: each gets a message for each change."""
+"""The largest number of open Watch calls: each gets a message for each change."""
 
 _Response: Final = health_pb2.HealthCheckResponse
 _SERVING: Final = _Response.SERVING
@@ -24,14 +24,18 @@ _UNKNOWN: Final = _Response.SERVICE_UNKNOWN
 
 
 class Health:
-    """The states of the services of one server; belongs to the loop."""
+    """The health states of one server's services; "" stands for the server. Used on the loop
+    only.
+    """
 
     def __init__(self, services: tuple[str, ...]) -> None:
         self._states = dict.fromkeys(("", *services), _NOT_SERVING)
         self._watches: dict[_Watch, None] = {}
 
     def set_serving(self, serving: bool) -> None:
-        """All services are served from now on, or none; watching clients are told."""
+        """Set the state of all services to SERVING or NOT_SERVING, and tell the clients that
+        watch.
+        """
         state = _SERVING if serving else _NOT_SERVING
         self._states = dict.fromkeys(self._states, state)
         for watch in list(self._watches):
@@ -63,23 +67,25 @@ class Health:
         return _Watch(self, call)
 
     def state_of(self, service: str) -> int:
-        """The state of `service`, SERVICE_UNKNOWN where there is none."""
+        """Return the state of a service; SERVICE_UNKNOWN if there is no such service."""
         state: int = self._states.get(service, _UNKNOWN)
         return state
 
     def add(self, watch: _Watch) -> None:
-        """Tell `watch` of changes; GrpcError where there are too many."""
+        """Tell `watch` of changes from now on; raise GrpcError RESOURCE_EXHAUSTED if there are too
+        many.
+        """
         if len(self._watches) >= MAX_WATCHES:
             raise GrpcError(Status.RESOURCE_EXHAUSTED, "too many watches")
         self._watches[watch] = None
 
     def remove(self, watch: _Watch) -> None:
-        """Tell it no more."""
+        """Tell `watch` of no more changes."""
         self._watches.pop(watch, None)
 
 
 class _Watch:
-    """One Watch call: a message at once, and one for each change."""
+    """One Watch call: it sends the current state at once, and each change."""
 
     def __init__(self, health: Health, call: Call) -> None:
         self._health = health
@@ -103,7 +109,11 @@ class _Watch:
         self._health.remove(self)
 
     def tell(self) -> None:
-        """Send the state if it changed. A client that does not read gets the newest only."""
+        """Send the state if it changed.
+
+        While earlier messages wait for the client, nothing is sent, so that a slow client gets only
+        the newest state.
+        """
         state = self._health.state_of(self._service or "")
         if state != self._last and not self._call.pending:
             self._last = state

@@ -14,7 +14,7 @@ from doorward.transport.grpc.status import GrpcError, Status
 __all__ = ["PREFIX", "Budget", "Messages", "frame_message", "to_plain"]
 
 PREFIX: Final = Struct(">BL")
-"""Whether the message is compressed, and its length."""
+"""The five bytes before a message: a flag that is 1 if it is compressed, and its length."""
 _GZIP: Final = 16 + zlib.MAX_WBITS
 
 
@@ -24,7 +24,7 @@ def frame_message(message: bytes) -> bytes:
 
 
 class Budget:
-    """Bytes that incomplete messages of all connections may take together."""
+    """A limit on the bytes that the messages of all connections may take together."""
 
     __slots__ = ("limit", "used")
 
@@ -33,18 +33,20 @@ class Budget:
         self.used = 0
 
     def take(self, size: int) -> None:
-        """Reserve `size` bytes; GrpcError where they are not there."""
+        """Reserve `size` bytes; raise GrpcError RESOURCE_EXHAUSTED, and reserve nothing, if they
+        are not left.
+        """
         if self.used + size > self.limit:
             raise GrpcError(Status.RESOURCE_EXHAUSTED, "too many incomplete messages")
         self.used += size
 
     def give(self, size: int) -> None:
-        """Free what was reserved."""
+        """Release `size` reserved bytes."""
         self.used -= size
 
 
 class Messages:
-    """The messages of one stream. `feed` returns those that are complete."""
+    """Splits the data of one stream into its length-prefixed messages."""
 
     __slots__ = ("_budget", "_buffer", "_encoding", "_limit", "_needed")
 
@@ -61,7 +63,11 @@ class Messages:
         return bool(self._buffer)
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The messages that `data` completes; GrpcError for one that cannot be taken."""
+        """Return the messages that `data` completes, decompressed; [] if none is complete.
+
+        Raise GrpcError if a message is too large, cannot be decompressed, or exceeds the shared
+        budget.
+        """
         self._budget.take(len(data))
         buffer = self._buffer
         buffer += data
@@ -84,13 +90,16 @@ class Messages:
         return messages
 
     def close(self) -> None:
-        """Free what an incomplete message reserved."""
+        """Drop an incomplete message and release its bytes."""
         self._budget.give(len(self._buffer))
         self._buffer.clear()
 
 
 def to_plain(message: bytes, flag: int, encoding: bytes, limit: int) -> bytes:
-    """`message`, decompressed to at most `limit` bytes where the `flag` of its prefix says so."""
+    """Return a message, decompressed by gzip if the `flag` of its prefix is 1.
+
+    Raise GrpcError for another flag or encoding, malformed gzip, or more than `limit` bytes.
+    """
     if not flag:
         return message
     if flag != 1:

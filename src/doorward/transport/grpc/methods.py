@@ -51,11 +51,15 @@ _UNITS: Final = {b"H": 3600.0, b"M": 60.0, b"S": 1.0, b"m": 1e-3, b"u": 1e-6, b"
 MAX_TIMEOUT_DIGITS: Final = 8
 
 Method: TypeAlias = Callable[[bytes], bytes]
-"""A unary method: the bytes of the request's message to those of the response's."""
+"""A unary method: it returns the serialized response to a serialized request, or raises
+GrpcError."""
 
 
 def call_method(method: Method, message: bytes) -> bytes | GrpcError:
-    """The answer of `method`, or the status that its call ends with; raises nothing."""
+    """Return the answer of `method`, or the GrpcError with which its call ends; raises nothing.
+
+    An unexpected exception is reported and becomes INTERNAL.
+    """
     try:
         return method(message)
     except GrpcError as error:
@@ -74,9 +78,9 @@ class Runner(Protocol):
         done: Callable[[bytes | GrpcError], None],
         cancellation: Cancellation,
     ) -> bytes | GrpcError | None:
-        """The answer, or None where `done` is called with it later, on the loop.
+        """Return the answer or error of `method`; None if `done` gets it later, on the loop.
 
-        A call that is cancelled may be left out, or end early.
+        A cancelled call may be skipped, and then `done` is not called.
         """
 
 
@@ -94,7 +98,7 @@ class Call:
     )
 
     def __init__(self, stream: Stream, messages: Messages, ends_at: float = 0.0) -> None:
-        """`ends_at`: the deadline of the client; 0: none."""
+        """`ends_at` is the client's deadline in monotonic seconds; 0 for none."""
         self._stream = stream
         self._has_headers = False
         self._ends_at = ends_at
@@ -104,8 +108,12 @@ class Call:
         self.handler: StreamHandler | None = None
 
     def limit(self, *, seconds: float, message_seconds: float) -> None:
-        """End the call after `seconds`, or where a message, the first one included, takes longer
-        than `message_seconds` to arrive."""
+        """End the call after `seconds`, and if a message takes longer than `message_seconds` to
+        arrive.
+
+        The first message counts from now, later ones from their first byte. A shorter deadline of
+        the client remains.
+        """
         now = self._stream.sender.now
         ends_at = now + seconds
         self._ends_at = min(self._ends_at, ends_at) if self._ends_at else ends_at
@@ -114,7 +122,9 @@ class Call:
         self._set_deadline()
 
     def note_arrival(self, *, completed: bool) -> None:
-        """Data has arrived; `completed`: and with it a message."""
+        """Restart the time limit of messages after data has arrived; `completed`: it completed a
+        message.
+        """
         if completed:
             self._message_ends_at = 0.0
         if self.messages.is_partial and self._message_seconds and not self._message_ends_at:
@@ -126,7 +136,7 @@ class Call:
         self._stream.deadline = min(deadlines, default=0.0)
 
     def send(self, message: bytes) -> None:
-        """Send a message to the client; ignored once the call has ended."""
+        """Send a message to the client, after the headers; does nothing once the call has ended."""
         stream = self._stream
         if stream.trailers is not None or not stream.is_open:
             return
@@ -136,10 +146,10 @@ class Call:
         stream.sender.send_data(stream, frame_message(message))
 
     def end(self, status: Status = Status.OK, message: str = "") -> None:
-        """End the call; ignored once it has ended.
+        """End the call with a status; does nothing once it has ended.
 
-        INVARIANT: OK is the answer to a client that has ended its side. To Envoy's filters a call
-        that ends with OK before means that the rest needs no decision.
+        OK becomes INTERNAL while the client has not ended its side. INVARIANT: to Envoy's filters
+        an earlier OK would mean that the rest needs no decision.
         """
         stream = self._stream
         if stream.trailers is not None or not stream.is_open:
@@ -150,37 +160,40 @@ class Call:
         stream.sender.finish(stream, block(status, message))
 
     def fail(self, error: GrpcError) -> None:
-        """End the call, and tell its handler that it has ended."""
+        """End the call with an error and cancel its handler."""
         self._stream.route.abort(self._stream)
         self.end(error.status, error.message)
 
     @property
     def has_handler(self) -> bool:
-        """True if messages are still wanted."""
+        """True until the handler was cancelled; messages go to nobody afterwards."""
         return self.handler is not None
 
     @property
     def is_open(self) -> bool:
-        """True if the response is not complete, and the client still wants it."""
+        """True until the response is complete or the client has reset the stream."""
         return self._stream.is_open
 
     @property
     def pending(self) -> int:
-        """Bytes that wait for the client to read."""
+        """The number of bytes that wait until the client reads."""
         return len(self._stream.pending)
 
 
 class StreamHandler(Protocol):
-    """The handler of one call of a streaming method."""
+    """The handler of one call of a streaming method.
+
+    Its methods may raise GrpcError to end the call with that status.
+    """
 
     def receive(self, message: bytes) -> None:
-        """A message of the client."""
+        """Handle the next message of the client."""
 
     def half_close(self) -> None:
-        """The client sends no more."""
+        """Handle the end of the client's messages."""
 
     def cancel(self) -> None:
-        """The call ended before the handler ended it."""
+        """Handle the end of a call that the handler did not end itself, by a reset or an error."""
 
 
 StreamMethod: TypeAlias = Callable[[Call], StreamHandler]
@@ -200,7 +213,7 @@ class Options:
         budget: int = 256 << 20,
     ) -> None:
         self.max_receive = max_receive
-        """Bytes of a message, also after decompression."""
+        """The largest message in bytes, also after decompression."""
         self.max_send = max_send
         self.receive_timeout = receive_timeout
         """Seconds within which the message of a unary call must be complete."""
@@ -219,7 +232,9 @@ class Services:
         runner: Runner | None = None,
         bind: Callable[[Method, Request], Method] | None = None,
     ) -> None:
-        """`bind`: the method as it is called for a request, where methods depend on headers."""
+        """`unary` and `streaming` map paths `/package.Service/Method` to methods. `bind` returns
+        the method to call for one request, for methods that depend on headers.
+        """
         self._bind = bind
         self._unary = {path.encode(): method for path, method in unary.items()}
         self._streaming = {path.encode(): each for path, each in (streaming or {}).items()}
@@ -232,15 +247,16 @@ class Services:
         return [path.decode() for path in (*self._unary, *self._streaming)]
 
     def resolve(self, request: Request) -> Route:
-        """The route of a call, or one that refuses it."""
+        """Return the route of a request; if it is not a valid call, a route that refuses it."""
         try:
             return self._resolve(request)
         except GrpcError as error:
             return _Refusal(trailers_only(error.status, error.message))
 
     def _resolve(self, request: Request) -> Route:
-        """Return the method that a request calls, or a route that refuses it; GrpcError for an
-        unknown method, encoding or timeout.
+        """Return the route of a request, or a refusal for another HTTP method or content type.
+
+        Raise GrpcError if the gRPC method, the encoding or the timeout is unknown.
         """
         if request.method != b"POST":
             return _Refusal(http_refusal(405, Status.INTERNAL, "method must be POST"))
@@ -263,14 +279,16 @@ class Services:
 
 
 def _is_grpc(content_type: bytes | None) -> bool:
-    """`application/grpc`, also with `+proto` or parameters; gRPC-Web is another protocol."""
+    """Return True for `application/grpc`, also with `+proto` or parameters, but not for
+    gRPC-Web.
+    """
     if content_type is None or not content_type.lower().startswith(b"application/grpc"):
         return False
     return content_type[16:17] in {b"", b"+", b";"}
 
 
 def _timeout(text: bytes | None) -> float | None:
-    """Return the seconds of a `grpc-timeout` header; None without one, GrpcError if it is
+    """Return a `grpc-timeout` in seconds: `100m` -> 0.1; None without one, GrpcError if
     malformed.
     """
     if text is None:
@@ -283,7 +301,7 @@ def _timeout(text: bytes | None) -> float | None:
 
 
 def expire(stream: Stream) -> None:
-    """The time of a call is over (`Connection`'s `on_expired`)."""
+    """End a stream whose deadline has passed with DEADLINE_EXCEEDED, and cancel its method."""
     stream.route.abort(stream)
     state = stream.state
     if isinstance(state, Call):
@@ -294,7 +312,7 @@ def expire(stream: Stream) -> None:
 
 
 class _Refusal:
-    """Answers with one block, at once."""
+    """A route that answers with one header block at once."""
 
     __slots__ = ("_block",)
 
@@ -305,14 +323,14 @@ class _Refusal:
         stream.sender.finish(stream, self._block)
 
     def receive(self, stream: Stream, data: bytes, ended: bool) -> None:
-        """Nothing more can come: `open` ended the stream."""
+        """Ignore data: `open` has ended the stream."""
 
     def abort(self, stream: Stream) -> None:
-        """The answer was on its way."""
+        """Do nothing: the answer is written already."""
 
 
 class _Unary:
-    """One message, one answer."""
+    """The route of a unary method, called with one message for one answer."""
 
     __slots__ = ("_encoding", "_max_send", "_method", "_options", "_runner", "_seconds")
 
@@ -336,7 +354,10 @@ class _Unary:
         stream.deadline = stream.sender.now + self._seconds
 
     def receive(self, stream: Stream, data: bytes, ended: bool) -> None:
-        """Take bytes of the request message; run the method when the message is complete."""
+        """Collect the request message, and run the method once the client has ended the stream.
+
+        A malformed, missing or second message ends the call with an error.
+        """
         try:
             # A whole message in one frame, as Envoy sends it: it needs no buffer and no state.
             if ended and stream.state is None and len(data) >= PREFIX.size:
@@ -351,7 +372,11 @@ class _Unary:
             self._fail(stream, error)
 
     def _collect(self, stream: Stream, data: bytes, ended: bool) -> None:
-        """A message in several frames; it is answered once the client has ended the stream."""
+        """Collect a message from several frames; run the method once the client has ended the
+        stream.
+
+        Raise GrpcError if there is a second message, or if it is missing or cut off.
+        """
         state = stream.state
         if state is None:
             options = self._options
@@ -370,8 +395,9 @@ class _Unary:
         self._answer(stream, state.message)
 
     def _answer(self, stream: Stream, message: bytes) -> None:
-        """Run the method on a message, in a thread of the runner if there is one, and send the
-        answer.
+        """Run the method where the runner decides, and send the answer at once or later.
+
+        Ends the deadline of the request: from here on that of the evaluation counts.
         """
         if self._runner is None:
             self._finish(stream, call_method(self._method, message))
@@ -395,7 +421,7 @@ class _Unary:
             stream.state = cancellation
 
     def _finish(self, stream: Stream, answer: bytes | GrpcError) -> None:
-        """Send an answer with its trailers, or its error; RESOURCE_EXHAUSTED if it is too large."""
+        """Send an answer with its trailers; an error, or RESOURCE_EXHAUSTED if it is too large."""
         if isinstance(answer, GrpcError):
             self._fail(stream, answer)
         elif len(answer) > self._max_send:
@@ -428,7 +454,7 @@ class _Partial:
 
 
 class _Streaming:
-    """Any number of messages in both directions."""
+    """The route of a streaming method, with any number of messages in both directions."""
 
     __slots__ = ("_encoding", "_method", "_options", "_seconds")
 
@@ -441,7 +467,7 @@ class _Streaming:
         self._seconds = timeout
 
     def open(self, stream: Stream) -> None:
-        """Start the handler of a streaming call; end the call with an error if that fails."""
+        """Start the handler of a call; a GrpcError or fault of the method ends the call."""
         ends_at = 0.0
         if self._seconds is not None:
             stream.deadline = ends_at = stream.sender.now + self._seconds
@@ -456,7 +482,10 @@ class _Streaming:
             call.end(Status.INTERNAL, _EDGE.report(fault))
 
     def receive(self, stream: Stream, data: bytes, ended: bool) -> None:
-        """Hand each complete message to the handler; ignored after the handler has ended."""
+        """Pass each complete message to the handler, and the end of the client's side.
+
+        Ignored after the handler has ended. A GrpcError or fault of the handler ends the call.
+        """
         call = stream.state
         assert isinstance(call, Call)
         handler = call.handler
@@ -481,7 +510,7 @@ class _Streaming:
             call.end(Status.INTERNAL, _EDGE.report(fault))
 
     def abort(self, stream: Stream) -> None:
-        """Cancel the handler of a stream that was reset."""
+        """Cancel the handler and drop an incomplete message; called at most once with effect."""
         call = stream.state
         if isinstance(call, Call) and call.handler is not None:
             handler, call.handler = call.handler, None

@@ -21,18 +21,19 @@ _METHODS: Final = (
     "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
     "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
 )
-"""The messages of both are the same but for their names."""
+"""The methods of both versions, whose messages differ in name only."""
 
 
 MAX_CONVERSATIONS: Final = 20
-"""Open calls of all connections: each may wait for a client that does not read."""
+"""The largest number of open calls: each may wait for a client that does not read."""
 MAX_ANSWERS: Final = 64
-"""Requests whose responses are kept, of at most `MAX_REQUEST` bytes."""
+"""The largest number of requests, each of at most `MAX_REQUEST` bytes, whose responses are
+cached."""
 MAX_REQUEST: Final = 256
 
 
 class Reflection:
-    """Reflection for the services of one server; belongs to the loop."""
+    """gRPC server reflection for the services of one server; used on the loop only."""
 
     def __init__(self, services: tuple[str, ...]) -> None:
         self._services = (*services, _SERVICE)
@@ -54,7 +55,10 @@ class Reflection:
         return _Conversation(self, call)
 
     def answer(self, message: bytes) -> list[bytes]:
-        """The responses to a request, which describe the same types each time."""
+        """Return the serialized responses to a request; short requests are cached.
+
+        Raise GrpcError if it cannot be decoded.
+        """
         answers = self._answers.get(message)
         if answers is None:
             try:
@@ -69,7 +73,7 @@ class Reflection:
         return answers
 
     def admit(self, call: Call) -> None:
-        """Answer a call from now on; GrpcError where too many are open."""
+        """Count a call as open; raise GrpcError RESOURCE_EXHAUSTED if too many are."""
         self._calls = [each for each in self._calls if each.is_open]
         if len(self._calls) >= MAX_CONVERSATIONS:
             raise GrpcError(Status.RESOURCE_EXHAUSTED, "too many reflection calls")
@@ -77,7 +81,7 @@ class Reflection:
 
 
 class _Conversation:
-    """One call. A client that has not read a response gets no other: they would wait here."""
+    """One reflection call. A client that does not read its responses gets no further ones."""
 
     def __init__(self, reflection: Reflection, call: Call) -> None:
         self._reflection = reflection
@@ -85,7 +89,9 @@ class _Conversation:
         self._is_admitted = False
 
     def receive(self, message: bytes) -> None:
-        """Answer one request; GrpcError RESOURCE_EXHAUSTED if earlier responses were not read."""
+        """Answer one request; raise GrpcError if responses wait to be read or too many calls are
+        open.
+        """
         if self._call.pending:
             raise GrpcError(Status.RESOURCE_EXHAUSTED, "the responses are not read")
         if not self._is_admitted:
@@ -98,4 +104,4 @@ class _Conversation:
         self._call.end()
 
     def cancel(self) -> None:
-        """Nothing is kept between messages."""
+        """Do nothing: no state is kept between messages."""

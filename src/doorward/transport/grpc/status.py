@@ -43,7 +43,7 @@ class Status(IntEnum):
 
 
 class GrpcError(Exception):
-    """A call that ends with a status other than OK; `message` is sent to the client."""
+    """A call ends with a status other than OK; `message` is sent to the client."""
 
     def __init__(self, status: Status, message: str) -> None:
         super().__init__(message)
@@ -52,7 +52,7 @@ class GrpcError(Exception):
 
 
 MAX_MESSAGE: Final = 1_024
-"""Characters of a status message: it has to fit into the client's header list."""
+"""The largest status message in characters: it must fit into the client's header list."""
 
 _CONTENT_TYPE: Final[Header] = (b"content-type", b"application/grpc")
 _RESPONSE: Final[tuple[Header, ...]] = (
@@ -67,7 +67,10 @@ OK_TRAILERS: Final = encode([(b"grpc-status", b"0")])
 
 
 def _status(status: Status, message: str) -> list[Header]:
-    """`grpc-message` is percent-encoded: all but printable ASCII, and the percent sign."""
+    """Return the fields `grpc-status` and, unless the message is "", `grpc-message`.
+
+    The message is cut to `MAX_MESSAGE` characters and percent-encoded.
+    """
     fields = [(b"grpc-status", str(int(status)).encode())]
     if message:
         text = quote(message[:MAX_MESSAGE], safe=_SAFE)
@@ -80,17 +83,17 @@ _SAFE: Final = "".join(map(chr, range(0x20, 0x7F))).replace("%", "")
 
 @lru_cache(maxsize=256)
 def trailers(status: Status, message: str) -> bytes:
-    """The trailers of a response that had headers."""
+    """Return the header block of trailers, for a response that had headers."""
     return encode(_status(status, message))
 
 
 @lru_cache(maxsize=256)
 def trailers_only(status: Status, message: str) -> bytes:
-    """A response without a message: one block, which ends the stream."""
+    """Return the header block of a response without a message, which ends the stream."""
     return encode([*_RESPONSE, *_status(status, message)])
 
 
 @lru_cache(maxsize=16)
 def http_refusal(code: int, status: Status, message: str) -> bytes:
-    """The answer to what is not gRPC at all, with a status of HTTP."""
+    """Return the header block that answers a request that is not gRPC, with an HTTP status."""
     return encode([(b":status", str(code).encode()), _CONTENT_TYPE, *_status(status, message)])

@@ -30,9 +30,9 @@ AsgiApp: TypeAlias = Callable[
 ]
 
 CANCELLATION: Final = "doorward.base.cancellation"
-"""The key of a scope under which the application finds the `Cancellation` of the request."""
+"""The key under which an ASGI scope has the `Cancellation` of its request."""
 _FULL: Final = 64 * 1024
-"""Bytes of a body that wait for the application."""
+"""Above this number of waiting body bytes no more is read until the application takes them."""
 _NO_BODY: Final = frozenset({204, 304})
 _TEXT: Final = b"content-type: text/plain; charset=utf-8\r\n"
 _FAILED: Final = Response(500, _TEXT, b"500 Internal Server Error\n")
@@ -63,7 +63,9 @@ class Carrier(Protocol):
 
 
 class AsgiCall:
-    """One request under way. `feed` and `end` bring its body; `start` begins it."""
+    """A request that an ASGI application answers: `start` runs it, `feed` and `end` bring the
+    body.
+    """
 
     def __init__(self, connection: Carrier, request: Request) -> None:
         self._connection = connection
@@ -72,7 +74,7 @@ class AsgiCall:
         self._size = 0
         self._is_whole = False
         self._was_told = False
-        """Whether the application knows that the body is whole."""
+        """True once the application got the last part of the body."""
         self._is_gone = False
         self._cancellation = Cancellation()
         self._arrived = asyncio.Event()
@@ -84,15 +86,17 @@ class AsgiCall:
         self._ends = False
         self._head = b""
         self._left: int | None = None
-        """Bytes of the body that the response announced and has not written."""
+        """The bytes of the response's announced length that are not written yet; None if it has no
+        length."""
 
     @property
     def is_full(self) -> bool:
+        """True if so much of the body waits for the application that no more should be read."""
         return self._size > _FULL
 
     @property
     def has_begun(self) -> bool:
-        """True if the response has begun."""
+        """True once the application has sent the start of its response."""
         return self._has_begun
 
     def feed(self, part: bytes) -> None:
@@ -101,12 +105,12 @@ class AsgiCall:
         self._arrived.set()
 
     def end(self) -> None:
-        """The body is whole."""
+        """Note that the body is complete."""
         self._is_whole = True
         self._arrived.set()
 
     def disconnect(self) -> None:
-        """The client is gone."""
+        """Note that the client is gone: cancel the request's work and wake the application."""
         self._is_gone = True
         self._cancellation.cancel()
         self._arrived.set()
@@ -116,8 +120,8 @@ class AsgiCall:
         self._may_write.set()
 
     def start(self, app: AsgiApp | None) -> None:
-        """Run the application on the request in a task; answer an error without an application or
-        for a bad target.
+        """Run the application in a task; answer 404 without an application, 400 for a malformed
+        target.
         """
         if app is None:
             self._connection.respond(self._request, _NO_APPLICATION)
@@ -133,8 +137,9 @@ class AsgiCall:
         self._task = self._connection.loop.create_task(self._run(app, scope))
 
     async def _run(self, app: AsgiApp, scope: dict[str, Any]) -> None:
-        """Run the application; answer 500 if it ends without a response, close the connection after
-        half of one.
+        """Run the application; an exception of it is reported.
+
+        If it ends without a response, 500 is sent; after half of one the connection is aborted.
         """
         try:
             await app(scope, self._receive, self._send)
@@ -149,8 +154,11 @@ class AsgiCall:
             self._connection.respond(self._request, _FAILED)
 
     async def _receive(self) -> Message:
-        """Return the next ASGI event, the body or the disconnect; send 100 Continue if the client
-        waits for it (RFC 9110, 10.1.1).
+        """Return the next ASGI event, waiting for body bytes, the end of the body or the
+        disconnect.
+
+        Sends `100 Continue` first if the client waits for it (RFC 9110, 10.1.1). After the response
+        is complete the event is a disconnect.
         """
         if self._request.expects_continue and not self._is_whole and not self._has_begun:
             self._request.expects_continue = False
@@ -173,8 +181,10 @@ class AsgiCall:
         return self._is_gone or self._is_complete
 
     async def _send(self, message: Message) -> None:
-        """Write one ASGI event of the response, and wait while the client reads too slowly;
-        RuntimeError for events out of order.
+        """Write an ASGI event of the response, and wait while the client reads too slowly.
+
+        Ignored once the client is gone. Raise RuntimeError for an event out of order, or a body
+        that is not as long as announced.
         """
         if self._is_gone:
             return
@@ -191,8 +201,9 @@ class AsgiCall:
             await self._may_write.wait()
 
     def _begin(self, message: Message) -> None:
-        """Build the head of the response from its start event; it is written with the first part of
-        the body.
+        """Build the head of the response, which is written with the first part of the body.
+
+        Without `content-length` the body is chunked, or in HTTP/1.0 ends with the connection.
         """
         self._has_begun = True
         status = message["status"]
@@ -221,8 +232,9 @@ class AsgiCall:
         self._head = b"".join(lines)
 
     def _write_body(self, body: bytes, *, more: bool) -> None:
-        """Write a part of the body, chunked if its length is unknown; RuntimeError if it is longer
-        than announced.
+        """Write a part of the body, and end the call with the last one (`more` False).
+
+        Raise RuntimeError if the body is longer or shorter than announced.
         """
         out, self._head = self._head, b""
         if self._is_chunked:
@@ -249,14 +261,18 @@ class AsgiCall:
 
 
 def _tls_extension(tls: Any) -> dict[str, Any]:
-    """Return ASGI's TLS extension: the client's own certificate, in PEM."""
+    """Return ASGI's TLS extension: the client's certificate in PEM, or an empty chain without
+    one.
+    """
     certificate = tls.getpeercert(True)
     chain = [] if certificate is None else [ssl.DER_cert_to_PEM_cert(certificate)]
     return {"client_cert_chain": chain}
 
 
 def _scope(request: Request, addresses: tuple[Any, Any]) -> dict[str, Any]:
-    """Return the ASGI scope of a request; ValueError if the target is not a path."""
+    """Return the ASGI scope of a request; ValueError or the parser's error if its target is
+    malformed.
+    """
     target = request.target
     if target.startswith(b"/"):
         # As in Go, `#` is a character like any other: what is sent to servers has no fragment.

@@ -13,27 +13,30 @@ __all__ = ["BodyBudget", "Share"]
 
 
 class BodyBudget:
-    """The bytes that are left for the connections of one loop; any thread may drop a body."""
+    """The bytes that the bodies of all connections of one loop may take together.
+
+    Any thread may drop a body, and so give its bytes back.
+    """
 
     def __init__(self, limit: int, free: int) -> None:
         self._free = free
         self._limit = limit
         self._taken = 0
         self._given: deque[int] = deque()
-        """What came back and is not subtracted yet. The last reference may go anywhere, also in
-        the middle of `take`: so only `take` changes the sum."""
+        """Sizes that were given back and are not subtracted yet. The last reference to a body may
+        go anywhere, even in the middle of `take`: so only `take` changes the sum."""
 
     @property
     def taken(self) -> int:
-        """The bytes of all shares."""
+        """The number of bytes that all bodies take now."""
         return self._taken - sum(list(self._given))
 
     def begin(self) -> Share:
-        """The share of a body that begins."""
+        """Return the share of a new body, of which the first `free` bytes do not count."""
         return Share(self, -self._free)
 
     def take(self, size: int) -> bool:
-        """Take so many bytes; False where they are not left."""
+        """Take `size` bytes; return False, and take nothing, if they are not left."""
         while self._given:
             self._taken -= self._given.popleft()
         if self._taken + size > self._limit:
@@ -42,22 +45,25 @@ class BodyBudget:
         return True
 
     def give(self, size: int) -> None:
-        """Give so many bytes back."""
+        """Give `size` bytes back, from any thread; counted with the next `take`."""
+        # A deque's `append` is atomic, and so needs no lock in a destructor.
         self._given.append(size)
 
 
 class Share:
-    """The bytes of one body; given back with the last reference to it."""
+    """The bytes that one body takes; given back when the last reference to the share is gone."""
 
     __slots__ = ("_budget", "_size")
 
     def __init__(self, budget: BodyBudget, size: int) -> None:
         self._budget = budget
         self._size = size
-        """Bytes that are taken; below zero, those that are still free."""
+        """The bytes that are taken; a negative number is the rest of the free ones."""
 
     def grow(self, size: int) -> bool:
-        """Take what a part of the body needs; False where it is not left."""
+        """Take `size` more bytes for the body; return False, and take nothing, if they are not
+        left.
+        """
         more = max(0, self._size + size) - max(0, self._size)
         if more and not self._budget.take(more):
             return False

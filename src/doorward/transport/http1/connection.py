@@ -31,38 +31,42 @@ __all__ = ["LATER", "Answer", "Application", "HttpConnection", "Respond", "no_an
 _EDGE: Final = Edge("http1", "an HTTP/1.1 connection failed")
 
 LATER: Final = Response(0, b"", b"")
-"""What `Application.answer` returns where it will call `respond`."""
+"""The result of an `Application.answer` that will call `respond` later."""
 LINGER: Final = 4
-"""Sweeps in which a client may read the last response of a connection that ends."""
+"""The number of sweeps in which a client may read the last response before the connection is
+aborted."""
 _DRAINED: Final = 2
-"""Sweeps without a request after which a connection of a server that ends is closed."""
+"""The number of sweeps without a request after which a draining connection is closed."""
 _CLOSE: Final = b"connection: close\r\n"
 _TEXT: Final = b"content-type: text/plain; charset=utf-8\r\n"
 
 Respond: TypeAlias = Callable[[Request, Response], None]
-"""Answers a request on the loop; does nothing where its connection is gone."""
+"""Answers a request, on the loop; does nothing if its connection is gone."""
 Answer: TypeAlias = Callable[[Request, Respond], Response | None]
 
 
 def no_answer(_request: Request, _respond: Respond) -> None:
-    """The `answer` that leaves everything to the ASGI application."""
+    """Return None: the `answer` that leaves every request to the ASGI application."""
 
 
 @record
 class Application:
-    """The application that is served: `answer` first, which returns None for requests that it
-    leaves to `asgi`."""
+    """The application that is served.
+
+    `answer` sees complete requests first: it returns a response, `LATER` if it will call `respond`,
+    or None to leave the request to `asgi`.
+    """
 
     answer: Answer = no_answer
     asgi: AsgiApp | None = None
     on_refused: Callable[[str], object] = lambda _reason: None
     """Called with the reason why a connection was refused."""
     keeps_alive: bool = True
-    """Whether a connection may carry more than one request."""
+    """False if every connection ends after one request."""
 
 
 class _RefusedError(Exception):
-    """A request that ends the connection with this status."""
+    """A request that is answered with `status` and ends the connection."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -70,7 +74,7 @@ class _RefusedError(Exception):
 
 
 class HttpConnection(asyncio.Protocol):
-    """The protocol of an accepted socket."""
+    """An HTTP/1.1 connection: parses requests, answers them in order and enforces the limits."""
 
     def __init__(
         self,
@@ -120,7 +124,7 @@ class HttpConnection(asyncio.Protocol):
     # As the loop calls it
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Register the connection and limit its write buffer."""
+        """Register the connection, which may refuse it, and limit its write buffer."""
         self._transport = transport  # type: ignore[assignment]  # uvloop's has no common base
         assert self._transport is not None
         self._transport.set_write_buffer_limits(high=self._limits.write_buffer)
@@ -128,8 +132,9 @@ class HttpConnection(asyncio.Protocol):
         self._connections.add(self)
 
     def data_received(self, data: bytes) -> None:
-        """Parse received bytes; once the connection is ending, count and discard them, up to a
-        limit.
+        """Parse received bytes; a fault of ours aborts the connection.
+
+        Once the connection is ending, bytes are counted and discarded, and too many abort it.
         """
         if self._life != "open":
             self._unread += len(data)
@@ -143,7 +148,7 @@ class HttpConnection(asyncio.Protocol):
             self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection: cancel its calls and drop its requests and bodies."""
+        """Forget the connection: cancel its requests and drop their bodies."""
         self._connections.remove(self)
         self._transport = None
         self._life = LIFE[self._life]["lose"]
@@ -163,7 +168,7 @@ class HttpConnection(asyncio.Protocol):
         self._update_reading()
 
     def resume_writing(self) -> None:
-        """Continue reading requests and wake a response that waited for the client."""
+        """Read requests again, and wake a response that waited for the client to read."""
         self._write_since = None
         self._update_reading()
         if self._call is not None:
@@ -171,17 +176,24 @@ class HttpConnection(asyncio.Protocol):
 
     @property
     def can_write(self) -> bool:
-        """True if the buffers have room; true as well where nobody reads any more."""
+        """True if the write buffer has room; also if the connection is gone, so that nobody waits
+        for it.
+        """
         return self._write_since is None or self._transport is None
 
     # As the server calls it
 
     @property
     def idle_since(self) -> float | None:
+        """The time since which the client is silent, in monotonic seconds; None while we work on a
+        request.
+        """
         return None if self._current is not None and self._message != "body" else self._since
 
     def expire(self) -> None:
-        """Close or abort the connection if it is past a time limit; called in each sweep."""
+        """Close, abort or refuse the connection if it is past a time limit; called in each
+        sweep.
+        """
         if self._transport is None:
             return
         limits, now = self._limits, self._connections.now
@@ -206,12 +218,15 @@ class HttpConnection(asyncio.Protocol):
 
     @property
     def _is_between_requests(self) -> bool:
+        """True if no request is being read or answered; a new connection counts as well."""
         is_reading = self._message == "body" or (self._message == "head" and self._messages > 0)
         return self._current is None and not is_reading
 
     def shutdown(self) -> None:
-        """Begin to drain: hand a used connection to the successor, or close it between two
-        requests.
+        """Begin to drain: the connection ends with its next response, or soon if it is idle.
+
+        A new connection stays open for its first request, which no client repeats. With a successor
+        process an idle connection is retired, so that no request is lost.
         """
         self._draining = True
         self._sweeps = 0
@@ -226,13 +241,15 @@ class HttpConnection(asyncio.Protocol):
         self.abort()
 
     def _close_idle(self) -> None:
+        """Retire an idle connection if that is possible, else close it."""
         if self._transport is not None and not self._retire():
             self._transport.close()
 
     def _retire(self) -> bool:
-        """Have no more requests sent, where a client can be told so; close after some sweeps.
+        """End reading so that the client sends its next request elsewhere; close some sweeps later.
 
-        A request that is written while a connection is closed would be lost.
+        Return False, and do nothing, if the transport cannot do that or a request is open. A
+        request that is written while a connection closes would be lost.
         """
         transport = self._transport
         if not isinstance(transport, DirectTransport) or transport.is_retired:
@@ -254,7 +271,9 @@ class HttpConnection(asyncio.Protocol):
     # Bytes
 
     def _feed(self, data: bytes) -> None:
-        """Feed the parser and check the limits on the head and the body that it was given."""
+        """Parse received bytes; refuse malformed ones, a head over the limits and too much chunk
+        framing.
+        """
         message = self._messages if self._message == "body" else 0
         head, body_size = self._head_size if self._message == "head" else 0, self._body_size
         try:
@@ -278,12 +297,14 @@ class HttpConnection(asyncio.Protocol):
                 self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "chunks are too small")
 
     def _check_head(self, size: int) -> None:
+        """Refuse the request (431) if its head has too many bytes or headers."""
         if size > self._limits.head_bytes or len(self._headers) > self._limits.headers:
             self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the headers are too large")
 
     def _refuse_for(self, error: HttpParserError) -> None:
-        """Answer a parser error with its status, 400 by default; raise it again if its cause is a
-        fault of ours.
+        """Refuse the request for a parser error, with 400 or the status of our own check.
+
+        Raise the cause if it is a fault of ours. Ignored once the connection is ending.
         """
         if self._life != "open":
             return  # what follows a request that ends the connection is nobody's
@@ -296,8 +317,11 @@ class HttpConnection(asyncio.Protocol):
             self._refuse(HTTPStatus.BAD_REQUEST, str(error).lower())
 
     def _ignore_upgrade(self, rest: bytes) -> None:
-        """Read the body of a request whose upgrade is ignored: the parser took it for a message of
-        another protocol. The connection ends with this request."""
+        """Read the body of a request whose upgrade is ignored, with a new parser.
+
+        The first parser took the body for another protocol. `rest` is what followed the head; the
+        connection ends with this request.
+        """
         request = self._request
         if request is None:
             return
@@ -333,8 +357,10 @@ class HttpConnection(asyncio.Protocol):
             self._headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
-        """Check the head and create the request; _RefusedError with the status to answer. Called by
-        the parser.
+        """Check the head and create the request; called by the parser.
+
+        Raise _RefusedError with the status to answer if the head breaks a limit or rule. A request
+        that expects `100-continue` goes to the application at once.
         """
         parser, headers = self._parser, self._headers
         size = len(self._target) + sum([len(name) + len(value) for name, value in headers])
@@ -377,8 +403,10 @@ class HttpConnection(asyncio.Protocol):
             self._begin_stream()
 
     def on_body(self, body: bytes) -> None:
-        """Buffer or stream a part of the body; _RefusedError 503 if too many bytes of requests are
-        buffered.
+        """Collect a part of the body, or feed it to the application; called by the parser.
+
+        A body over `body_buffered` bytes goes to the application in pieces. Raise _RefusedError
+        (503) if the bodies of all connections take too many bytes.
         """
         self._body_size += len(body)
         if self._stream is not None:
@@ -396,9 +424,7 @@ class HttpConnection(asyncio.Protocol):
         self._share = None
 
     def on_message_complete(self) -> None:
-        """Finish the request and answer it, or queue it behind the current one. Called by the
-        parser.
-        """
+        """Answer the complete request, or queue it behind the current one; called by the parser."""
         request = self._request
         if self._upgrades or request is None:
             return
@@ -434,7 +460,9 @@ class HttpConnection(asyncio.Protocol):
             self._write(request, response)
 
     def _begin_stream(self) -> None:
-        """Hand the request that is being read to the application, unless another comes first."""
+        """Pass the request that is being read to the ASGI application, unless another is being
+        answered.
+        """
         request = self._request
         if request is None or self._current is not None or self._life != "open":
             self._update_reading()
@@ -455,15 +483,21 @@ class HttpConnection(asyncio.Protocol):
         return call
 
     def respond(self, request: Request, response: Response) -> None:
-        """Answer `request`; nothing where its connection is gone."""
+        """Write the response to `request` and begin the next one.
+
+        Does nothing if the connection is gone or the request was answered.
+        """
         if self._current is request and self._transport is not None:
             self._write(request, response)
             self._go_on()
 
     def _write(self, request: Request, response: Response) -> None:
-        """Write a complete response with its length; no body for HEAD."""
+        """Write a complete response with date and length, without its body for HEAD; may end the
+        connection.
+        """
         transport = self._transport
         assert transport is not None
+        # Before `_finish`, which forgets the request on which it depends.
         ends = self.ends
         transport.write(
             b"%s%s%scontent-length: %d\r\n%s\r\n%s"
@@ -479,7 +513,7 @@ class HttpConnection(asyncio.Protocol):
         self._finish(ends=ends)
 
     def write(self, data: bytes) -> None:
-        """Write a part of the response of a call."""
+        """Write bytes of a response, or queue them; dropped if the connection is gone."""
         if self._transport is not None:
             self._transport.write(data)
 
@@ -498,27 +532,27 @@ class HttpConnection(asyncio.Protocol):
 
     @property
     def tls(self) -> Any:
-        """The TLS of the connection (`ssl.SSLObject`); None without."""
+        """The TLS object (`ssl.SSLObject`) of the connection; None without TLS."""
         return None if self._transport is None else self._transport.get_extra_info("ssl_object")
 
     @property
     def addresses(self) -> tuple[Any, Any]:
-        """Of the client, and of the server."""
+        """The socket addresses of client and server; (None, None) if the connection is gone."""
         if self._transport is None:
             return None, None
         info = self._transport.get_extra_info
         return info("peername"), info("sockname")
 
     def finish_call(self, call: AsgiCall, *, ends: bool) -> None:
-        """The call has written its response; `ends`: the connection ends with it."""
+        """Begin the next request after a call has written its response; `ends`: end the
+        connection.
+        """
         if self._call is call and self._transport is not None:
             self._finish(ends=ends or self._request is self._current)
             self._go_on()
 
     def _finish(self, *, ends: bool) -> None:
-        """Forget the answered request; with `ends`, end the connection, else begin the next
-        request.
-        """
+        """Forget the answered request; with `ends`, end the connection."""
         self._current = self._call = self._stream = None
         self._since = self._connections.now
         self._sweeps = 0
@@ -526,7 +560,7 @@ class HttpConnection(asyncio.Protocol):
             self._end()
 
     def _go_on(self) -> None:
-        """Begin what waits for the request that was answered."""
+        """Begin the requests that waited for the one that was answered; a fault of ours aborts."""
         try:
             while self._queue and self._current is None and self._life not in ("ending", "closed"):
                 self._begin(self._queue.popleft())
@@ -541,7 +575,11 @@ class HttpConnection(asyncio.Protocol):
             self.abort()
 
     def _refuse(self, status: int, reason: str) -> None:
-        """End the connection with an error, after what is under way."""
+        """Answer the faulty request with an error and end the connection.
+
+        If an earlier request is still being answered, the connection just ends after it, without
+        the error. If half of this request's response is written, it is aborted.
+        """
         self._application.on_refused(reason)
         self._life = LIFE[self._life]["last"]
         self._drop_body()
@@ -564,9 +602,9 @@ class HttpConnection(asyncio.Protocol):
             self.abort()  # half of its response is written
 
     def _end(self) -> None:
-        """Close when the client has read what is written, or has had time to.
+        """End the connection: shut down writing if the client may still send, else close.
 
-        A socket that is closed with unread bytes is reset, and the response with it.
+        A socket that is closed with unread bytes is reset, and the client may lose the response.
         """
         self._life = LIFE[self._life]["end"]
         self._sweeps = 0
@@ -583,7 +621,7 @@ class HttpConnection(asyncio.Protocol):
             transport.close()
 
     def _update_reading(self) -> None:
-        """Read on only while there is room for what comes."""
+        """Pause or resume reading: it pauses while responses, requests or body bytes wait."""
         transport = self._transport
         if transport is None or transport.is_closing():
             return
@@ -602,13 +640,15 @@ class HttpConnection(asyncio.Protocol):
                 transport.pause_reading()
 
     def read_on(self) -> None:
-        """The call has taken what it was fed."""
+        """Resume reading after the call has taken the bytes it was fed; restarts the body's time
+        limit.
+        """
         self._since = self._connections.now
         self._update_reading()
 
 
 class _Body:
-    """The events of a parser that reads nothing but a body."""
+    """Receives the events of a parser that reads nothing but a body."""
 
     def __init__(self, connection: HttpConnection) -> None:
         self.on_body = connection.on_body

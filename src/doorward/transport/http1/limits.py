@@ -9,10 +9,10 @@ __all__ = ["Limits"]
 
 @record
 class Limits:
-    """The limits of a client's requests, in size and time."""
+    """The limits of an HTTP/1.1 connection, in bytes, counts and seconds."""
 
     head_bytes: int = 64 * 1024
-    """Of a request line and its headers: a proxy in front allows at most as much."""
+    """Bytes of a request line and its headers: a proxy in front allows at most as much."""
     headers: int = 256
     """Header lines: each costs more memory than its bytes."""
     body_buffered: int = 64 * 1024

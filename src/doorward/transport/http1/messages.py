@@ -15,7 +15,7 @@ Headers: TypeAlias = list[tuple[bytes, bytes]]
 
 
 class Request:
-    """A request with its body, or as much of it as was collected."""
+    """A request with its body, or with the part of it that was collected so far."""
 
     __slots__ = (
         "body",
@@ -42,15 +42,17 @@ class Request:
         self.expects_continue = False
         self.body = b""
         self.cancellation: Cancellation | None = None
-        """Cancelled when the client leaves before its answer; set by those who answer later."""
+        """Cancelled if the client leaves before the answer; None unless an `answer` that answers
+        later set it."""
         self.share: Share | None = None
-        """What the body takes of its server's budget, for as long as somebody has the request."""
+        """The part of the server's budget that the body takes while a reference to the request
+        exists."""
         self.client: object = None
-        """The address of the client's socket; of a Unix socket no pair."""
+        """The address of the client's socket: a tuple, or for a Unix socket not one."""
 
 
 class Response(NamedTuple):
-    """A whole response. `headers`: lines with their ends, without `date` and `content-length`."""
+    """A complete response. `headers` are lines with CRLF, without `date` and `content-length`."""
 
     status: int
     headers: bytes
@@ -63,5 +65,5 @@ _LINES: Final = {
 
 
 def response_head(status: int) -> bytes:
-    """The status line."""
+    """Return the status line with its CRLF; without a phrase for an unknown status."""
     return _LINES.get(status) or b"HTTP/1.1 %d \r\n" % status

@@ -53,7 +53,7 @@ _TOO_LARGE: Final = encode([(b":status", b"431")])
 
 
 class Connection:
-    """One connection. Not safe in threads: it belongs to an event loop."""
+    """The server's side of one HTTP/2 connection; not thread-safe, it belongs to an event loop."""
 
     def __init__(
         self,
@@ -64,8 +64,9 @@ class Connection:
         on_expired: Callable[[Stream], None] | None = None,
         on_output: Callable[[], None] | None = None,
     ) -> None:
-        """`on_output` is called when something is written outside of `feed`, `expire` and
-        `shutdown`."""
+        """`on_expired` is told each stream that is past its deadline. `on_output` is called when
+        something is written outside of `feed`, `expire` and `shutdown`.
+        """
         self.limits = limits or Limits()
         self._ending = "serving"
         """The state of `states.ENDING`."""
@@ -74,7 +75,7 @@ class Connection:
         self._sender.count_message = self._count_request
         self.streams = self._sender.streams
         self.requested = 0.0
-        """When the client last ended a request."""
+        """The time at which the client last ended a request, in monotonic seconds; 0 if never."""
         self._clock = clock
         self._on_expired = on_expired
         self._buffer = bytearray()
@@ -87,11 +88,11 @@ class Connection:
         self._block: PartialBlock | None = None
         self._receive_window = self.limits.connection_window
         self._complete: list[tuple[Stream, bytes]] = []
-        """Streams that the client has ended, with the last data. They are passed on once all that
-        was received is read: one that is reset in the same bytes is not worth an answer."""
+        """Streams that the client has ended, with their last data. They are passed on after all
+        received frames, so that a stream that is reset in the same bytes costs no answer."""
         self._credit = Credit(self.limits, now)
         self._final = MAX_STREAM_ID
-        """The last stream that is served: lowered by `shutdown`."""
+        """The highest stream that is served; the end of a drain lowers it."""
         self._frames: tuple[Callable[[int, int, bytes], None], ...] = (
             self._on_data,
             self._on_headers,
@@ -108,7 +109,11 @@ class Connection:
     # Bytes in, bytes out
 
     def feed(self, data: bytes) -> bytes:
-        """The bytes to write after `data` was received; it raises for no contents of `data`."""
+        """Handle received bytes and return the bytes to write.
+
+        No content of `data` makes it raise: a violation is answered with RST_STREAM, or with GOAWAY
+        and `closed`. b"" once closed.
+        """
         if self._ending == "closed":
             return b""
         sender = self._sender
@@ -129,10 +134,11 @@ class Connection:
         return self._sender.take()
 
     def shutdown(self) -> bytes:
-        """Announce the end. Streams that the client starts before it knows are served; so is a
-        client that has just connected.
+        """Announce the end of the connection and return the bytes to write.
 
-        Two GOAWAY frames with a PING between them (RFC 9113, section 6.8).
+        Streams that the client starts before it learns of it are served: GOAWAY without a limit,
+        PING, and after its answer the final GOAWAY (RFC 9113, 6.8). `drained` says when all is
+        done.
         """
         if self._ending == "serving":
             self._ending = ENDING[self._ending]["announce"]
@@ -142,11 +148,17 @@ class Connection:
         return self.take()
 
     def _announce_end(self) -> None:
+        """Write GOAWAY without a limit, and the PING whose answer shows that the client has read
+        it.
+        """
         self._sender.write_goaway(MAX_STREAM_ID, ErrorCode.NO_ERROR)
         self._sender.write(FrameType.PING, 0, 0, _DRAIN)
 
     def close(self) -> bytes:
-        """End at once: a client may send what is not answered yet to another connection."""
+        """End at once and return the bytes to write; open streams are aborted.
+
+        GOAWAY names the last stream that was seen.
+        """
         if self._receiving != "preface" and self._ending != "closed":
             self._sender.write_goaway(self._highest, ErrorCode.NO_ERROR)
         self.lost()
@@ -164,18 +176,24 @@ class Connection:
 
     @property
     def drained(self) -> bool:
-        """True if nothing is left to do after `shutdown`."""
+        """True if the connection may be closed after `shutdown`: no stream is open, and none can
+        follow.
+        """
         return self._ending == "closed" or (self._ending == "final" and not self.streams)
 
     def lost(self) -> None:
-        """The socket is gone: every open stream is aborted."""
+        """Mark the connection as closed and abort every open stream; writes nothing."""
         self._ending = ENDING[self._ending]["close"]
         self._headers.forget()
         for stream in self._sender.remove_all():
             stream.route.abort(stream)
 
     def expire(self) -> bytes:
-        """End what is over its time; the bytes to write. Call it every half second or so."""
+        """End what is past its time limit and return the bytes to write; call it every half second.
+
+        A late preface or header block ends the connection, a late stream is aborted, and a drain
+        whose PING is not answered goes on.
+        """
         self._sender.now = now = self._clock()
         if self._ending == "closed":
             return b""
@@ -195,7 +213,11 @@ class Connection:
         return self.take()
 
     def _expire_streams(self, now: float) -> None:
-        """Report or abort the streams that are past a deadline."""
+        """Hand streams past their deadline to `on_expired`; reset those that are still open
+        afterwards.
+
+        A complete response may wait for the client until its `send_deadline`.
+        """
         late = [
             each
             for each in self.streams.values()
@@ -212,7 +234,11 @@ class Connection:
                 self._sender.reset(stream, ErrorCode.CANCEL)
 
     def _receive(self, data: bytes) -> None:
-        """Check the preface, then split the received bytes into frames and handle each."""
+        """Split received bytes into frames and handle each; an incomplete frame is kept.
+
+        Raise Http2Error for a wrong preface, a frame that is too large or a connection error;
+        StreamErrors are answered here.
+        """
         if self._buffer or len(data) < self._needed:
             self._buffer += data
             if len(self._buffer) < self._needed:
@@ -257,7 +283,7 @@ class Connection:
             self._buffer += data[position:]
 
     def _hand_on(self) -> None:
-        """Hand complete requests to their routes, after all frames of one read were handled."""
+        """Pass the ends of requests to their routes, after all frames of one read were handled."""
         complete, self._complete = self._complete, []
         streams = self.streams
         for stream, data in complete:
@@ -265,18 +291,21 @@ class Connection:
                 stream.route.receive(stream, data, True)
 
     def _check_order(self, kind: int) -> None:
-        """Http2Error for a frame that is not the one that must come now."""
+        """Raise Http2Error unless a frame of this type may come now (SETTINGS first, then whole
+        blocks).
+        """
         if self._receiving == "block" and kind != FrameType.CONTINUATION:
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "header block is interrupted")
         if self._receiving == "settings" and kind != FrameType.SETTINGS:
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "first frame is not SETTINGS")
 
     def _check_preface(self) -> None:
+        """Raise Http2Error if what arrived so far is not the beginning of HTTP/2's preface."""
         if self._receiving == "preface" and not PREFACE.startswith(self._buffer):
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "not the preface of HTTP/2")
 
     def _open(self) -> None:
-        """The server's preface: SETTINGS, and a window for all streams."""
+        """Write the server's preface: SETTINGS, and the window of the connection."""
         self._receiving = RECEIVING[self._receiving]["preface"]
         limits = self.limits
         settings = (
@@ -295,8 +324,10 @@ class Connection:
     # Frames
 
     def _on_data(self, flags: int, stream_id: int, payload: bytes) -> None:
-        """Handle DATA (RFC 9113, 6.1): account for the flow-control window, then pass the bytes to
-        the stream.
+        """Handle DATA (RFC 9113, 6.1): account for the windows and pass the bytes to the route.
+
+        The last data of a request is passed after all received frames. Raise Http2Error or
+        StreamError for an exceeded window or a wrong length.
         """
         size = len(payload)
         self._receive_window -= size
@@ -331,7 +362,9 @@ class Connection:
             stream.route.receive(stream, payload, False)
 
     def _check_length(self, stream: Stream, size: int) -> None:
-        """Raise StreamError if the body is not as long as `content-length` (RFC 9113, 8.1.1)."""
+        """Raise StreamError if the body is longer than `content-length`, or ends shorter (RFC 9113,
+        8.1.1).
+        """
         stream.body_size += size
         assert stream.expected is not None
         over = stream.body_size > stream.expected
@@ -339,7 +372,7 @@ class Connection:
             raise StreamError(ErrorCode.PROTOCOL_ERROR, "content-length is not the body's")
 
     def _on_headers(self, flags: int, stream_id: int, payload: bytes) -> None:
-        """Handle HEADERS (RFC 9113, 6.2): a complete header block, or the begin of one."""
+        """Handle HEADERS (RFC 9113, 6.2): a complete header block, or the first part of one."""
         if not stream_id & 1:
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "not a stream of a client")
         if flags & Flag.PADDED:
@@ -370,7 +403,11 @@ class Connection:
             self._end_block(block.flags, stream_id, bytes(block))
 
     def _end_block(self, flags: int, stream_id: int, block: bytes) -> None:
-        """Open a stream for a complete header block, or end an open one with its trailers."""
+        """Open a stream for a complete header block, or handle it as trailers of an open one.
+
+        Raise StreamError for a malformed request or too many streams; a header list over the limit
+        is answered with 431. The block is decoded in any case.
+        """
         ended = flags & Flag.END_STREAM != 0
         if stream_id <= self._highest:
             self._trailers(stream_id, block, ended)
@@ -378,6 +415,8 @@ class Connection:
         self._highest = stream_id
         refusal: StreamError | None = None
         try:
+            # Before any refusal: the block must be decoded to keep the table of the peer's
+            # encoder.
             resolved = self._headers.routes.get(block) or self._headers.resolve(block)
         except StreamError as error:
             resolved, refusal = None, error
@@ -406,8 +445,9 @@ class Connection:
             self._complete.append((stream, b""))
 
     def _trailers(self, stream_id: int, block: bytes, ended: bool) -> None:
-        """Check trailers and end the request; StreamError if they are malformed or do not end the
-        stream.
+        """Check trailers and end the request.
+
+        Raise StreamError if they are malformed, too large or do not end the stream.
         """
         headers, size = self._headers.decode(block)
         stream = self.streams.get(stream_id)
@@ -429,7 +469,8 @@ class Connection:
         self._complete.append((stream, b""))
 
     def _refuse_large(self, stream_id: int, ended: bool) -> None:
-        """431 for a header list over the limit (RFC 9113, section 10.5.1)."""
+        """Answer a request with 431 since its header list is over the limit (RFC 9113, 10.5.1)."""
+        # As much as a reset: decoding a large list is work for nothing.
         self._charge(self.limits.reset_cost)
         self._sender.refuse(stream_id, _TOO_LARGE, ended=ended)
 
@@ -444,7 +485,9 @@ class Connection:
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "stream depends on itself")
 
     def _on_reset(self, _flags: int, stream_id: int, payload: bytes) -> None:
-        """Handle RST_STREAM (RFC 9113, 6.4): abort the stream, at a cost against floods."""
+        """Handle RST_STREAM (RFC 9113, 6.4): abort the stream. It costs credit, against rapid
+        resets.
+        """
         if len(payload) != 4:
             raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "RST_STREAM has four bytes")
         if not stream_id or stream_id > self._highest or not stream_id & 1:
@@ -475,7 +518,9 @@ class Connection:
         self._sender.write(FrameType.SETTINGS, Flag.ACK, 0, b"")
 
     def _set(self, setting: int, value: int) -> None:
-        """Apply one setting of the client; unknown settings are ignored (RFC 9113, 6.5.2)."""
+        """Apply one setting of the client; unknown ones are ignored, a bad value raises
+        Http2Error.
+        """
         if setting == Setting.INITIAL_WINDOW_SIZE:
             self._sender.resize_windows(value)
         elif setting == Setting.MAX_FRAME_SIZE:
@@ -502,6 +547,7 @@ class Connection:
             self._announce_last()
 
     def _announce_last(self) -> None:
+        """Write the final GOAWAY: streams above the highest one so far are not served."""
         self._ending = ENDING[self._ending]["finish"]
         self._final = self._highest
         self._sender.write_goaway(self._final, ErrorCode.NO_ERROR)
@@ -532,10 +578,11 @@ class Connection:
     # Closed streams
 
     def _check_closed(self, stream_id: int, stream: Stream | None) -> None:
-        """A frame of a stream that is not open: an error, unless this side ended the stream.
+        """Raise an error for a frame of a stream that is not open, unless this side ended the
+        stream.
 
-        After the client's END_STREAM it is a connection error, after its RST_STREAM a stream error
-        (RFC 9113, section 5.1).
+        After the client's END_STREAM it is an Http2Error, after its RST_STREAM a StreamError (RFC
+        9113, 5.1).
         """
         if stream is not None:
             raise Http2Error(ErrorCode.STREAM_CLOSED, "stream was ended by the client")
@@ -549,7 +596,7 @@ class Connection:
             raise StreamError(ErrorCode.STREAM_CLOSED, "stream was reset")
 
     def _reset_for(self, stream_id: int, error: StreamError) -> None:
-        """Reset a stream for an error and abort its route; send RST_STREAM for a closed one."""
+        """Write RST_STREAM for an error and abort the stream's route, if it is open."""
         stream = self.streams.get(stream_id)
         if stream is None:
             self._sender.write_reset(stream_id, error.code)
@@ -560,6 +607,7 @@ class Connection:
         stream.route.abort(stream)
 
     def _fail(self, error: Http2Error) -> None:
+        """Write GOAWAY with the error, and end the connection."""
         if self._receiving != "preface":
             self._sender.write_goaway(self._highest, error.code, error.message.encode())
         self.lost()
@@ -573,6 +621,7 @@ class Connection:
 
 
 def _unpad(payload: bytes) -> bytes:
+    """Return a frame's payload without its padding; raise Http2Error if the padding is too long."""
     if not payload or payload[0] >= len(payload):
         raise Http2Error(ErrorCode.PROTOCOL_ERROR, "padding is longer than the frame")
     return payload[1 : len(payload) - payload[0]]

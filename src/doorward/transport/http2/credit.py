@@ -9,7 +9,10 @@ __all__ = ["Credit"]
 
 
 class Credit:
-    """It grows with each request, and slowly with time, up to what a connection begins with."""
+    """The credit of a client, spent by frames that cost work and request nothing.
+
+    Requests and time restore it, up to what a connection begins with.
+    """
 
     def __init__(self, limits: Limits, now: float) -> None:
         self._limits = limits
@@ -17,12 +20,15 @@ class Credit:
         self._credited = now
 
     def earn(self) -> None:
-        """The client has ended a request."""
+        """Restore credit after the client has completed a request."""
         if self._left < self._limits.credit:
             self._left += self._limits.credit_per_request
 
     def charge(self, cost: int, now: float) -> None:
-        """Pay for a frame; Http2Error where nothing is left."""
+        """Spend `cost`; raise Http2Error ENHANCE_YOUR_CALM if the credit is used up.
+
+        Time since the last refill is credited only then. `now` is in monotonic seconds.
+        """
         self._left -= cost
         if self._left >= 0:
             return

@@ -14,7 +14,7 @@ __all__ = ["CACHE_BUDGET", "CacheBudget", "HeaderBlocks", "PartialBlock"]
 
 
 class PartialBlock:
-    """A block that is continued in the next frame."""
+    """A header block whose rest follows in CONTINUATION frames."""
 
     def __init__(self, limits: Limits, stream_id: int, flags: int, payload: bytes) -> None:
         self.stream_id = stream_id
@@ -24,7 +24,7 @@ class PartialBlock:
         self.add(payload)
 
     def add(self, payload: bytes) -> None:
-        """One more part; Http2Error where the block is too large."""
+        """Append a part of the block; raise Http2Error if the block is too large."""
         self._content += payload
         if len(self._content) > self._most:
             raise Http2Error(ErrorCode.ENHANCE_YOUR_CALM, "header block is too large")
@@ -34,7 +34,7 @@ class PartialBlock:
 
 
 class CacheBudget:
-    """Bytes that the remembered blocks of all connections may take together."""
+    """A limit on the bytes that the cached header blocks of all connections may take together."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -43,11 +43,11 @@ class CacheBudget:
 
 CACHE_BUDGET: Final = CacheBudget(16 << 20)
 _ENTRY: Final = 1_024
-"""Bytes that a remembered block takes, about, besides its own: its route."""
+"""The estimated memory in bytes of a cached block's route."""
 
 
 class HeaderBlocks:
-    """The decoder of a connection, and the routes of blocks that the client repeats."""
+    """The header decoder of one connection, with a cache of the routes of repeated blocks."""
 
     def __init__(
         self, application: Application, limits: Limits, budget: CacheBudget = CACHE_BUDGET
@@ -58,12 +58,14 @@ class HeaderBlocks:
         self._limits = limits
         self._hpack = Decoder(limits.header_table_size)
         self.routes: dict[bytes, tuple[Route, int | None]] = {}
-        """By blocks: the route, and the length of the body that the block announces."""
+        """The route and the announced body length (or None) of each cached block."""
 
     def resolve(self, block: bytes) -> tuple[Route, int | None] | None:
-        """The route of a block, and the length that it announces; None where the list is too large.
+        """Return the route of a header block and its `content-length` (or None); None if the list
+        is too large.
 
-        As long as the dynamic table stays as it is, so does the meaning of the block.
+        The result is cached until the dynamic table changes. Raise StreamError for a malformed
+        request, Http2Error if the block cannot be decoded.
         """
         before = self._hpack.revision
         headers, size = self.decode(block)
@@ -79,7 +81,7 @@ class HeaderBlocks:
         return resolved
 
     def _remember(self, block: bytes, resolved: tuple[Route, int | None]) -> None:
-        """Cache a header block with its route, if the budget that connections share has room."""
+        """Cache a block with its route, if the budget that all connections share has room."""
         size, budget = len(block) + _ENTRY, self._budget
         if budget.used + size <= budget.limit:
             budget.used += size
@@ -87,13 +89,16 @@ class HeaderBlocks:
             self.routes[block] = resolved
 
     def forget(self) -> None:
-        """Forget what is remembered; to be called when the connection ends as well."""
+        """Empty the cache and release its budget; must be called when the connection ends."""
         self.routes.clear()
         self._budget.used -= self._used
         self._used = 0
 
     def decode(self, block: bytes) -> tuple[list[tuple[bytes, bytes]], int]:
-        """The header list, and its size; Http2Error where the block is none."""
+        """Return the header list of a block and its size; raise Http2Error if it cannot be decoded.
+
+        Empties the cache if the block changes the dynamic table.
+        """
         before = self._hpack.revision
         try:
             return self._hpack.decode(block, self._limits.header_list_size)

@@ -21,7 +21,7 @@ _PSEUDO: Final = frozenset((b":method", b":scheme", b":path", b":authority"))
 _CONNECTION: Final = frozenset(
     (b"connection", b"proxy-connection", b"keep-alive", b"transfer-encoding", b"upgrade")
 )
-"""Fields of HTTP/1.1 that have no place in HTTP/2 (section 8.2.2)."""
+"""Fields of HTTP/1.1 that HTTP/2 forbids (section 8.2.2)."""
 MAX_LENGTH_DIGITS: Final = 19
 
 
@@ -31,7 +31,7 @@ class MalformedError(ValueError):
 
 @record
 class Request:
-    """The request line and the fields; `content_length` is None where the client sent none."""
+    """A request's header section; `content_length` is None if the client sent none."""
 
     method: bytes
     path: bytes
@@ -41,7 +41,7 @@ class Request:
     content_length: int | None = None
 
     def get(self, name: bytes) -> bytes | None:
-        """The value of the first field `name`."""
+        """Return the value of the first field `name` (lower case); None if there is none."""
         for each, value in self.fields:
             if each == name:
                 return value
@@ -49,7 +49,9 @@ class Request:
 
 
 def to_request(headers: Sequence[Header]) -> Request:
-    """The request that `headers` describe; MalformedError where a rule is violated."""
+    """Return the request that a header list describes; raise MalformedError if it violates a
+    rule.
+    """
     pseudo: dict[bytes, bytes] = {}
     fields: list[Header] = []
     for name, value in headers:
@@ -69,8 +71,10 @@ def to_request(headers: Sequence[Header]) -> Request:
 
 
 def _complete(pseudo: dict[bytes, bytes], fields: tuple[Header, ...]) -> Request:
-    """Return the request of checked fields; MalformedError if a pseudo-header is missing or two
-    hosts differ.
+    """Return the request of checked fields.
+
+    Raise MalformedError if a pseudo-header is missing or empty, `host` differs from `:authority`,
+    or `content-length` is not a number.
     """
     try:
         method, scheme, path = pseudo[b":method"], pseudo[b":scheme"], pseudo[b":path"]
@@ -91,7 +95,9 @@ def _complete(pseudo: dict[bytes, bytes], fields: tuple[Header, ...]) -> Request
 
 
 def _only(fields: tuple[Header, ...], header_name: bytes) -> bytes | None:
-    """The value of a field that must not have two different values."""
+    """Return the value of a field, None without one; raise MalformedError for two different
+    values.
+    """
     values = {value for name, value in fields if name == header_name}
     if len(values) > 1:
         raise MalformedError("field with two values")
@@ -99,7 +105,7 @@ def _only(fields: tuple[Header, ...], header_name: bytes) -> bytes | None:
 
 
 def check_trailers(headers: Sequence[Header]) -> None:
-    """MalformedError where a trailer section violates a rule."""
+    """Raise MalformedError if a trailer section violates a rule."""
     for name, value in headers:
         if name[:1] == b":":
             raise MalformedError("pseudo-header in trailers")
@@ -118,9 +124,7 @@ def _check_field(name: bytes, value: bytes) -> None:
 
 
 def _check_value(value: bytes) -> None:
-    """Raise MalformedError for a value with a forbidden character, or with space around it (RFC
-    9113, 8.2.1).
-    """
+    """Raise MalformedError for NUL, CR or LF in a value, or a space around it (RFC 9113, 8.2.1)."""
     if len(value.translate(None, _FORBIDDEN_IN_VALUES)) != len(value):
         raise MalformedError("character in a field value")
     if value and (value[0] in _SPACE or value[-1] in _SPACE):

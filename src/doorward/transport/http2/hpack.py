@@ -17,11 +17,12 @@ __all__ = ["Decoder", "Header", "HpackError", "encode"]
 Header: TypeAlias = tuple[bytes, bytes]
 
 ENTRY_OVERHEAD: Final = 32
-"""What RFC 7541 counts for an entry beside its name and value."""
+"""The bytes that RFC 7541 counts for an entry besides its name and value."""
 MOST_OVER: Final = 4
-"""How many times the limit a list may have: 14 kB of indices can stand for 54 MB of fields."""
+"""Decoding stops at this multiple of the list limit: 14 kB of indices can stand for 54 MB of
+fields."""
 MAX_INTEGER_BYTES: Final = 5
-"""Continuation bytes of an integer: no length or index needs 2**35."""
+"""The largest number of continuation bytes of an integer: no length or index needs 2**35."""
 
 # fmt: off
 STATIC: Final[tuple[Header, ...]] = (
@@ -44,7 +45,7 @@ STATIC: Final[tuple[Header, ...]] = (
     (b"vary", b""), (b"via", b""), (b"www-authenticate", b""),
 )
 # fmt: on
-"""Appendix A; its first entry has index 1."""
+"""The static table of RFC 7541, appendix A; its first entry has index 1."""
 
 _STATIC_INDEX: Final = {header: index for index, header in enumerate(STATIC, 1)}
 _STATIC_NAME: Final = {name: index for index, (name, _) in reversed([*enumerate(STATIC, 1)])}
@@ -55,7 +56,9 @@ class HpackError(ValueError):
 
 
 class Decoder:
-    """The receiving side of a connection, with its dynamic table."""
+    """The decoder of one connection with its dynamic table; `revision` changes when the table
+    does.
+    """
 
     __slots__ = ("_entries", "_limit", "_max_size", "_size", "revision")
 
@@ -67,10 +70,11 @@ class Decoder:
         self.revision = 0
 
     def decode(self, block: bytes, max_list_size: int) -> tuple[list[Header], int]:
-        """The fields of `block` and their size.
+        """Return the fields of a block, and the size of the list as RFC 7541 counts it.
 
-        Fields past `max_list_size` are left out (the table still learns them), so a size above it
-        says that the list is not whole. HpackError far above it: decoding is not worth its time.
+        Fields past `max_list_size` are left out, though the table still learns them: a larger size
+        means that the list is incomplete. Raise HpackError if the block is malformed or the list
+        far too large.
         """
         headers: list[Header] = []
         size = position = 0
@@ -98,8 +102,8 @@ class Decoder:
         return headers, size
 
     def _literal(self, block: bytes, position: int, first: int) -> tuple[Header, int]:
-        """Return a literal field and the position after it; add it to the table if it is indexed
-        (RFC 7541, 6.2).
+        """Return a literal field and the position after it; an indexed one enters the table (RFC
+        7541, 6.2).
         """
         indexed = first & 0x40
         index, position = _integer(block, position, 0x3F if indexed else 0x0F)
@@ -113,8 +117,8 @@ class Decoder:
         return (name, value), position
 
     def _entry(self, index: int) -> Header:
-        """Return an entry of the static or the dynamic table; HpackError if there is none (RFC
-        7541, 2.3.3).
+        """Return an entry of the static or dynamic table; HpackError if there is none (RFC 7541,
+        2.3.3).
         """
         if 0 < index <= len(STATIC):
             return STATIC[index - 1]
@@ -123,14 +127,18 @@ class Decoder:
         raise HpackError(f"no entry {index}")
 
     def _add(self, header: Header) -> None:
-        """Insert at the front; an entry larger than the table empties it (section 4.4)."""
+        """Add a field to the front of the table, evicting old ones; one larger than the table
+        empties it (section 4.4).
+        """
         self.revision += 1
         self._size += len(header[0]) + len(header[1]) + ENTRY_OVERHEAD
         self._entries.insert(0, header)
         self._evict()
 
     def _resize(self, size: int) -> None:
-        """Set the size of the dynamic table; HpackError above the limit (RFC 7541, 6.3)."""
+        """Set the size of the dynamic table, evicting entries; HpackError above our setting (RFC
+        7541, 6.3).
+        """
         if size > self._limit:
             raise HpackError("size update above the setting")
         if size != self._max_size:
@@ -145,7 +153,11 @@ class Decoder:
 
 
 def _integer(block: bytes, position: int, prefix: int) -> tuple[int, int]:
-    """An integer whose first byte has the bits `prefix`, and the position behind it."""
+    """Return an integer and the position after it (RFC 7541, 5.1).
+
+    `prefix` masks the integer's bits in the first byte. Raise HpackError if it is cut off or too
+    large.
+    """
     value = block[position] & prefix
     position += 1
     if value < prefix:
@@ -161,7 +173,10 @@ def _integer(block: bytes, position: int, prefix: int) -> tuple[int, int]:
 
 
 def _string(block: bytes, position: int) -> tuple[bytes, int]:
-    """Return a string and the position after it, Huffman-decoded if marked so (RFC 7541, 5.2)."""
+    """Return a string and the position after it, Huffman-decoded if so marked (RFC 7541, 5.2).
+
+    Raise HpackError if it is cut off or malformed.
+    """
     if position >= len(block):
         raise HpackError("string is cut")
     encoded = block[position] & 0x80
@@ -179,7 +194,7 @@ def _string(block: bytes, position: int) -> tuple[bytes, int]:
 
 
 def encode(headers: Iterable[Header]) -> bytes:
-    """A block that leaves the peer's dynamic table as it is."""
+    """Return a header block that needs no dynamic table and does not change the peer's."""
     block = bytearray()
     for name, value in headers:
         index = _STATIC_INDEX.get((name, value))
@@ -195,7 +210,7 @@ def encode(headers: Iterable[Header]) -> bytes:
 
 
 def _encode_integer(value: int, prefix: int, pattern: int) -> bytes:
-    """Return an integer in HPACK's form, with `pattern` in the bits before the prefix (RFC 7541,
+    """Return an integer in HPACK's form, with the bits `pattern` before the prefix (RFC 7541,
     5.1).
     """
     if value < prefix:

@@ -33,7 +33,7 @@ LENGTHS: Final = bytes((
     30,
 ))
 # fmt: on
-"""Bits of the code of each octet, and of the end-of-string symbol (256)."""
+"""The number of bits in the code of each octet, and of the end-of-string symbol (256)."""
 
 EOS: Final = 256
 _MAX_PADDING: Final = 7
@@ -43,11 +43,13 @@ Transition: TypeAlias = tuple[int, bytes]
 
 
 class HuffmanError(ValueError):
-    """The bits are not a string of this code."""
+    """Bits that are not a string of the Huffman code."""
 
 
 def decode(data: bytes) -> bytes:
-    """The string that `data` encodes; HuffmanError for bad padding and for an encoded EOS."""
+    """Return the string that `data` encodes; raise HuffmanError for bad padding or an encoded
+    EOS.
+    """
     states, accepted = _table()
     state = 0
     octets: list[bytes] = []
@@ -68,7 +70,9 @@ def decode(data: bytes) -> bytes:
 
 @cache
 def _table() -> tuple[list[list[Transition]], frozenset[int]]:
-    """The transitions of each state, and the states in which a string may end."""
+    """Return the transitions of each state for four bits, and the states in which a string may
+    end.
+    """
     left, right, padding = _tree()
     branches = (left, right)
     states: list[list[Transition]] = []
@@ -90,7 +94,10 @@ def _table() -> tuple[list[list[Transition]], frozenset[int]]:
 
 
 def _tree() -> tuple[list[int], list[int], frozenset[int]]:
-    """Children of the inner nodes (a leaf is -1 - symbol), and the nodes that padding leads to."""
+    """Return the left and right children of the inner nodes, and the nodes that padding leads to.
+
+    A leaf is `-1 - symbol`.
+    """
     left, right = [0], [0]
     code = length = 0
     for symbol in sorted(range(len(LENGTHS)), key=lambda each: (LENGTHS[each], each)):

@@ -32,7 +32,7 @@ class Limits:
     """Bytes of a stream that may arrive before they are acknowledged: most messages fit."""
 
     connection_window: int = 4_194_304
-    """The same for all streams of the connection."""
+    """Bytes of all streams of a connection that may arrive before they are acknowledged."""
 
     credit: int = 2_000
     """Frames without work for the application (SETTINGS, PING, PRIORITY, WINDOW_UPDATE, empty DATA,
@@ -40,10 +40,11 @@ class Limits:
     -9518)."""
 
     credit_per_second: int = 1_000
-    """How fast that credit is restored."""
+    """The credit that a second restores."""
 
     credit_per_request: int = 3
-    """What a complete request restores: clients send a PING or WINDOW_UPDATE with most of them."""
+    """The credit that a complete request restores: clients send a PING or WINDOW_UPDATE with most
+    of them."""
 
     reset_cost: int = 5
     """What a reset of an open stream takes from the credit, so that 400 at once or 200 a second

@@ -21,9 +21,9 @@ from doorward.transport.http2.limits import Limits
 __all__ = ["DEFAULT_WINDOW", "Application", "ClosedStreams", "Route", "Sender", "Stream"]
 
 MAX_CLOSED: Final = 1_000
-"""Streams whose end is remembered, to tell a late frame from a wrong one."""
+"""The number of ended streams that are remembered, to tell a late frame from a wrong one."""
 DEFAULT_WINDOW: Final = 65_535
-"""Bytes of a window until its side says otherwise."""
+"""The initial size of every flow-control window in bytes (RFC 9113, 6.9.2)."""
 MAX_WINDOW: Final = 2**31 - 1
 MIN_FRAME_SIZE: Final = 16_384
 MAX_FRAME_SIZE: Final = 2**24 - 1
@@ -32,27 +32,29 @@ _NO_TABLE: Final = b"\x20"
 
 
 class Route(Protocol):
-    """The receiver of the data of one kind of request; one route serves any number of streams."""
+    """The receiver of requests of one kind; one route serves any number of streams."""
 
     def open(self, stream: Stream) -> None:
-        """The header section of `stream` has arrived."""
+        """Handle the header section of `stream`, which has arrived."""
 
     def receive(self, stream: Stream, data: bytes, ended: bool) -> None:
-        """More of the body; `ended` with the last piece, which may be empty."""
+        """Handle more of the body; `ended` is True with the last piece, which may be empty."""
 
     def abort(self, stream: Stream) -> None:
-        """The stream was reset, or the connection ended, before the response was complete."""
+        """Handle the end of a stream (reset or lost connection) whose response is not complete."""
 
 
 class Application(Protocol):
-    """The application that is served."""
+    """The application of a connection."""
 
     def resolve(self, request: Request) -> Route:
-        """The route of `request`: a function of its header section only, since it is cached."""
+        """Return the route of a request. It may depend on the header section only, since it is
+        cached.
+        """
 
 
 class Stream:
-    """One request that is not answered completely. `state` belongs to the route."""
+    """A request whose response is not complete. `state` belongs to its route."""
 
     __slots__ = (
         "body_size",
@@ -73,7 +75,9 @@ class Stream:
     def __init__(
         self, sender: Sender, stream_id: int, route: Route, expected: int | None, window: int
     ) -> None:
-        """`expected`: the announced length of the body; `window`: what the client may send."""
+        """`expected` is the announced length of the body (None if unknown), `window` the bytes that
+        the client may send.
+        """
         self.sender = sender
         self.id = stream_id
         self.route = route
@@ -85,25 +89,27 @@ class Stream:
         self.pending = bytearray()
         """Data of the response that waits for the client's window."""
         self.trailers: bytes | None = None
-        """The block behind the data, once the response is complete."""
+        """The last header block of the response; None until the response is complete."""
         self.deadline = 0.0
-        """When `expire` hands the stream to `on_expired`; 0: never."""
+        """The time at which `expire` hands the stream to `on_expired`, in monotonic seconds; 0 for
+        never."""
         self.send_deadline = 0.0
-        """When `expire` resets the stream, because the client does not read; 0: nothing waits."""
+        """The time at which `expire` resets a stream whose client does not read; 0 if nothing
+        waits."""
         self.state: object = None
 
     @property
     def is_open(self) -> bool:
-        """True if the response is not complete, and the client still wants it."""
+        """True until the response is complete or the stream was reset."""
         return self.sender.streams.get(self.id) is self
 
 
 def _ignore() -> None:
-    """Nobody counts."""
+    """Do nothing: the default of `count_message`."""
 
 
 class ClosedStreams:
-    """The streams that ended lately: by this side, so that late frames are ignored, or not."""
+    """The streams that ended lately, each with True if its late frames are ignored."""
 
     def __init__(self) -> None:
         self._ignored: OrderedDict[int, bool] = OrderedDict()
@@ -112,22 +118,24 @@ class ClosedStreams:
         return len(self._ignored)
 
     def remember(self, stream_id: int, *, ignored: bool) -> None:
-        """A stream has ended; the oldest is forgotten for it."""
+        """Note the end of a stream; beyond `MAX_CLOSED` the oldest is forgotten."""
         self._ignored[stream_id] = ignored
         if len(self._ignored) > MAX_CLOSED:
             self._ignored.popitem(last=False)
 
     def ignores(self, stream_id: int) -> bool | None:
-        """Return True if late frames of a stream are ignored; None where its end is not
-        remembered."""
+        """Return True if late frames of a stream are ignored, False if they are errors.
+
+        None if its end is not remembered.
+        """
         return self._ignored.get(stream_id)
 
 
 class Sender:
-    """The writer of a connection: frames of responses, as far as the client's windows reach.
+    """Writes the frames of responses, as far as the client's flow-control windows allow.
 
-    `take` returns what was written. While `is_busy`, somebody does so afterwards; else `on_output`
-    is called.
+    `take` returns what was written. `on_output` is called after a write unless `is_busy` is True,
+    which means that the caller will take it.
     """
 
     __slots__ = (
@@ -149,16 +157,18 @@ class Sender:
 
     def __init__(self, limits: Limits, now: float, on_output: Callable[[], None] | None) -> None:
         self.streams: dict[int, Stream] = {}
-        """The streams that are not answered completely."""
+        """The streams whose response is not complete, by id."""
         self.closed = ClosedStreams()
         self.initial_window = DEFAULT_WINDOW
         self.answered = 0
-        """How many calls got the whole response of a method."""
+        """The number of calls that got a whole response by `respond`."""
         self.now = now
-        """The connection's time: that of the last bytes received, or of the last sweep."""
+        """The connection's clock: the time of the last received bytes or sweep, in monotonic
+        seconds."""
         self.is_busy = False
         self.count_message: Callable[[], None] = _ignore
-        """Called by routes of streaming calls for each message, which is as much as a request."""
+        """Called for each message of a streaming call, which restores as much credit as a
+        request."""
         self._on_output = on_output
         self._timeout = limits.send_timeout
         self._out: list[bytes] = []
@@ -178,7 +188,11 @@ class Sender:
     # Responses
 
     def respond(self, stream: Stream, headers: bytes, body: bytes, trailers: bytes) -> None:
-        """The whole response: two header blocks of `hpack.encode`, and the data between them."""
+        """Write a whole response: headers, body and trailers (blocks of `hpack.encode`); counts in
+        `answered`.
+
+        What does not fit into the windows waits for the client.
+        """
         self.answered += 1
         size = len(body)
         if (
@@ -210,23 +224,25 @@ class Sender:
             self._notify()
 
     def send_headers(self, stream: Stream, block: bytes) -> None:
-        """The header section of a response, with data to come."""
+        """Write the header section of a response whose data follows."""
         self.write(FrameType.HEADERS, Flag.END_HEADERS, stream.id, self._prefix(block))
 
     def send_data(self, stream: Stream, data: bytes) -> None:
-        """Data of a response; it waits where the client's windows are full."""
+        """Write data of a response; it waits while the client's windows are full."""
         stream.pending += data
         self._flush(stream)
         self._notify()
 
     def finish(self, stream: Stream, trailers: bytes) -> None:
-        """The block behind the data, or alone: the response is complete."""
+        """Complete a response with its last block, which is written after all data that waits."""
         stream.trailers = trailers
         self._flush(stream)
         self._notify()
 
     def refuse(self, stream_id: int, block: bytes, *, ended: bool) -> None:
-        """Answer a request that became no stream with one block; `ended`: it is complete."""
+        """Answer a request that became no stream with one block; `ended`: the client has sent all
+        of it.
+        """
         flags = Flag.END_HEADERS | Flag.END_STREAM
         self.write(FrameType.HEADERS, flags, stream_id, self._prefix(block))
         if not ended:
@@ -234,12 +250,15 @@ class Sender:
         self.closed.remember(stream_id, ignored=True)
 
     def reset(self, stream: Stream, code: ErrorCode) -> None:
-        """End the stream with RST_STREAM, whatever was written of it."""
+        """End an open stream with RST_STREAM, whatever was written of its response."""
         if self.remove(stream.id, ignored=True) is not None:
             self.write_reset(stream.id, code)
 
     def remove(self, stream_id: int, *, ignored: bool) -> Stream | None:
-        """The stream that is open no more, if it was; `ignored`: late frames of it are."""
+        """Close a stream without writing anything and return it; None if it is not open.
+
+        `ignored`: late frames of it are ignored instead of being errors.
+        """
         stream = self.streams.pop(stream_id, None)
         if stream is not None:
             self._blocked.pop(stream_id, None)
@@ -247,7 +266,7 @@ class Sender:
         return stream
 
     def remove_all(self) -> list[Stream]:
-        """The streams that were open: the connection is gone."""
+        """Close all streams without writing anything, and return them."""
         streams = list(self.streams.values())
         self.streams.clear()
         self._blocked.clear()
@@ -256,18 +275,21 @@ class Sender:
     # What the client's settings and windows change
 
     def limit_frames(self, size: int) -> None:
-        """A SETTINGS_MAX_FRAME_SIZE. Http2Error."""
+        """Apply the client's SETTINGS_MAX_FRAME_SIZE; raise Http2Error if it is out of range."""
         if not MIN_FRAME_SIZE <= size <= MAX_FRAME_SIZE:
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "frame size is out of range")
         self._frame_size = size
 
     def announce_no_table(self) -> None:
-        """A SETTINGS_HEADER_TABLE_SIZE: the next header block says that no table is used."""
+        """Begin the next header block with a table size of 0, after SETTINGS_HEADER_TABLE_SIZE."""
         self._header_prefix = _NO_TABLE
 
     def resize_windows(self, value: int) -> None:
-        """A new initial window changes the window of every stream by the difference (6.9.2).
-        Http2Error."""
+        """Apply the client's initial window: every stream's window changes by the difference (RFC
+        9113, 6.9.2).
+
+        Writes data that waited. Raise Http2Error if a window becomes too large.
+        """
         if value > MAX_WINDOW:
             raise Http2Error(ErrorCode.FLOW_CONTROL_ERROR, "initial window is too large")
         difference = value - self.initial_window
@@ -280,7 +302,9 @@ class Sender:
             self._flush_blocked()
 
     def widen(self, increment: int) -> None:
-        """More of the connection's window. Http2Error."""
+        """Widen the connection's window and write data that waited; Http2Error for 0 or too
+        much.
+        """
         if not increment:
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "increment is 0")
         self._window += increment
@@ -289,7 +313,7 @@ class Sender:
         self._flush_blocked()
 
     def widen_stream(self, stream: Stream, increment: int) -> None:
-        """More of a stream's window. StreamError."""
+        """Widen a stream's window and write its data that waited; StreamError for 0 or too much."""
         if not increment:
             raise StreamError(ErrorCode.PROTOCOL_ERROR, "increment is 0")
         stream.send_window += increment
@@ -301,22 +325,22 @@ class Sender:
     # Frames
 
     def write(self, kind: FrameType, flags: int, stream_id: int, payload: bytes) -> None:
-        """One frame."""
+        """Append one frame to the output."""
         size = len(payload)
         self._out.append(FRAME_HEAD.pack(size >> 8, size & 0xFF, kind, flags, stream_id))
         if payload:
             self._out.append(payload)
 
     def write_reset(self, stream_id: int, code: ErrorCode) -> None:
-        """RST_STREAM."""
+        """Append RST_STREAM to the output."""
         self.write(FrameType.RST_STREAM, 0, stream_id, UINT32.pack(code))
 
     def write_window(self, stream_id: int, increment: int) -> None:
-        """WINDOW_UPDATE; stream 0 is the connection."""
+        """Append WINDOW_UPDATE to the output; stream 0 is the connection."""
         self.write(FrameType.WINDOW_UPDATE, 0, stream_id, UINT32.pack(increment))
 
     def write_goaway(self, last: int, code: ErrorCode, reason: bytes = b"") -> None:
-        """GOAWAY: `last` is the last stream that is served."""
+        """Append GOAWAY to the output; `last` is the last stream that is served."""
         self.write(FrameType.GOAWAY, 0, 0, UINT32.pack(last) + UINT32.pack(code) + reason)
 
     def _notify(self) -> None:
@@ -324,7 +348,11 @@ class Sender:
             self._on_output()
 
     def _flush(self, stream: Stream) -> None:
-        """Write as much of the response as the windows allow."""
+        """Write as much of a response as the windows allow, and its trailers once all data is
+        written.
+
+        A stream that must wait gets a `send_deadline`.
+        """
         pending = stream.pending
         while pending:
             size = min(len(pending), self._window, stream.send_window, self._frame_size)
@@ -349,7 +377,9 @@ class Sender:
             self._flush(stream)
 
     def _end(self, stream: Stream) -> None:
-        """The response is complete; a client that still sends is told to stop (section 8.1)."""
+        """Close a stream whose response is complete; RST_STREAM tells a client that still sends
+        (section 8.1).
+        """
         stream_id = stream.id
         self.streams.pop(stream_id, None)
         if stream.receiving:
@@ -357,7 +387,7 @@ class Sender:
             self.closed.remember(stream_id, ignored=True)
 
     def _prefix(self, block: bytes) -> bytes:
-        """`block`, with the size update that the first block after a change of the table needs."""
+        """Return a header block, preceded by a table size update if one is due."""
         prefix = self._header_prefix
         if not prefix:
             return block
