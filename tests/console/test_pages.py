@@ -993,10 +993,10 @@ def test_searches_of_the_log_wait_for_each_other(
 
     monkeypatch.setattr(Search, "newest", newest)
     with ThreadPoolExecutor(SEARCHES + 1) as pool:
-        asked = [pool.submit(served.get, "/console/api/log") for _ in range(SEARCHES + 1)]
-        status, text = next(as_completed(asked)).result()  # the others have no answer yet
+        searches = [pool.submit(served.get, "/console/api/log") for _ in range(SEARCHES + 1)]
+        status, text = next(as_completed(searches)).result()  # the others have no answer yet
         go_on.set()
-        statuses = [each.result()[0] for each in asked]
+        statuses = [each.result()[0] for each in searches]
     assert (status, "too many searches" in text) == (400, True)
     assert sorted(statuses) == [200] * SEARCHES + [400]
 
