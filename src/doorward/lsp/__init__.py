@@ -1,6 +1,6 @@
-"""Policies in an editor: what is wrong, how to fix it, what a name means, what can be typed next.
+"""Policies in an editor: their errors, how to fix them, the meaning of names, and completions.
 
-`language` answers from texts alone; `server` carries the answers over the Language Server Protocol.
+`language` answers from texts alone; `server` connects it to the Language Server Protocol.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The call that somebody is writing: which function, which operand, and what it takes."""
+"""The call that a user is typing: its function, the present operand, and the types of all
+operands.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ __all__ = ["CallAt", "Signature", "builtin_signature", "call_at"]
 
 
 class Signature(NamedTuple):
-    """The signature of a function: `label` holds each of `parameters`; `doc` may be empty."""
+    """The signature of a function: `label` is the whole as text and contains each of `parameters`;
+    `doc` may be "".
+    """
 
     label: str
     parameters: tuple[str, ...]
@@ -28,7 +32,7 @@ class CallAt(NamedTuple):
 
 
 def call_at(tokens: Sequence[Token]) -> CallAt | None:
-    """The innermost call that is still open after the last token; None outside of calls."""
+    """Return the innermost call that is still open after the last token; None outside of calls."""
     commas = depth = 0
     for n in range(len(tokens) - 1, -1, -1):
         kind = tokens[n].kind
@@ -46,7 +50,9 @@ def call_at(tokens: Sequence[Token]) -> CallAt | None:
 
 
 def _name_before(tokens: Sequence[Token], end: int) -> str:
-    """The dotted name that ends right before a token."""
+    """Return the dotted name that ends directly before the token at index `end`; "" if there is
+    none.
+    """
     parts: list[str] = []
     follows = tokens[end].start
     for token in reversed(tokens[:end]):
@@ -59,8 +65,9 @@ def _name_before(tokens: Sequence[Token], end: int) -> str:
 
 
 def builtin_signature(builtin: Builtin) -> Signature:
-    """Return the signature of a built-in: its operands under the names of the function behind
-    it."""
+    """Return the signature of a built-in; its operands are named like the parameters of the Python
+    function that implements it.
+    """
     signature = builtin.signature
     names = list(inspect.signature(builtin.body).parameters.values())[builtin.context :]
     types = [type_text(type_) for type_ in signature.args]

@@ -1,7 +1,8 @@
-"""Questions of an editor, answered from the texts of policies. No protocol, no file is known here.
+"""Questions of an editor, answered from the texts of policies. No protocol and no file is known
+here.
 
-Places are offsets in characters, as in `Span`. Of a text that is being typed everything is read but
-the statement that is broken; what is in that one is answered from its text.
+Positions are offsets in characters, as in `Span`. Of a text with errors all statements are parsed
+except the broken ones; questions about a broken one are answered from its text.
 """
 
 from __future__ import annotations
@@ -40,11 +41,14 @@ from doorward.rego.tools import (
 __all__ = ["NEAR_NAME", "Completion", "Policies", "RenameError", "Signature"]
 
 MAX_ERRORS: Final = 1_000
+"""The most diagnostics of all files together; further ones are not reported."""
 MAX_SYMBOLS: Final = 1_000
-"""Symbols that one search in the workspace returns."""
+"""The most rules that one search in the workspace returns."""
 
 NEAR_NAME: Final = "doorward_near_name"
-"""The code of the one finding that is not an error: a path that almost leads to a rule."""
+"""The code of the only diagnostic that is not an error: a path that no rule defines and that is
+similar to a defined one.
+"""
 
 _DOTTED: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*")
 _BEFORE: Final = re.compile(r"(?<![A-Za-z0-9_.])[A-Za-z0-9_.]*+\Z")
@@ -53,7 +57,9 @@ _WORDS: Final = KEYWORDS | V1_KEYWORDS
 
 
 class Completion(NamedTuple):
-    """A completion: `kind` is builtin, keyword, rule, document, field or variable."""
+    """A completion. `kind` is builtin, keyword, rule, document, field or variable; `detail` is a
+    signature or package, or "".
+    """
 
     text: str
     kind: str
@@ -61,11 +67,13 @@ class Completion(NamedTuple):
 
 
 class RenameError(ValueError):
-    """A name that cannot be changed, or not to that; the text says why."""
+    """A name cannot be changed, or not to the requested one; the message says why."""
 
 
 class Policies:
-    """The policies of an editor's workspace, by file name."""
+    """The policies of an editor's workspace, by file name, with what was parsed of each. An offset
+    that is not in a name, or a file that is not known, gives empty results.
+    """
 
     def __init__(self, registry: Registry = REGISTRY) -> None:
         self.registry = registry
@@ -74,13 +82,13 @@ class Policies:
         self._occurrences: dict[str, list[Occurrence]] = {}
 
     def put(self, name: str, text: str) -> None:
-        """A new or changed text."""
+        """Add or replace a text and parse it; never raises for invalid Rego."""
         self.texts[name] = text
         self.parsed[name] = parse_with_recovery(Source(name, text), builtins=self.registry)
         self._occurrences.clear()
 
     def remove(self, name: str) -> None:
-        """A text that is gone."""
+        """Remove a file; does nothing if it is not known."""
         self.texts.pop(name, None)
         self.parsed.pop(name, None)
         self._occurrences.clear()
@@ -88,7 +96,9 @@ class Policies:
     # What is wrong
 
     def diagnostics(self) -> dict[str, list[Diagnostic]]:
-        """Return the findings in each file; [] for those without any."""
+        """Return the errors of all policies, checked together, and the paths that almost lead to a
+        rule, by file; [] for a file without any. At most `MAX_ERRORS` in all.
+        """
         by_file: dict[str, list[Diagnostic]] = {name: [] for name in self.texts}
         errors = find_errors(self.parsed, self.registry, CheckOptions(max_errors=0))
         for diagnostic in [*errors, *self._near_names()][:MAX_ERRORS]:
@@ -96,7 +106,9 @@ class Policies:
         return {name: each for name, each in by_file.items() if name in self.texts}
 
     def _near_names(self) -> Iterator[Diagnostic]:
-        """Paths that lead to no rule, and almost to one."""
+        """Yield a finding, with a fix, for each path below `data` that no rule defines but whose
+        last name is similar to a defined one beside it.
+        """
         children: dict[tuple[str, ...], dict[str, None]] = {}
         for occurrence in self._all():
             if occurrence.defines and occurrence.symbol.kind == "data":
@@ -117,7 +129,7 @@ class Policies:
     # What a name stands for
 
     def symbol_at(self, file: str, offset: int) -> tuple[Symbol, Span] | None:
-        """Return the symbol at an offset, and its name."""
+        """Return the symbol at an offset, and the span of its name there; None if there is none."""
         at = [o for o in self._names(file) if o.span.start <= offset <= o.span.end]
         if at:
             occurrence = min(at, key=lambda o: (o.span.end - o.span.start, -o.span.start))
@@ -125,7 +137,9 @@ class Policies:
         return self._symbol_in_text(file, offset)
 
     def hover(self, file: str, offset: int) -> str:
-        """The Markdown description of the built-in or rule at an offset; empty if there is none."""
+        """Return a Markdown description of the built-in or rule at an offset: its signature or
+        heads, and its documentation or comment. "" if there is none.
+        """
         at = self.symbol_at(file, offset)
         if at is None:
             return ""
@@ -140,7 +154,9 @@ class Policies:
         return f"```rego\n{heads}\n```\n{_comment(rules[0])}".rstrip()
 
     def definition(self, file: str, offset: int) -> list[Span]:
-        """The location of the definition of the symbol at an offset."""
+        """Return the spans that define the symbol at an offset, those of all rules with its path;
+        for a field of a rule's value those of the rule. [] if there is none.
+        """
         at = self.symbol_at(file, offset)
         if at is None:
             return []
@@ -156,7 +172,9 @@ class Policies:
         return []
 
     def references(self, file: str, offset: int, *, definitions: bool = True) -> list[Span]:
-        """All occurrences of the symbol at an offset, in all files."""
+        """Return all occurrences of the symbol at an offset, in all files, with or without those
+        that define it. [] if there is no symbol.
+        """
         at = self.symbol_at(file, offset)
         if at is None:
             return []
@@ -166,7 +184,9 @@ class Policies:
     # Names that change
 
     def renamable(self, file: str, offset: int) -> Span | None:
-        """The span of the name at an offset; None if it cannot be renamed."""
+        """Return the span, without quotes, of the name at an offset; None if there is none or it
+        cannot be renamed.
+        """
         at = self.symbol_at(file, offset)
         if at is None or not self._may_rename(at[0]):
             return None
@@ -174,8 +194,10 @@ class Policies:
         return Span(at[1].source, start, end, at[1].row, at[1].col)
 
     def renamed(self, file: str, offset: int, name: str) -> dict[str, list[Fix]]:
-        """Return the edits of each file that rename the symbol at an offset to `name`.
-        RenameError."""
+        """Return the edits, by file, that rename the symbol at an offset to `name`. RenameError if
+        it cannot be renamed, if `name` is not valid or already has a meaning there, or if a policy
+        has errors.
+        """
         at = self.symbol_at(file, offset)
         if at is None or not self._may_rename(at[0]):
             raise RenameError("the symbol at this position cannot be renamed")
@@ -193,7 +215,9 @@ class Policies:
         return edits
 
     def _may_rename(self, symbol: Symbol) -> bool:
-        """Return True if a symbol can be renamed: a local, an alias or a rule that is open."""
+        """Return True if a symbol can be renamed: a local variable, an alias, or a rule of these
+        policies.
+        """
         if symbol.kind in ("local", "alias"):
             return True
         packages = {each.module.package.path for each in self.parsed.values() if each.module}
@@ -204,7 +228,9 @@ class Policies:
         )
 
     def _check_free(self, symbol: Symbol, places: list[Occurrence], name: str) -> None:
-        """Raise `RenameError` if `name` already has a meaning where it would be used."""
+        """Raise RenameError if `name` already has a meaning beside the symbol or in a file with one
+        of `places`.
+        """
         if symbol.kind == "data" and self._of(Symbol("data", (*symbol.path[:-1], name))):
             raise RenameError(f"`{name}` names something else already")
         alone = {o.span.file for o in places if o.whole or symbol.kind in ("local", "alias")}
@@ -215,7 +241,10 @@ class Policies:
     # Completions
 
     def completions(self, file: str, offset: int) -> list[Completion]:
-        """Return the completions at an offset, by the text written already."""
+        """Return the completions for the name that ends at an offset, sorted and without
+        duplicates: fields of `input` after `input.`, otherwise built-ins, keywords, rules and
+        variables. [] in strings and comments.
+        """
         text = self.texts.get(file, "")
         before = _BEFORE.search(text[:offset])
         written = before[0] if before is not None else ""
@@ -239,15 +268,16 @@ class Policies:
         return sorted(unique.values(), key=lambda each: each.text)
 
     def signatures(self, file: str, offset: int) -> tuple[list[Signature], int]:
-        """Return the signature of the function whose operands are at an offset, and the number of
-        the operand."""
+        """Return the signatures of the function whose operands contain the offset, one for each
+        definition, and the number of the present operand from 0. [] and 0 outside of calls.
+        """
         call = call_at(self._tokens_before(file, offset))
         if call is None:
             return [], 0
         return self._signatures(file, call), call.operand
 
     def formatted(self, file: str) -> str | None:
-        """The formatted text; None if the file does not parse."""
+        """Return the formatted text of a file; None if it cannot be parsed or formatted."""
         try:
             return format_source(Source(file, self.texts[file]))
         except RegoError:
@@ -256,17 +286,19 @@ class Policies:
     # Symbols
 
     def rules(self, file: str) -> list[Rule]:
-        """The rules of a file, in order."""
+        """Return the rules of a file that can be parsed, in order."""
         module = self._module(file)
         return list(module.rules) if module is not None else []
 
     def package(self, file: str) -> Span | None:
-        """The package statement of a file."""
+        """Return the span of the package statement of a file; None if there is none."""
         module = self._module(file)
         return module.package.span if module is not None else None
 
     def search(self, query: str) -> list[tuple[str, Rule]]:
-        """Rules of all files whose path has the letters of `query` in their order."""
+        """Return the rules of all files, with their paths, whose path contains the characters of
+        `query` in this order, in any case; at most `MAX_SYMBOLS`.
+        """
         pattern = re.compile(".*?".join(map(re.escape, query.lower())))
         matches = []
         for parsed in self.parsed.values():
@@ -283,11 +315,14 @@ class Policies:
     # Names
 
     def _module(self, file: str) -> Module | None:
+        """The module of the statements of a file that can be parsed; None without a package."""
         parsed = self.parsed.get(file)
         return parsed.module if parsed is not None else None
 
     def _names(self, file: str) -> list[Occurrence]:
-        """The names in a file with their symbols, cached; empty if the file does not parse."""
+        """Return the names in a file with their symbols, cached until a text changes; [] for a file
+        without a package.
+        """
         names = self._occurrences.get(file)
         if names is None:
             module = self._module(file)
@@ -305,7 +340,7 @@ class Policies:
         return [occurrence for occurrence in self._all() if occurrence.symbol == symbol]
 
     def _exports(self, module: Module) -> set[str]:
-        """The names of the rules of a module's package."""
+        """Return the names of all rules of the module's package, in all files."""
         modules = [each.module for each in self.parsed.values() if each.module is not None]
         heads = [
             rule.head.ref.head
@@ -316,7 +351,9 @@ class Policies:
         return {head.name for head in heads if isinstance(head, Var)}
 
     def _symbol_in_text(self, file: str, offset: int) -> tuple[Symbol, Span] | None:
-        """The same for a statement that cannot be parsed: a dotted name up to the place."""
+        """Do what `symbol_at` does in a statement that cannot be parsed: resolve the dotted name up
+        to the offset. None if there is none or its meaning is unknown.
+        """
         module = self._module(file)
         if module is None or self._is_quoted(file, offset):
             return None
@@ -337,7 +374,9 @@ class Policies:
         return None
 
     def _rules(self, symbol: Symbol) -> list[Rule]:
-        """The rules that a path leads to, or through."""
+        """Return the rules that the symbol's path names or, if there are none, those with the
+        longest part of it.
+        """
         starts = {(o.span.file, o.span.start) for o in self._of(symbol) if o.defines and o.whole}
         length = len(symbol.path)
         while not starts and length > 1:
@@ -352,7 +391,9 @@ class Policies:
         ]
 
     def _reachable(self, file: str) -> Iterator[tuple[str, str]]:
-        """Rules as they can be called in `file`: by name, by import, by path."""
+        """Yield the rules of all files as `file` can call them, by name, by import and by path,
+        each with a detail for the editor.
+        """
         module_of_file = self._module(file)
         imports: dict[tuple[str, ...], str] = {}
         for item in module_of_file.imports if module_of_file is not None else ():
@@ -378,7 +419,9 @@ class Policies:
                     yield f"{imports[path]}.{name}", package
 
     def _fields(self, written: str, file: str, offset: int) -> Iterator[Completion]:
-        """Return the fields of the input below the text written that policies read."""
+        """Yield completions for `written`, which begins with `input.`: the next field of every path
+        that some policy reads below it.
+        """
         *above, _ = written.removeprefix("input.").split(".")
         outer = tuple(above)
         for path in chain(self._read_paths(file, offset), self._input_paths_in_text(file, offset)):
@@ -388,21 +431,26 @@ class Policies:
                     yield Completion(".".join(("input", *outer, name)), "field")
 
     def _read_paths(self, file: str, offset: int) -> Iterator[tuple[str, ...]]:
-        """The paths below `input` in all files, except the one being typed."""
+        """Yield the paths below `input` that all files read, except the one that ends at the
+        offset, which is being typed.
+        """
         for symbol, span, *_ in self._all():
             if symbol.kind == "input" and (span.end != offset or span.file != file):
                 yield symbol.path
 
     def _input_paths_in_text(self, file: str, offset: int) -> Iterator[tuple[str, ...]]:
-        """The paths below `input` in the text of a file, which need not parse, except the one that
-        ends at `offset`."""
+        """Yield the paths below `input` in the text of a file, which need not be valid, except the
+        one that ends at `offset`.
+        """
         for match in _DOTTED.finditer(self.texts.get(file, "")):
             first, *rest = match[0].split(".")
             if first == "input" and match.end() != offset:
                 yield tuple(rest)
 
     def _variables(self, file: str, offset: int) -> Iterator[str]:
-        """The names in the statement that is being written, before and behind the place."""
+        """Yield the names in the statement at an offset that are not keywords or fields, except the
+        one at the offset.
+        """
         tokens = list(self._statement(file, offset))
         for before, token in zip([None, *tokens], tokens, strict=False):
             dotted = before is not None and before.kind == "." and before.end == token.start
@@ -413,7 +461,9 @@ class Policies:
     # Text that is being typed
 
     def _statement(self, file: str, offset: int) -> Iterator[Token]:
-        """The tokens of the statement that contains an offset."""
+        """Yield the tokens of the statement that contains an offset; a statement begins with a
+        letter at the start of a line.
+        """
         text = self.texts.get(file, "")
         start = max((m.start() for m in _LINE.finditer(text, 0, offset)), default=0)
         lexer = Lexer(Source(file, text))
@@ -424,16 +474,21 @@ class Policies:
             yield token
 
     def _tokens_before(self, file: str, offset: int) -> list[Token]:
+        """The tokens of the statement that begin before the offset."""
         return [token for token in self._statement(file, offset) if token.start < offset]
 
     def _is_quoted(self, file: str, offset: int) -> bool:
-        """Return True if a place is inside of a string or a comment."""
+        """Return True if an offset is inside a string or a comment; False inside the braces of a
+        template string.
+        """
         line = self.texts.get(file, "")[:offset].rpartition("\n")[2]
         outside = _QUOTED.sub("", line)
         return ('"' in outside or "#" in outside) and not _IN_TEMPLATE.search(outside)
 
     def _signatures(self, file: str, call: CallAt) -> list[Signature]:
-        """The signatures of a called built-in, or of each definition of a called function."""
+        """Return the signature of a called built-in, or one for each definition of a called
+        function; [] for an unknown one.
+        """
         builtin = self.registry.get(call.name)
         if builtin is not None:
             return [builtin_signature(builtin)]
@@ -457,7 +512,7 @@ _QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.)*+"|`[^`]*+`')
 
 
 def _inside(span: Span) -> tuple[int, int]:
-    """The start and end of a name, without quotes."""
+    """The start and end offset of a name in the source, without quotes."""
     quoted = span.text[:1] in ('"', "`")
     return span.start + quoted, span.end - quoted
 
@@ -467,7 +522,9 @@ def _stands_alone(occurrence: Occurrence) -> bool:
 
 
 def _comment(rule: Rule) -> str:
-    """The comment right above a rule."""
+    """Return the text of the comment lines directly above a rule, without `#`; "" if there are
+    none.
+    """
     lines = rule.span.source.text.split("\n")[: rule.span.row - 1]
     lines_above: list[str] = []
     while lines and lines[-1].startswith("#"):

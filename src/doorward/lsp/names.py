@@ -1,8 +1,8 @@
-"""Symbols for which the names in a policy stand: rules, input, variables, imports, built-ins.
+"""Symbols that the names in a policy refer to: rules, input, variables, imports, built-ins.
 
-A name that stands for something is an `Occurrence` of a `Symbol`; a reference has one for each of
-its constant parts, so that `data.roles.admin` names a package and a rule. Names are resolved as
-the compiler resolves them, and nothing but trees is known here.
+A name in a text is an `Occurrence` of a `Symbol`; a reference has one for each of its constant
+parts, so `data.roles.admin` names a package and a rule. Names are resolved as the compiler resolves
+them. Only trees are known here, no texts or files.
 """
 
 from __future__ import annotations
@@ -35,9 +35,8 @@ _ALIAS: Final = re.compile(r"\bas\s+(\w+)\s*\Z")
 
 
 class Symbol(NamedTuple):
-    """`kind` is data, input, local, alias or builtin; `path` what tells it from others of its kind.
-
-    The path of a local variable or an alias begins with its file.
+    """`kind` is data, input, local, alias or builtin; two symbols of a kind differ in `path`. The
+    path of a local variable or an alias begins with its file.
     """
 
     kind: str
@@ -45,17 +44,23 @@ class Symbol(NamedTuple):
 
 
 class Occurrence(NamedTuple):
+    """A symbol's name at a span of a text. `defines`: the symbol is defined here."""
+
     symbol: Symbol
     span: Span
     defines: bool = False
     whole: bool = False
-    """Whether the name stands alone, without the path that leads to it."""
+    """True if the name is written alone, without the path that leads to it, so that a rename may
+    collide with other names of its file.
+    """
 
 
 def occurrences(
     module: Module, exports: Iterable[str], builtins: Container[str]
 ) -> list[Occurrence]:
-    """Every name of a module; `exports` are the names of the rules of its package."""
+    """Return all names of a module, in the order of the text and without duplicates. `exports` are
+    the names of the rules of its package, also those of other files.
+    """
     return list(dict.fromkeys(_Names(module, exports, builtins).all()))
 
 
@@ -65,7 +70,7 @@ def text_of(span: Span) -> str:
 
 
 class _Names:
-    """The names of one module."""
+    """The names of one module. Its methods yield the occurrences in a part of the tree."""
 
     def __init__(self, module: Module, exports: Iterable[str], builtins: Container[str]) -> None:
         self.module = module
@@ -77,12 +82,16 @@ class _Names:
             import_name(item): item for item in module.imports if _path_of(item)[0] in ROOTS
         }
         self.locals: dict[int, str] = {}
-        """The variables by where they are, under names that no other variable has."""
+        """The local variables by the offset of each use; the value is a name that no other variable
+        of the module has.
+        """
         self.declared: set[int] = set()
         self._find_locals()
 
     def _find_locals(self) -> None:
-        """Note the local variables of each rule by their offset, and which are declared."""
+        """Store the local variables of each rule by offset in `locals`, and the offsets of declared
+        ones in `declared`.
+        """
         resolved = Resolver(self.package, self.exports, self.module.imports).module(self.module)
         for rule in resolved.rules:
             for node in walk(rule):
@@ -95,7 +104,7 @@ class _Names:
                     self.locals[start] = unique
 
     def all(self) -> Iterator[Occurrence]:
-        """Yield the names in the module in the order of the text."""
+        """Yield the names in the module: package, imports, then rules in order."""
         yield from self._package(self.module.package)
         for item in self.module.imports:
             yield from self._import(item)
@@ -137,7 +146,7 @@ class _Names:
                 yield from self._node(child)
 
     def _head(self, head: Head) -> Iterator[Occurrence]:
-        """Yield the names in a rule's head; the first one defines the rule."""
+        """Yield the names in a rule's head; the name of the rule and its parts define it."""
         name = head.ref.head
         if isinstance(name, Var):
             path = (*self.package, name.name)
@@ -148,7 +157,10 @@ class _Names:
                 yield from self._node(part)
 
     def _reference(self, ref: Ref) -> Iterator[Occurrence]:
-        """Yield the names in a reference: a local, an import, a rule, a root or a built-in."""
+        """Yield the names in a reference, which begins with a local, an import, a rule of the
+        package, a root or a built-in; the first that applies counts, in this order. A name with
+        another meaning is left out.
+        """
         head = ref.head
         if not isinstance(head, Var):
             yield from self._node(head)
@@ -177,7 +189,7 @@ class _Names:
         return _dotted_name(ref) in self.builtins
 
     def _visit_import(self, item: Import, head: Var, ref: Ref) -> Iterator[Occurrence]:
-        """Yield the names in a reference that begins with an imported name."""
+        """Yield the names in a reference `ref` whose head is the name or alias of an import."""
         root, path = _path_of(item)
         symbol = Symbol(root, path)
         if item.alias is not None:
@@ -188,7 +200,9 @@ class _Names:
     def _segments(
         self, root: str, path: tuple[str, ...], args: Iterable[Node], *, defines: bool = False
     ) -> Iterator[Occurrence]:
-        """The constant parts of a reference below `path`, and the names in those that are not."""
+        """Yield the constant parts of a reference below `path`, up to the first that is not
+        constant, and all names in operands. With `root` "" the parts themselves have no symbol.
+        """
         constant = bool(root)
         for arg in args:
             if isinstance(arg, Scalar) and isinstance(arg.value, str):
@@ -201,7 +215,9 @@ class _Names:
 
 
 def _dotted_name(ref: Ref) -> str:
-    """A reference of plain names as built-ins are called; "" for others."""
+    """Return a reference as the name of a built-in, such as `io.jwt.decode`; "" if a part is not a
+    plain name.
+    """
     parts = [ref.head.name if isinstance(ref.head, Var) else ""]
     for arg in ref.args:
         if not (isinstance(arg, Scalar) and isinstance(arg.value, str)):
@@ -211,7 +227,7 @@ def _dotted_name(ref: Ref) -> str:
 
 
 def _path_of(item: Import) -> tuple[str, tuple[str, ...]]:
-    """The root and the path that an import stands for."""
+    """Return the root (`data`, `input`, …) and the path below it that an import names."""
     path = item.path
     if isinstance(path, Var):
         return path.name, ()
@@ -220,7 +236,9 @@ def _path_of(item: Import) -> tuple[str, tuple[str, ...]]:
 
 
 def resolve_text(name: str, module: Module, exports: Container[str]) -> Symbol | None:
-    """Return the likely symbol of a dotted name in a text that cannot be parsed."""
+    """Return the likely symbol of a dotted name in a text that cannot be parsed: an import, a rule
+    in `exports`, or a path below `data` or `input`. None if it is none of these.
+    """
     first, *rest = name.split(".")
     for item in module.imports:
         if import_name(item) == first:

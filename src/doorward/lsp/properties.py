@@ -1,7 +1,7 @@
-"""The line above a `never_` rule: its verdict with the policies of the editor.
+"""The code lens above a `never_` rule: its verdict with the policies of the editor.
 
-Data comes from the paths that `doorward lsp --data` names. A property that reads other data is not
-proved, and the line says so.
+Data comes from the paths of `doorward lsp --data`. A property that reads other data is not proved,
+and the lens says so.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ from doorward.search.proofs import PROPERTY, Verdict, lines_of, prove
 __all__ = ["PROPERTY", "Judgement", "judge"]
 
 SECONDS: Final = 0.5
-"""How long to search for a counterexample where there is no proof."""
+"""The seconds for which a counterexample is searched if there is no proof."""
 _DEADLINE: Final = 0.5
+"""The seconds that one evaluation of the search may take."""
 _LONGEST: Final = 160
+"""The most characters of a title; editors cut longer ones."""
 _WITHOUT_DATA: Final = "; `doorward lsp --data PATH` reads data"
 
 
@@ -29,17 +31,22 @@ class Judgement(NamedTuple):
     """The verdict on one property, for an editor."""
 
     title: str
-    """One line, at most 160 characters."""
+    """The verdict on one line, of at most 160 characters."""
     report: str
-    """What `doorward prove` prints."""
+    """The verdict as `doorward prove` prints it."""
     test: str = ""
-    """For a counterexample: a test in Rego that fails until the policies change."""
+    """A test in Rego for the counterexample, which fails until the policies change; "" if there is
+    no counterexample.
+    """
 
 
 def judge(
     texts: Mapping[str, str], data: dict[Key, Value], registry: Registry, name: str
 ) -> Judgement:
-    """Return the verdict on the property `name` (`data.…`)."""
+    """Return the verdict on the property `name` (`data.…`) of these policies and this data. Blocks
+    for `SECONDS` or longer. Policies that do not compile, and an unknown name, give a judgement
+    that says so; nothing is raised.
+    """
     loaded = Loaded(dict(texts), data)
     try:
         version = Version.compile(loaded, registry=registry, deadline=_DEADLINE)
@@ -64,7 +71,7 @@ def judge(
 
 
 def _title(verdict: Verdict) -> str:
-    """One line about the verdict, cut to the length that editors display."""
+    """Return one line about the verdict, of at most `_LONGEST` characters."""
     lines = [line.strip() for line in lines_of(verdict)]
     if verdict.finding is not None:
         condition = f" if {verdict.missing_data} is missing" if verdict.missing_data else ""

@@ -1,8 +1,8 @@
-"""The Language Server Protocol over standard input and output: what `language` answers, carried.
+"""The Language Server Protocol over standard input and output, for the answers of `language`.
 
 Only this file knows the protocol's library. Policies of the workspace are read when the editor
-connects, and again when it says that a file has changed; what is open in the editor counts as the
-editor has it, saved or not.
+connects, and again when it reports that a file has changed. Of a file that is open in the editor
+the editor's text counts, saved or not.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from doorward.rego.tools import Rule
 __all__ = ["make_server"]
 
 PAUSE: Final = 0.2
-"""Seconds without a keystroke before policies are checked."""
+"""The seconds without a change of a document before the policies are checked."""
 
 MAX_BYTES: Final = 16 << 20
-"""Bytes of a policy."""
+"""The most bytes that are read of a policy; the rest is ignored."""
 
 ADD_TEST: Final = "doorward.addTest"
-"""The command of a lens with a counterexample: its test, at the end of the property's file."""
+"""The command of a lens with a counterexample: append its test to the property's file."""
 SHOW_VERDICT: Final = "doorward.showVerdict"
-"""The command of other lenses: the report on the property, as a message."""
+"""The command of other lenses: show the report on the property as a message."""
 
 _KINDS = {
     "builtin": types.CompletionItemKind.Function,
@@ -51,9 +51,8 @@ _KINDS = {
 
 
 def make_server(registry: Registry = REGISTRY, data: Sequence[str] = ()) -> LanguageServer:
-    """A server that has not been started, for policies that may call what `registry` has.
-
-    `data`: paths of data files and folders, for the verdicts on `never_` rules.
+    """Return a server that is not started, for policies that may call the built-ins of `registry`.
+    `data`: paths of data files and folders for the verdicts on `never_` rules.
     """
     server = LanguageServer("doorward", __version__, types.TextDocumentSyncKind.Full)
     editor = _Editor(server, registry, data)
@@ -107,7 +106,10 @@ def make_server(registry: Registry = REGISTRY, data: Sequence[str] = ()) -> Lang
 
 
 class _Editor:
-    """One editor: its policies, under the URIs that it knows them by."""
+    """One connected editor: its policies under the URIs by which it knows them, those that it has
+    open, and the diagnostics that it was sent. Its methods are the handlers of the protocol's
+    messages.
+    """
 
     def __init__(self, server: LanguageServer, registry: Registry, data: Sequence[str]) -> None:
         self.server = server
@@ -121,14 +123,16 @@ class _Editor:
     # What the editor tells
 
     def read_workspace(self, _: types.InitializedParams) -> None:
-        """Read the policies of the workspace, watch them, and publish their errors."""
+        """Read the policies of the workspace, ask the editor to report changed files, and publish
+        the errors.
+        """
         for folder in self._folders():
             self._read_folder(folder)
         self._watch()
         self._publish()
 
     def _folders(self) -> Iterable[str]:
-        """The folders of the workspace; of an editor that knows of one only, its root."""
+        """Return the paths of the workspace's folders; if there are none, its root."""
         workspace = self.server.workspace
         uris = [folder.uri for folder in workspace.folders.values()]
         if not uris and workspace.root_uri:
@@ -136,7 +140,9 @@ class _Editor:
         return [path for uri in uris if (path := to_fs_path(uri)) is not None]
 
     def _watch(self) -> None:
-        """Ask to be told when policies change without the editor."""
+        """Ask the editor to report changes of `*.rego` files outside of it; nothing if it
+        cannot.
+        """
         capabilities = self.server.client_capabilities.workspace
         watched_files = capabilities.did_change_watched_files if capabilities is not None else None
         if watched_files is None or not watched_files.dynamic_registration:
@@ -149,7 +155,9 @@ class _Editor:
         self.server.client_register_capability(types.RegistrationParams([registration]))
 
     def read_folders_again(self, _: types.DidChangeWorkspaceFoldersParams) -> None:
-        """Read all folders again after the workspace changed; open files stay as edited."""
+        """Handle a change of the workspace's folders: read all of them again and publish the
+        errors. Open files keep the editor's text.
+        """
         for uri in set(self.policies.texts) - self._open:
             self.policies.remove(uri)
         for folder in self._folders():
@@ -157,7 +165,9 @@ class _Editor:
         self._publish()
 
     def files_changed(self, params: types.DidChangeWatchedFilesParams) -> None:
-        """Read policies again that changed on disk, unless the editor has them open."""
+        """Handle a report of files that changed, appeared or were deleted: read them again, except
+        open ones, and publish the errors.
+        """
         for change in params.changes:
             path = to_fs_path(change.uri)
             if change.uri in self._open or path is None or not path.endswith(".rego"):
@@ -168,7 +178,9 @@ class _Editor:
         self._publish()
 
     def _read_folder(self, folder: str) -> None:
-        """Read the policies of a folder; a failure is a warning in the editor's log."""
+        """Read the policies below a folder; a failure to list them is a warning in the editor's
+        log.
+        """
         try:
             names = list_files([folder])
         except LoadError as error:
@@ -181,7 +193,9 @@ class _Editor:
                 self._read(name)
 
     def _read(self, name: str) -> None:
-        """Read a policy from disk unless it is open; an unreadable file is ignored."""
+        """Read a policy from disk unless it is open, at most `MAX_BYTES`; a file that cannot be
+        read is ignored.
+        """
         uri = from_fs_path(name)
         if uri is None or uri in self._open:
             return
@@ -193,6 +207,7 @@ class _Editor:
         self.policies.put(uri, text)
 
     def opened(self, params: types.DidOpenTextDocumentParams) -> None:
+        """Handle an opened document: from now on its text is the editor's."""
         self._open.add(params.text_document.uri)
         self._take(params.text_document.uri)
 
@@ -200,7 +215,9 @@ class _Editor:
         self._take(params.text_document.uri)
 
     def closed(self, params: types.DidCloseTextDocumentParams) -> None:
-        """Forget unsaved text."""
+        """Handle a closed document: its text is that of the file again, if there is one. Publishes
+        the errors.
+        """
         uri = params.text_document.uri
         path = to_fs_path(uri)
         self._open.discard(uri)
@@ -210,7 +227,9 @@ class _Editor:
         self._publish()
 
     def _take(self, uri: str) -> None:
-        """Take the text of an open file, and publish errors after a pause in typing."""
+        """Store the editor's text of an open file, and publish the errors `PAUSE` seconds later
+        unless another change comes before.
+        """
         self.policies.put(uri, self._document(uri).source)
         # Everything is checked together, which no keystroke should wait for.
         if self._waiting is not None:
@@ -218,7 +237,9 @@ class _Editor:
         self._waiting = asyncio.get_running_loop().call_later(PAUSE, self._publish)
 
     def _publish(self) -> None:
-        """Send the editor the errors that changed since the last call."""
+        """Check all policies, and send the editor the diagnostics of those files whose diagnostics
+        changed since the last call.
+        """
         self._problems = self.policies.diagnostics()
         by_uri = {
             uri: [self._diagnostic(each) for each in diagnostics]
@@ -226,6 +247,7 @@ class _Editor:
         }
         for uri in by_uri.keys() | self._published.keys():
             now = by_uri.get(uri, [])
+            # An editor redraws what it is sent: most files did not change.
             if now != self._published.get(uri, []):
                 params = types.PublishDiagnosticsParams(uri, now)
                 self.server.text_document_publish_diagnostics(params)
@@ -234,7 +256,7 @@ class _Editor:
     # What the editor asks
 
     def hover(self, params: types.HoverParams) -> types.Hover | None:
-        """The description of the name at a position, as Markdown; None if there is none."""
+        """Return the description of the name at a position, as Markdown; None if there is none."""
         uri, offset = self._place(params.text_document.uri, params.position)
         text = self.policies.hover(uri, offset)
         if not text:
@@ -261,7 +283,9 @@ class _Editor:
         return None if span is None else self._range(span)
 
     def rename(self, params: types.RenameParams) -> types.WorkspaceEdit:
-        """The edits that rename a symbol in all files; an invalid name is a request error."""
+        """Return the edits that rename a symbol in all files. JsonRpcInvalidParams, which the
+        editor shows, if that is not possible.
+        """
         uri, offset = self._place(params.text_document.uri, params.position)
         try:
             edits = self.policies.renamed(uri, offset, params.new_name)
@@ -272,7 +296,7 @@ class _Editor:
         )
 
     def completion(self, params: types.CompletionParams) -> types.CompletionList:
-        """The names that can complete the text before a position."""
+        """Return the completions of the name before a position."""
         uri, offset = self._place(params.text_document.uri, params.position)
         items = [
             types.CompletionItem(each.text, kind=_KINDS[each.kind], detail=each.detail or None)
@@ -281,7 +305,9 @@ class _Editor:
         return types.CompletionList(is_incomplete=False, items=items)
 
     def signature_help(self, params: types.SignatureHelpParams) -> types.SignatureHelp | None:
-        """The signatures of the call around a position; None outside of calls."""
+        """Return the signatures of the call around a position and the present operand; None outside
+        of calls.
+        """
         uri, offset = self._place(params.text_document.uri, params.position)
         overloads, operand = self.policies.signatures(uri, offset)
         if not overloads:
@@ -297,7 +323,7 @@ class _Editor:
         return types.SignatureHelp(signatures, 0, operand)
 
     def symbols(self, params: types.DocumentSymbolParams) -> list[types.DocumentSymbol]:
-        """The outline of a file: its package, if it has one, and its rules."""
+        """Return the outline of a file: its package, if it has one, and its rules."""
         uri = params.text_document.uri
         rules = [
             types.DocumentSymbol(
@@ -316,7 +342,9 @@ class _Editor:
         return [types.DocumentSymbol(name, kind, range_, range_), *rules]
 
     def lenses(self, params: types.CodeLensParams) -> list[types.CodeLens]:
-        """A code lens above each property; the editor requests its title separately."""
+        """Return a code lens without a title above each property (`never_` rule); [] for a file
+        without a package.
+        """
         uri = params.text_document.uri
         package = self.policies.package(uri)
         if package is None:
@@ -329,7 +357,9 @@ class _Editor:
         ]
 
     async def resolve_lens(self, lens: types.CodeLens) -> types.CodeLens:
-        """Set the title of a lens to the verdict, and the command that a click runs."""
+        """Judge the property of a lens, and set the title to the verdict. A click then adds the
+        counterexample's test or, without one or if the editor cannot edit, shows the report.
+        """
         uri, name = _lens_data(lens.data)
         judgement = await self._judge(name)
         command = ADD_TEST if judgement.test and self._can_edit() else SHOW_VERDICT
@@ -342,11 +372,13 @@ class _Editor:
         return workspace is not None and bool(workspace.apply_edit)
 
     async def _judge(self, name: str) -> Judgement:
-        """Judge a property in a thread: a search takes half a second, reading data may too."""
+        """Judge a property in a thread, since the search may take half a second and reading data
+        longer. Data that cannot be read gives a judgement that says so.
+        """
         texts, registry = dict(self.policies.texts), self.policies.registry
 
         def run() -> Judgement:
-            """Search for the verdict; runs in a thread of its own."""
+            """Read the data and judge the property; runs in a thread of its own."""
             try:
                 data = load(self._data).data if self._data else {}
             except LoadError as error:
@@ -356,13 +388,16 @@ class _Editor:
         return await asyncio.to_thread(run)
 
     async def show_verdict(self, *arguments: Any) -> None:
-        """Show the report of `doorward prove` on a property."""
+        """Handle a click on a lens: judge the property again and show the report as a message."""
         _, name = _lens_data(arguments)
         judgement = await self._judge(name)
         self._show(judgement.report)
 
     async def add_test(self, *arguments: Any) -> None:
-        """Add the test of a counterexample to the property's file, once."""
+        """Handle a click on a lens with a counterexample: ask the editor to append its test to the
+        property's file. If the file has it, or there is no counterexample any more, show a message
+        instead.
+        """
         uri, name = _lens_data(arguments)
         judgement = await self._judge(name)
         text = self.policies.texts.get(uri)
@@ -383,7 +418,9 @@ class _Editor:
         self.server.window_show_message(types.ShowMessageParams(types.MessageType.Info, text))
 
     def search(self, params: types.WorkspaceSymbolParams) -> list[types.WorkspaceSymbol]:
-        """The rules of all policies whose path matches the query."""
+        """Return the rules of all policies whose path contains the characters of the query in their
+        order.
+        """
         return [
             types.WorkspaceSymbol(
                 location=types.Location(rule.span.file, self._range(rule.head.ref.span)),
@@ -394,7 +431,7 @@ class _Editor:
         ]
 
     def code_actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
-        """Return the edits that hints propose."""
+        """Return a quick fix for each diagnostic in the range whose hint proposes an edit."""
         uri = params.text_document.uri
         actions = []
         for diagnostic in self._problems.get(uri, []):
@@ -410,7 +447,9 @@ class _Editor:
         return actions
 
     def formatting(self, params: types.DocumentFormattingParams) -> list[types.TextEdit] | None:
-        """One edit that replaces the text by the formatted one; None if it does not parse."""
+        """Return one edit that replaces the whole text by the formatted one; None if it cannot be
+        parsed.
+        """
         uri = params.text_document.uri
         formatted = self.policies.formatted(uri)
         if formatted is None:
@@ -431,7 +470,9 @@ class _Editor:
         return [types.Location(span.file, self._range(span)) for span in spans]
 
     def _diagnostic(self, problem: Diagnostic) -> types.Diagnostic:
-        """An error for the editor, with its hint; a similar name is only information."""
+        """Return a diagnostic for the editor, its hint below the message: an error or, for a
+        similar name, an information.
+        """
         message = (
             problem.message if not problem.hint else f"{problem.message}\nhint: {problem.hint}"
         )
@@ -456,7 +497,9 @@ class _Editor:
         return types.Range(start, self._position(span.source, max(span.end, span.start)))
 
     def _position(self, source: Source, offset: int) -> types.Position:
-        """A place as the protocol counts: rows from 0, columns in the units agreed upon."""
+        """Return an offset as the protocol counts: rows from 0, columns in the units that the
+        editor chose.
+        """
         before = source.text[:offset]
         row = before.count("\n")
         line = before.rpartition("\n")[2]
@@ -464,7 +507,9 @@ class _Editor:
 
 
 def _lens_data(value: Any) -> tuple[str, str]:
-    """The URI and the property of a lens, as the editor sends them back."""
+    """Return the URI and the property of a lens from what the editor sends back;
+    JsonRpcInvalidParams for other data.
+    """
     match value:
         case [str(uri), str(name)]:
             return uri, name

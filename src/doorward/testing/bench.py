@@ -1,6 +1,6 @@
-"""Benchmarks of tests: each is asked again and again for a moment, with nothing remembered.
+"""Benchmarks of tests: each is evaluated repeatedly for a moment, without cached results.
 
-A test that does not pass is not measured: the time it takes to fail says nothing.
+A test that does not pass is not measured: the time that it takes to fail means nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from doorward.testing.runner import Result, Suite, Test, run_one
 __all__ = ["Measured", "bench_gobench", "bench_json", "bench_pretty", "measure"]
 
 SECONDS: Final = 0.2
-"""The number of seconds for which each test is measured."""
+"""The seconds for which each test is run."""
 
 _ROUNDS: Final = 10
 """The number of runs between two checks of the time."""
@@ -25,24 +25,27 @@ _ROUNDS: Final = 10
 
 @record
 class Measured:
-    """A test that passed, with how often it was run and how long that took."""
+    """A test that passed, with the number of its runs (`rounds`) and their total time in
+    nanoseconds.
+    """
 
     test: Test
     rounds: int
     total_ns: int
     memory: tuple[int, int] | None = None
-    """The bytes and memory blocks that an evaluation holds at its end, if they were measured."""
+    """The bytes and memory blocks that one run holds at its end; None if they were not measured."""
 
     @property
     def ns_per_round(self) -> int:
+        """The nanoseconds of one run, on average."""
         return self.total_ns // self.rounds
 
 
 def measure(
     suite: Suite, tests: Sequence[Test], *, seconds: float = SECONDS, memory: bool = False
 ) -> Iterator[Measured | Result]:
-    """Yield the time of each test, with `memory` if requested; the result of a test that did not
-    pass.
+    """Yield, for each test, its time after about `seconds` of runs, with `memory` also its memory;
+    for a test that does not pass yield its result instead.
     """
     for test in tests:
         result = run_one(suite, test)
@@ -50,7 +53,9 @@ def measure(
 
 
 def _measure_test(suite: Suite, test: Test, seconds: float, *, memory: bool) -> Measured:
-    """Run a test repeatedly for `seconds` and return its rounds and time."""
+    """Run a test repeatedly for `seconds`, at least `_ROUNDS` times, and return its rounds and
+    time.
+    """
     query = suite.query
     rounds = 0
     started = time.perf_counter_ns()
@@ -68,7 +73,9 @@ def _measure_test(suite: Suite, test: Test, seconds: float, *, memory: bool) -> 
 
 
 def _memory(suite: Suite, test: Test) -> tuple[int, int]:
-    """Return the bytes and blocks that one run of a test allocates."""
+    """Return the bytes and memory blocks that one run of a test holds at its end. Traces memory
+    meanwhile, which is slow.
+    """
     tracemalloc.start()
     try:
         evaluation = suite.query.evaluation()
@@ -82,7 +89,9 @@ def _memory(suite: Suite, test: Test) -> tuple[int, int]:
 
 
 def bench_pretty(measured: Sequence[Measured]) -> str:
-    """Format the measurements for people: name, rounds and time per round."""
+    """Format the measurements for people, one test a line: name, rounds, ns/op and, if measured,
+    memory.
+    """
     width = max((len(str(each.test)) for each in measured), default=0)
     return "".join(
         [f"{each.test!s:<{width}}\t{_go_columns(each)}\n" for each in measured],
@@ -90,12 +99,14 @@ def bench_pretty(measured: Sequence[Measured]) -> str:
 
 
 def bench_gobench(measured: Sequence[Measured]) -> str:
-    """The same as Go's benchmarks print it, for the tools that compare such lines."""
+    """Format the measurements as Go's benchmarks print them, for tools that compare such lines."""
     return "".join([f"Benchmark{_camel(each.test)}\t{_go_columns(each)}\n" for each in measured])
 
 
 def bench_json(measured: Sequence[Measured]) -> str:
-    """Format the measurements as a JSON list: package, name, rounds, nanoseconds per round."""
+    """Format the measurements as an indented JSON list of `package`, `name`, `rounds`, `ns_per_op`
+    and, if measured, memory.
+    """
     documents = [
         object_text(
             {

@@ -1,6 +1,7 @@
 """The cases of a table test: `test_x[name] if …` is one test with a case for each `name` tried.
 
-What the rule's value says of a case counts; a case that was tried and is not in the value failed.
+A case passes if the rule's value has it as true. A case that was tried and is not in the value
+failed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ __all__ = ["Case", "case_name", "cases_of"]
 
 @dataclass(slots=True)
 class Case:
-    """One test case, or a group of cases by the next part of the name."""
+    """One test case, or a group of cases with the same first parts of the name; a group passes if
+    all of its cases do.
+    """
 
     name: str
     passed: bool = True
@@ -25,11 +28,13 @@ class Case:
 
     @property
     def leaves(self) -> list[Case]:
-        """The cases below, or this one."""
+        """The cases at the lowest level below this one; this one alone if there are none."""
         return [leaf for case in self.cases.values() for leaf in case.leaves] or [self]
 
     def fail(self, path: Sequence[str]) -> bool:
-        """Record that the case `path` was tried; return True unless it is known to have passed."""
+        """Record that the case `path` below this one was tried. Return True if it failed: an
+        unknown case is added as failed, and the groups around it fail too.
+        """
         name, *rest = path
         case = self.cases.get(name)
         if case is None:
@@ -46,8 +51,8 @@ class Case:
 
 
 def cases_of(answer: Any, tried: Iterable[Sequence[str]]) -> Case:
-    """Return the test as a case with all its cases: those in its value, and those that were
-    tried.
+    """Return a table test as a case with all of its cases, sorted by name: those in its value
+    `answer` and those in `tried`, which failed if the value does not have them.
     """
     top = _case("", answer)
     for path in tried:
@@ -58,7 +63,9 @@ def cases_of(answer: Any, tried: Iterable[Sequence[str]]) -> Case:
 
 
 def _case(name: str, value: Any) -> Case:
-    """Return the case for a value: an object has cases below, anything but true fails."""
+    """Return the case for a value: an object has cases below it; of other values only true passes,
+    and None, which OPA shows without a name.
+    """
     if value is None:
         return Case("")  # OPA forgets the name of a case without a value, which passes
     if not isinstance(value, dict):

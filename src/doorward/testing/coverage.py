@@ -1,8 +1,9 @@
-"""Coverage of policies: heads of rules that held, expressions that were asked.
+"""Coverage of policies: the rules that held and the expressions that were evaluated.
 
-The report is the document that `opa test --coverage` prints. What is asked is what OPA would ask:
-the policies are traced and `indexed`. To OPA, a call or a reference inside an expression is an
-expression in front of it, which has its own line: it counts where the expression held.
+The report is the document that `opa test --coverage` prints. The expressions are those that OPA
+would evaluate: the policies are traced, and rules that OPA's index excludes are not evaluated
+(`indexed`). To OPA, a call or reference inside an expression is an expression before it with a line
+of its own; that line is covered where the expression held.
 """
 
 from __future__ import annotations
@@ -41,24 +42,28 @@ _EVALUATED: Final = (Ref, Call, ArrayComprehension, SetComprehension, ObjectComp
 
 
 class Coverage:
-    """A tracer that records the evaluated lines. `hits` holds the file and row of each."""
+    """A tracer that records the covered lines: `hits` holds the file and row of each. One object
+    may trace several evaluations.
+    """
 
     def __init__(self) -> None:
         self.hits: set[tuple[str, int]] = set()
         self._seen: dict[int, Node] = {}
         self._below: dict[int, set[int]] = {}
-        """By node, the rows of operands that count as evaluated together with it."""
+        """The rows of operands that are covered when a node holds, by the id of the node."""
 
     def enter(self, evaluation: Evaluation, name: str, operands: tuple[Any, ...]) -> None:
-        """Rules count by their definitions."""
+        """Do nothing: rules are recorded by their definitions, in `trace`."""
 
     def leave(self, name: str, answer: Any) -> None:
-        """Nothing ends with a rule."""
+        """Do nothing: nothing is recorded at the end of a rule."""
 
     def trace(
         self, evaluation: Evaluation, node: Rule | Expr, holds: bool, bound: Mapping[str, Any]
     ) -> None:
-        """Record the rows of a rule that holds, or of an expression that is evaluated."""
+        """Record the row of a rule that holds, or of an expression that is evaluated; if it holds,
+        also the rows of the operands evaluated with it.
+        """
         if _is_case(node) or (isinstance(node, Expr) and isinstance(node.term, SomeDecl)):
             return
         if holds is isinstance(node, Rule):
@@ -71,17 +76,21 @@ class Coverage:
                 self._below.setdefault(id(owner), set()).update(rows)
 
     def note(self, span: Span, *, holds: bool, is_rule: bool) -> None:
-        """Record the row of a report of a partial evaluation."""
+        """Record the row of a rule that holds, or of an expression that is evaluated, from a
+        partial evaluation.
+        """
         if holds is is_rule:
             self.hits.add((span.file, span.row))
 
     def percent(self, trees: Mapping[str, Module]) -> float:
-        """Return the percentage of lines that were reached; 0 without any lines."""
+        """Return the covered lines of these policies in percent; 0 if they have no lines."""
         covered, missed = self._count(trees)
         return 100 * covered / (covered + missed) if covered + missed else 0.0
 
     def report(self, trees: Mapping[str, Module]) -> str:
-        """Return the coverage as JSON in OPA's form."""
+        """Return the coverage of these policies as indented JSON in OPA's form, with files sorted
+        by name.
+        """
         files: dict[str, str] = {}
         for name, tree in sorted(trees.items()):
             files[name] = self._file(name, self._lines(name, tree))
@@ -95,7 +104,7 @@ class Coverage:
         return indent(object_text(fields), "", "  ")
 
     def _file(self, name: str, rows: set[int]) -> str:
-        """Return one file's coverage as JSON."""
+        """Return one file's coverage as JSON; `rows` are those that count."""
         covered = sorted(row for row in rows if (name, row) in self.hits)
         missed = sorted(row for row in rows if (name, row) not in self.hits)
         fields: dict[str, str] = {}
@@ -112,7 +121,9 @@ class Coverage:
         return object_text(fields)
 
     def _lines(self, name: str, tree: Module) -> set[int]:
-        """Return the rows that count; as in OPA a `some … in` counts only if it was reached."""
+        """Return the rows of a file that count; as in OPA, that of a `some … in` counts only if it
+        was covered.
+        """
         always = set(_rows(tree, (SomeDecl, SomeIn)))
         return always | {row for file, row in self.hits if file == name}
 
@@ -127,19 +138,26 @@ class Coverage:
 
 
 def lines_of(tree: Module) -> set[int]:
-    """The rows on which a rule or an expression of a policy begins."""
+    """Return the rows on which a rule or an expression of a policy begins, without those of `some
+    x`.
+    """
     return set(_rows(tree, SomeDecl))
 
 
 def _rows(tree: Module, but: type[Node] | tuple[type[Node], ...]) -> Iterator[int]:
-    """Yield the rows of rules and of expressions, except those with a term of the class `but`."""
+    """Yield the rows of rules and expressions, except of expressions whose term is of the class
+    `but`.
+    """
     for node in (node for rule in tree.rules for node in walk(rule)):
         if isinstance(node, Rule) or (isinstance(node, Expr) and not isinstance(node.term, but)):
             yield node.span.row
 
 
 def _operands(node: Rule | Expr) -> Iterator[tuple[Node, set[int]]]:
-    """Yield the nodes whose operands are evaluated with them, and the rows of these operands."""
+    """Yield nodes (the rule or expression, and the bodies of comprehensions in it), each with the
+    rows of the operands that count as covered when it holds. The sets are filled while the iterator
+    is consumed.
+    """
     members: set[int] = set()
     yield node, members
     waiting: list[tuple[Term, set[int]]] = []
@@ -190,13 +208,13 @@ def _operands(node: Rule | Expr) -> Iterator[tuple[Node, set[int]]]:
 
 
 def _is_case(node: Rule | Expr) -> bool:
-    """Return True if the test runner added the expression."""
+    """Return True if the expression is the report of a test case, which the test runner added."""
     term = node.term if isinstance(node, Expr) else None
     return isinstance(term, Call) and term.name == TELL_CASE
 
 
 def _ranges(rows: list[int]) -> str:
-    """Return rows as a JSON list of ranges."""
+    """Return sorted rows as a JSON list of ranges, `start` and `end`."""
     places = []
     for first, last in _runs(rows):
         start, end = object_text({"row": str(first)}), object_text({"row": str(last)})

@@ -4,8 +4,8 @@
     plugins = ["doorward.testing.coverage_plugin"]
     source = ["policies"]
 
-The code of a policy carries its name and rows, so that coverage.py needs to be told only which
-files are policies and which of their rows can be reached.
+The generated code of a policy has the policy's file name and rows, so coverage.py only needs to
+know which files are policies and which of their rows can be reached.
 """
 
 from __future__ import annotations
@@ -33,13 +33,17 @@ class PolicyPlugin(CoveragePlugin):
         return PolicyReporter(filename)
 
     def find_executable_files(self, src_dir: str) -> Iterable[str]:
-        """Yield the policies below a folder, so that those never loaded count as not covered."""
+        """Yield the policies below a folder, so that those that are never loaded count as not
+        covered.
+        """
         for folder, _, names in os.walk(src_dir):
             yield from [os.path.join(folder, name) for name in names if name.endswith(".rego")]
 
 
 class PolicyTracer(FileTracer):
-    """Maps rows of generated code to rows of the policy."""
+    """Tells coverage.py that generated code belongs to the policy with the same file name and
+    rows.
+    """
 
     def __init__(self, filename: str) -> None:
         self.filename = os.path.abspath(filename)
@@ -49,12 +53,12 @@ class PolicyTracer(FileTracer):
 
 
 class PolicyReporter(FileReporter):
-    """Lists the rows of a policy that can be reached; none if it cannot be parsed."""
+    """Lists the rows of a policy that can be reached; ParseError if it cannot be parsed."""
 
     def lines(self) -> set[int]:
         return lines_of(parse_module(Source(self.filename, self.source())))
 
 
 def coverage_init(reg: Plugins, options: dict[str, str]) -> None:
-    """Register the plugin: the entry point of coverage.py."""
+    """Register the plugin; coverage.py calls this."""
     reg.add_file_tracer(PolicyPlugin())

@@ -23,7 +23,7 @@ from doorward.rego import InputError, from_python
 __all__ = ["assert_filter_matches"]
 
 Select = Callable[[Conditions], set[int]]
-"""A function that gives the numbers of the rows that fulfil conditions."""
+"""A function that returns the indexes of the rows that fulfil conditions."""
 _MOST_ROWS: Final = 5
 
 
@@ -36,10 +36,10 @@ def assert_filter_matches(
     table: str,
     nulls: Nulls = "null",
 ) -> list[int]:
-    """Compare a filter with decisions row by row for each input; return how many rows each filter
-    lists. `policy`: a decision point, or a module's text. The document at `path` reads a row as
-    `input.TABLE`. AssertionError names the input and rows that differ; FilterError what cannot be a
-    filter.
+    """Compare a filter with decisions row by row, for each input, and return how many rows each
+    filter lists. `policy` is a decision point or the text of a module; the document at `path` reads
+    a row as `input.TABLE`. AssertionError names the input and the rows that differ, and is raised
+    without rows; FilterError if the policy cannot become a filter.
     """
     if isinstance(policy, str):
         with from_modules({"policy.rego": policy}) as point:
@@ -67,12 +67,17 @@ def assert_filter_matches(
 
 
 def _check(number: int, rows: Sequence[Any], wrong: set[int], what: str) -> None:
+    """Raise AssertionError, naming at most `_MOST_ROWS` of the rows, if the indexes in `wrong` are
+    not empty; `what` says what is wrong with them.
+    """
     texts = [repr(rows[index]) for index in sorted(wrong)[:_MOST_ROWS]]
     assert not wrong, f"input {number}: {len(wrong)} rows are {what}: {', '.join(texts)}"
 
 
 def _source(rows: Sequence[Any], table: str, nulls: Nulls) -> tuple[list[Any], Select]:
-    """Return the rows as the policy sees them, and a function that selects rows by conditions."""
+    """Return the rows as the policy sees them, and a function that selects rows by conditions, for
+    mappings, Django or SQLAlchemy by the first row.
+    """
     first = rows[0]
     if isinstance(first, Mapping):
         return _of_mappings(rows, table, nulls)
@@ -82,7 +87,9 @@ def _source(rows: Sequence[Any], table: str, nulls: Nulls) -> tuple[list[Any], S
 
 
 def _document(fields: Mapping[str, Any], nulls: Nulls) -> dict[Any, Any]:
-    """Return the columns with a value in Rego; the filter refuses the others."""
+    """Return the columns of a row whose value Rego has; filters refuse the others. With `nulls`
+    "undefined", columns that are None are left out.
+    """
     document: dict[Any, Any] = {}
     for name, value in fields.items():
         if value is None and nulls == "undefined":
@@ -96,7 +103,7 @@ def _document(fields: Mapping[str, Any], nulls: Nulls) -> dict[Any, Any]:
 
 def _of_django(rows: Sequence[Any], table: str, nulls: Nulls) -> tuple[list[Any], Select]:
     """Return instances of a Django model as documents, and a function that selects them in the
-    database.
+    database by primary key.
     """
     from doorward.filters.django import document_of, to_q
 
@@ -113,7 +120,10 @@ def _of_django(rows: Sequence[Any], table: str, nulls: Nulls) -> tuple[list[Any]
 
 
 def _of_sqlalchemy(rows: Sequence[Any], table: str, nulls: Nulls) -> tuple[list[Any], Select]:
-    """Return mapped instances as documents, and a function that selects them in their session."""
+    """Return mapped instances as documents, and a function that selects them in their session,
+    which is flushed. AssertionError for rows without a session, or with equal first columns of
+    their primary keys.
+    """
     from sqlalchemy import inspect, select
     from sqlalchemy.orm import object_session
 
@@ -138,7 +148,9 @@ def _of_sqlalchemy(rows: Sequence[Any], table: str, nulls: Nulls) -> tuple[list[
 
 
 def _of_mappings(rows: Sequence[Any], table: str, nulls: Nulls) -> tuple[list[Any], Select]:
-    """Return the mappings as documents, and a function that selects them in a SQLite table."""
+    """Return the mappings as documents, and a function that selects them in a SQLite table in
+    memory.
+    """
     names = list(dict.fromkeys(name for row in rows for name in row))
     columns = {name: kind for name in names if (kind := _kind(rows, name)) is not None}
 
@@ -172,7 +184,7 @@ def _kind(rows: Sequence[Any], name: str) -> Kind | None:
 
 
 def _kind_of(value: object) -> Kind | None:
-    """Return the kind of column for a value; None if there is none."""
+    """Return the kind of column for a value; None for a value without one."""
     if isinstance(value, bool):
         return "boolean"
     if isinstance(value, (int, float, Decimal)):

@@ -1,9 +1,10 @@
-"""Policies with tests in them to the tests, and to policies in which each test can be asked alone.
+"""Policies with tests to the tests, and to policies in which each test can be evaluated alone.
 
-Each rule whose name has a part that begins with `test_` is a test, defaults and functions too. Of
-two tests with one name the second becomes `test_x#01`, so that each has a value of its own. What
-follows the name is a case: the rule is made to tell the runner of each case, as early as the case
-has a name, since one that fails leaves nothing in the rule's value.
+Each rule with a part of its name that begins with `test_` is a test, also a default or a function.
+The second of two tests with one name becomes `test_x#01`, so that each has a value of its own. The
+parts of the name after that are the case: the rule is changed so that it reports each case to the
+runner, as early as the case's name is known, since a case that fails leaves nothing in the rule's
+value.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ _SKIPPED: Final = "todo_test_"
 
 @record
 class Test:
-    """One test: the place of its rule, its name, and the path of its value. `is_table`: the value
-    is an object of cases. `is_function`: the rule has parameters, so it has no value.
+    """One test: the package, name and span of its rule, and the path of its value. `is_table`: the
+    value is an object of cases. `is_function`: the rule has parameters, so it has no value.
     """
 
     __test__ = False  # what pytest shall not collect by its name
@@ -64,6 +65,7 @@ class Test:
 
     @property
     def is_skipped(self) -> bool:
+        """True for a `todo_test_` rule."""
         return str(self.path[-1]).startswith(_SKIPPED)
 
     def __str__(self) -> str:
@@ -72,8 +74,8 @@ class Test:
 
 
 def find_tests(trees: Mapping[str, Module]) -> tuple[dict[str, Module], list[Test]]:
-    """Return the policies prepared for the runner, and the tests in the order of files and
-    rules.
+    """Return the policies as the runner needs them, with tests numbered and cases reported, and the
+    tests in the order of files and rules. The given trees are not changed.
     """
     counts: Counter[tuple[Key, ...]] = Counter()
     ready: dict[str, Module] = {}
@@ -95,12 +97,14 @@ def find_tests(trees: Mapping[str, Module]) -> tuple[dict[str, Module], list[Tes
 
 
 def has_properties(trees: Iterable[Module]) -> bool:
-    """Return True if a name of a rule has a part that begins with `never_`."""
+    """Return True if the name of a rule contains `never_`; then there may be properties."""
     return any(PROPERTY in rule.head.ref.span.text for tree in trees for rule in tree.rules)
 
 
 def _test_name(rule: Rule) -> list[str]:
-    """Return the parts of a rule's name up to the one that makes it a test; [] if none does."""
+    """Return the parts of a rule's name up to and including the one that makes it a test; [] if
+    none does.
+    """
     ref = rule.head.ref
     names = [ref.head.name] if isinstance(ref.head, Var) else []
     for arg in ref.args:
@@ -117,7 +121,9 @@ def _is_test(name: str) -> bool:
 def _number_rule(
     rule: Rule, names: Sequence[str], counts: Counter[tuple[Key, ...]], package: Sequence[Key]
 ) -> Rule:
-    """Return the rule, renamed with a number if an earlier test has the same name."""
+    """Return the rule, renamed `test_x#01` and so on if an earlier test has the same path; counts
+    it in `counts`.
+    """
     if not names[-1].startswith(_PREFIX):
         return rule
     path = (*package, *names)
@@ -127,8 +133,8 @@ def _number_rule(
 
 
 def _rename_rule(rule: Rule, position: int, name: str) -> Rule:
-    """Return a rule, with its `else` branches, in which the part of the name at a position is
-    changed.
+    """Return the rule, and its `else` branches, with the part of its name at `position` changed to
+    `name`.
     """
     ref = rule.head.ref
     if position == 0:
@@ -143,7 +149,7 @@ def _rename_rule(rule: Rule, position: int, name: str) -> Rule:
 
 
 def _test(tree: Module, rule: Rule, names: Sequence[str]) -> Test:
-    """Return the test for a rule."""
+    """Return the test for a rule; `names` are the parts of its name."""
     name = names[0] + path_text(names[1:]).removeprefix("data")
     path = (*tree.package.path, *names)
     is_open = any(not isinstance(arg, Scalar) for arg in rule.head.ref.args)
@@ -155,8 +161,9 @@ def _test(tree: Module, rule: Rule, names: Sequence[str]) -> Test:
 
 
 def _telling(rule: Rule, count: int) -> Rule:
-    """Return the rule with calls that report its cases: the operands after the first `count` parts
-    of its name.
+    """Return the rule with a call that reports its case, after the expressions that bind the case's
+    name. `count` is the index of the first operand of the name that is part of the case. The rule
+    itself if it has no cases or already reports them.
     """
     tail = rule.head.ref.args[count:]
     if not tail or rule.head.args is not None or _tells(rule):
@@ -174,7 +181,7 @@ def _telling(rule: Rule, count: int) -> Rule:
 
 
 def _tells(rule: Rule) -> bool:
-    """Return True if the rule itself calls the reporting built-in."""
+    """Return True if the rule itself calls the built-in that reports cases."""
     calls = (node for expr in rule.body for node in walk(expr) if isinstance(node, Call))
     return any(call.name == TELL_CASE for call in calls)
 
@@ -182,8 +189,8 @@ def _tells(rule: Rule) -> bool:
 def _split_case_names(
     tail: Sequence[Term], rule: Rule
 ) -> tuple[tuple[Term, ...], list[tuple[str, Expr]]]:
-    """Return the names of a case as constants and variables, and the expressions that bind new
-    variables.
+    """Return the parts of a case's name as constants and variables, and, for each part that is
+    neither, a new variable with the expression that binds it.
     """
     used = {node.name for node in walk(rule) if isinstance(node, Var)}
     names: list[Term] = []
@@ -207,8 +214,9 @@ def _operator(name: str) -> Ref:
 
 
 def _place_binding(body: Body, name: str, expr: Expr, declared: frozenset[str]) -> Body:
-    """Return `body` with the expression that binds `name` directly after those it needs. Undeclared
-    variables are not considered, as in OPA: their expressions are ordered by the compiler.
+    """Return `body` with `expr`, which binds `name`, directly after the first uses of the declared
+    variables that it needs. Other variables are not considered, as in OPA: the compiler orders
+    their expressions.
     """
     needed = [v for v in _variables(expr) if v in declared and v != name]
     firsts = [at for at in (_first(body, {each}) for each in needed) if at >= 0]
@@ -217,7 +225,9 @@ def _place_binding(body: Body, name: str, expr: Expr, declared: frozenset[str]) 
 
 
 def _first(body: Body, names: set[str]) -> int:
-    """Return the position of the first use of one of `names`; -1 if there is none."""
+    """Return the index of the first expression that uses one of `names`; -1 if none does.
+    Declarations `some x` do not count.
+    """
     for position, expr in enumerate(body):
         if not isinstance(expr.term, SomeDecl) and names.intersection(_variables(expr)):
             return position
@@ -229,7 +239,7 @@ def _variables(node: Node) -> list[str]:
 
 
 def _find_declared(body: Body) -> Iterator[str]:
-    """Yield the variables that a body declares."""
+    """Yield the variables that a body declares, by `some` or `:=`."""
     for expr in body:
         match expr.term:
             case SomeDecl(symbols=symbols):
@@ -242,7 +252,7 @@ def _find_declared(body: Body) -> Iterator[str]:
 
 
 def _find_assigned(target: Term) -> Iterator[str]:
-    """Yield the variables in the left side of an assignment."""
+    """Yield the variables in the left side of an assignment, a variable or a pattern."""
     match target:
         case Var(name=name):
             yield name

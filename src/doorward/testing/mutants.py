@@ -1,10 +1,10 @@
-"""Policies with one small fault each: what a test that holds every condition would notice.
+"""Policies with one small fault each, which a complete set of tests would detect.
 
     not X -> X        X -> not X        X left out        == -> !=, < -> <=, …
     "a" -> "a~"       1 -> 2            true -> false     a definition left out
 
-A mutant is the text of its file, changed in one place; whether it compiles is for the caller to
-find out. Tests and properties (`never_`) themselves are not changed.
+A mutant is the text of its file with one change; it may not compile, which the caller must check.
+Tests and properties (`never_`) are not changed.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _OPERATORS: Final = {
 
 
 class Mutant(NamedTuple):
-    """A changed policy: `text` replaces what the file holds; `change` describes the difference on
-    one line.
+    """A changed policy: `text` is the whole new text of the file; `change` describes the difference
+    on one line, `row` is where it is.
     """
 
     file: str
@@ -40,7 +40,7 @@ class Mutant(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """The kind of change, whatever was changed."""
+        """The kind of change, such as `negated`, without the changed text."""
         return self.change.rpartition(": ")[2]
 
 
@@ -56,7 +56,7 @@ def mutants_of(trees: Mapping[str, Module]) -> Iterator[Mutant]:
 
 
 def _of_rule(file: str, rule: Rule, name: str) -> Iterator[Mutant]:
-    """Yield the mutants of a rule: the rule removed, and each change in it, once."""
+    """Yield the mutants of a rule: the rule left out, and each change in it once."""
     if rule.span.text and not rule.default:
         yield _mutant(file, rule.span, name, "", "left out")
     seen: set[tuple[int, int, str]] = set()
@@ -69,7 +69,9 @@ def _of_rule(file: str, rule: Rule, name: str) -> Iterator[Mutant]:
 
 
 def _changes(node: object) -> Iterator[tuple[Span, str, str]]:
-    """Yield the changes of one node: span, new text, and description."""
+    """Yield the changes of one node itself: the span, the text in its place, and the kind of
+    change. Nothing for nodes that are not changed.
+    """
     match node:
         case Expr(term=SomeDecl() | SomeIn()):
             return
@@ -95,7 +97,7 @@ def _changes(node: object) -> Iterator[tuple[Span, str, str]]:
 
 
 def _mutant(file: str, span: Span, rule: str, new: str, change: str) -> Mutant:
-    """Return the mutant with a span of a file replaced."""
+    """Return the mutant in which `new` replaces the text of `span`."""
     source = span.source.text
     before = " ".join(span.text.split())
     excerpt = before if len(before) <= 60 else f"{before[:59]}…"

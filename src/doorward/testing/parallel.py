@@ -1,7 +1,7 @@
-"""Tests in several processes: each is a copy of this one, which has compiled everything already.
+"""Tests in several processes: each is a fork of this one, which has compiled everything already.
 
-Threads would take turns. A copy costs milliseconds, so few tests stay in this process; so do tests
-under a debugger or coverage.py, which would see nothing of a copy.
+Threads would take turns. A fork costs milliseconds, so few tests stay in this process, and so do
+tests under a debugger or coverage.py, which would not see a fork.
 """
 
 from __future__ import annotations
@@ -21,11 +21,10 @@ from doorward.testing.runner import TIMEOUT, Result, Suite, Test, run, run_one
 __all__ = ["FEWEST", "run_parallel"]
 
 FEWEST: Final = 200
-"""Each process gets at least this many tests; for fewer a further process takes longer than it
-saves.
-"""
+"""The fewest tests for each process; for fewer, another process takes longer than it saves."""
 
 _CHUNK: Final = 50
+"""The number of tests that a process takes at a time."""
 
 
 class _Job(NamedTuple):
@@ -59,7 +58,10 @@ def run_parallel(
     timeout: float | None = TIMEOUT,
     coverage: Coverage | None = None,
 ) -> Iterator[Result]:
-    """Yield the results of `tests` in order, run by up to `processes` processes."""
+    """Yield the results of `tests` in order, run by up to `processes` forks of this process; in
+    this process if there are few tests or a debugger is active. `timeout` is the limit of one test
+    in seconds, None for none. Covered rows are added to `coverage`.
+    """
     processes = min(processes, len(tests) // FEWEST)
     if processes < 2 or sys.gettrace() is not None:
         yield from run(suite, tests, timeout=timeout, tracer=coverage)
@@ -85,7 +87,9 @@ def run_parallel(
 
 
 def _work(start: int) -> tuple[list[_Said], set[tuple[str, int]]]:
-    """Run a chunk of tests in a worker process; return the results and the covered rows."""
+    """Run the chunk of tests that begins at index `start`, in a forked process; return the results
+    and the covered rows.
+    """
     job = _jobs[-1]
     coverage = Coverage() if job.covers else None
     outcomes = []

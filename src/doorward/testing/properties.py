@@ -1,6 +1,7 @@
 """Properties beside tests: `never_` rules, with a search that is quick enough for every run.
 
-A counterexample is a failed test. What is neither proved nor refuted is not a failure, and is said.
+A counterexample is a failed test. A property that is neither proved nor refuted is not a failure,
+and is reported as unknown.
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ __all__ = [
 SECONDS: Final = 0.5
 """The seconds for which a counterexample to a property without a proof is searched."""
 _DEADLINE: Final = 0.5
-"""The limit of one decision of the search, in seconds."""
+"""The seconds that one evaluation of the search may take."""
 MISSED: Final = 8
-"""At most this many conditions that never held are on a page."""
+"""The most conditions that never held on a page; the others are counted."""
 LONGEST: Final = 200
-"""At most this many characters of such a condition are shown."""
+"""The characters to which the text of such a condition is cut."""
 
 
 def check_properties(
@@ -51,8 +52,9 @@ def check_properties(
     registry: Registry = REGISTRY,
     names: Iterable[str] | None = None,
 ) -> list[Verdict]:
-    """Return the verdicts on the properties of policies, or on those in `names`; CompileError if
-    they do not compile.
+    """Return the verdicts on the properties of policies, or on those in `names` (`data.…`).
+    CompileError if the policies do not compile. Blocks for up to `SECONDS` or more for each
+    property.
     """
     version = Version.compile(loaded, v0=v0, registry=registry, deadline=_DEADLINE)
     chosen = None if names is None else frozenset(names)
@@ -72,8 +74,9 @@ def property_pages(
     registry: Registry = REGISTRY,
     is_chosen: Callable[[Property], bool] = lambda _: True,
 ) -> Iterator[dict[str, Any]]:
-    """The verdicts for pages of a server, one after the other: what they display of an input and of
-    the data has passed `Disclosure`. CompileError."""
+    """Yield the verdicts, one after the other, as JSON for the pages of a server; values of inputs
+    and data are masked by `Disclosure`. CompileError if the policies do not compile.
+    """
     version = Version.compile(loaded, v0=v0, registry=registry, deadline=_DEADLINE)
     disclosure = Disclosure(version.snapshot.engine)
     for each in prove(
@@ -83,8 +86,8 @@ def property_pages(
 
 
 def _page(verdict: Verdict, disclosure: Disclosure) -> dict[str, Any]:
-    """Return the result for one property as JSON for a page: its outcome, the reasons if it is not
-    known, and a counterexample's input.
+    """Return the verdict on one property as JSON for a page: its place, its outcome, the reasons if
+    it is unknown, and the input of a counterexample or None.
     """
     finding = verdict.finding
     is_known = verdict.is_broken or verdict.outcome == NONE_EXISTS
@@ -99,7 +102,9 @@ def _page(verdict: Verdict, disclosure: Disclosure) -> dict[str, Any]:
 
 
 def _reasons(verdict: Verdict) -> Iterator[str]:
-    """Why nothing is known, for people who do not know the residuals of partial evaluation."""
+    """Yield lines that say why a verdict is unknown, for readers who do not know partial
+    evaluation: the missing proof, the number of requests tried, and the conditions that never held.
+    """
     if verdict.reason:
         yield f"no proof: {verdict.reason}"
     if verdict.left:
@@ -116,7 +121,9 @@ def _reasons(verdict: Verdict) -> Iterator[str]:
 
 
 def property_lines(verdicts: Sequence[Verdict], *, verbose: bool) -> str:
-    """Format the verdicts for people: each property that is not proved, then counts by outcome."""
+    """Format the verdicts for people: each property that is not proved (with `verbose` all), then
+    counts by outcome. "" without verdicts.
+    """
     if not verdicts:
         return ""
     displayed = [each for each in verdicts if verbose or each.outcome != NONE_EXISTS]
@@ -127,7 +134,9 @@ def property_lines(verdicts: Sequence[Verdict], *, verbose: bool) -> str:
 
 
 def property_documents(verdicts: Iterable[Verdict]) -> list[str]:
-    """Return the verdicts as JSON objects like those of tests; `property` is the outcome."""
+    """Return the verdicts as JSON objects like those of tests; `property` is the outcome, and
+    `fail` is set for a counterexample.
+    """
     documents = []
     for each in verdicts:
         span = each.subject.span
@@ -146,8 +155,8 @@ def property_documents(verdicts: Iterable[Verdict]) -> list[str]:
 
 
 def property_suites(verdicts: Sequence[Verdict]) -> list[XmlSuite]:
-    """Return the verdicts as a JUnit test suite: a counterexample is a failure, an unknown outcome
-    is skipped.
+    """Return the verdicts as one JUnit test suite, in which a counterexample is a failure and an
+    unknown outcome is skipped; [] without verdicts.
     """
     if not verdicts:
         return []
@@ -164,7 +173,7 @@ def property_suites(verdicts: Sequence[Verdict]) -> list[XmlSuite]:
 
 
 def _testcase(verdict: Verdict) -> Iterator[str]:
-    """Yield the XML lines of one verdict."""
+    """Yield the XML lines of the JUnit test case for one verdict."""
     span = verdict.subject.span
     yield (
         f"    <testcase classname={attribute(path_text(verdict.subject.path[:-1]))} "

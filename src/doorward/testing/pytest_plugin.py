@@ -60,7 +60,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> RegoFile | None:
-    """Return a collector for a Rego file whose name matches `rego_files`; None for other files."""
+    """Return a collector for a `.rego` file whose name matches `rego_files`; None for other
+    files.
+    """
     patterns = parent.config.getini("rego_files")
     if file_path.suffix == ".rego" and any(fnmatch(file_path.name, each) for each in patterns):
         collected: RegoFile = RegoFile.from_parent(parent, path=file_path)
@@ -72,8 +74,8 @@ class RegoFile(pytest.File):
     """A Rego file with tests, as a collector of pytest."""
 
     def collect(self) -> Iterator[RegoItem | RegoProperty]:
-        """Yield the tests and properties in this file; CollectError if the policies do not
-        compile.
+        """Yield the tests and properties in this file. CollectError if policies or data cannot be
+        loaded or do not compile.
         """
         # Imported by the first test in Rego only: others shall not pay for the plugin.
         from doorward.bundles.loader import LoadError
@@ -105,8 +107,8 @@ class RegoFile(pytest.File):
                 yield item
 
     def _paths(self) -> tuple[str, ...]:
-        """Return the paths to load: those of `rego_paths`, or the file's folder, and the file
-        itself.
+        """Return the paths to load: those of `rego_paths`, or the file's folder; and the file
+        itself if it is not below them.
         """
         root = self.config.rootpath
         options = [str(root / each) for each in self.config.getini("rego_paths")]
@@ -115,7 +117,9 @@ class RegoFile(pytest.File):
         return paths if inside else (*paths, str(self.path))
 
     def _suite(self) -> Suite:
-        """Return the suite for these paths, loaded once per session."""
+        """Return the suite for these paths, loaded and compiled once per session. LoadError or
+        RegoError if that fails.
+        """
         from doorward.bundles.loader import load
         from doorward.testing.runner import Suite
 
@@ -129,7 +133,9 @@ class RegoFile(pytest.File):
 
 
 def builtins_for(config: pytest.Config, paths: Sequence[str]) -> Registry:
-    """Return the built-ins for the policies at some paths: OPA's and those in `rego_builtins`."""
+    """Return the built-ins for the policies at some paths: OPA's, and those of `rego_builtins` or,
+    if that is not set, of the project's `[tool.doorward]`.
+    """
     from doorward.pdp.extensions import Extensions, project_extensions
 
     names = config.getini("rego_builtins")
@@ -147,7 +153,9 @@ class RegoItem(pytest.Item):
         self.test = test
 
     def runtest(self) -> None:
-        """Run the test; RegoFailure, with the conditions that failed, if it does not pass."""
+        """Run the test and write what it prints to standard output. RegoFailure, with the
+        conditions that did not hold, if it fails; a `todo_test_` rule is skipped.
+        """
         from doorward.testing.runner import run_one, why
 
         result = run_one(self.suite, self.test)
@@ -166,7 +174,9 @@ class RegoItem(pytest.Item):
         excinfo: pytest.ExceptionInfo[BaseException],
         style: str | None = None,
     ) -> str | TerminalRepr:
-        """Return the explanation of a failed test without a Python traceback."""
+        """Return the explanation of a failed test without a Python traceback; other exceptions are
+        shown as pytest does.
+        """
         if isinstance(excinfo.value, RegoFailure):
             return str(excinfo.value)
         return super().repr_failure(excinfo)
@@ -186,7 +196,9 @@ class RegoProperty(pytest.Item):
         self.subject = subject
 
     def runtest(self) -> None:
-        """Check the property; RegoFailure with a counterexample, skipped if it is not proved."""
+        """Check the property: RegoFailure with a counterexample; skipped if it is neither proved
+        nor refuted.
+        """
         from doorward.bundles.loader import load
         from doorward.search.proofs import NONE_EXISTS, lines_of
         from doorward.testing.properties import check_properties
@@ -205,7 +217,9 @@ class RegoProperty(pytest.Item):
         excinfo: pytest.ExceptionInfo[BaseException],
         style: str | None = None,
     ) -> str | TerminalRepr:
-        """Return the counterexample without a Python traceback."""
+        """Return the counterexample without a Python traceback; other exceptions are shown as
+        pytest does.
+        """
         if isinstance(excinfo.value, RegoFailure):
             return str(excinfo.value)
         return super().repr_failure(excinfo)

@@ -33,8 +33,9 @@ Why = Callable[[Result], str]
 
 
 def pretty(results: Sequence[Result], *, verbose: bool = False, why: Why | None = None) -> str:
-    """Format the results for people; without `verbose` only those that did not pass. `why` explains
-    each failure.
+    """Format the results for people, as `opa test` prints them: the results that did not pass (with
+    `verbose` all) by file, then counts. `why` explains each failure first; None: no explanations.
+    "" without results.
     """
     if not results:
         return ""
@@ -54,8 +55,8 @@ def pretty(results: Sequence[Result], *, verbose: bool = False, why: Why | None 
 
 
 def unmet(results: Iterable[Result], why: Why) -> str:
-    """Return the failures, with their cases, for a coverage report, which needs every test to
-    pass.
+    """Return the tests that did not pass, with their cases, in place of a coverage report, which
+    needs all tests to pass.
     """
     bad = [result for result in results if result.outcome != "PASS"]
     lines = _explain_failures(bad, why)
@@ -69,7 +70,9 @@ def unmet(results: Iterable[Result], why: Why) -> str:
 
 
 def _explain_failures(results: Sequence[Result], why: Why | None) -> list[str]:
-    """Return the lines that explain the failures; [] without failures."""
+    """Return the lines that explain the failures, with headings; [] without failures or without
+    `why`.
+    """
     if why is None or all(result.outcome != "FAIL" for result in results):
         return []
     return ["FAILURES", RULE, *failures(results, why), "SUMMARY", RULE]
@@ -83,7 +86,7 @@ def result_line(result: Result) -> str:
 
 
 def failures(results: Iterable[Result], why: Why) -> Iterator[str]:
-    """Yield the lines for every failed test with its explanation."""
+    """Yield the lines for each failed test with its explanation; errors are not explained."""
     for result in results:
         if result.outcome == "FAIL":
             yield result_line(result)
@@ -93,7 +96,7 @@ def failures(results: Iterable[Result], why: Why) -> Iterator[str]:
 
 
 def _summary(result: Result, *, verbose: bool) -> Iterator[str]:
-    """Yield the lines for one result: outcome, error, cases and output."""
+    """Yield the lines for one result: outcome and time, error, cases and output."""
     yield result_line(result)
     if result.error is not None:
         yield f"  {result.error}"
@@ -105,7 +108,9 @@ def _summary(result: Result, *, verbose: bool) -> Iterator[str]:
 
 
 def _case_lines(cases: Mapping[str, Case], depth: int, *, verbose: bool) -> Iterator[str]:
-    """Yield a line per case; without `verbose` only those that failed."""
+    """Yield a line per case, indented by `depth` levels; without `verbose` only those that
+    failed.
+    """
     for case in cases.values():
         if verbose or not case.passed:
             yield f"{'  ' * depth}{case.name}: {'PASS' if case.passed else 'FAIL'}"
@@ -113,8 +118,8 @@ def _case_lines(cases: Mapping[str, Case], depth: int, *, verbose: bool) -> Iter
 
 
 def _duration(nanoseconds: int) -> str:
-    """Format nanoseconds as Go does, with three digits; seconds without a fraction from 100 s
-    on.
+    """Format nanoseconds with three significant digits and a unit, as Go does: 1_234_567 ->
+    `1.23ms`.
     """
     digits = len(str(nanoseconds))
     rounded = round(nanoseconds, 3 - digits) if digits <= 12 else round(nanoseconds, -9)
@@ -128,13 +133,15 @@ def _duration(nanoseconds: int) -> str:
 
 
 def json_report(results: Iterable[Result], more: Iterable[str] = ()) -> str:
-    """Return the results as the JSON list of `opa test --format json`, with more documents."""
+    """Return the results as the indented JSON list of `opa test --format json`; `more` are further
+    JSON objects for the list.
+    """
     documents = [*map(_document, results), *more]
     return indent("[" + ",".join(documents) + "]", "", "  ")
 
 
 def _document(result: Result) -> str:
-    """Return one result as JSON."""
+    """Return one result as a JSON object, with OPA's fields."""
     fields = {
         "location": _location(result.test.span),
         "package": marshal(result.test.package),
@@ -159,7 +166,7 @@ def _location(span: Span) -> str:
 
 
 def _error(error: EvalError) -> str:
-    """Return an error as JSON."""
+    """Return an error as a JSON object; without `location` if that is unknown."""
     fields = {"code": marshal(error.code), "message": marshal(error.message)}
     if error.span.row:
         fields["location"] = _location(error.span)
@@ -167,7 +174,7 @@ def _error(error: EvalError) -> str:
 
 
 def _cases(cases: Mapping[str, Case]) -> str:
-    """Return the cases of a test as JSON."""
+    """Return the cases of a test as a JSON object by name."""
     documents = {}
     for name, case in cases.items():
         fields = {"name": marshal(case.name)} if case.name else {}
@@ -195,8 +202,8 @@ class XmlSuite(NamedTuple):
 
 
 def junit_report(results: Sequence[Result], why: Why, more: Iterable[XmlSuite] = ()) -> str:
-    """Return JUnit XML for CI systems: a suite per file, a test case per test, and `more` suites;
-    the totals include all.
+    """Return JUnit XML for CI systems: a suite per file, a test case per test, and the suites in
+    `more`; totals include all. `why` explains each failure.
     """
     suites = [*_suites(results, why), *more]
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', f"<testsuites {_counts(suites)}>"]
@@ -207,7 +214,9 @@ def junit_report(results: Sequence[Result], why: Why, more: Iterable[XmlSuite] =
 
 
 def _suites(results: Sequence[Result], why: Why) -> Iterator[XmlSuite]:
-    """Yield a JUnit suite for the results of each file."""
+    """Yield a JUnit suite for the results of each file; the results must be in the order of
+    files.
+    """
     for file, group in groupby(results, key=lambda r: r.test.span.file):
         members = list(group)
         outcomes = Counter(result.outcome for result in members)
@@ -223,7 +232,9 @@ def _suites(results: Sequence[Result], why: Why) -> Iterator[XmlSuite]:
 
 
 def _counts(suites: Sequence[XmlSuite]) -> str:
-    """Return the attributes with the totals of several suites."""
+    """Return the XML attributes with the totals of several suites: counts, and the time in
+    seconds.
+    """
 
     def total(name: str) -> int:
         return sum(getattr(suite, name) for suite in suites)

@@ -1,11 +1,11 @@
-"""Routes of an application on which nobody decides.
+"""Routes of an application without a policy decision.
 
     def test_every_route_is_decided_on(undecided_routes):
         assert undecided_routes(app) == []
 
-Middleware, dependencies and decorators that ask a policy say so by `doorward_decides`, those of
-`doorward.integrations` and those of a project's own. Applications are looked at, not run: what a
-view decides by itself is not seen.
+Middleware, dependencies and decorators that call a policy have the attribute `doorward_decides`,
+those of `doorward.integrations` and a project's own. Applications are inspected, not run: a
+decision inside a view is not seen.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ from typing import Any, Final
 __all__ = ["undecided_routes"]
 
 MARK: Final = "doorward_decides"
+"""The attribute, set to True, by which a middleware, dependency or view says that it decides."""
 
 
 def undecided_routes(app: Any, *, public: Iterable[str] = ()) -> list[str]:
-    """Return the paths of routes without a policy decision, for an application of Starlette,
-    FastAPI or Flask, or Django's settings module. `public`: paths that need none. TypeError for any
-    other application, unless a deciding middleware wraps it.
+    """Return the paths of routes without a policy decision, sorted, for an application of
+    Starlette, FastAPI or Flask, or Django's settings module; [] if all are decided. `public`: paths
+    that need no decision. TypeError for any other application, unless a deciding middleware wraps
+    it.
     """
     if _decides(app):
         return []
@@ -41,7 +43,9 @@ def _decides(part: Any) -> bool:
 
 
 def _starlette(app: Any, prefix: str = "") -> Iterator[str]:
-    """Yield the paths of routes without a decision in a Starlette or FastAPI application."""
+    """Yield the paths of routes without a decision in a Starlette or FastAPI application, mounted
+    ones included; nothing if a middleware decides on all.
+    """
     if any(_decides(each.cls) for each in getattr(app, "user_middleware", ())):
         return
     for route in app.routes:
@@ -59,14 +63,18 @@ def _starlette(app: Any, prefix: str = "") -> Iterator[str]:
 
 
 def _depends(dependant: Any) -> bool:
-    """Return True if FastAPI asks a policy, as a dependency, before the route is called."""
+    """Return True if a FastAPI dependency of the route, or one below it, decides; False for
+    None.
+    """
     if dependant is None:
         return False
     return _decides(dependant.call) or any(map(_depends, dependant.dependencies))
 
 
 def _flask(app: Any) -> Iterator[str]:
-    """Yield the rules of routes without a decision in a Flask application."""
+    """Yield the rules of routes without a decision in a Flask application; nothing if a hook or
+    middleware decides on all.
+    """
     if _decides(app.wsgi_app) or any(map(_decides, app.before_request_funcs.get(None, ()))):
         return
     for rule in app.url_map.iter_rules():
@@ -77,7 +85,9 @@ def _flask(app: Any) -> Iterator[str]:
 
 
 def _django(settings: Any) -> Iterator[str]:
-    """Yield the paths of routes without a decision in a Django project."""
+    """Yield the paths of routes without a decision in a Django project, whose URL patterns are
+    imported; nothing if a middleware decides on all.
+    """
     from importlib import import_module
 
     for name in settings.MIDDLEWARE:
@@ -88,7 +98,9 @@ def _django(settings: Any) -> Iterator[str]:
 
 
 def _patterns(patterns: Iterable[Any], prefix: str) -> Iterator[str]:
-    """Yield the paths without a decision below URL patterns."""
+    """Yield the paths without a decision below URL patterns; `prefix` is the path that leads to
+    them.
+    """
     for pattern in patterns:
         path = prefix + str(pattern.pattern)
         if hasattr(pattern, "url_patterns"):

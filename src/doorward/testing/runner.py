@@ -1,7 +1,7 @@
-"""Policies with tests in them to results: each test is asked alone, for the value of its rule.
+"""Policies with tests to results: each test is evaluated alone, for the value of its rule.
 
-A rule is a test if its name begins with `test_`; `todo_test_` is found and skipped. It passes if
-its value is true, a table test if all of its cases are. Nothing else passes: not `1`, not a set.
+A rule is a test if its name begins with `test_`; a `todo_test_` is listed and skipped. It passes if
+its value is true, a table test if all of its cases do. Nothing else passes: not `1`, not a set.
 """
 
 from __future__ import annotations
@@ -47,15 +47,17 @@ from doorward.testing.finding import PROPERTY, Test, find_tests, has_properties
 __all__ = ["Result", "Suite", "Test", "run", "run_one", "why"]
 
 TIMEOUT: Final = 5.0
-"""The default limit of one test in seconds, as in `opa test`."""
+"""The default limit of one test in seconds, as in `opa test`; a longer one ends with an error."""
 
 MAX_OUTPUT: Final = 1 << 20
-"""At most this many characters that one test prints are kept."""
+"""The characters after which further texts that a test prints are dropped."""
 
 
 @record
 class Result:
-    """The result of one test. `error` is the error that ended it; `output` is what it printed."""
+    """The result of one test. `error` is the error that ended it, or None; `output` is what it
+    printed; `cases` are those of a table test, by name.
+    """
 
     test: Test
     passed: bool = False
@@ -75,7 +77,7 @@ class Result:
 
     @property
     def outcomes(self) -> list[str]:
-        """The outcomes of all cases, or of the test itself if it has none."""
+        """The outcomes of all cases at the lowest level; of the test itself if it has none."""
         if not self.cases:
             return [self.outcome]
         leaves = [leaf for case in self.cases.values() for leaf in case.leaves]
@@ -83,8 +85,9 @@ class Result:
 
 
 class Suite:
-    """Compiled policies and the tests in them; making one raises CompileError if they do not
-    compile.
+    """Compiled policies and the tests in them. Creating one raises CompileError if they do not
+    compile, and checks the data. It runs one test at a time: `output` and `tried` belong to the
+    current one.
     """
 
     def __init__(
@@ -130,7 +133,7 @@ class Suite:
 
     @cached_property
     def trees(self) -> Mapping[str, Module]:
-        """The policies as they were parsed."""
+        """The policies as they were parsed, by file; parsed now if a saved program was used."""
         return self._parsed or parse_modules(self._loaded.modules, self.engine.options)
 
     @property
@@ -141,7 +144,9 @@ class Suite:
 
     @cached_property
     def traced(self) -> Engine:
-        """Return an engine for the same policies that reports every evaluated expression."""
+        """An engine for the same policies that reports every evaluated expression; compiled at
+        first use.
+        """
         with gc_paused():
             return self.engine.policies.traced().bind(self.engine.data)
 
@@ -150,31 +155,33 @@ class Suite:
 
     @cached_property
     def query(self) -> Query:
-        """The query under which tests are evaluated."""
+        """The query under which tests are evaluated; prepared at first use."""
         return self.engine.prepare("true")
 
     @cached_property
     def traced_query(self) -> Query:
-        """The same, traced."""
+        """The query under which tests are evaluated with a report of every expression."""
         return self.traced.prepare("true")
 
     @cached_property
     def covered_query(self) -> Query:
-        """Return a query on the same policies that reports what OPA would evaluate."""
+        """A query on the same policies that reports the expressions that OPA would evaluate;
+        compiled at first use.
+        """
         with gc_paused():
             policies = self.engine.policies.traced(indexed=True)
         return policies.bind(self.engine.data).prepare("true")
 
     def matching(self, pattern: str) -> list[Test]:
-        """Return the tests whose full name contains a match of the regular expression; BuiltinError
-        if it is invalid.
+        """Return the tests whose full name (`data.…`) contains a match of the regular expression;
+        BuiltinError if that is invalid.
         """
         match = REGISTRY["regex.match"].call
         match(pattern, "")
         return [test for test in self.tests if match(pattern, str(test))]
 
     def forget(self) -> None:
-        """Clear the state that the last test left."""
+        """Clear the output and cases of the last test."""
         self.output.clear()
         self.tried.clear()
 
@@ -193,7 +200,9 @@ def run(
     timeout: float | None = TIMEOUT,
     tracer: Tracer | None = None,
 ) -> Iterator[Result]:
-    """Yield the results of `tests`, by default all, in the order of the files."""
+    """Yield the results of `tests`, by default of all, in order. `timeout` is the limit of one test
+    in seconds, None for none.
+    """
     for test in suite.tests if tests is None else tests:
         yield run_one(suite, test, timeout=timeout, tracer=tracer)
 
@@ -201,7 +210,10 @@ def run(
 def run_one(
     suite: Suite, test: Test, *, timeout: float | None = TIMEOUT, tracer: Tracer | None = None
 ) -> Result:
-    """Run one test and return its result."""
+    """Run one test and return its result; errors of the evaluation, its timeout included, are in
+    the result. `tracer` gets the reports of its expressions. Replaces the output and cases in
+    `suite`.
+    """
     if test.is_skipped:
         return Result(test)
     # Under a debugger or coverage.py too nothing may be read ahead of its line; nor before a case.
@@ -209,6 +221,7 @@ def run_one(
     query = suite.traced_query if is_watched else suite.query
     if tracer is not None:
         query = suite.covered_query
+    # Its own output only: a test before this one may have failed in the middle.
     suite.forget()
     started = time.perf_counter_ns()
     answer: Any = UNDEFINED
@@ -237,8 +250,9 @@ def run_one(
 
 
 def why(suite: Suite, result: Result, *, full: bool = False) -> str:
-    """Explain why a test failed: run it again and show the conditions that did not hold with their
-    values. Nothing is masked, since a reader of the output can read the test.
+    """Run a failed test again and return the conditions that did not hold, with their values, and
+    hints about misspelled paths. `full` shows conditions that held, too. Nothing is masked, since a
+    reader of the output can read the test.
     """
     name = path_text(result.test.path)
     text = explain(suite.traced, name, deadline=TIMEOUT, mask=Mask()).text(full=full)
