@@ -27,6 +27,37 @@ def test_any_text_meets_any_characters(text: str) -> None:
     assert intersect(".+", text, no_deadline)
 
 
+TOKENS = st.sampled_from(
+    [
+        "a",
+        "b",
+        "-",
+        ".",
+        "[a-b]",
+        "[bc]",
+        "a*",
+        "b*",
+        "a+",
+        ".*",
+        ".+",
+        "[ab]*",
+        "[a-c]+",
+        "\\.",
+        "\\*",
+        "é*",
+    ]
+)
+GLOBS = st.lists(TOKENS, max_size=7).map("".join)
+
+
+@given(st.text("abc-\n", max_size=8), GLOBS)
+def test_a_text_meets_a_glob_as_one_written_with_escapes_does(text: str, glob: str) -> None:
+    escaped = "".join(f"\\{char}" for char in text)  # a glob, which no regular expression answers
+    meets = intersect(escaped, glob, no_deadline)
+    assert intersect(text, glob, no_deadline) is meets
+    assert intersect(glob, text, no_deadline) is intersect(glob, escaped, no_deadline)
+
+
 def test_long_globs_are_refused() -> None:
     with pytest.raises(LimitError):
         intersect("a" * (MAX_TEXT + 1), "a", no_deadline)
