@@ -17,20 +17,25 @@ _UNKNOWN_ERROR: Final = "invalid_unknown"
 
 
 class Unreadable(FilterError):
-    """A METADATA annotation whose content cannot be used."""
+    """METADATA of a policy cannot be parsed, or names an unknown that is not a document."""
 
 
 @record
 class Told:
-    """`mask_rule`: as a reference below `data`; "" for none."""
+    """The METADATA of a filter: its unknown documents, and the mask rule as a reference below
+    `data` ("" for none).
+    """
 
     unknowns: tuple[str, ...] = ()
     mask_rule: str = ""
 
 
 def read_annotations(engine: Engine, path: Sequence[object]) -> Told:
-    """Read the METADATA of the rule at `path`, its document and packages. Unreadable if a block of
-    any policy is invalid, or an unknown is not a document.
+    """Return the unknowns and the mask rule from the METADATA of the rule at `path`, its document
+    and its packages.
+
+    Empty if there is no such rule. Parses all policies again; raise Unreadable if a METADATA block
+    of any of them is invalid, or an unknown is not below `input` or `data`.
     """
     modules = _with_annotations(engine)
     first = next((m for m in modules if any(_path(r, m) == list(path) for r in m.rules)), None)
@@ -61,7 +66,9 @@ def _absolute(mask: str, module: Module) -> str:
 
 
 def _with_annotations(engine: Engine) -> list[Module]:
-    """Parse all modules with their METADATA; Unreadable with the errors if some is invalid."""
+    """Return all policies parsed with their METADATA; raise Unreadable with all errors if some is
+    invalid.
+    """
     modules: list[Module] = []
     faults: list[Diagnostic] = []
     for name, module in engine.trees.items():
@@ -83,7 +90,7 @@ def _with_annotations(engine: Engine) -> list[Module]:
 
 
 def _path(rule: Rule, module: Module) -> list[object]:
-    """Return the constant parts of a rule's full path."""
+    """Return a rule's full path, without the parts that are not constant."""
     ref = rule.head.ref
     head = [ref.head.name] if isinstance(ref.head, Var) else []
     return [*module.package.path, *head, *(a.value for a in ref.args if isinstance(a, Scalar))]
@@ -92,8 +99,9 @@ def _path(rule: Rule, module: Module) -> list[object]:
 def _chain(
     rule: Rule, module: Module, modules: Iterable[Module]
 ) -> Iterator[tuple[Mapping[str, Any], Span]]:
-    """Yield the `compile` annotations that apply to a rule with their positions, from its own
-    outwards to the packages above.
+    """Yield the `compile` fields of the METADATA that applies to a rule, with their positions.
+
+    Those of the rule come first, then its document's, its package's and those of packages above.
     """
     path, package = _path(rule, module), list(module.package.path)
     of_rule = [a for a in rule.annotations if a.scope == "rule"]

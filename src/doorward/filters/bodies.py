@@ -53,9 +53,10 @@ _PATTERNS: Final = ("regex.match", "glob.match")
 
 
 class BodyReader:
-    """Reads the bodies of rules as conditions; `comparer.faults` collects what cannot be a filter.
-    `kept`: comparisons made before, by the `id` of their expressions. `now_ns`: the value for
-    `time.now_ns()`, where the residual calls it.
+    """Reads bodies of rules as conditions; what cannot be one is collected in `comparer.faults`.
+
+    `cache` has comparisons made before, by the `id` of their expressions, and is filled here.
+    `now_ns` replaces `time.now_ns()`.
     """
 
     def __init__(
@@ -77,7 +78,11 @@ class BodyReader:
         self._left = MAX_CONDITIONS
 
     def body(self, body: Body, scope: Scope) -> tuple[Condition, ...] | None:
-        """Return a body as conditions that all must hold; None if it never holds."""
+        """Return a body as conditions that all must hold; None if it never holds.
+
+        Expressions that cannot be conditions are recorded as errors. Beyond `MAX_CONDITIONS`
+        expressions an error is recorded once, and the result is None.
+        """
         self._left -= len(body)
         if self._left < 0:
             if self._left + len(body) >= 0:
@@ -122,7 +127,11 @@ class BodyReader:
     def _bind_names(
         self, body: Sequence[Expr], scope: Scope, needed: list[Condition]
     ) -> list[Expr]:
-        """Bind the names in `scope`; return the expressions that do more than that."""
+        """Bind variables in `scope` as far as equations define them; return the expressions that
+        remain.
+
+        Conditions that a bound column has a value go to `needed`.
+        """
         left = list(body)
         while True:
             rest = [expr for expr in left if not self._binds(expr, scope, needed)]
@@ -131,8 +140,9 @@ class BodyReader:
             left = rest
 
     def _binds(self, expr: Expr, scope: Scope, needed: list[Condition]) -> bool:
-        """Return True if an equation only gives a variable its meaning, which is then bound in
-        `scope`.
+        """Return True if an equation only defines a variable, after binding it in `scope`.
+
+        The condition that its column has a value goes to `needed`.
         """
         call = expr.term
         if expr.negated or expr.withs or not isinstance(call, Call):
@@ -160,8 +170,10 @@ class BodyReader:
     def _condition(
         self, expr: Expr, scope: Scope, needed: list[Condition]
     ) -> Condition | bool | None:
-        """Return a condition, or True or False if the expression is decided; None after an error.
-        Further conditions go to `needed`.
+        """Return the condition of an expression, or a boolean if its outcome is known.
+
+        None after an error, which may be recorded or left to the caller. Further conditions that
+        must hold go to `needed`. Raise UnclearError if a term is neither a column nor known.
         """
         term = expr.term
         if expr.withs:
@@ -195,8 +207,10 @@ class BodyReader:
         return None
 
     def _translate_call(self, expr: Expr, call: Call, scope: Scope) -> Condition | bool | None:
-        """Return the condition for a call, or True or False if it is decided; None after an
+        """Return the condition of a call, or a boolean if its outcome is known; None after an
         error.
+
+        Raise UnclearError if an operand is neither a column nor known.
         """
         inner = Scope(scope, only_one=True) if expr.negated else scope
         written, call = call, _as_search(_as_equation(call))
@@ -229,7 +243,9 @@ class BodyReader:
         return existence
 
     def _element(self, expr: Expr, call: Call, inner: Scope) -> Condition | None:
-        """Return the condition that a known value or a column is an element of a column."""
+        """Return the condition that a known value or a column is an element of a column; None after
+        an error.
+        """
         location, element = inner.read(call.args[1]), inner.read(call.args[0])
         value = element.field if isinstance(element, Place) else element
         if not isinstance(location, Place) or not location.name or location.function:
@@ -252,7 +268,10 @@ class BodyReader:
         return Group((inner.around([*operands, replace(some, negated=True)]),))
 
     def _truth(self, expr: Expr, term: Term, scope: Scope) -> Condition | bool | None:
-        """Return the condition for a column or row alone: it exists and is not false."""
+        """Return the condition that a column or row alone is true: it exists and is not false.
+
+        A row of a table is always there, which gives a boolean; None if the term is known.
+        """
         inner = Scope(scope, only_one=True) if expr.negated else scope
         location = inner.read(term)
         if not isinstance(location, Place):
@@ -266,8 +285,10 @@ class BodyReader:
     def _every(
         self, every: Every, expr: Expr, scope: Scope, needed: list[Condition]
     ) -> Condition | bool | None:
-        """Return the condition for an `every` over related rows or a known collection; None after
-        an error.
+        """Return the condition of an `every` over related rows or a known collection.
+
+        False if it never holds over the known collection, None after an error. The condition that
+        there is a collection goes to `needed`.
         """
         location = None
         if not expr.negated and isinstance(every.domain, (Ref, Var, Array, Set, Object)):
@@ -290,7 +311,9 @@ class BodyReader:
     def _every_known(
         self, every: Every, domain: Array | Set | Object, scope: Scope
     ) -> Condition | bool:
-        """Return the conditions for an `every` over a known collection, one per value."""
+        """Return the conditions of an `every` over a known collection, one per value; False if it
+        never holds.
+        """
         pairs: Sequence[tuple[Term, Term]]
         match domain:
             case Array(items):
@@ -324,6 +347,9 @@ class BodyReader:
     ) -> Condition | None:
         """Return the condition that a rule of the residual is true, or has `wanted` among its
         values.
+
+        `args` are the operands of a function. None after an error: the rule is missing or has other
+        values.
         """
         rules = self._rules.get(tuple(path))
         if rules and args is None and wanted is None and _has_default(rules):
@@ -352,7 +378,9 @@ class BodyReader:
     def _value_of_rule(
         self, ref: Ref, operator: str, known: object, expr: Expr, scope: Scope
     ) -> Condition | None:
-        """Return the condition for a comparison of a rule that has known values and a default."""
+        """Return the condition that a rule with known values and a default compares with `known`;
+        None after an error.
+        """
         rules = self._rules.get(names_of(ref), ())
         if not _has_default(rules):
             name = path_text([str(name) for name in names_of(ref)])
@@ -368,8 +396,10 @@ class BodyReader:
         expr: Expr,
         scope: Scope,
     ) -> Condition:
-        """Return the condition that a rule's value passes a test: one of its bodies holds, or its
-        default applies. Bodies with different values must not hold together: that is an error.
+        """Return the condition that the value of a rule passes the test `holds`.
+
+        It holds if a body with such a value holds, or if no body holds and the default passes. That
+        bodies with different values exclude each other is not checked here.
         """
         bodies: list[tuple[Condition, ...]] = []
         alternatives: list[tuple[Condition, ...]] = []
@@ -394,8 +424,9 @@ def _value_of(rule: Rule) -> ScalarValue:
 
 
 def _has_default(rules: Sequence[Rule]) -> bool:
-    """Return True for a rule with known values and a different default; `_is_plain` covers rules
-    that are only true or false.
+    """Return True for a rule with exactly one default whose values are all constants.
+
+    Rules that are only true or false are recognized by `_is_plain`.
     """
     if any(
         rule.else_rule is not None
@@ -409,7 +440,9 @@ def _has_default(rules: Sequence[Rule]) -> bool:
 
 
 def _require_value(meaning: Meaning, text: Callable[[], str]) -> list[Condition]:
-    """Return the conditions that a column has a value, as a name or operand must."""
+    """Return the condition that a column has a value, in a list; [] if `meaning` is not a
+    column.
+    """
     field = meaning.field if isinstance(meaning, Place) else None
     if field is None or not field.column:
         return []
@@ -417,8 +450,8 @@ def _require_value(meaning: Meaning, text: Callable[[], str]) -> list[Condition]
 
 
 def _as_search(call: Call) -> Call:
-    """Return a pattern match as a search for a plain text, if it is equivalent; otherwise the call
-    itself.
+    """Return `regex.match` or `glob.match` as an equation or search for a plain text if they are
+    equivalent, else `call`.
     """
     known = [arg.value for arg in call.args if isinstance(arg, Scalar)]
     search = None
@@ -436,7 +469,7 @@ def _as_search(call: Call) -> Call:
 
 
 def _at_time(expr: Expr, now: Scalar) -> Expr:
-    """Return an expression with the time in place of `time.now_ns()`."""
+    """Return an expression with `now` in place of `time.now_ns()`."""
     call = expr.term
     if not isinstance(call, Call):
         return expr
@@ -449,7 +482,9 @@ def _at_time(expr: Expr, now: Scalar) -> Expr:
 
 
 def _as_equation(call: Call) -> Call:
-    """Return a call with an output operand as an equation."""
+    """Return a call with an output operand as an equation: `lower(x, y)` -> `lower(x) = y`; other
+    calls unchanged.
+    """
     if FUNCTIONS.get(call.name, -1) != len(call.args) - 1:
         return call
     operand = replace(call, args=call.args[:-1])
@@ -472,7 +507,7 @@ def _is_plain_call(call: Call) -> bool:
 
 
 def _resolve_constant(term: Term, scope: Scope) -> Term:
-    """Return the known value that a variable stands for, otherwise the term itself."""
+    """Return the known value that a variable stands for; other terms unchanged."""
     meaning = scope.read(term) if isinstance(term, Var) else term
     return meaning if isinstance(meaning, (Scalar, Array, Set, Object)) else term
 

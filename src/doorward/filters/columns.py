@@ -78,9 +78,10 @@ _LARGEST: Final = "\U0010ffff"
 
 @record
 class Column:
-    """A column: its kind, or the reason why policies cannot use it. `members`: for an enumeration,
-    the stored values with the values that a policy sees. `item`: for an array, the column that its
-    elements are like.
+    """A column as policies see it: its kind, or None and the reason why policies cannot use it.
+
+    `members` has, for an enumeration, the stored values with those that a policy sees; `item`
+    describes the elements of an array.
     """
 
     kind: Kind | None
@@ -91,13 +92,16 @@ class Column:
 
 
 def refused(reason: str, hint: str | None = None) -> Column:
-    """A column that cannot be compared, and why."""
+    """Return the description of a column that policies cannot use, with the reason and a hint for
+    errors.
+    """
     return Column(None, reason, hint)
 
 
 def column_of(declared: Kind | Column | None) -> Column | None:
-    """Return the description of a column that is declared by its kind alone; None if it is not
-    declared.
+    """Return the description of a declared column; None if `declared` is None.
+
+    An unknown kind gives a refused column.
     """
     if declared is None or isinstance(declared, Column):
         return declared
@@ -110,8 +114,9 @@ def column_of(declared: Kind | Column | None) -> Column | None:
 
 
 def to_document(column: Column | None, value: Any, name: str) -> Value:
-    """Return a column's value as the policy sees it; InputError for a column or value without a
-    form in Rego.
+    """Return a column's value as the policy sees it; times in UTC, as `2026-11-23T10:00:00Z`.
+
+    Raise InputError if the column or the value has no form in Rego.
     """
     if column is None or (column.kind is None and value is not None):
         reason = "has no value in Rego" if column is None else column.reason
@@ -124,8 +129,10 @@ def to_document(column: Column | None, value: Any, name: str) -> Value:
 
 
 def relations_below(relations: Iterable[str] | None, known: Iterable[str]) -> dict[str, list[str]]:
-    """Return the relations of a row, each with those to follow from its rows. None: all known ones,
-    without further ones. LookupError for an unknown relation.
+    """Return the relations of a row, each with the relations to follow from its rows.
+
+    `["a.b", "c"]` -> `{"a": ["b"], "c": []}`; None gives all of `known` without further ones. Raise
+    LookupError for a relation that is not known.
     """
     names = list(known)
     if relations is None:
@@ -140,7 +147,7 @@ def relations_below(relations: Iterable[str] | None, known: Iterable[str]) -> di
 
 
 def _aware(value: datetime.datetime, name: str) -> datetime.datetime:
-    """Return a time in UTC; InputError if it has no zone."""
+    """Return a time in UTC; raise InputError if it has no zone."""
     if value.utcoffset() is None:
         raise InputError(f"{name} is a time without a zone, which is not one moment")
     return value.astimezone(datetime.UTC)
@@ -196,8 +203,11 @@ every value of the column, False if for none.
 
 
 def written_test(kind: Kind, operator: str, text: str) -> list[Bound]:
-    """Return conditions on a column that together are equivalent to `operator text` on its text
-    form. `operator`: eq, lt, lte, startswith, endswith or contains.
+    """Return conditions on a column that together mean `operator text` on the text that a policy
+    sees.
+
+    `operator` is eq, lt, lte, startswith, endswith or contains. Raise FilterError for what a
+    database cannot compare, such as the order of UUIDs.
     """
     if operator == "eq":
         value = _PARSERS[kind](text)
@@ -244,8 +254,10 @@ MOST_NS: Final = (1 << 63) - 1
 
 
 def moment_bound(operator: str, nanoseconds: int | Number) -> Bound:
-    """Return a comparison of a time's nanoseconds as a comparison of the time, which has
-    microseconds. `operator`: eq, lt or lte.
+    """Return a comparison of a time's nanoseconds as one of the stored time, which has
+    microseconds.
+
+    `operator` is eq, lt or lte. A boolean if it holds for all times or none.
     """
     micros = Fraction(number_text(nanoseconds)) / 1000
     if operator == "eq":
@@ -273,7 +285,9 @@ LAST_NS: Final = _EPOCH + (MOST_NS // 1000) * _MICROSECOND
 
 
 def decides(value: Scalar, operator: str, other: Scalar | list[Scalar]) -> bool:
-    """Return True if a comparison of two known values holds."""
+    """Return True if a comparison of two known values holds, in Rego's order; `other` is a list for
+    `in`.
+    """
     if operator == "in":
         assert isinstance(other, list)
         return any(decides(value, "eq", each) for each in other)

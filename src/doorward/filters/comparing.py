@@ -66,8 +66,9 @@ MEMBER: Final = "internal.member_2"
 
 
 class Comparer:
-    """Reads calls as comparisons; `faults` collects what cannot be a filter. `literals`: the
-    scalars that error messages may show.
+    """Reads calls as comparisons of columns; errors are collected in `faults`.
+
+    `literals` are the scalars that error messages may show; None shows all.
     """
 
     def __init__(self, targets: Sequence[Target], literals: Container[Key] | None = None) -> None:
@@ -85,15 +86,15 @@ class Comparer:
         return partial(text_of, expr, self._literals)
 
     def fail(self, span: Span, message: str, details: str = "", hint: str | None = None) -> None:
-        """Record an error at a position."""
+        """Record an error at a position; the filter is refused at the end."""
         more = Details((details,), {"details": details}) if details else None
         fault = Diagnostic(FRAGMENT_ERROR, message, hint=hint, details=more)
         # The query has no location: it is made of a path.
         self.faults.append(replace(fault, span=span) if span.source.name else fault)
 
     def conflict(self, path: str, first: Span, second: Span) -> None:
-        """Record that two rules may give a document different values, for which a decision
-        fails.
+        """Record the error that two rules may give a document different values, which a decision
+        refuses.
         """
         first, second = sorted((first, second), key=lambda span: (span.file, span.row))
         lines = f"{_place(first)} and {_place(second)}"
@@ -103,7 +104,10 @@ class Comparer:
         self.fail(first, message, hint=EXCLUSIVE)
 
     def comparison(self, expr: Expr, field: Fields) -> Comparison | bool | None:
-        """Return the comparison, or True or False if both sides are known; None after an error."""
+        """Return the comparison of an expression, or a boolean if both sides are known.
+
+        None after an error; one for `with` or a term that is not a call is left to the caller.
+        """
         call = expr.term
         if expr.withs or not isinstance(call, Call):
             return None
@@ -134,7 +138,9 @@ class Comparer:
         return Comparison(one, name, pattern[0], expr.negated, self._writer(expr))
 
     def _is_known(self, call: Call, expr: Expr, location: Span) -> bool:
-        """Return True if all targets support the built-in; otherwise record an error."""
+        """Return True if all targets support a call's built-in with two operands; else record an
+        error.
+        """
         name = call.name
         if name == "internal.member_3":
             self.fail(location, 'invalid use of "... in ..."', hint=INDEX)
@@ -160,7 +166,7 @@ class Comparer:
         return lacking
 
     def _is_operand(self, term: Term, name: str, location: Span) -> bool:
-        """Return True if an operand that is not a column may be a known value; otherwise record an
+        """Return True if an operand that is not a column may be a known value; else record an
         error.
         """
         if isinstance(term, Call):
@@ -177,7 +183,7 @@ class Comparer:
     def _compare(
         self, expr: Expr, call: Call, one: Field | None, other: Field | None, location: Span
     ) -> Comparison | bool | None:
-        """Return the comparison of two operands, at least one of them a column; None after an
+        """Return the comparison of two operands, a boolean if both are known, or None after an
         error.
         """
         left, right = call.args
@@ -192,14 +198,17 @@ class Comparer:
         if field is None:
             return self._compare_constants(expr, known, _constant(right), location)
         if one is None:
+            # The column stands first in a comparison: `1 < x` is `x > 1`.
             operator = MIRRORED.get(operator, operator)
         return Comparison(field, operator, known[0], expr.negated, self._writer(expr))
 
     def _compare_constants(
         self, expr: Expr, left: Constant, right: Constant | None, location: Span
     ) -> bool | None:
-        """Evaluate a comparison of two known values, which partial evaluation may leave; None after
-        an error. OPA's targets cannot express orders of known values.
+        """Return the outcome of a comparison of two known values, which partial evaluation may
+        leave.
+
+        None after an error: OPA's targets cannot express orders of known values.
         """
         name = expr.term.name if isinstance(expr.term, Call) else ""
         if right is not None and self._has_orders and name in _ORDERS:
@@ -258,9 +267,10 @@ def _is_number(value: object) -> bool:
 
 
 def text_of(tree: Expr | Term, literals: Container[Key] | None = None) -> str:
-    """Return the text of an expression as OPA's errors show it: calls by name. `literals`: the
-    scalars in the policies; other scalars, from input or data, may be secret and are shown as `…`.
-    None: all are shown.
+    """Return the text of an expression as OPA's errors show it, with calls by name.
+
+    Scalars that are not in `literals` come from input or data, may be secret and are shown as `…`;
+    None shows all.
     """
     if literals is not None:
         tree = _without_values(tree, literals)
@@ -276,7 +286,7 @@ def text_of(tree: Expr | Term, literals: Container[Key] | None = None) -> str:
 
 
 def _without_values(tree: Any, literals: Container[Key]) -> Any:
-    """Return a tree in which scalars that are not `literals` are hidden."""
+    """Return a tree in which scalars that are not in `literals` are replaced by `…`."""
     if isinstance(tree, Scalar):
         value = tree.value
         is_public = value is None or isinstance(value, bool) or to_key(value) in literals
@@ -302,7 +312,7 @@ _HIDDEN: Final = Var("…")
 
 
 def without_idle(expr: Expr) -> Expr:
-    """Return `expr` without each `with` that replaces nothing it reads."""
+    """Return an expression without each `with` that replaces nothing the expression reads."""
     if not expr.withs:
         return expr
     read = [_path(node) for node in walk(expr.term) if isinstance(node, Ref)]

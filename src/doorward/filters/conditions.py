@@ -37,24 +37,23 @@ FRAGMENT_ERROR: Final = "pe_fragment_error"
 
 
 class FilterError(CompileError):
-    """The policy cannot be translated to a filter: each diagnostic names an expression and the
+    """A policy cannot be translated to a filter; each diagnostic names an expression and the
     reason.
     """
 
     def __str__(self) -> str:
-        """The diagnostics, then what to write instead."""
+        """Return the diagnostics, then the hints."""
         hints = dict.fromkeys(each.hint for each in self.diagnostics if each.hint)
         return "\n".join([super().__str__(), *[f"hint: {hint}" for hint in hints]])
 
 
 @record
 class Field(HashedOnce):
-    """A column of a table, under the names of the policy; `table` "" where the policy has none.
+    """A column of a table, under the names of the policy; `table` is "" if the policy names none.
 
-    Inside of `Some`, `table` may also be the name of its row: that of the relation, `#`, a number.
-    `column` "" is the row itself: an element of an array. `path` leads into a document of JSON;
-    `function` is a built-in that is called with the value, and `operand` what it is called with
-    besides; `default` is what `object.get` gives where there is no value, as a key.
+    Inside `Some`, `table` may be the name of its row (the relation, `#`, a number), and `column` ""
+    stands for the row itself. `path` leads into a JSON document. `function` is a built-in applied
+    to the value with `operand`; `default` is the value of `object.get` if the column has none.
     """
 
     table: str
@@ -122,7 +121,7 @@ def is_always(conditions: Conditions) -> bool:
 
 
 def comparisons(body: tuple[Condition, ...]) -> Iterator[Comparison]:
-    """Yield the conditions as comparisons of columns; FilterError if one is more than that."""
+    """Yield the conditions of a body as comparisons; raise FilterError for one of another kind."""
     for each in body:
         if not isinstance(each, Comparison):
             raise fault(
@@ -132,8 +131,9 @@ def comparisons(body: tuple[Condition, ...]) -> Iterator[Comparison]:
 
 
 def without_relation(conditions: Conditions, table: str, relation: str) -> Conditions:
-    """Return the conditions with those on the row that a relation leads to moved to `table`: for
-    documents that split the columns of one row into two objects.
+    """Return conditions in which those on the row of a relation to one row refer to `table` itself.
+
+    This serves documents that split the columns of one row into two objects.
     """
     return tuple(
         [tuple([_move_into(each, table, relation) for each in body]) for body in conditions]
@@ -141,7 +141,9 @@ def without_relation(conditions: Conditions, table: str, relation: str) -> Condi
 
 
 def _move_into(condition: Condition, table: str, relation: str) -> Condition:
-    """Move a condition on the related row to the table."""
+    """Return a condition on the related row as one on `table`; conditions on other rows
+    unchanged.
+    """
     match condition:
         case Some(owner, name, row, False, inner, negated) if (owner, name) == (table, relation):
             moved = without_relation(inner, table, relation)
@@ -190,13 +192,14 @@ def _rename_table(condition: Condition, row: str, table: str) -> Condition:
 
 
 def fault(message: str, hint: str | None = None) -> FilterError:
-    """One diagnostic as an error."""
+    """Return a FilterError with a single diagnostic, without a position."""
     return FilterError([Diagnostic(FRAGMENT_ERROR, message, hint=hint)])
 
 
 def to_scalar(value: object) -> Scalar:
-    """Return a Rego scalar as filters represent it; AssertionError for other classes. This is the
-    only function that tells the classes apart.
+    """Return a Rego scalar as filters represent it: a float becomes a Number.
+
+    Raise AssertionError for other classes.
     """
     kind = type(value)
     if value is None or kind is bool or kind is int or kind is str or kind is Number:
@@ -208,7 +211,9 @@ def to_scalar(value: object) -> Scalar:
 
 
 def checked_text(text: str) -> str:
-    """Return a text unchanged; FilterError for one that some database refuses."""
+    """Return `text` unchanged; raise FilterError for NUL and half a surrogate pair, which databases
+    refuse.
+    """
     if "\0" in text:
         raise fault("a text with a NUL cannot be compared in a database")
     if not text.isascii() and any("\ud800" <= each <= "\udfff" for each in text):

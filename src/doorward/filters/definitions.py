@@ -37,8 +37,8 @@ _Value: TypeAlias = Any
 
 @record
 class _Case:
-    """One case in which a rule gives a value: the number of the rule, and the number of its `else`
-    branch.
+    """A case in which a rule gives a value: the numbers of rule and `else` branch, the value as a
+    key, and its conditions.
     """
 
     rule: int
@@ -52,8 +52,9 @@ class _Case:
 def allowed_conditions(
     definitions: Definitions, reader: BodyReader, comparer: Comparer
 ) -> Conditions:
-    """Return the conditions for the rows for which the document is allowed; `comparer` records
-    errors.
+    """Return the conditions of the rows for which the document is allowed.
+
+    Errors are recorded in `comparer`; the result is `()` if there are too many values.
     """
     cases = list(_cases(definitions, reader, comparer))
     if sum(1 for each in cases if each.is_allowed) * len(cases) > MAX_PAIRS:
@@ -71,7 +72,7 @@ def allowed_conditions(
 def _body_of(
     case: _Case, cases: Sequence[_Case], definitions: Definitions
 ) -> tuple[Condition, ...]:
-    """Return the conditions of a case under which no other rule gives another value."""
+    """Return the conditions of an allowed case, and that no other rule gives a different value."""
     before = [each for each in cases if each.rule == case.rule and each.branch < case.branch]
     others = [
         each
@@ -100,7 +101,7 @@ def _without(bodies: Sequence[tuple[Condition, ...]]) -> tuple[Condition, ...]:
 
 
 def _cases(definitions: Definitions, reader: BodyReader, comparer: Comparer) -> Iterator[_Case]:
-    """Yield the cases in which rules give values, with their conditions."""
+    """Yield the cases in which rules give values; those whose body never holds are left out."""
     for number, rule in enumerate(definitions.rules):
         for position, branch in enumerate(rule):
             for outcome in branch.outcomes:
@@ -113,7 +114,11 @@ def _cases(definitions: Definitions, reader: BodyReader, comparer: Comparer) -> 
 def _values(
     outcome: Outcome, branch: Branch, comparer: Comparer
 ) -> Iterator[tuple[_Value, bool, Body]]:
-    """Yield the values of an outcome as keys, True if the value allows, and the body for each."""
+    """Yield the possible values of an outcome as keys, True if the value allows, and the body for
+    each.
+
+    Nothing after an error: the value is neither a column nor known.
+    """
     constant = outcome.constant
     if not isinstance(constant, Undefined):
         yield to_key(constant), is_allowed(constant), outcome.body
@@ -130,8 +135,10 @@ def _values(
 
 
 def _template(value: Term) -> tuple[Var, Value] | None:
-    """Return the variable that a value depends on, and the value if the variable is true; None for
-    other values.
+    """Return the variable on which a value depends, and the value if that variable is true.
+
+    None unless the value is a variable, or an object whose `allowed` is one and whose other fields
+    are known.
     """
     if isinstance(value, Var):
         return value, True
@@ -152,8 +159,9 @@ def _template(value: Term) -> tuple[Var, Value] | None:
 
 
 def _bodies_for(var: Var, body: Body) -> tuple[Body, Body] | None:
-    """Return `body` for the case that the variable is true, and for the case of another value; None
-    if that is not possible.
+    """Return the body for the case that the variable is true, and that for other values.
+
+    None if the variable is not defined by exactly one positive call.
     """
     uses = [expr for expr in body if any(node == var for node in walk(expr))]
     if len(uses) != 1:
@@ -189,8 +197,8 @@ def _compare_with_true(like: Expr, name: str, var: Var) -> Expr:
 
 
 def check_flat(definitions: Definitions, comparer: Comparer) -> None:
-    """Record an error for what a single list of queries cannot express: values other than booleans,
-    and conflicts.
+    """Record an error if one list of queries cannot express the rules: a value that is not a
+    boolean, or a possible conflict.
     """
     outcomes = [
         (number, position, branch, outcome)

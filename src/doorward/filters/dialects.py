@@ -46,8 +46,9 @@ _MOST: Final = Decimal("1e35")
 
 
 def check_decimal(value: int | Number) -> None:
-    """FilterError for a number that is not a double and that MySQL cannot compare with the decimal
-    of a double: 30 digits after the point, 35 before it.
+    """Raise FilterError for a number that MySQL cannot compare exactly with a double.
+
+    Its decimals have 30 digits after the point and 35 before it.
     """
     decimal = Decimal(number_text(value))
     exponent = decimal.as_tuple().exponent
@@ -57,11 +58,12 @@ def check_decimal(value: int | Number) -> None:
 
 
 def _refuse_number(_value: int | Number) -> None:
+    """Raise FilterError for any number that is not a double."""
     raise fault("SQL Server has no exact number beside its floats for what is compared")
 
 
 def _accept(_value: int | Number) -> None:
-    """Any number can be compared exactly."""
+    """Do nothing: the database compares any number exactly."""
 
 
 @record
@@ -133,8 +135,10 @@ class SQLDialect:
     """Templates of the functions that trim texts as Rego does, by the name of the built-in."""
 
     def stored_test(self, kind: Kind, *, negated: bool) -> str:
-        """Return the test for `Stored` as a template for a column's name; a constant one if the
-        database enforces types. For MySQL and SQLite a boolean is a number, which may be 2.
+        """Return the SQL test that a column holds a value of its declared kind, or with `negated`
+        does not.
+
+        `{0}` stands for the column. The test is constant if the database enforces types.
         """
         tests = []
         if kind in self.stored_types:
@@ -258,5 +262,5 @@ DIALECTS: Final[Mapping[str, SQLDialect]] = {
 
 
 def dialect_of(name: str) -> SQLDialect:
-    """The dialect of a database; one that has nothing of its own for a name that is not known."""
+    """Return the dialect of a database; one without any special property for an unknown name."""
     return DIALECTS.get(name) or SQLDialect(name)

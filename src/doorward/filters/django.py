@@ -94,9 +94,11 @@ def to_q(
     *,
     nulls: Nulls = "null",
 ) -> Q:
-    """Return the rows that the policy allows, as a `Q` on `model`. `tables`: for each table of the
-    policy its lookup path from the model, over relations to one row each; "" is the model.
-    FilterError for a missing column, a type without a kind, or a relation to many rows.
+    """Return a `Q` on `model` that selects the rows which the policy allows.
+
+    `tables` has, for each table of the policy, its lookup path over relations to one row; "" is the
+    model itself. Raise FilterError for a missing column, a type without a kind or a relation to
+    many rows.
     """
     places = {name: _Place(_related(model, path), path) for name, path in tables.items()}
     schema = _Models(places)
@@ -106,10 +108,11 @@ def to_q(
 def document_of(
     row: Model, relations: Iterable[str] | None = None, *, nulls: Nulls = "null"
 ) -> dict[Anything, Anything]:
-    """Return a row as the policy sees it: the names and values that a filter of its model compares,
-    so that one policy serves lists and decisions. `relations`: names of relations, with dots for
-    nested ones; None: all of the row. Fields that no filter can compare are left out. InputError
-    for a value without a form in Rego.
+    """Return a row as the policy sees it, with the names and values that a filter compares.
+
+    `relations` are names with dots for nested ones; None for all relations of the row. Related rows
+    are queried. Columns that no filter can compare are left out. Raise InputError for a value
+    without a form in Rego.
     """
     document: dict[Anything, Anything] = {}
     for name, column in columns_of(type(row)).items():
@@ -135,7 +138,7 @@ def document_of(
 
 
 def _related_rows(row: Model, field: Anything) -> dict[str, Anything]:
-    """Return the lookup for the rows that a relation leads to."""
+    """Return the lookup arguments that find the rows to which a relation of `row` leads."""
     joined = _join_fields(field)
     assert joined is not None
     lookup, attribute = joined
@@ -143,7 +146,9 @@ def _related_rows(row: Model, field: Anything) -> dict[str, Anything]:
 
 
 def relations_of(model: type[Model]) -> dict[str, Anything]:
-    """Return the relations of a model by their names in policies."""
+    """Return the relations of a model, of its fields and of reverse sides, by their names in
+    policies.
+    """
     relations: dict[str, Anything] = {}
     for field in model._meta.get_fields(include_hidden=False):
         is_back = isinstance(field, ForeignObjectRel)
@@ -162,7 +167,9 @@ class _Place:
     depth: int = 0
 
     def column(self, name: str, depth: int) -> F:
-        """Return a field in the query at `depth`, which is this query or one inside it."""
+        """Return the expression of a field in the query at `depth`: `F`, or nested `OuterRef` in
+        inner queries.
+        """
         path = f"{self.path}__{name}" if self.path else name
         column: F = F(path) if depth == self.depth else OuterRef(path)
         for _ in range(depth - self.depth - 1):
@@ -171,6 +178,8 @@ class _Place:
 
 
 class _Models:
+    """The schema of `to_predicate` for Django's models."""
+
     def __init__(self, tables: Mapping[str, _Place]) -> None:
         self._tables = tables
 
@@ -221,8 +230,9 @@ def _join_fields(field: Anything) -> tuple[str, str] | None:
 
 
 def _related(model: type[Model], path: str) -> type[Model]:
-    """Return the model that a path of relations to one row each leads to; FilterError for
-    others.
+    """Return the model at the end of a lookup path of relations to one row.
+
+    Raise FilterError for a missing relation or one to many rows.
     """
     for name in filter(None, path.split("__")):
         try:
@@ -291,6 +301,8 @@ def _describe(field: Anything) -> Column:
 
 
 class _Writer:
+    """Writes predicates as Django's `Q`; subqueries are written by the same object."""
+
     def __init__(self, schema: _Models) -> None:
         self._schema = schema
         self._rows: dict[str, _Place] = {}
@@ -381,7 +393,9 @@ class _Writer:
         return _target(meta.get_field(meta.pk.name if field.column == "pk" else field.column))
 
     def _related(self, related: Related) -> Q:
-        """Return the test that a relation leads to a row for which something holds."""
+        """Return the condition (EXISTS) that a relation leads to a row for which a predicate
+        holds.
+        """
         table = self._table(related.table)
         field = _relation(table.model, related.relation)
         lookup, attribute = _join_fields(field) or ("", "")
@@ -407,8 +421,8 @@ class _Writer:
         return self._table(field.table).column(field.column, self._depth)
 
     def _check(self, field: Field, value: StoredValue) -> None:
-        """FilterError for a number of which it depends on the database whether a column of doubles
-        holds it.
+        """Raise FilterError for a number that a column of doubles holds or not depending on the
+        database.
         """
         if not isinstance(value, (int, Number)) or isinstance(value, bool):
             return
@@ -487,8 +501,9 @@ class _Known(Value):  # type: ignore[misc]  # Django has no types
     def as_sqlite(
         self, compiler: Anything, connection: Anything, **options: Anything
     ) -> tuple[str, list[Anything]]:
-        """Return the SQL of a number for SQLite; FilterError if a double does not hold it
-        exactly.
+        """Return the SQL of a number for SQLite, as a double if it is not an integer.
+
+        Raise FilterError if no double holds it exactly.
         """
         value = self.value
         if isinstance(value, Decimal):
@@ -504,7 +519,7 @@ class _PerDatabase(Func):  # type: ignore[misc]  # Django has no types
     templates: Mapping[str, str] = {}
 
     def as_sql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
-        """Return the SQL by the database's template; NotSupportedError for a database without
+        """Return the SQL by the database's template; raise NotSupportedError for a database without
         one.
         """
         template = self.templates.get(connection.vendor)

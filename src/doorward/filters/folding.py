@@ -47,8 +47,11 @@ _CASES: Final = {"lower": lower, "upper": upper}
 
 
 def folding_of(function: str, operand: str, text: str) -> tuple[str, str] | None:
-    """Return the predicate's function for a column that is compared with `text` after `function`,
-    and its operand; None if no text gives `text`.
+    """Return the predicate function and its operand for a column that is compared with `text` after
+    a built-in.
+
+    `("lower", "", "ab")` -> `("replace", "AaBb")`. None if the built-in never returns `text`. Raise
+    FilterError if too many letters have two cases.
     """
     if function == "trim_space":
         return "trim", _SPACES
@@ -67,13 +70,18 @@ def folding_of(function: str, operand: str, text: str) -> tuple[str, str] | None
 
 
 def pairs_of(operand: str) -> list[tuple[str, str]]:
-    """Return the texts to replace, with their replacements."""
+    """Return the pairs of letters to replace and their replacements: `"KkOo"` -> `[("K", "k"),
+    ("O", "o")]`.
+    """
     return list(zip(operand[::2], operand[1::2], strict=True))
 
 
 @cache
 def _letters(function: str) -> dict[str, list[str]]:
-    """Return, by letter, the other letters that `function` turns into it."""
+    """Return, by letter, the other letters that `function` (`lower` or `upper`) turns into it.
+
+    Computed once for each function, for all letters of Unicode.
+    """
     fold = _CASES[function]
     others: dict[str, list[str]] = {}
     for code in range(LAST_CASED):

@@ -33,8 +33,8 @@ them.
 
 
 def plain_literal(text: str) -> str:
-    """Return a name or letters as an SQL literal; FilterError for one that databases read
-    differently.
+    """Return a name or letters as an SQL literal; raise FilterError for characters that databases
+    read differently.
     """
     if not _PLAIN.fullmatch(text):
         raise fault("a name or letter with a quote, a backslash or the like", JSON)
@@ -53,7 +53,7 @@ class JsonViews(Protocol):
         ...
 
     def value(self, column: str, path: str, kind: str) -> str:
-        """The value at a place as a text, number or boolean of the database."""
+        """Return the SQL of the value at a place as a text, number or boolean of the database."""
         ...
 
     def type_test(self, column: str, path: str, types: Sequence[str], *, negated: bool) -> str:
@@ -63,7 +63,9 @@ class JsonViews(Protocol):
         ...
 
     def elements(self, column: str, path: str, alias: str) -> str:
-        """The source to select from for the elements of an array, or the values of an object."""
+        """Return the source (after FROM) of the elements of an array, or of the values of an
+        object.
+        """
         ...
 
 
@@ -101,7 +103,7 @@ class PostgresJson:
 
 
 class SqliteJson:
-    """Documents as texts, which SQLite's functions read."""
+    """JSON documents as texts, which SQLite's functions read."""
 
     _TYPES: Final = {
         "null": ("null",),
@@ -114,7 +116,7 @@ class SqliteJson:
     }
 
     def location(self, column: str, element: str, names: Sequence[str]) -> tuple[str, str]:
-        """Return the document and the path in SQLite's notation."""
+        """Return the document and the path in SQLite's notation, as an SQL expression."""
         steps = "".join([f'."{plain_literal(each)[1:-1]}"' for each in names])
         if not element:
             return column, f"'${steps}'"

@@ -239,13 +239,15 @@ class Schema(Protocol[T]):
     """
 
     def table(self, name: str) -> T | None:
-        """The table of a name of the policy."""
+        """Return the table that the policy calls `name`; None if there is none."""
 
     def column(self, table: T, name: str) -> Column | None:
-        """The description of a column; None where there is none of that name."""
+        """Return the description of a column; None if there is none of that name."""
 
     def related(self, table: T, relation: str) -> tuple[T, bool] | None:
-        """The table to which a relation leads, and whether to many rows."""
+        """Return the table to which a relation leads, and True if it leads to many rows; None if
+        there is none.
+        """
 
 
 @record
@@ -259,8 +261,9 @@ class _Inside:
 
 
 def is_double(value: int | Number) -> bool:
-    """Return True if the shortest text of the nearest double is this number. Databases compare
-    columns of doubles with other numbers by the nearest double.
+    """Return True if a double is this number, so that databases compare it exactly with doubles.
+
+    An integer must be equal to its double, another number must have the double's shortest text.
     """
     if type(value) is int and -_EXACT < value < _EXACT:
         return True
@@ -274,8 +277,9 @@ def is_double(value: int | Number) -> bool:
 
 
 def check_double(value: int | Number) -> None:
-    """FilterError for an integer that a column of doubles holds but whose double has another
-    integer's text: 2**63 reads as 9223372036854776000.
+    """Raise FilterError for an integer whose double is shown as another integer, or the reverse.
+
+    2**63 is shown as 9223372036854776000, so it depends on the database if it is equal.
     """
     decimal = Decimal(number_text(value))
     double = float(decimal)
@@ -289,8 +293,8 @@ _EXACT: Final = 1 << 53
 
 
 def check_range(value: Number) -> None:
-    """FilterError for a number so near to 0 that MariaDB compares it with integers and decimals as
-    0.
+    """Raise FilterError for a number so near to 0 that MariaDB compares it with other numbers
+    as 0.
     """
     decimal = Decimal(number_text(value))
     if decimal and abs(decimal) < _SMALLEST:
@@ -307,16 +311,18 @@ def to_predicate(
     *,
     stored: Collection[Kind] = KINDS,
 ) -> Predicate:
-    """Return the predicate on rows; FilterError for a missing column or relation. `stored`: rows
-    are refused that hold something else than declared in a compared column of one of these kinds,
-    or are allowed only because of such a related row.
+    """Return the predicate that decides on a row as the conditions do, NULL included.
+
+    `stored` are kinds that the database does not enforce: a row that holds something else in a
+    compared column of such a kind is refused. Raise FilterError for a missing column or relation,
+    or what no database can compare.
     """
     return _Maker(schema, nulls, stored=stored).whole(conditions)
 
 
 class _Maker(Generic[T]):
-    """Makes conditions of one `Some` or query. `rows` are the tables of the rows that relations
-    lead to.
+    """Makes predicates of conditions; `rows` of its methods are the rows of relations around a
+    condition.
     """
 
     def __init__(self, schema: Schema[T], nulls: Nulls, *, stored: Collection[Kind]) -> None:
@@ -336,7 +342,11 @@ class _Maker(Generic[T]):
         return self._require_declared("", self.conditions(conditions, {}))
 
     def _require_declared(self, row: str, holds: Predicate) -> Predicate:
-        """Return `holds` restricted to rows whose compared columns hold what is declared."""
+        """Return `holds`, restricted to rows whose compared columns hold values of their declared
+        kinds.
+
+        Where a condition that holds refuses access, rows with other values are added instead.
+        """
         compared = self._compared.pop(row).items()
         tests: list[Predicate] = [
             Stored(each, kind, self._refuses)
@@ -362,8 +372,10 @@ class _Maker(Generic[T]):
                 return self._some(condition, rows)
 
     def _some(self, some: Some, rows: Mapping[str, _Row[T]]) -> Predicate:
-        """Return the predicate that a relation leads to a row for which the conditions hold;
-        FilterError if it is not declared.
+        """Return the predicate that a relation leads to a row for which the conditions hold.
+
+        Raise FilterError if the relation is not declared, or leads to one row instead of many or
+        the reverse.
         """
         table = self._table(some.table, rows)
         name = Field(some.table, some.relation).name
@@ -550,8 +562,8 @@ class _Maker(Generic[T]):
         return JsonType(document, ("string", "array", "object"))
 
     def _count(self, comparison: Comparison, rows: Mapping[str, _Row[T]]) -> Predicate:
-        """Return the predicate for a comparison of a number of rows or elements that only tells
-        none from some; FilterError for others.
+        """Return the predicate for a comparison of a count; FilterError unless it only tells none
+        from some.
         """
         field, operator, value = comparison.field, comparison.operator, comparison.value
         if isinstance(value, Field):
@@ -580,8 +592,10 @@ class _Maker(Generic[T]):
     def _column(
         self, field: Field, rows: Mapping[str, _Row[T]], comparison: Comparison
     ) -> tuple[Field, Column]:
-        """Return a column, or a value inside one, as a field of predicates, with its description;
-        FilterError if it is not declared.
+        """Return a column, or a value inside a document, with its description; note that it is
+        compared.
+
+        Raise FilterError if it is not declared or cannot be compared.
         """
         table = self._table(field.table, rows)
         if isinstance(table, _Inside):
@@ -613,8 +627,8 @@ class _Maker(Generic[T]):
 
 
 def _member(inside: _Inside, name: str) -> _Inside:
-    """Return the value under a name in a document; FilterError for a column that is not a
-    document.
+    """Return the value under a name in a JSON document; raise FilterError for an element that is
+    not one.
     """
     if inside.column.kind != "json":
         raise fault(f"{inside.field.name} is not an object: it has no {name}", ROWS)
@@ -636,7 +650,7 @@ def _refusal(name: str, column: Column, text: str) -> FilterError:
 
 
 def _safe_name(field: Field, comparison: Comparison) -> str:
-    """The name of a column, unless the input chose it: it may be secret."""
+    """Return the name of a column, or `…` if the input chose it, since it may be secret."""
     return field.name if field.column in comparison.text() else "…"
 
 
@@ -655,8 +669,8 @@ def _text(condition: Condition) -> str:
 def _compare_constant(
     field: Field, column: Column, operator: str, value: Scalar | list[Scalar]
 ) -> tuple[Field, Predicate]:
-    """Return the field, as predicates name it, and the predicate that compares it with a known
-    value.
+    """Return the predicate that compares a field with a known value, and the field as predicates
+    name it.
     """
     if field.function == NANOSECONDS:
         plain = Field(field.table, field.column)
@@ -890,6 +904,8 @@ def _opposite(predicate: Predicate) -> Predicate:
         case IsNull(field, negated):
             return IsNull(field, not negated)
         case Compare(field, operator, value, kind):
+            # The test is unknown for NULL, and its opposite as well: the row is selected by its
+            # own test.
             return _any([Compare(field, _OPPOSITES[operator], value, kind), IsNull(field)])
         case CompareFields(left, operator, right, kind):
             unlike = CompareFields(left, _OPPOSITES[operator], right, kind)

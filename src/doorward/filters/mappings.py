@@ -16,14 +16,16 @@ __all__ = ["Names", "names_for", "short_names"]
 
 
 class Names:
-    """The names of tables and columns in one database."""
+    """The names of tables and columns in one database, by the names of the policy."""
 
     def __init__(self, tables: Mapping[str, Any]) -> None:
         self._tables = {k: v for k, v in tables.items() if isinstance(v, Mapping)}
 
     def of(self, field: Field) -> tuple[str, ...]:
-        """Return the table's and column's names, or the column's alone without a table. ValueError
-        if a name in the mapping is not a text.
+        """Return the names of table and column in the database: `("f", "n")`; only the column if
+        the policy names no table.
+
+        Raise ValueError if a name in the mapping is not a text.
         """
         first, column = (field.table, field.column) if field.table else (field.column, "")
         if not column and (short := self._name(first, "$table", "")):
@@ -32,7 +34,7 @@ class Names:
         return (table, self._name(first, column, column)) if column else (table,)
 
     def table(self, name: str) -> tuple[str]:
-        """The name of a table."""
+        """Return the name of a table in the database, as a tuple of one."""
         return (self._name(name, "$self", name),)
 
     def _name(self, table: str, key: str, default: str) -> str:
@@ -58,8 +60,9 @@ def _kind(value: object) -> str:
 
 
 def names_for(mappings: Mapping[str, Any] | None, target: Target) -> Names:
-    """Return the names for a target: those of its dialect, its kind, or all; ValueError if they are
-    invalid.
+    """Return the names for a target: its dialect's mapping, else its kind's, else the common one.
+
+    Raise ValueError if that mapping is not an object.
     """
     chosen = mappings or {}
     for setting, key in (("dialect", target.variant), ("target", target.kind)):

@@ -27,22 +27,23 @@ class Masks:
     columns: Mapping[str, frozenset[str]]
 
     def of(self, table: str) -> frozenset[str]:
-        """The masked columns of a table."""
+        """Return the masked columns of a table; empty if it has none."""
         return self.columns.get(table, frozenset())
 
     def drop(self, table: str, row: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the fields of a row that may be shown."""
+        """Return a copy of a row without its masked columns."""
         masked = self.of(table)
         return {name: value for name, value in row.items() if name not in masked}
 
     def drop_all(self, table: str, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """The fields of rows that may be seen."""
+        """Return copies of rows without their masked columns."""
         return [self.drop(table, row) for row in rows]
 
 
 def read_masks(value: Any) -> Masks:
-    """Return the masks in the mask rule's value; undefined and null mask nothing, as over HTTP.
-    FilterError for a value of another shape.
+    """Return the masks in the value of a mask rule; undefined and null mask nothing.
+
+    Raise FilterError for a value of another shape.
     """
     if value is UNDEFINED or value is None:
         return Masks({})
@@ -54,14 +55,17 @@ def read_masks(value: Any) -> Masks:
 
 
 def _object(value: Any) -> dict[str, Any]:
-    """Return the value if it is an object with string keys; FilterError otherwise."""
+    """Return `value` if it is an object with text keys; raise FilterError otherwise."""
     if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
         raise fault("the value of the mask rule is not an object of tables and columns", MASKS)
     return value
 
 
 def _is_masked(mask: Any) -> bool:
-    """Return True if a column's mask replaces its value; FilterError for an invalid mask."""
+    """Return True if a column's mask replaces its value, False for `{}`; raise FilterError for
+    others.
+    """
+    # A misspelled mask would show what it was to hide.
     if not isinstance(mask, dict) or mask.keys() - {"replace"}:
         raise fault("a mask is not an object with `replace`, or an empty one", MASKS)
     return bool(mask)

@@ -23,7 +23,9 @@ __all__ = ["Index", "Known", "Meaning", "Place", "Scope", "UnclearError"]
 
 
 class UnclearError(ValueError):
-    """A term is neither a column nor a row, so no filter can be made; `hint` says what to write."""
+    """A term is neither a column, a row nor known, so no filter can be made; `hint` says what to
+    write.
+    """
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)
@@ -32,8 +34,8 @@ class UnclearError(ValueError):
 
 @record
 class Place:
-    """The referent of a term: a row, or with a `name` a column or relation of it; with a
-    `function`, the result of this built-in for the column, together with `operand` or `default`.
+    """What a term refers to: a row; with a `name`, a column or relation of it; with a `function`,
+    the result of this built-in for the column (with `operand` or `default`).
     """
 
     row: str
@@ -44,8 +46,9 @@ class Place:
 
     @property
     def field(self) -> Field | None:
-        """Return the column as a field; None for a row of a table. For a relation it may be an
-        element, which has no name.
+        """The column as a field; None for a row of a table.
+
+        For a relation it may be an element, which has no name.
         """
         if not self.name and "#" not in self.row:
             return None
@@ -68,9 +71,10 @@ _Key: TypeAlias = tuple[Place, Index | None]
 
 
 class Scope:
-    """The meanings of the variables of one body, and the rows that it asks for. `outer` is the body
-    around it, whose rows it can use; `sees`: it also uses the variables of `outer`, as bodies
-    within one rule do. `only_one`: the body may not choose further rows, as behind `not`.
+    """The meanings of the variables of one body, and the rows that it chooses.
+
+    `outer` is the body around it, whose rows it may use, and with `sees` also its variables.
+    `only_one`: the body may not choose further rows, as behind `not`.
     """
 
     def __init__(
@@ -99,7 +103,9 @@ class Scope:
         self._meanings[name] = meaning
 
     def begins_here(self, term: Term) -> bool:
-        """Return True if a variable, or the head of a reference, has a meaning."""
+        """Return True if a variable, the head of a reference or a call's first operand has a
+        meaning.
+        """
         if isinstance(term, Call):
             return _is_function(term) and self.begins_here(term.args[0])
         head = term.head if isinstance(term, Ref) else term
@@ -110,7 +116,11 @@ class Scope:
     # References
 
     def read(self, term: Term) -> Meaning:
-        """Return the meaning of a term; UnclearError if it has none in a filter."""
+        """Return the meaning of a term: a place or a known value; raise UnclearError if it has
+        none.
+
+        A reference through a relation chooses a row of it.
+        """
         match term:
             case Scalar() | Array() | Set() | Object():
                 return term
@@ -204,7 +214,11 @@ class Scope:
         return meaning
 
     def _row(self, location: Place, index: Index | None) -> str:
-        """Return the name of the row that a relation leads to, the same for the same index."""
+        """Return the name of the row that a relation leads to: the same name for the same index.
+
+        Raise UnclearError if a new row must not be chosen here, or if the index is used for two
+        relations.
+        """
         scope: Scope | None = self
         while scope is not None:
             if (location, index) in scope._rows:
@@ -220,20 +234,25 @@ class Scope:
         return name
 
     def each(self, location: Place) -> str:
-        """The name of a row that a relation leads to, which no body asks for."""
+        """Return a new name for a row of a relation, such as `items#3`, that the body does not
+        choose.
+        """
         return f"{location.name}#{next(self._numbers)}"
 
     # What was asked for
 
     @property
     def asks_for_rows(self) -> bool:
+        """True if the body chooses rows of relations."""
         return bool(self._rows)
 
     def around(
         self, conditions: Sequence[Condition], *, negated: bool = False
     ) -> tuple[Condition, ...]:
-        """Return the conditions of the body, those about its own rows nested in the existence of
+        """Return the conditions of the body, with those about its own rows inside the existence of
         these rows.
+
+        `negated`: such rows must not exist.
         """
         if not self._rows:
             return tuple(conditions)
@@ -259,7 +278,7 @@ def _is_function(call: Call) -> bool:
 
 @lru_cache(maxsize=1024)
 def _field(table: str, column: str) -> Field:
-    """One object for a column, whose hash is computed once."""
+    """Return the field of a column, the same object each time, whose hash is computed once."""
     return Field(table, column)
 
 
@@ -278,8 +297,10 @@ def _group_connected(rows: dict[str, _Key], needs: Sequence[set[str]]) -> list[s
 def _nest_rows(
     rows: Sequence[tuple[str, _Key]], conditions: Sequence[Condition], negated: bool
 ) -> Condition:
-    """Return a condition that nests one row in the other, each condition placed where all its rows
-    are known.
+    """Return the condition that these rows exist, one nested in the other.
+
+    Each condition is placed where all of its rows are known; `negated` applies to the outermost
+    row.
     """
     inner: list[Condition] = []
     left = list(conditions)

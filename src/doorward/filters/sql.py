@@ -77,9 +77,11 @@ def to_sql(
     placeholder: str | None = None,
     nulls: Nulls = "null",
 ) -> Clause:
-    """Return the condition for the rows that the policy allows. `columns` declares every compared
-    column. `placeholder`: `?` or `%s`, by default that of the dialect's drivers. FilterError for an
-    undeclared column, or what the dialect cannot decide exactly.
+    """Return the condition for the rows that the policy allows, with bound parameters.
+
+    `columns` declares every compared column. `placeholder` is `?` or `%s`, by default that of the
+    dialect's drivers. Raise FilterError for an undeclared column, or what the dialect cannot decide
+    exactly.
     """
     known = DIALECTS[dialect]
     schema = _Declared(columns, relations or {}, known)
@@ -102,8 +104,9 @@ class _Declared:
         return name if name in self._columns else None
 
     def column(self, table: str, name: str) -> Column | None:
-        """Return the declared column; one that the dialect stores in different ways is refused with
-        a reason, None if it is not declared.
+        """Return the declared column; None if it is not declared.
+
+        One of a kind that the dialect's clients store in different ways is refused with a reason.
         """
         column = column_of(self._columns.get(table, {}).get(name))
         if column is not None and column.kind not in (None, *self._dialect.kinds):
@@ -122,6 +125,8 @@ class _Declared:
 
 
 class _Writer:
+    """Writes predicates as SQL; `parameters` collects the values of its placeholders in order."""
+
     def __init__(self, dialect: SQLDialect, names: Names, mark: str, schema: _Declared) -> None:
         self._dialect = dialect
         self._names = names
@@ -240,8 +245,10 @@ class _Writer:
         return self._columns[key]
 
     def _column(self, field: Field) -> str:
-        """Return the quoted SQL name of a column; FilterError if it could be mistaken for a related
-        table's.
+        """Return the quoted SQL name of a column.
+
+        Raise FilterError for one without a table beside relations, since it could be a column of
+        the related table.
         """
         names = self._names.of(field)
         if self._rows and len(names) < 2:  # alone it could be a column of the related table
@@ -249,7 +256,7 @@ class _Writer:
         return self._quote_names(names)
 
     def _quote_names(self, names: Sequence[str]) -> str:
-        """Return names quoted and joined by dots; FilterError for one that a database cannot
+        """Return names quoted and joined by dots; raise FilterError for one that no database can
         have.
         """
         try:
@@ -259,6 +266,7 @@ class _Writer:
         return name.replace("%", "%%") if self._percent else name
 
     def _bind(self, value: StoredValue) -> str:
+        """Append a value to `parameters` and return its placeholder."""
         self.parameters.append(self._parameter(value))
         return self._mark
 
@@ -273,8 +281,9 @@ class _Writer:
         return self._number(value)
 
     def _number(self, value: int | Number) -> Parameter:
-        """Return a number in a form that the driver passes on exactly; FilterError if there is
-        none.
+        """Return a number in a form that the driver passes exactly: int, Decimal or float.
+
+        Raise FilterError if there is none.
         """
         if type(value) is int and -_INT64 < value < _INT64:
             return value
@@ -292,7 +301,10 @@ class _Writer:
         return self._dialect.exact.format(text)
 
     def _compare(self, name: str, operator: str, value: StoredValue, kind: str) -> str:
-        """Return the SQL comparison of a column with a known value, exact for its kind."""
+        """Return the SQL comparison of a column with a known value, exact for its kind.
+
+        Raise FilterError if the dialect cannot compare the value exactly.
+        """
         sign = _OPERATORS[operator]
         if kind == "number" and not is_double(value):  # type: ignore[arg-type]  # a number
             self._dialect.check_number(value)  # type: ignore[arg-type]
@@ -337,6 +349,7 @@ class _Writer:
         return same
 
     def _check_order(self) -> None:
+        """Raise FilterError for SQL Server, which ignores spaces at the end of texts."""
         if self._dialect.ignores_last_spaces:
             raise fault("SQL Server ignores spaces at the end of texts: it cannot order them")
 
@@ -357,7 +370,7 @@ class _Writer:
         return holds
 
     def _in(self, name: str, values: Sequence[Anything], kind: str, *, negated: bool) -> str:
-        """Return the SQL test that a column is, or is not, one of known values."""
+        """Return the SQL test that a column is, or with `negated` is not, one of known values."""
         if kind == "text":
             operator = "ne" if negated else "eq"
             tests = [f"({self._compare(name, operator, value, kind)})" for value in values]
@@ -373,6 +386,7 @@ class _Writer:
         return (" AND " if negated else " OR ").join(tests)
 
     def _match(self, name: str, operator: str, text: str) -> str:
+        """Return a text search by the function that the dialect names."""
         return _SEARCHES[self._dialect.searches](self, name, operator, text)
 
     def like(self, name: str, operator: str, text: str) -> str:

@@ -31,8 +31,9 @@ _OPERATORS: Final = {"eq": "=", "ne": "<>", "lt": "<", "lte": "<=", "gt": ">", "
 
 
 def to_sql_text(conditions: Conditions, names: Names, dialect: str) -> str | None:
-    """Return `WHERE …` with literals; "" for all rows, None for no row. ValueError for what the
-    dialect cannot express.
+    """Return `WHERE …` with literals; "" for all rows, None for no row.
+
+    Raise ValueError for what the dialect cannot express, FilterError for relations and groups.
     """
     if not conditions:
         return None
@@ -43,8 +44,8 @@ def to_sql_text(conditions: Conditions, names: Names, dialect: str) -> str | Non
 
 
 def quoted_name(name: str, dialect: str) -> str:
-    """Return the quoted name of a table or column; ValueError for one that a database cannot
-    have.
+    """Return the name of a table or column, quoted if necessary; ValueError if it is empty or
+    unprintable.
     """
     if _PLAIN.fullmatch(name):
         return name
@@ -59,6 +60,8 @@ def _join(operator: str, parts: list[str]) -> str:
 
 
 class _Writer:
+    """Writes comparisons as SQL text with literals of one dialect."""
+
     def __init__(self, names: Names, dialect: SQLDialect) -> None:
         self._names = names
         self._dialect = dialect
@@ -84,6 +87,7 @@ class _Writer:
             return f"{name} {_OPERATORS[operator]} {self._field(value)}"
         if operator == "in":
             assert isinstance(value, list)
+            # `IN ()` is a syntax error in most databases.
             return f"{name} IN ({', '.join(map(self._literal, value))})" if value else "0 = 1"
         if operator in _PATTERNS:
             assert isinstance(value, str)
@@ -116,7 +120,10 @@ class _Writer:
         return self._dialect.literal.format(text.replace("'", "''"))
 
     def _number(self, number: int | Number) -> str:
-        """Return a number as digits, since an exponent would make it a double in some dialects."""
+        """Return a number without an exponent, which would make it a double in some dialects.
+
+        Raise ValueError if it has more digits than the dialect's literals.
+        """
         decimal = Decimal(number_text(number))
         _, digits, exponent = decimal.as_tuple()
         assert isinstance(exponent, int)

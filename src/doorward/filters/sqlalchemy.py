@@ -112,9 +112,11 @@ SINGLE: Final = 24
 def where(
     conditions: Conditions, tables: Mapping[str, Anything], *, nulls: Nulls = "null"
 ) -> ColumnElement[bool]:
-    """Return the rows that the policy allows, as an SQLAlchemy condition. `tables`: mapped classes,
-    aliases or tables by their names in the policy. FilterError for a missing column or one whose
-    type has no kind.
+    """Return an SQLAlchemy condition that selects the rows which the policy allows.
+
+    `tables` are mapped classes, aliases or tables by their names in the policy. Raise FilterError
+    for a missing column or one whose type has no kind; what the database cannot decide fails when
+    the statement is compiled.
     """
     schema = _Mapped({name: _Table(table) for name, table in tables.items()})
     return _Writer(schema).predicate(to_predicate(conditions, schema, nulls))
@@ -123,10 +125,12 @@ def where(
 def document_of(
     row: Anything, relations: Iterable[str] | None = None, *, nulls: Nulls = "null"
 ) -> dict[Anything, Anything]:
-    """Return an instance of a mapped class as the policy sees it: the names and values that a
-    filter compares, so that one policy serves lists and decisions. `relations`: names of
-    relationships, with dots for nested ones; None: all of the row. Columns that no filter can
-    compare are left out. InputError for a value without a form in Rego.
+    """Return an instance of a mapped class as the policy sees it, with the names and values that a
+    filter compares.
+
+    `relations` are names with dots for nested ones; None for all relationships of the row. They may
+    be loaded here. Columns that no filter can compare are left out. Raise InputError for a value
+    without a form in Rego.
     """
     mapper: Anything = inspect(type(row))
     document: dict[Anything, Anything] = {}
@@ -149,8 +153,9 @@ def document_of(
 
 
 def without_masked(entity: Anything, columns: Iterable[str]) -> list[Anything]:
-    """Return query options that do not load the masked columns of a mapped class; reading one is an
-    error. LookupError for a missing column.
+    """Return query options that do not load the masked columns of a mapped class.
+
+    Reading such a column then raises. Raise LookupError for a missing column.
     """
     attributes = {each.key for each in inspect(entity).mapper.column_attrs}
     for name in columns:
@@ -160,7 +165,9 @@ def without_masked(entity: Anything, columns: Iterable[str]) -> list[Anything]:
 
 
 class _Table:
-    """A mapped class, an alias of one, or a table, as the source of columns."""
+    """The columns and relationships of a mapped class, an alias of one, or a table (without
+    relationships).
+    """
 
     def __init__(self, entity: Anything) -> None:
         self._entity = entity
@@ -183,7 +190,7 @@ class _Table:
         return None if declared is None else bool(declared.uselist)
 
     def row(self, relation: str) -> _Table:
-        """A row that a relation leads to, under a name of its own."""
+        """Return a new alias for a row that a relationship leads to."""
         return _Table(aliased(self._relations[relation].entity.entity))
 
     def leads_to(
@@ -198,6 +205,8 @@ class _Table:
 
 
 class _Mapped:
+    """The schema of `to_predicate` for mapped classes and tables."""
+
     def __init__(self, tables: Mapping[str, _Table]) -> None:
         self._tables = tables
 
@@ -221,7 +230,7 @@ def describe(type_: TypeEngine[Anything]) -> Column:
 
 
 def _describe(type_: TypeEngine[Anything]) -> Column:
-    """Return the kind of a column type that is not cached yet."""
+    """Return the kind of a column type without its variants, or the reason why it has none."""
     if type(type_).__module__.partition(".")[0] == "sqlalchemy":
         match type_:
             case Enum():
@@ -305,7 +314,9 @@ class _Exactly(TypeDecorator[Decimal]):
         return dialect.type_descriptor(Float() if lossy else Numeric())  # type: ignore[no-any-return]
 
     def process_bind_param(self, value: Anything, dialect: Anything) -> Anything:
-        """Return the parameter; as a double for SQLite, FilterError if that is not exact."""
+        """Return the parameter; for SQLite as a double, FilterError if no double holds it
+        exactly.
+        """
         if dialect.name != "sqlite" or value is None:
             return value
         double = float(value)
@@ -315,6 +326,8 @@ class _Exactly(TypeDecorator[Decimal]):
 
 
 class _Writer:
+    """Writes predicates as SQLAlchemy expressions."""
+
     def __init__(self, schema: _Mapped) -> None:
         self._schema = schema
         self._rows: dict[str, _Table] = {}
@@ -490,8 +503,10 @@ class _Writer:
 
 
 def _as_seen(column: ColumnElement[Anything]) -> ColumnElement[Anything]:
-    """Return a column by what programs read from it: 0.1 in single precision is not 0.1 in SQL, and
-    SQLite's doubles are read with the digits of their type.
+    """Return a number's column with the value that programs read.
+
+    0.1 in single precision is not 0.1 in SQL, and SQLite's numbers are read with the digits of
+    their type.
     """
     if isinstance(column.type, Numeric) and not _is_float(column.type):
         return _Rounded(column)
@@ -705,7 +720,7 @@ class _Match(FunctionElement[bool]):
     operator = ""
 
     def self_group(self, against: Anything = None) -> Anything:
-        """Itself: SQLAlchemy would compare it with 1 (see `MARIADB_MATCHES`)."""
+        """Return itself: in a group SQLAlchemy would compare it with 1 (see `MARIADB_MATCHES`)."""
         return self
 
 
@@ -760,8 +775,9 @@ _TAIL: Final = {
 
 
 def _dialect(compiler: Anything) -> str:
-    """Return the dialect's name, MariaDB's being mysql; CompileError for one that cannot compare
-    texts exactly.
+    """Return the dialect's name, `mysql` for MariaDB.
+
+    Raise SQLAlchemy's CompileError for a database that cannot compare texts exactly.
     """
     name = str(compiler.dialect.name)
     name = {"mariadb": "mysql"}.get(name, name)
@@ -796,7 +812,10 @@ def _quote(text: str) -> str:
 
 
 def _parts(element: Anything, compiler: Anything, **options: Anything) -> tuple[str, Anything]:
-    """Return a document as SQL, and the element and path in it."""
+    """Return a document as SQL, and the texts of its other clauses (element and path).
+
+    Raise FilterError for a `json` column of PostgreSQL, which keeps what `jsonb` refuses.
+    """
     column, *names = list(element)
     texts = [each.name[1:-1] for each in names]
     if isinstance(column.type, JSON) and compiler.dialect.name == "postgresql":
@@ -819,7 +838,7 @@ def _compile_label(element: _Label, compiler: Anything, **options: Anything) -> 
 
 @compiles(_Zoned)
 def _compile_zoned(element: _Zoned, compiler: Anything, **options: Anything) -> str:
-    """Return the SQL of a time with a zone; FilterError for databases that store none."""
+    """Return the SQL of a time with a zone; raise FilterError unless the database is PostgreSQL."""
     (column,) = element.clauses
     if compiler.dialect.name != "postgresql":
         raise fault(f"{compiler.dialect.name} keeps no zone of a time", MOMENTS)

@@ -18,8 +18,10 @@ _SQL: Final = frozenset({"not", "field-ref"})
 
 @record
 class Target:
-    """The language that a filter is written in. `kind`: ucast or sql; `variant`: the name of a
-    UCAST variant, or of an SQL dialect."""
+    """A language that filters are written in, with the built-ins and features that it can express.
+
+    `kind` is `ucast` or `sql`, `variant` the UCAST variant or SQL dialect.
+    """
 
     kind: str
     variant: str
@@ -49,7 +51,10 @@ PYTHON: Final = Target("python", "", _ALL, _SQL, "Python")
 
 
 def target_of(kind: str, variant: str) -> Target:
-    """Return the target; ValueError, in OPA's words, if it does not exist."""
+    """Return the target of a kind and variant; an unknown UCAST variant is `minimal`.
+
+    Raise ValueError in OPA's words for others.
+    """
     target = _TARGETS.get((kind, variant.lower()))
     if target is not None:
         return target

@@ -45,11 +45,12 @@ def to_conditions(
     shorts: Iterable[str] = (),
     now_ns: int | None = None,
 ) -> Conditions:
-    """Return the conditions for the rows for which a residual's document is allowed; FilterError
-    names each expression that cannot be a condition, and rules that may contradict each other.
-    `now_ns`: the time, for policies that compare columns with it. `shorts`: names below `input`
-    that are columns by themselves. Related rows, `every` and rules behind `not` are only for
-    callers in Python, since OPA's targets cannot express them.
+    """Return the conditions of the rows for which a residual's document is allowed.
+
+    `now_ns` is the time for policies that compare columns with it; `shorts` are names below `input`
+    that are columns. Related rows, `every` and rules behind `not` need the target PYTHON. Raise
+    FilterError naming each expression that cannot be a condition, and rules that may contradict
+    each other.
     """
     if not residual.only_truth:
         raise fault("a filter is made of a residual with `only_truth=True`")
@@ -76,7 +77,7 @@ def to_conditions(
 
 
 class _Reader:
-    """Reads bodies in which every expression compares columns with known values."""
+    """Reads bodies for OPA's targets: every expression must compare a column with a known value."""
 
     def __init__(
         self, comparer: Comparer, support: Sequence[Module], shorts: frozenset[str]
@@ -86,7 +87,9 @@ class _Reader:
         self._shorts = shorts
 
     def body(self, body: Body) -> tuple[Comparison, ...] | None:
-        """Return a body as comparisons; None if it never holds."""
+        """Return a body as comparisons that all must hold; None if it never holds. Errors are
+        recorded.
+        """
         comparisons: list[Comparison] = []
         never = False
         for each in body:

@@ -17,7 +17,10 @@ __all__ = ["to_ucast"]
 
 
 def to_ucast(conditions: Conditions, names: Names) -> dict[str, Any] | None:
-    """Return the conditions as a UCAST tree; {} for all rows, None for no row."""
+    """Return the conditions as a UCAST tree; {} for all rows, None for no row.
+
+    Raise FilterError for relations and groups, ValueError for a malformed mapping in `names`.
+    """
     if not conditions:
         return None
     if is_always(conditions):
@@ -53,7 +56,9 @@ def _json(value: Any) -> Any:
 
 
 def _number(number: Number) -> Any:
-    """Return a number as OPA writes it: by its nearest double if that is exact."""
+    """Return a number as OPA writes it: by its double if that is exact, else with its own
+    digits.
+    """
     text = number_text(number)
     double = float(text)
     try:

@@ -14,8 +14,8 @@ __all__ = ["check_arrays", "elements_of", "function_of", "json_of", "json_place"
 
 
 def _json(dialect: SQLDialect) -> JsonViews:
-    """Return how the dialect reads JSON documents; FilterError if it does not read them as programs
-    do.
+    """Return how the dialect reads JSON documents; raise FilterError if it differs from
+    programs.
     """
     if dialect.json is None:
         raise fault(f"{dialect.name} does not read documents of JSON as programs do", JSON)
@@ -32,7 +32,9 @@ def json_place(
 
 
 def json_of(dialect: SQLDialect, column: str, path: str, kind: str) -> str:
-    """A value in a document as a text, number or boolean of the database."""
+    """Return the SQL of a value in a document as a text, number or boolean; FilterError without
+    JSON.
+    """
     return _json(dialect).value(column, path, kind)
 
 
@@ -51,13 +53,16 @@ def elements_of(dialect: SQLDialect, column: str, path: str, alias: str) -> str:
 
 
 def check_arrays(dialect: SQLDialect) -> None:
-    """FilterError for a database without arrays."""
+    """Raise FilterError for a database without arrays."""
     if not dialect.has_arrays:
         raise fault(f"{dialect.name} has no arrays", ARRAYS)
 
 
 def function_of(dialect: SQLDialect, function: str, operand: str, text: str) -> str:
-    """Return the SQL of a function of a text that is compared by code points."""
+    """Return the SQL of a function of a text: replaced letters, or trimmed ones.
+
+    Raise FilterError if the dialect does not trim as Rego does.
+    """
     if function == REPLACE:
         for pair in pairs_of(operand):
             one, other = [dialect.exact_literal.format(plain_literal(each)) for each in pair]

@@ -49,11 +49,14 @@ _TEXT: Final = "text/plain; charset=utf-8"
 
 
 MAX_SPACE: Final = 1 << 24
-"""Characters of white space that `?pretty` adds: an answer that takes more stays on one line."""
+"""The largest number of white-space characters that `?pretty` adds; a longer answer stays on one
+line."""
 
 
 def json_answer(text: str, status: int = 200, *, pretty: bool = False) -> Response:
-    """A JSON response; `pretty` indents it unless that would make it too long."""
+    """Return a JSON response with a final newline; `pretty` indents it unless it would become too
+    long.
+    """
     if pretty:
         with suppress(EvaluationAborted):
             text = indent(text, "", "  ", MAX_SPACE)
@@ -61,12 +64,15 @@ def json_answer(text: str, status: int = 200, *, pretty: bool = False) -> Respon
 
 
 def _error(status: int, code: str, message: str, errors: Iterable[str] = ()) -> Response:
+    """Return an error response as OPA writes it, indented; `errors` are JSON texts."""
     text = object_text(_error_fields(code, message, errors))
     return json_answer(text, status, pretty=True)
 
 
 def _error_fields(code: str, message: str, errors: Iterable[str] = ()) -> dict[str, str]:
-    """Return the members of an error document, as JSON by name."""
+    """Return the members of an error document, each as JSON; `errors` is left out if it is
+    empty.
+    """
     fields = {"code": marshal(code), "message": marshal(message)}
     if errors:
         fields["errors"] = "[" + ",".join(errors) + "]"
@@ -83,10 +89,10 @@ def _one_error(error: Mapping[str, Any]) -> str:
 
 
 def encoded(decision: Decision, deadline: float | None) -> tuple[Decision, str]:
-    """A decision with its result as JSON text; the decision has an error if that fails.
+    """Return a decision and its result as JSON text; "" if it failed or is undefined.
 
-    Values that share parts can be exponentially larger as JSON, so that `deadline` (seconds)
-    limits the time.
+    If the result cannot be encoded within `deadline` seconds, the returned decision has an error
+    instead. Values that share parts can become exponentially larger as JSON.
     """
     result = decision.result
     if decision.error is not None or isinstance(result, Undefined):
@@ -103,7 +109,7 @@ def encoded(decision: Decision, deadline: float | None) -> tuple[Decision, str]:
 
 
 def metrics_text(timers: Timers, more: Mapping[str, Any] | None = None) -> str:
-    """Timers, and what there is more, as JSON, by name."""
+    """Return timers, and the members of `more`, as one JSON object with sorted names."""
     return ordered_text({**timers.document(), **(more or {})}, sort_keys=True)
 
 
@@ -116,12 +122,12 @@ def not_found(message: str) -> Response:
 
 
 def failed(error: Exception) -> Response:
-    """500: a query that cannot be compiled, or an evaluation that failed."""
+    """Return the 500 response for a query that cannot be compiled or an evaluation that failed."""
     return json_answer(object_text(failure_fields(error)), 500, pretty=True)
 
 
 def failure_fields(error: Exception) -> dict[str, str]:
-    """Return the fields of such an error, each as JSON."""
+    """Return the members of the error document of a failed evaluation, each as JSON."""
     if isinstance(error, RegoError) and not isinstance(error, (CompileError, ParseError)):
         documents = error_document(error)
         errors = documents if isinstance(documents, list) else [documents]
@@ -131,13 +137,15 @@ def failure_fields(error: Exception) -> dict[str, str]:
 
 
 def not_compiled(error: CompileError, what: str, code: str = "invalid_parameter") -> Response:
-    """400: policies or a query with errors in them, of which each is listed."""
+    """Return the 400 response that lists every error of policies or a query; `what` says when they
+    occurred.
+    """
     errors = [object_text(diagnostic_fields(each)) for each in error.diagnostics]
     return _error(400, code, f"error(s) occurred while {what}", errors)
 
 
 def not_changed(error: Exception) -> Response:
-    """A change of data or policies that was refused."""
+    """Return the response to a refused change of data or policies: 404, 503 if busy, else 400."""
     if isinstance(error, (PathNotFoundError, PolicyNotFoundError)):
         return _error(404, "resource_not_found", str(error))
     if isinstance(error, WriteConflictError):
@@ -152,17 +160,17 @@ def internal_error(message: str) -> Response:
 
 
 def busy() -> Response:
-    """503: others take so much that there is no room for this request."""
+    """Return 503 for a request whose memory is not free, since other requests take it."""
     return _error(503, "unavailable", "too many large requests at the same time")
 
 
 def forbidden() -> Response:
-    """403 for what the configuration does not serve."""
+    """Return 403 for something that the configuration does not serve."""
     return _error(403, "unauthorized", _REJECTED)
 
 
 def unauthorized(reason: str = _REJECTED, *, status: int = 401) -> Response:
-    """401: the system policy refuses, with its reason."""
+    """Return 401 with the reason for which the system policy refuses."""
     return _error(status, "unauthorized", reason)
 
 
@@ -171,7 +179,7 @@ def no_content(status: int) -> Response:
 
 
 def not_allowed(methods: str) -> Response:
-    """405 in the words of the router of Go's library."""
+    """Return 405 in the words of Go's router; `methods` becomes the header `allow`."""
     headers = {"allow": methods, "x-content-type-options": "nosniff"}
     return Response(b"Method Not Allowed\n", 405, headers, media_type=_TEXT)
 
@@ -182,7 +190,9 @@ def unknown_path() -> Response:
 
 
 def redirect(status: int, location: str, method: str) -> Response:
-    """Return a redirect as Go's server writes it, with a link in its body for GET."""
+    """Return a redirect (301 or 307) as Go's server writes it, with a link in the body for GET and
+    HEAD.
+    """
     headers = {"location": location}
     if method not in ("GET", "HEAD"):
         return Response(b"", status, headers)
@@ -194,7 +204,10 @@ def redirect(status: int, location: str, method: str) -> Response:
 
 
 def gzip_response(answer: Response, accept: str, options: Server) -> Response:
-    """Return `answer` compressed if the client accepts gzip and it is long enough; set `Vary`."""
+    """Return `answer`, changed: compressed if `accept` has gzip and the body is long enough.
+
+    Always sets `vary`.
+    """
     answer.headers["vary"] = "Accept-Encoding"
     body = bytes(answer.body)
     if "gzip" in accept and len(body) >= options.gzip_min_length:

@@ -57,11 +57,11 @@ if TYPE_CHECKING:
 __all__ = ["Api"]
 
 CLIENT_LEFT: Final = 499
-"""The status in logs and metrics of a request whose client left; as in nginx."""
+"""The status, in logs and metrics only, of a request whose client left; nginx uses the same."""
 
 _EDGE: Final = Edge("http", "a request failed")
 _TEMPLATE: Final = "doorward.route"
-"""Where the scope of a request has the pattern of its path."""
+"""The key under which the scope of a request has the pattern of its path."""
 _ASCII: Final = "".join(map(chr, range(0x20, 0x7F)))
 _METHODS: Final = frozenset(
     {"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"}
@@ -69,7 +69,7 @@ _METHODS: Final = frozenset(
 
 
 class Api:
-    """The application. `diagnostic`: only health and metrics."""
+    """The HTTP API as an ASGI application; with `diagnostic` it serves only health and metrics."""
 
     def __init__(
         self,
@@ -89,11 +89,10 @@ class Api:
         tracer: Tracer | None = None,
         routes: Routes = ROUTES,
     ) -> None:
-        """`store`: what clients may change; without it they change what `pdp` alone decides by.
-
-        `read_only`: clients may change nothing, as in one of several processes. `console`: what
-        answers requests below `/console`; `login`: the sessions of its browsers.
-        `requests`: where each answered request is a line.
+        """`store` holds what clients may change; without it their changes affect only `pdp`.
+        `read_only`: clients may change nothing, as in one of several processes. `console` answers
+        below `/console`, `login` has the sessions of its browsers. `requests` logs a line for each
+        answered request.
         """
         self._requests = requests
         self._tracer = tracer
@@ -146,7 +145,11 @@ class Api:
         await answer(scope, receive, send)
 
     async def _answer(self, request: Request, raw: bytes) -> tuple[str, Response]:
-        """The name that metrics know the endpoint by, and its answer, whatever happens."""
+        """Return the endpoint's name in metrics, and the response; raises nothing that a request
+        can cause.
+
+        A fault is reported and becomes 500; 499 if the client left.
+        """
         try:
             return await self._route(request, raw)
         except BadRequest as error:
@@ -159,7 +162,9 @@ class Api:
             return "catchall", internal_error(_EDGE.report(fault))
 
     async def _trace(self, tracer: Tracer, request: Request, raw: bytes) -> tuple[str, Response]:
-        """The same, in a span that is named after the endpoint, as OPA does."""
+        """Return the same as `_answer`, computed in a span that is named after the endpoint, as in
+        OPA.
+        """
         path, headers = raw.decode("latin-1"), request.headers
         method = request.method
         scope = request.scope
@@ -181,7 +186,9 @@ class Api:
             return name, answer
 
     async def _route(self, request: Request, raw: bytes) -> tuple[str, Response]:
-        """The name that metrics know the endpoint by, and its answer."""
+        """Return the endpoint's name in metrics, and the response: a redirect, a refusal or the
+        endpoint's.
+        """
         clean = _clean(raw)
         is_clean = clean == raw
         is_longer = not is_clean and clean == raw.rstrip(b"/")
@@ -192,6 +199,7 @@ class Api:
         if match is not None:
             request.scope[_TEMPLATE] = match.template
         if self._access.authorizes and not self._is_open(request, path):
+            # Before unknown paths are answered: who may not ask learns nothing about routes.
             refusal = await self._authorize(request, match)
             if refusal is not None:
                 return "authz", refusal
@@ -205,14 +213,18 @@ class Api:
         return match.routes[0].name, await self._answer_match(request, match)
 
     def _is_open(self, request: Request, path: Sequence[str]) -> bool:
-        """Return True for the requests that a browser needs before a login to the console."""
+        """Return True if a browser may send this request to the console before its login."""
         login = self._login
         names = tuple(path)
         is_console = login is not None and names[:1] == ("console",)
         return login is not None and is_console and login.is_open(request.method, names[1:])
 
     async def _answer_match(self, request: Request, match: Match) -> Response:
-        """Answer with the endpoint of the matching route, if the route's access rule permits it."""
+        """Return the response of the matching route: its endpoint's, 405, or 403 if its access rule
+        forbids.
+
+        Refusals are written as the route wants them, and headers that it repeats are copied.
+        """
         route = match.route(request.method)
         row = route or match.routes[0]
         exchange = Exchange(self._service, request, row, match.rest)
@@ -236,7 +248,11 @@ class Api:
         return answer
 
     async def _authorize(self, request: Request, match: Match | None) -> Response | None:
-        """The refusal, or None where the system policy allows the request."""
+        """Return the refusal of the system policy, or None if it allows the request.
+
+        A browser without a session is redirected to the login instead. If the policy sees bodies,
+        the body is read here.
+        """
         service = self._service
         route = None if match is None else match.route(request.method)
         login = None if match is None or match.routes[0].name != "console" else self._login
@@ -268,7 +284,7 @@ class Api:
         return refusal
 
     def _redirect(self, request: Request, raw: bytes, status: int, clean: bytes) -> Response:
-        """Redirect to the cleaned path, or answer 400 if it contains a control character."""
+        """Return a redirect to the cleaned path, or 400 if that contains a control character."""
         # OPA's router unescapes what it redirects to; a control character must not get that far.
         # Nor may it become another host: `//evil` and `/\evil` are read as one.
         location = "/" + "/".join(segments(clean)).lstrip("/\\")
@@ -284,10 +300,11 @@ class Api:
     def short_path(
         self, loop: asyncio.AbstractEventLoop, *, is_encrypted: bool = False
     ) -> Answer | None:
-        """Return the protocol that answers plain requests for documents on `loop`, before this
-        application is called.
+        """Return a function that answers plain requests for documents on `loop`, before this
+        application.
 
-        None where a check comes before the routes: no request may pass it by.
+        None if requests must be authorized or this listener is for diagnostics. Starts a pool of
+        threads, which `close` ends.
         """
         if self._diagnostic or self._access.authorizes:
             return None
@@ -310,8 +327,7 @@ class Api:
         return short.answer
 
     def follow(self, config: Config) -> None:
-        """Answer by another configuration from now on: its decisions and what it logs; limits and
-        the documents that are served stay."""
+        """Use another configuration from now on; its `server` and `authzen` parts are ignored."""
         known = self._service.config
         followed = replace(config, server=known.server, authzen=known.authzen)
         self._service.config = followed
@@ -325,7 +341,9 @@ class Api:
 
 
 def _not_allowed(exchange: Exchange, match: Match, method: str) -> Response:
-    """Return 405 in the form of OPA's endpoint or of its router, which lists the methods."""
+    """Return 405 in the form of the route, of OPA's endpoint or of its router, which names the
+    methods.
+    """
     row = match.routes[0]
     methods = {method for each in match.routes for method in each.methods}
     if row.refuses is not None:
@@ -337,12 +355,12 @@ def _not_allowed(exchange: Exchange, match: Match, method: str) -> Response:
 
 
 def _varies(request: Request, match: Match) -> bool:
-    """Return True if an answer could have been zipped."""
+    """Return True if a response to this request could be compressed."""
     return request.method in ("GET", "POST") and any(each.zips for each in match.routes)
 
 
 def _clean(raw: bytes) -> bytes:
-    """The path without `.` and `..`, doubled slashes and a slash at its end."""
+    """Return a path without `.`, `..`, doubled slashes and final slash: `/a//b/` -> `/a/b`."""
     if b"//" not in raw and b"/." not in raw and (raw == b"/" or not raw.endswith(b"/")):
         return raw
     clean = posixpath.normpath(b"/" + raw.lstrip(b"/"))

@@ -26,7 +26,7 @@ from doorward.rest.requests import BadRequest, Parameters, segments
 __all__ = ["TOKEN", "Access", "allows_token", "authorize", "path_of"]
 
 TOKEN: Final = "doorward.token"
-"""In the scope of a request: the token of its session, where it has no header."""
+"""The key under which the scope of a request has the token of its session."""
 
 Authentication = Literal["off", "token", "tls"]
 
@@ -37,7 +37,7 @@ class Access:
 
     authentication: Authentication = "off"
     authorizes: bool = False
-    """Whether the system policy is asked."""
+    """True if the system policy decides on each request."""
 
 
 def authorize(
@@ -48,9 +48,10 @@ def authorize(
     parameters: Parameters,
     body: Body | None,
 ) -> Response | None:
-    """Ask the system policy about a request; return the refusal, or None if it is permitted.
+    """Return the refusal of the system policy for a request, or None if it is allowed.
 
-    `body` is passed if the policy sees bodies.
+    A policy that fails or is undefined refuses with 500. `body` is None if the policy does not see
+    it.
     """
     try:
         input = _input(access, request, parameters, body)
@@ -61,7 +62,7 @@ def authorize(
 
 
 def allows_token(pdp: PDP, decision_path: str, path: list[Value], token: str) -> bool:
-    """Return True if the system policy lets the bearer of a token read a path."""
+    """Return True if the system policy lets the bearer of `token` GET `path`; False if it fails."""
     input: dict[Key, Value] = {
         "method": "GET",
         "path": path,
@@ -74,7 +75,7 @@ def allows_token(pdp: PDP, decision_path: str, path: list[Value], token: str) ->
 
 
 def _refusal(decision: Decision) -> Response | None:
-    """The response to a request that the system policy refuses; None if it permits it."""
+    """Return the response to a request that the system policy does not allow; None if it does."""
     if decision.error is not None:
         return failed(decision.error)
     result = decision.result
@@ -95,7 +96,7 @@ def _refusal(decision: Decision) -> Response | None:
 def _input(
     access: Access, request: Request, parameters: Parameters, body: Body | None
 ) -> dict[Key, Value]:
-    """Return the input of the system policy for a request."""
+    """Return the input of the system policy; raise BadRequest if path or body cannot be parsed."""
     raw = request.scope.get("raw_path") or request.scope["path"].encode()
     headers: dict[Key, Value] = {}
     for name, value in request.headers.items():
@@ -119,7 +120,8 @@ def _input(
 
 
 def path_of(raw: bytes) -> list[str]:
-    """The segments of a path as the endpoints take them; BadRequest.
+    """Return the segments of a path as the endpoint will use them; raise BadRequest if it is
+    malformed.
 
     OPA's policy sees `/v1/data/a%2Fb` as two segments, and OPA then answers for `data["a/b"]`.
     """
@@ -132,7 +134,9 @@ def path_of(raw: bytes) -> list[str]:
 
 
 def _identity(access: Access, request: Request) -> Mapping[Key, Value]:
-    """Return the caller's token or certificate, as a member of the input."""
+    """Return the input members of the caller's token or certificate; {} if it has none or
+    several.
+    """
     if access.authentication == "token":
         # Of several headers nobody can say which one another server would read.
         values = request.headers.getlist("authorization")
@@ -148,7 +152,9 @@ def _identity(access: Access, request: Request) -> Mapping[Key, Value]:
 
 @lru_cache(maxsize=256)
 def _of_certificate(pem: str) -> Mapping[Key, Value]:
-    """The identity in a client's certificate, and the certificate as policies see it."""
+    """Return the input members for a client certificate in PEM: its subject, and the parsed
+    certificate.
+    """
     # Few servers ask their clients for certificates, and it brings 6 MB.
     from cryptography.x509 import load_pem_x509_certificate
 
@@ -161,5 +167,5 @@ def _of_certificate(pem: str) -> Mapping[Key, Value]:
 
 
 def _canonical(name: str) -> str:
-    """A header's name as Go writes it: `X-Foo`."""
+    """Return a header name as Go writes it: `x-foo` -> `X-Foo`."""
     return "-".join([part[:1].upper() + part[1:] for part in name.split("-")])

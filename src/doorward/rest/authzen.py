@@ -44,7 +44,7 @@ EVALUATION: Final = "/access/v1/evaluation"
 EVALUATIONS: Final = "/access/v1/evaluations"
 SEARCH: Final = "/access/v1/search/"
 DEADLINES: Final = 12
-"""Of one decision: the time that a batch has."""
+"""The time limit of a batch, in deadlines of one decision."""
 
 _ENTITIES: Final[Mapping[str, tuple[str, ...]]] = {
     "subject": ("type", "id"),
@@ -56,20 +56,23 @@ _SEMANTICS: Final[Mapping[str, bool | None]] = {
     "deny_on_first_deny": False,
     "permit_on_first_permit": True,
 }
-"""The decision that ends a batch; None: nothing does."""
+"""The decision that ends a batch early, by the name of its semantics; None if none does."""
 
 
 class InvalidError(Exception):
-    """An evaluation that is not well formed."""
+    """An AuthZEN request is malformed; the message is for the client."""
 
 
 def error(status: int, message: str) -> Response:
-    """A refusal as the standard writes it."""
+    """Return an error response as AuthZEN defines it: a JSON string."""
     return json_answer(marshal(message), status)
 
 
 def get_metadata(options: Authzen, path: tuple[str, ...]) -> Response:
-    """GET /.well-known/authzen-configuration: the URLs of this decision point."""
+    """Return the endpoint URLs of this decision point (GET /.well-known/authzen-configuration).
+
+    404 if none is configured, or for another base path.
+    """
     base = options.policy_decision_point
     if not base or path != options.base_path:
         return error(404, "no policy decision point is configured for this path")
@@ -91,7 +94,11 @@ def post_evaluation(
     *,
     many: bool = False,
 ) -> Response:
-    """POST /access/v1/evaluation, or with `many` /access/v1/evaluations."""
+    """Return the decision on an evaluation, or with `many` on each of a batch; 400 if it is
+    malformed.
+
+    A batch without `evaluations` is a single evaluation.
+    """
     try:
         request = request_of(body)
         asker = _Asker(pdp, options, context, body.size)
@@ -104,7 +111,7 @@ def post_evaluation(
 
 
 def request_of(body: Body) -> dict[Key, Value]:
-    """The object that a body is; InvalidError for anything else."""
+    """Return the JSON object in a body; raise InvalidError for another content type or value."""
     if body.content_type.partition(";")[0].strip().lower() != "application/json":
         raise InvalidError("Content-Type must be application/json")
     try:
@@ -117,7 +124,7 @@ def request_of(body: Body) -> dict[Key, Value]:
 
 
 class _Asker:
-    """The state that the evaluations of one request share."""
+    """The evaluations of one request, which all see one snapshot."""
 
     def __init__(
         self, pdp: PDP, options: Authzen, context: RequestContext | None, size: int
@@ -130,7 +137,10 @@ class _Asker:
         self._batch_id = ""
 
     def answer_one(self, request: dict[Key, Value]) -> Response:
-        """Decide one request of AuthZEN, and return the response."""
+        """Decide one evaluation and return the response, 500 if the policy failed.
+
+        Raise InvalidError if the request is malformed.
+        """
         decision, text = self._decide(input_of(request, self._options.mapping))
         if decision.error is not None:
             return error(500, "the evaluation failed")
@@ -139,7 +149,11 @@ class _Asker:
     def answer_all(
         self, evaluations: list[Value], defaults: dict[Key, Value], ending: bool | None
     ) -> Response:
-        """Decide the evaluations of a batch in order, until the semantics `ending` stop it."""
+        """Decide the evaluations of a batch in order and return the response.
+
+        `defaults` has members that an item may lack. The batch ends with the first decision that
+        equals `ending` (None: never). Items past the time limit are denied.
+        """
         self._batch_id = new_decision_id()
         self._size //= len(evaluations)
         seconds = self._snapshot.deadline
@@ -151,12 +165,16 @@ class _Asker:
             else:
                 permitted, text = self._answer_item(item, defaults)
             texts.append(text)
+            # `is`: with `ending` None no boolean ends the batch.
             if permitted is ending:
                 break
         return json_answer(object_text({"evaluations": "[" + ",".join(texts) + "]"}))
 
     def _answer_item(self, item: Value, defaults: dict[Key, Value]) -> tuple[bool, str]:
-        """Decide one evaluation of a batch. Return True if it is permitted, and its JSON."""
+        """Decide one evaluation of a batch; return True if it is permitted, and its JSON.
+
+        A malformed or failed one is a denial with the error as its context.
+        """
         if not isinstance(item, dict):
             return False, _refuse(400, "an evaluation must be an object")
         try:
@@ -169,7 +187,7 @@ class _Asker:
         return text.startswith(PERMITTED), text
 
     def _decide(self, input: Value) -> tuple[Decision, str]:
-        """Decide and log one input. Return the decision and its response as JSON."""
+        """Decide one input, log the decision, and return it with its response as JSON."""
         decision = self._pdp.decide(
             tuple(self._options.decision.split("/")),
             input,
@@ -183,9 +201,9 @@ class _Asker:
 
 
 def answered(decision: Decision, deadline: float | None) -> tuple[Decision, str]:
-    """A decision and its JSON answer; undefined is false.
+    """Return a decision and its JSON answer; an undefined result is false.
 
-    A result without a boolean becomes an error of the decision.
+    A result without a boolean `decision` gives the returned decision an error, and "".
     """
     result = decision.result
     if decision.error is not None or isinstance(result, (bool, Undefined)):
@@ -207,13 +225,13 @@ PERMITTED: Final = object_text({"decision": marshal(True)})[:-1]
 
 
 def _refuse(status: int, message: str) -> str:
-    """The denial of an item, and why."""
+    """Return the JSON of a denied evaluation, with the error as its context."""
     why: dict[Key, Value] = {"error": {"status": status, "message": message}}
     return object_text({"decision": "false", "context": marshal(why)})
 
 
 def _list_of(request: dict[Key, Value]) -> list[Value]:
-    """Return the evaluations of a batch request. InvalidError."""
+    """Return the evaluations of a batch, [] if there are none; raise InvalidError if malformed."""
     evaluations = request.get("evaluations")
     if evaluations is not None and not isinstance(evaluations, list):
         raise InvalidError("`evaluations` must be an array")
@@ -224,7 +242,10 @@ def _list_of(request: dict[Key, Value]) -> list[Value]:
 
 
 def _ending(request: dict[Key, Value]) -> bool | None:
-    """Return the result that ends a batch early; None if all are evaluated. InvalidError."""
+    """Return the decision that ends a batch early; None if all items are evaluated.
+
+    Raise InvalidError if the options are malformed.
+    """
     options = request.get("options")
     if options is None:
         return None
@@ -240,10 +261,10 @@ def _ending(request: dict[Key, Value]) -> bool | None:
 def input_of(
     request: dict[Key, Value], mapping: Mapping[str, tuple[str, ...]], lacking: str = ""
 ) -> Value:
-    """The input of the policy; what the standard does not name is left out.
+    """Return the policy's input for a request, each entity at its path of `mapping`.
 
-    `lacking`: the entity that is searched: of it only a type has to be there, and nothing is put
-    into the input.
+    Members that AuthZEN does not define are left out. `lacking` names the entity that is searched
+    for: it needs only a type and is not put in. Raise InvalidError if the request is malformed.
     """
     input: dict[Key, Value] = {}
     for name, required in _ENTITIES.items():

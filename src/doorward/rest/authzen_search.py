@@ -38,7 +38,7 @@ from doorward.rest.body import Body
 __all__ = ["MAX_LIMIT", "post_search"]
 
 MAX_LIMIT: Final = 1_000
-"""Results of one page."""
+"""The largest number of results on one page."""
 MAX_TOKEN: Final = 256
 
 
@@ -49,7 +49,10 @@ def post_search(
     body: Body,
     context: RequestContext | None = None,
 ) -> Response:
-    """POST /access/v1/search/KIND, for subject, resource or action."""
+    """Return a page of the entities that the policy permits (POST /access/v1/search/KIND).
+
+    404 if the search is not configured, 400 for a malformed request, 500 if the policy fails.
+    """
     source = options.search.get(kind)
     if source is None:
         return error(404, f"searches for {kind}s are not configured")
@@ -76,7 +79,7 @@ def post_search(
 
 
 class _Search:
-    """One search; it sees one snapshot."""
+    """One search; all its decisions see one snapshot."""
 
     def __init__(
         self, pdp: PDP, options: Authzen, kind: str, request: dict[Key, Value], input: Value
@@ -90,7 +93,11 @@ class _Search:
         self._type = entity["type"] if kind != "action" else None
 
     def candidates(self, source: str) -> list[Value] | None:
-        """The entities of the type that is searched; None where the document is something else."""
+        """Return the entities of the requested type in the document `source`; [] if it is
+        undefined.
+
+        None if it fails or is not a list of entities.
+        """
         path = tuple(source.split("/"))
         decision = self._pdp.decide(path, self._input, is_parsed=True, snapshot=self._snapshot)
         document = decision.result
@@ -118,8 +125,12 @@ class _Search:
     def page(
         self, candidates: list[Value], start: int, limit: int
     ) -> tuple[list[Value], int | None]:
-        """Return the permitted candidates, and the position behind the last candidate; None after
-        an error."""
+        """Return the permitted candidates from `start` on, at most `limit`, and the position to go
+        on from.
+
+        The position is None if a decision failed. The page also ends when the time of a search is
+        over.
+        """
         seconds = self._snapshot.deadline
         until = None if seconds is None else monotonic() + DEADLINES * seconds
         results: list[Value] = []
@@ -135,7 +146,7 @@ class _Search:
         return results, len(candidates)
 
     def _permits(self, candidate: Value) -> bool | None:
-        """Return True if the candidate is permitted; None after an error."""
+        """Return True if the policy permits the candidate; None if it failed."""
         input: dict[Key, Value] = _copy(self._input)
         put(input, self._options.mapping[self._kind], candidate)
         decision = self._pdp.decide(
@@ -148,12 +159,14 @@ class _Search:
         return None if decision.error is not None else text.startswith(PERMITTED)
 
     def _show(self, candidate: Any) -> Value:
-        """Return the identifying fields of an entity; its properties are not for the client."""
+        """Return the members that identify an entity; its properties are not shown to the
+        client.
+        """
         names = ("name",) if self._kind == "action" else ("type", "id")
         return {name: candidate[name] for name in names}
 
     def record(self, results: list[Value], context: RequestContext | None, size: int) -> None:
-        """Write one entry to the decision log: the request, and everything that was permitted."""
+        """Log the search as one decision whose result is the permitted entities."""
         decision = Decision(
             new_decision_id(),
             self._options.decision,
@@ -164,7 +177,7 @@ class _Search:
 
 
 def _copy(value: Any) -> Any:
-    """New objects, so that one candidate is put into them and not into the next input."""
+    """Return a copy of nested objects, into which a candidate can be put."""
     if isinstance(value, dict):
         return {key: _copy(item) for key, item in value.items()}
     return value
@@ -174,7 +187,9 @@ def _copy(value: Any) -> Any:
 
 
 def _page(request: dict[Key, Value]) -> tuple[int, int]:
-    """Read the page of a request: its start, and the maximum number of results."""
+    """Return the start and the size limit of the requested page; raise InvalidError if
+    malformed.
+    """
     page = request.get("page")
     if page is None:
         return 0, MAX_LIMIT
@@ -203,7 +218,7 @@ def _token(request: dict[Key, Value], position: int) -> str:
 
 
 def _position(request: dict[Key, Value], token: Value) -> int:
-    """Return the position that a page token of this request names."""
+    """Return the position in a page token; raise InvalidError for a token of another request."""
     if isinstance(token, str) and len(token) <= MAX_TOKEN:
         try:
             text = base64.urlsafe_b64decode(token.encode()).decode()

@@ -25,7 +25,7 @@ from doorward.rest.requests import BadRequest, Parameters, go_kind
 __all__ = ["post_batch"]
 
 DEADLINES: Final = 12
-"""Of one decision: the time that a batch has."""
+"""The time limit of a batch, in deadlines of one decision."""
 
 
 def post_batch(
@@ -35,7 +35,11 @@ def post_batch(
     body: Body,
     context: RequestContext | None = None,
 ) -> Response:
-    """POST /v1/batch/data/PATH with {"inputs": {KEY: …}, "common_input": …}"""
+    """Return the decisions on many inputs (POST /v1/batch/data/PATH with `inputs` and
+    `common_input`).
+
+    200 if all succeeded, 500 if all failed, 207 otherwise; 400 for a malformed body.
+    """
     started = perf_counter_ns()
     try:
         inputs, common = _request(body)
@@ -67,7 +71,10 @@ _NO_INPUTS: Final = marshal("'inputs' key missing from the request")
 
 
 def _request(body: Body) -> tuple[dict[Key, Value] | None, Value]:
-    """Return the inputs of a batch, and the input that is common to them. BadRequest."""
+    """Return the inputs of a batch by key (None if missing) and the common input.
+
+    Raise BadRequest if the body is malformed.
+    """
     fields = body.fields("types.BatchDataRequestV1")
     if fields is None:
         return None, None
@@ -90,7 +97,10 @@ def _answers(
     batch_id: str,
     size: int,
 ) -> dict[str, dict[str, str]]:
-    """Decide each input of a batch within one deadline. Return the answers by key."""
+    """Return the answer to each input by key, as JSON members; one that failed has `code`.
+
+    Inputs past the time limit of the batch are not decided.
+    """
     snapshot = pdp.snapshot
     until = None if snapshot.deadline is None else monotonic() + DEADLINES * snapshot.deadline
     answers: dict[str, dict[str, str]] = {}
@@ -115,7 +125,7 @@ def _answers(
 
 
 def _failure(error: Exception) -> dict[str, str]:
-    """The answer to an input that failed: EOPA names the error in the message, and lists none."""
+    """Return the JSON members of an input that failed; the message has the error, as in EOPA."""
     return {"code": marshal("internal_error"), "message": marshal(str(error))}
 
 
@@ -123,7 +133,7 @@ _LATE: Final = "the batch took longer than its time limit: this input was not de
 
 
 def _merge(common: Value, other: Value) -> Value:
-    """Merge objects at any depth; the value of `other` wins."""
+    """Return two inputs merged: objects at any depth, and otherwise the value of `other`."""
     if not (isinstance(common, dict) and isinstance(other, dict)):
         return other
     both = {key: _merge(common[key], value) for key, value in other.items() if key in common}

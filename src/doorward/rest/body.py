@@ -17,7 +17,7 @@ __all__ = ["Body"]
 
 
 class Body:
-    """A body as text, and the one value that everybody reads from it."""
+    """The body of a request, whose value is read only once."""
 
     __slots__ = ("_authorized", "_is_authorized", "content_type", "text")
 
@@ -29,7 +29,7 @@ class Body:
 
     @property
     def size(self) -> int:
-        """Bytes that the value may take in memory."""
+        """The memory in bytes that the value may take, as an estimate."""
         return estimate_memory(self.text)
 
     def authorize(self) -> Value | Undefined:
@@ -43,15 +43,19 @@ class Body:
         return self._authorized
 
     def document(self) -> Value | Undefined:
-        """Return the document that the body is; UNDEFINED for an empty body."""
+        """Return the value of the body; UNDEFINED if it is empty, BadRequest if it is malformed.
+
+        After `authorize` it is the value that the system policy saw.
+        """
         if self._is_authorized:
             return self._authorized
         return any_body(self.text, self.content_type)
 
     def fields(self, type_name: str) -> dict[str, Value] | None:
-        """Return the members of the object that the body is; None where there is no object.
+        """Return the members of the object in the body; None if the body is empty or null.
 
-        `type_name`: the type that OPA decodes the body into, which its errors name.
+        Names are in lower case, unless the system policy saw the body. Raise BadRequest for another
+        type, or return None after `authorize`; `type_name` is OPA's type in the error.
         """
         document = self.document()
         if self._is_authorized:

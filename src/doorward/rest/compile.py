@@ -32,6 +32,8 @@ _TYPE: Final = "CompileRequestV1"
 
 @record
 class _Request:
+    """The fields of a compile request."""
+
     query: str
     input: Value | Undefined
     unknowns: tuple[str, ...]
@@ -40,7 +42,10 @@ class _Request:
 
 
 def post_compile(pdp: PDP, parameters: Parameters, body: bytes) -> Response:
-    """POST /v1/compile with {"query": …, "input": …, "unknowns": […], "options": {…}}"""
+    """Return the residual queries of a query (POST /v1/compile), with `unknowns` not known.
+
+    400 for a malformed request or query, 500 if the evaluation fails.
+    """
     snapshot = pdp.snapshot
     timers = Timers(("rego_partial_eval", "rego_query_compile", "rego_query_parse"))
     with timers.measure("server_handler"):
@@ -91,7 +96,7 @@ def post_compile(pdp: PDP, parameters: Parameters, body: bytes) -> Response:
 
 
 def _request(document: Value, text: bytes) -> _Request:
-    """Read the fields of a compile request; the errors are those of OPA's JSON decoder."""
+    """Return the fields of a compile request; raise BadRequest in the words of OPA's decoder."""
     fields = decoded(document, _TYPE, f"types.{_TYPE}", text)
     options = decoded(fields.get("options"), _TYPE, f"struct field {_TYPE}.options of type object")
     nondeterministic = options.get("nondeterministicbuiltins", False)
@@ -112,7 +117,10 @@ def _request(document: Value, text: bytes) -> _Request:
 
 
 def decoded(document: Value, type: str, what: str, text: bytes = b"") -> dict[str, Any]:
-    """The members of an object by their names in lower case, as Go matches them; no null ones."""
+    """Return the members of an object by their lower-case names, without null ones; {} for null.
+
+    Raise BadRequest for another type, which Go would decode into `what`.
+    """
     if document is None:
         return {}
     if not isinstance(document, dict):
@@ -122,7 +130,7 @@ def decoded(document: Value, type: str, what: str, text: bytes = b"") -> dict[st
 
 
 def texts(value: Value, name: str) -> tuple[str, ...] | None:
-    """Return a list of strings; None if the field is absent."""
+    """Return a list of strings as a tuple; None if it is null, BadRequest for another type."""
     if value is None:
         return None
     if not isinstance(value, list):

@@ -60,39 +60,42 @@ _PROVENANCE: Final = {
 
 
 ID_HEADER: Final = "x-decision-id"
-"""The header that carries the decision's id, where decisions are logged."""
+"""The response header with the decision's id, set if decisions are logged."""
 
 
 class Answer(NamedTuple):
-    """The JSON of an answer, and the id of the decision; "" where decisions are not logged."""
+    """The JSON text of an answer, and the id of its decision; "" if decisions are not logged."""
 
     text: str
     decision_id: str
 
 
 class Call:
-    """One request under way: what it asks for, and when it began."""
+    """The state of one request for a document: snapshot, timers and size."""
 
     def __init__(self, pdp: PDP, path: tuple[str, ...], context: RequestContext | None) -> None:
         self.started = perf_counter_ns()
         self.parse_ns = 0
         self.compile_ns: int | None = None
-        """How long it took to compile what is asked for; None where that was kept."""
+        """The nanoseconds that compiling the document took; None if it was compiled already."""
         self.size = 0
-        """Bytes that the input and the result take in memory, about."""
+        """The estimated memory of input and result in bytes."""
         self.pdp = pdp
         self.snapshot = pdp.snapshot
         self.path = path
         self.context = context
         self.batch_decision_id = ""
         self.decision_id = ""
-        """Of the decision that was answered, where decisions are logged."""
+        """The id of the decision that was answered; "" if decisions are not logged."""
 
     def parsed(self) -> None:
         self.parse_ns = perf_counter_ns() - self.started
 
     def compile(self, *, strict: bool) -> None:
-        """Compile the document before the decision, so that metrics show the time separately."""
+        """Compile the document if it is not compiled yet, and note the time in `compile_ns`.
+
+        Errors are left to the decision.
+        """
         if self.snapshot.is_prepared(self.path, strict=strict):
             return
         began = perf_counter_ns()
@@ -101,7 +104,10 @@ class Call:
         self.compile_ns = perf_counter_ns() - began
 
     def decide(self, input: Value | Undefined, *, strict: bool = False) -> Decision:
-        """Decide an input on the call's snapshot, and leave secrets out of the result."""
+        """Decide on an input and return the decision without secrets in its result.
+
+        `strict`: errors of built-ins fail the decision.
+        """
         decision = self.pdp.decide(
             self.path, input, strict=strict, is_parsed=True, snapshot=self.snapshot
         )
@@ -128,7 +134,7 @@ class Call:
         )
 
     def provenance(self) -> dict[str, str]:
-        """Return version and revisions of bundles, as JSON by name."""
+        """Return the server's version and the revisions of bundles, each as JSON by name."""
         bundles: dict[Key, Value] = {
             name: {"revision": "", **fields} if isinstance(fields, dict) else fields
             for name, fields in self.snapshot.bundles.items()
@@ -154,7 +160,9 @@ class Call:
 
 
 def is_below(path: tuple[str, ...], above: tuple[str, ...]) -> bool:
-    """Return True if `path` leads below `above`, or is it; `00` and `+0` are the index 0."""
+    """Return True if `path` is `above` or below it; segments that are equal integers (`0`, `00`)
+    match.
+    """
     if path[: len(above)] == above:
         return True
     return len(path) >= len(above) and all(map(_is_same, path, above))
@@ -168,9 +176,9 @@ def _is_same(segment: str, other: str) -> bool:
 
 
 def _without(value: Value | Undefined, path: tuple[str, ...]) -> Value | Undefined:
-    """Return `value` without the part at `path`; in an array null takes its place.
+    """Return `value` without the part at `path`; an item of an array becomes null.
 
-    UNDEFINED if nothing is left.
+    UNDEFINED if nothing is left. `value` is not changed.
     """
     if not path:
         return UNDEFINED
@@ -190,14 +198,17 @@ def _without(value: Value | Undefined, path: tuple[str, ...]) -> Value | Undefin
 def get_v1(
     pdp: PDP, path: tuple[str, ...], parameters: Parameters, context: RequestContext | None = None
 ) -> Response:
-    """GET /v1/data/PATH?input=…"""
+    """Return the response to GET /v1/data/PATH with the input in the parameter `input`.
+
+    400 for a malformed input, 500 if the evaluation failed; an undefined document has no `result`.
+    """
     return _response(get_v1_text(pdp, path, parameters, context), parameters)
 
 
 def get_v1_text(
     pdp: PDP, path: tuple[str, ...], parameters: Parameters, context: RequestContext | None = None
 ) -> Answer | Response:
-    """The JSON of the answer to a GET; an error is a whole response."""
+    """Return the answer to GET /v1/data/PATH, or a whole response if it is an error."""
     call = Call(pdp, path, context)
     input: Value | Undefined = UNDEFINED
     if texts := parameters.values("input"):
@@ -216,7 +227,10 @@ def post_v1(
     body: Body,
     context: RequestContext | None = None,
 ) -> Response:
-    """POST /v1/data/PATH with {"input": …}"""
+    """Return the response to POST /v1/data/PATH with the body `{"input": …}`.
+
+    400 for a malformed body, 500 if the evaluation failed; an undefined document has no `result`.
+    """
     return _response(post_v1_text(pdp, path, parameters, body, context), parameters)
 
 
@@ -227,7 +241,7 @@ def post_v1_text(
     body: Body,
     context: RequestContext | None = None,
 ) -> Answer | Response:
-    """The JSON of the answer to a POST; an error is a whole response."""
+    """Return the answer to POST /v1/data/PATH, or a whole response if it is an error."""
     call = Call(pdp, path, context)
     call.size = body.size
     try:
@@ -255,7 +269,7 @@ def _with_id(response: Response, decision_id: str) -> Response:
 def _answer_v1(
     call: Call, input: Value | Undefined, parameters: Parameters, *, warn: bool
 ) -> Answer | Response:
-    """The JSON text of a decision, or a response that reports why there is none.
+    """Decide and return the answer, or a whole response if it is an error.
 
     `warn` adds OPA's warning that the request has no input.
     """
@@ -274,8 +288,10 @@ def _answer_v1(
 def reply(
     call: Call, input: Value | Undefined, parameters: Parameters
 ) -> dict[str, str] | Exception:
-    """Decide on one input and return the fields of the answer, each as JSON, or the error. It is
-    logged."""
+    """Decide on one input, log the decision, and return the members of the answer, each as JSON.
+
+    Returns the error, without raising it, if the decision, its encoding or the explanation failed.
+    """
     strict = parameters.flag("strict-builtin-errors")
     measures = parameters.flag("metrics") or parameters.flag("instrument")
     if measures or call.context is not None:
@@ -313,9 +329,9 @@ def reply(
 
 
 def bad_path(path: tuple[str, ...]) -> Response | None:
-    """OPA's refusal of a path with a quote or a NUL; None for other paths.
+    """Return OPA's refusal of a path with a quote or a NUL; None for other paths.
 
-    Doorward could serve them, but OPA's clients expect the refusal.
+    Doorward could serve such paths, but OPA's clients expect the refusal.
     """
     text = "/".join(path)
     if "\0" in text:
@@ -333,7 +349,10 @@ def post_v0(
     body: Body,
     context: RequestContext | None = None,
 ) -> Response:
-    """POST /v0/data/PATH: the body is the input, the answer the document."""
+    """Return the document itself (POST /v0/data/PATH), with the whole body as input.
+
+    404 if it is undefined, 400 for a malformed body, 500 if the evaluation failed.
+    """
     call = Call(pdp, path, context)
     call.size = body.size
     try:

@@ -140,7 +140,7 @@ async def post_batch(exchange: Exchange) -> Response:
 
 
 async def change_data(exchange: Exchange) -> Response:
-    """PUT or PATCH."""
+    """Answer PUT or PATCH of a document."""
     store, path, params = exchange.service.store, exchange.path, exchange.parameters
     only_new = exchange.request.headers.get("if-none-match") == "*"
 
@@ -213,7 +213,7 @@ async def post_compile(exchange: Exchange) -> Response:
 
 
 async def find_filters(exchange: Exchange) -> Response:
-    """GET without a path: OPA's router adds the slash that filters have behind them."""
+    """Redirect to the path with a final slash, as OPA's router does for GET /v1/compile."""
     return exchange.zip(redirect(307, "/v1/compile/", exchange.request.method))
 
 

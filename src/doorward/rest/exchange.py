@@ -50,21 +50,25 @@ __all__ = [
 ]
 
 THREADS: Final = 40
-"""Requests that are decided at the same time."""
+"""The number of requests that are decided at the same time."""
 CHANGES: Final = 4
-"""Changes of policies and data that are read and compiled at the same time, beside those."""
+"""The number of changes of policies and data at the same time, in threads of their own."""
 PROBES: Final = 4
-"""Requests to the health of a policy and to metrics at the same time, beside those."""
+"""The number of health and metrics requests at the same time, in threads of their own."""
 MEMORY: Final = 4
-"""What all bodies may take together, as values: so many times what one may have."""
+"""The memory for the values of all bodies together, as a multiple of the largest body."""
 NUMBER: Final = "doorward.number"
-"""Where the scope of a request holds its number in the log of requests."""
+"""The key under which the scope of a request has its number in the request log."""
 _BODY: Final = "doorward.body"
-"""Where it holds the body that the system policy was shown."""
+"""The key under which the scope of a request has the body that the system policy saw."""
 
 
 class Login(Protocol):
-    """The sessions of browsers; paths are below `/console`."""
+    """The sessions of the console's browsers; paths are the segments below `/console`.
+
+    `is_open`: the request needs no session. `is_page`: a browser shows it, so that it may be
+    redirected to `login_page`. `token` returns the session's token, "" without one.
+    """
 
     def is_open(self, method: str, path: tuple[str, ...], /) -> bool: ...
 
@@ -76,11 +80,11 @@ class Login(Protocol):
 
 
 Pages: TypeAlias = Callable[[Request, tuple[str, ...]], Awaitable[Response]]
-"""What answers a request with the segments of its path below the first."""
+"""A function that answers a request; it also gets the path's segments after the first."""
 
 
 class Service:
-    """The parts of the server that requests are answered by."""
+    """What all requests of a server share: decision point, configuration, threads, memory."""
 
     def __init__(
         self,
@@ -108,7 +112,8 @@ class Service:
         self.authorizes = authorizes
         served = config.server.decision_paths
         self.served = None if served is None else [tuple(path.split("/")) for path in served]
-        """The documents that clients may ask for, with what is below them; None: all."""
+        """The paths of the documents that clients may read, with everything below them; None for
+        all."""
         self.memory = Memory(MEMORY * config.server.max_length)
         deadline = config.evaluation.deadline
         self.workers = Workers("http-workers", THREADS, deadline=deadline)
@@ -116,7 +121,9 @@ class Service:
         self.probes = Workers("http-probes", PROBES, deadline=deadline)
 
     def serves(self, path: tuple[str, ...]) -> bool:
-        """Return True if the configuration lets clients read the document at `path`."""
+        """Return True if clients may read the document at `path`: it is served, and not below a
+        secret.
+        """
         if any(is_below(path, secret) for secret in self.pdp.secrets):
             return False
         served = self.served
@@ -124,7 +131,7 @@ class Service:
 
 
 class Exchange:
-    """One request to a route; `path` are the segments behind its fixed part."""
+    """One request to a route; `path` has the segments after the fixed part of the route's path."""
 
     def __init__(
         self, service: Service, request: Request, route: Route, path: tuple[str, ...]
@@ -139,7 +146,7 @@ class Exchange:
         return parameters_of(self.request)
 
     def context(self) -> RequestContext | None:
-        """Return the request's part of the decision log; None where there is none."""
+        """Return the request's part of a decision's log entry; None if decisions are not logged."""
         service, request = self.service, self.request
         if not service.pdp.logs_decisions:
             return None
@@ -149,8 +156,11 @@ class Exchange:
 
     @property
     def may_explain(self) -> bool:
-        """True if the request wants no explanation, or may have it: it shows policies and data,
-        which a policy of authorization that decides by path may keep from a client."""
+        """True if the request asks for no explanation, or may have one.
+
+        An explanation shows policies and data, so everything must be served, without secrets and
+        without authorization.
+        """
         service = self.service
         is_open = service.served is None and not service.pdp.secrets and not service.authorizes
         return is_open or mode_of(self.parameters) is None
@@ -158,13 +168,18 @@ class Exchange:
     async def run(
         self, function: Callable[[], Response], workers: Workers | None = None
     ) -> Response:
-        """The answer of `function`, in a worker thread."""
+        """Return the response of `function`, run in a worker thread and compressed if the route
+        allows it.
+        """
         return await (workers or self.service.workers).run(lambda: self.zip(function()))
 
     async def read(
         self, function: Callable[[Body], Response], workers: Workers | None = None
     ) -> Response:
-        """The answer of `function` to the body of the request, in a worker thread."""
+        """Return the response of `function` to the request's body, run in a worker thread.
+
+        Raise BadRequest if the body cannot be read, NoRoomError if its memory is not free in time.
+        """
         with self.service.memory.room() as room:
             body: Body | None = self.request.scope.get(_BODY)
             if body is None:
@@ -175,7 +190,9 @@ class Exchange:
             return await self.run(lambda: function(text), workers)
 
     async def show_body(self, room: Room) -> Body | None:
-        """Read the body for the system policy; None if that policy does not see bodies."""
+        """Return the body for the system policy, and keep it for `read`; None if the policy does
+        not see bodies.
+        """
         body = None
         if self._route.body is not None and self._route.body.is_authorized:
             body = await self._read(room)
@@ -183,14 +200,18 @@ class Exchange:
         return body
 
     def zip(self, answer: Response) -> Response:
-        """Compress the answer if the route allows that and the client accepts it."""
+        """Return `answer`, compressed if the route allows it and the client accepts gzip."""
         if not self._route.zips:
             return answer
         accept = self.request.headers.get("accept-encoding", "")
         return gzip_response(answer, accept, self.service.config.server)
 
     async def _read(self, room: Room) -> Body:
-        """The body of a request; its bytes, and what its values may take, are taken from `room`."""
+        """Return the body of the request, decompressed; its bytes and its value's memory are taken
+        from `room`.
+
+        Raise BadRequest if it is too large or malformed, NoRoomError if memory is not free in time.
+        """
         service, request, expected = self.service, self.request, self._route.body
         limits = service.config.server
         is_zipped = expected is not None and expected.unzips and _is_zipped(request)
@@ -209,11 +230,13 @@ def parameters_of(request: Request) -> Parameters:
 
 
 def _open(body: bytes, limits: Server, *, is_zipped: bool) -> tuple[bytes, int]:
-    """Decompress a body; return its text, and the memory that its values may take."""
+    """Return the body's text, decompressed if `is_zipped`, and the memory in bytes that its value
+    may take.
+    """
     text = unzip(body, limits) if is_zipped else body
     return text, estimate_memory(text)
 
 
 def _is_zipped(request: Request) -> bool:
-    """Return True if OPA would unzip the body: it looks for the word alone."""
+    """Return True if `content-encoding` contains `gzip`, which is all that OPA looks for."""
     return "gzip" in request.headers.get("content-encoding", "")

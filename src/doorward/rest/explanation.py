@@ -32,7 +32,7 @@ _NOTE: Final = {
 
 
 def mode_of(parameters: Parameters) -> Mode | None:
-    """Return the requested mode of explanation; the first valid value counts, as in OPA."""
+    """Return the first valid value of `?explain=`, as in OPA; None if there is none."""
     values = parameters.values("explain")
     return next((mode for each in values for mode in _MODES if each == mode), None)
 
@@ -45,7 +45,10 @@ def explained(
     *,
     pretty: bool,
 ) -> str:
-    """The explanation as JSON, from one more evaluation, traced; EvalError past the time."""
+    """Return the explanation of a query as JSON, from another, traced evaluation.
+
+    `pretty` gives lines of text instead of events. Raise EvalError past the snapshot's deadline.
+    """
     from doorward.rego import explain  # few ask for it
 
     explanation = explain(snapshot.engine, query, input, deadline=snapshot.deadline)
@@ -61,7 +64,7 @@ def explained(
 
 
 def _lines(explanation: Explanation, mode: Mode) -> list[Any]:
-    """Return an explanation as lines of text, in OPA's mode `notes`, `fails`, `full` or `debug`."""
+    """Return an explanation as lines of text; only the notes of `trace` in mode `notes`."""
     if mode == "notes":
         return list(explanation.notes())
     return list(explanation.text(full=mode != "fails").splitlines())

@@ -11,13 +11,16 @@ from doorward.rego.tools import Scalar, operand_text, parse_path
 __all__ = ["hints"]
 
 NEAR: Final = 3
-"""Changes of letters between what was written and what was meant, at most."""
+"""The largest edit distance between an undefined name and a suggested one."""
 MAX_LENGTH: Final = 100
 MAX_NAMES: Final = 100
 
 
 def hints(left: Partial, unknowns: Iterable[str]) -> list[dict[str, Any]]:
-    """A message and a place for each reference that leads nowhere beside something unknown."""
+    """Return a message and location for each undefined reference whose name is near an unknown one.
+
+    A reference is reported once.
+    """
     names = [name for path in unknowns for name in _second(path)][:MAX_NAMES]
     result: list[dict[str, Any]] = []
     seen: set[tuple[Value, ...]] = set()
@@ -38,6 +41,9 @@ def hints(left: Partial, unknowns: Iterable[str]) -> list[dict[str, Any]]:
 
 
 def _second(path: str) -> list[str]:
+    """Return the second name of a path in a list: `input.fruits` -> `["fruits"]`; [] if it has
+    none.
+    """
     ref = parse_path(path)
     key = getattr(ref[1], "value", None) if len(ref) > 1 else None
     return [key] if isinstance(key, str) else []
@@ -48,7 +54,9 @@ def _text(parts: tuple[Value, ...]) -> str:
 
 
 def _nearest(name: str, names: Iterable[str]) -> list[str]:
-    """Those of `names` with the fewest changes, sorted."""
+    """Return the names with the smallest edit distance to `name`, sorted; [] if it is above
+    `NEAR`.
+    """
     distances = [(_distance(name, each), each) for each in names if len(each) <= MAX_LENGTH]
     if len(name) > MAX_LENGTH or not distances:
         return []
@@ -57,7 +65,7 @@ def _nearest(name: str, names: Iterable[str]) -> list[str]:
 
 
 def _distance(one: str, other: str) -> int:
-    """Letters to put in, take out or replace."""
+    """Return the Levenshtein distance: the letters to insert, delete or replace."""
     row = list(range(len(other) + 1))
     for i, a in enumerate(one, 1):
         before, row[0] = row[0], i

@@ -76,7 +76,7 @@ _EVALUATION: Final = "evaluating query"
 
 
 class _Refused(Exception):
-    """An answer other than a filter."""
+    """A request that gets `response` instead of a filter."""
 
     def __init__(self, response: Response) -> None:
         self.response = response
@@ -84,6 +84,8 @@ class _Refused(Exception):
 
 @record
 class _Request:
+    """The fields of a filter request."""
+
     input: Value | Undefined
     unknowns: tuple[str, ...] | None
     disable_inlining: tuple[str, ...]
@@ -91,7 +93,7 @@ class _Request:
     dialects: tuple[str, ...]
     mask_rule: str
     options: Mapping[str, Any]
-    """As the decision log shows them: those that OPA knows and that say something."""
+    """The options for the decision log: those that OPA knows and that are not empty."""
 
 
 def post_filter(
@@ -102,7 +104,10 @@ def post_filter(
     accept: str,
     context: RequestContext | None = None,
 ) -> Response:
-    """POST /v1/compile/PATH with {"input": …, "unknowns": […], "options": {…}}"""
+    """Return a policy as a filter of rows (POST /v1/compile/PATH), in the media type of `accept`.
+
+    Logs the filter as a decision; an error response is not logged.
+    """
     started = perf_counter_ns()
     timers = Timers(_TIMERS)
     snapshot = pdp.snapshot
@@ -156,7 +161,7 @@ def post_filter(
 
 
 def _request(body: bytes) -> _Request:
-    """Return the request that a body contains; a 400 response if it cannot be read."""
+    """Return the request in a body; raise _Refused (400) if it is malformed."""
     try:
         return _decode(any_document(body) if body.strip() else None, body)
     except BadRequest as error:
@@ -165,7 +170,7 @@ def _request(body: bytes) -> _Request:
 
 
 def _decode(document: Value, text: bytes) -> _Request:
-    """Read the fields of a filter request; the errors are those of OPA's JSON decoder."""
+    """Return the fields of a filter request; raise BadRequest in the words of OPA's decoder."""
     fields = decoded(document, _TYPE, f"server.{_TYPE}", text)
     options = fields.get("options", {})
     if not isinstance(options, dict):
@@ -197,7 +202,10 @@ def _wrong(value: Value, name: str, wanted: str) -> BadRequest:
 
 
 def _read_targets(snapshot: Snapshot, names: Sequence[str], request: _Request) -> Told:
-    """The targets named by the request, else by the METADATA of the rule."""
+    """Return the unknowns and the mask rule, from the request, else from the rule's METADATA.
+
+    Raise _Refused if a path is malformed or the METADATA contradicts itself.
+    """
     quoted = next((name for name in names if '"' in name), None)
     if quoted is not None:
         raise _Refused(bad_request(f"invalid path: invalid ref term '{quoted}'"))
@@ -218,7 +226,11 @@ def _read_targets(snapshot: Snapshot, names: Sequence[str], request: _Request) -
 
 
 def _mask_rule(name: str, names: Sequence[str]) -> str:
-    """The reference to a mask rule: a path below `data`, or a rule beside the filter."""
+    """Return the full reference of a mask rule; one without `data.` is beside the filter. "" for
+    "".
+
+    Raise _Refused (400) if it is not a path.
+    """
     if not name:
         return ""
     reference = name if name.startswith("data.") else f"{path_text(tuple(names[:-1]))}.{name}"
@@ -231,7 +243,9 @@ def _mask_rule(name: str, names: Sequence[str]) -> str:
 
 
 def _targets(accept: str, dialects: Sequence[str]) -> list[Target]:
-    """Return the databases that the header `Accept` names; a 400 response if it is wrong."""
+    """Return the databases that the header `Accept` (or `targetDialects`) names; raise _Refused if
+    it is wrong.
+    """
     if not accept:
         raise _Refused(bad_request("Accept header: missing required header"))
     if "," in accept:
@@ -255,7 +269,9 @@ def _targets(accept: str, dialects: Sequence[str]) -> list[Target]:
 def _masks(
     snapshot: Snapshot, targets: Told, input: Value | Undefined, timers: Timers
 ) -> Value | None:
-    """Evaluate the mask rule; None if there is none or it masks nothing."""
+    """Return the column masks of the mask rule, and time it; None if there is no rule or no
+    mask.
+    """
     if not targets.mask_rule:
         return None
     timers.add("rego_external_resolve", 0)
@@ -264,7 +280,10 @@ def _masks(
 
 
 def _evaluate_masks(snapshot: Snapshot, targets: Told, input: Value | Undefined) -> Value | None:
-    """Return the masks of columns that the mask rule computes for an input."""
+    """Return the value of the mask rule; None if it is undefined, null or empty.
+
+    Raise _Refused if the rule does not exist, fails or is not an object.
+    """
     engine = snapshot.engine
     try:
         root, names = path_names(targets.mask_rule)
@@ -295,7 +314,7 @@ def _evaluate_masks(snapshot: Snapshot, targets: Told, input: Value | Undefined)
 def _evaluate_residual(
     pdp: PDP, snapshot: Snapshot, names: Sequence[str], request: _Request, targets: Told
 ) -> Partial:
-    """Evaluate a rule with unknown rows, and return the residual."""
+    """Return what is left of the rule with the rows unknown; raise _Refused if that fails."""
     try:
         return residual(
             snapshot,
@@ -318,7 +337,9 @@ def _evaluate_residual(
 
 
 def _conditions(left: Partial, request: _Request, targets: Sequence[Target]) -> Conditions:
-    """Turn a partial result into conditions on columns; raise `_Refused` with OPA's errors."""
+    """Return the residual as conditions on columns; raise _Refused if a target cannot express
+    it.
+    """
     try:
         return to_conditions(left, targets, shorts=short_names(request.mappings))
     except FilterError as error:
@@ -333,7 +354,10 @@ def _result(
     *,
     many: bool,
 ) -> dict[str, Any] | None:
-    """The filter for each target; None for a single target if no row is permitted."""
+    """Return the query and masks of each target by name (`many`), or of the only target.
+
+    None for a single target if no row is permitted.
+    """
     compiled: dict[str, dict[str, Any]] = {}
     for target in targets if conditions else ():
         query = _query(conditions, target, request.mappings)

@@ -22,13 +22,12 @@ _NOT_NEWEST: Final = "the last reload of policies and data failed: the previous 
 
 
 def get_health(health: Health, parameters: Parameters) -> Response:
-    """GET /health: whether every thread is at work; `?plugins`: whether every part is up,
-    and by which revision each of several workers decides.
+    """Return the health of the server: 200, or 500 with the error.
 
-    `?policies` (not OPA's): whether the newest policies are active. Without it a reload that
-    failed is only said, since a probe that failed for it would take down what still works; for
-    `?plugins` it counts when reloads have failed for long. `?bundles`: whether each bundle that is
-    fetched has been active once, and discovery.
+    Always checked: every thread is at work. `?bundles`: each bundle and discovery has been active
+    once. `?plugins`: every part is up; also lists workers. `?policies` (not OPA's): the newest
+    policies are active; without it a failed reload is only a warning, unless reloads fail for long
+    and `?plugins` is given.
     """
     fields: dict[str, str] = {}
     if health.workers is not None and parameters.flag("plugins"):
@@ -53,12 +52,16 @@ def get_health(health: Health, parameters: Parameters) -> Response:
 
 
 def _are_activated(health: Health) -> bool:
+    """Return True if bundles and discovery, as far as configured, have been active once."""
     states = health.states
     return all(states.get(name, State.OK) is State.OK for name in ("bundle", "discovery"))
 
 
 def get_health_policy(pdp: PDP, health: Health, path: tuple[str, ...]) -> Response:
-    """GET /health/PATH: 200 if `data.system.health.PATH` is true, else 500."""
+    """Return 200 if `data.system.health.PATH` is true, else 500 with the reason.
+
+    Its input has the states of all parts.
+    """
     states: dict[Key, Value] = {name: state.value for name, state in health.states.items()}
     input: dict[Key, Value] = {
         # As in OPA, discovery has a state even where nothing is to be discovered.
@@ -78,7 +81,7 @@ def get_health_policy(pdp: PDP, health: Health, path: tuple[str, ...]) -> Respon
 
 
 def get_metrics(metrics: Metrics, health: Health) -> Response:
-    """GET /metrics, in Prometheus' text format."""
+    """Return all metrics in Prometheus' text format (GET /metrics)."""
     return Response(metrics.render(health), media_type=CONTENT_TYPE)
 
 

@@ -48,7 +48,7 @@ _HISTOGRAM: Final = dict.fromkeys(
 
 
 def _metrics(stages: tuple[str, ...], operations: tuple[str, ...]) -> dict[Any, Any]:
-    """Zero values for each compile stage and operation, as clients expect the names."""
+    """Return zero values under OPA's metric names of these compile stages and operations."""
     return {
         **{f"timer_query_compile_stage_{name}_ns": 0 for name in stages},
         **{f"histogram_{name}": dict(_HISTOGRAM) for name in operations},
@@ -57,14 +57,18 @@ def _metrics(stages: tuple[str, ...], operations: tuple[str, ...]) -> dict[Any, 
 
 
 def for_data(*, compiled: bool) -> dict[Any, Any]:
-    """Return the timers of a document; `compiled`: it was compiled for this request."""
+    """Return OPA's metric names for a document, with zeros; `compiled`: it was compiled for this
+    request.
+    """
     stages = (*_STAGES, "rewrite_to_capture_value") if compiled else ()
     operations = ("eval_op_plug", "eval_op_resolve", "eval_op_rule_index")
     return {**_metrics(stages, operations), "counter_eval_op_virtual_cache_miss": 0}
 
 
 def for_compile(consulted: Collection[str]) -> dict[Any, Any]:
-    """The timers of partial evaluation; with "rules" in `consulted`, those of rules too."""
+    """Return OPA's metric names for a partial evaluation, with zeros; "rules" in `consulted` adds
+    those of rules.
+    """
     operations = (
         *_PARTIAL_OPERATIONS,
         *(("eval_op_resolve", "eval_op_rule_index") if "rules" in consulted else ()),

@@ -15,18 +15,18 @@ from typing import Final
 __all__ = ["Memory", "NoRoomError", "Room"]
 
 UNCOUNTED: Final = 64 * 1024
-"""Bytes of a body that nobody counts."""
+"""Requests that take at most this many bytes are not counted."""
 WAIT: Final = 5.0
-"""Seconds that a request waits for others to end."""
+"""Seconds that a request waits for memory before it is refused."""
 _LOOK: Final = 0.02
 
 
 class NoRoomError(Exception):
-    """Others take so much that there is no room for this; later there may be."""
+    """Other requests take so much memory that this one cannot be served now."""
 
 
 class Memory:
-    """The bytes that may be taken at the same time. For one event loop."""
+    """A limit on the bytes that the requests of one event loop may take together."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -43,7 +43,7 @@ class Memory:
 
 
 class Room:
-    """The memory that one request has taken so far."""
+    """The memory that one request has taken so far; the first `UNCOUNTED` bytes are free."""
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
@@ -51,7 +51,11 @@ class Room:
         self.counted = 0
 
     async def take(self, size: int) -> None:
-        """Reserve `size` more bytes; raise `NoRoomError` if they are not free in time."""
+        """Reserve `size` more bytes, waiting at most `WAIT` seconds for other requests to end.
+
+        Raise NoRoomError if they are not free by then. A request that needs more than the limit
+        gets its memory once it is alone.
+        """
         self._size += size
         if self._size <= UNCOUNTED:
             return

@@ -33,7 +33,7 @@ _TEXT: Final = {"type": "string"}
 
 
 def document(routes: Routes) -> dict[str, Any]:
-    """The whole document."""
+    """Return the OpenAPI document of the routes."""
     return {
         "openapi": "3.1.0",
         "info": {
@@ -47,7 +47,7 @@ def document(routes: Routes) -> dict[str, Any]:
 
 
 def _paths(routes: Routes) -> dict[str, Any]:
-    """The documented paths with their operations; routes without a summary are left out."""
+    """Return the operations of each path; routes without a summary are left out."""
     paths: dict[str, Any] = {}
     for route in routes.rows:
         for path in route.paths if route.summary else ():
@@ -59,7 +59,7 @@ def _paths(routes: Routes) -> dict[str, Any]:
 
 
 def _parameters_of_path(route: Route, path: str) -> dict[str, Any]:
-    """The parameter at the end of a path such as `/v1/data/{path}`; empty if there is none."""
+    """Return the parameter at the end of a path such as `/v1/data/{path}`; {} if there is none."""
     if not path.endswith("}"):
         return {}
     where = {"name": route.parameter, "in": "path", "required": True, "schema": _TEXT}
@@ -67,7 +67,7 @@ def _parameters_of_path(route: Route, path: str) -> dict[str, Any]:
 
 
 def _operation(route: Route) -> dict[str, Any]:
-    """The OpenAPI operation of a route: parameters, body and responses."""
+    """Return the OpenAPI operation of a route: parameters, body and responses."""
     parameters = [_parameter(name, _FLAGS[name], {"type": "boolean"}) for name in route.flags]
     parameters += [
         _parameter(name, description, _TEXT) for name, description in route.query.items()
@@ -90,7 +90,7 @@ def _parameter(name: str, description: str, schema: dict[str, Any]) -> dict[str,
 
 
 def _response(status: str) -> dict[str, Any]:
-    """The OpenAPI response of a status, with the error schema where the body is an error."""
+    """Return the OpenAPI response of a status, with the error schema if its body is an error."""
     response: dict[str, Any] = {"description": _ANSWERS[status]}
     if status in ("400", "404", "503"):
         response["content"] = {"application/json": {"schema": _ERROR}}

@@ -22,14 +22,14 @@ _COMPILING = "compiling module(s)"
 
 
 def get_policies(store: Store, parameters: Parameters) -> Response:
-    """GET /v1/policies"""
+    """Return all policies with text and syntax tree (GET /v1/policies)."""
     texts = [_policy_text(name, module) for name, module in store.policies.items()]
     result = object_text({"result": "[" + ",".join(texts) + "]"})
     return json_answer(result, pretty=parameters.flag("pretty"))
 
 
 def get_policy(store: Store, name: str, parameters: Parameters) -> Response:
-    """GET /v1/policies/ID"""
+    """Return a policy with text and syntax tree (GET /v1/policies/ID); 404 if there is none."""
     try:
         module = store.policy(name)
     except StorageError as error:
@@ -41,7 +41,10 @@ def get_policy(store: Store, name: str, parameters: Parameters) -> Response:
 def put_policy(
     store: Store, name: str, parameters: Parameters, body: bytes, read_ns: int
 ) -> Response:
-    """PUT /v1/policies/ID: the body, which took `read_ns` nanoseconds to come, is Rego."""
+    """Create or replace a policy (PUT /v1/policies/ID); 400 if it does not compile.
+
+    `read_ns` are the nanoseconds that reading the body took, for the metrics.
+    """
     timers = Timers(())
     timers.add("server_read_bytes", read_ns)
 
@@ -52,7 +55,7 @@ def put_policy(
 
 
 def delete_policy(store: Store, name: str, parameters: Parameters) -> Response:
-    """DELETE /v1/policies/ID"""
+    """Delete a policy (DELETE /v1/policies/ID); 400 if the others do not compile without it."""
     timers = Timers(())
 
     def delete() -> None:
@@ -64,7 +67,10 @@ def delete_policy(store: Store, name: str, parameters: Parameters) -> Response:
 def _change(
     change: Callable[[], None], timers: Timers, parameters: Parameters, code: str
 ) -> Response:
-    """Run a change of policies; return the response, an error if it was refused."""
+    """Run a change of policies and return the response; an error response if it was refused.
+
+    `code` is the error code for policies that do not compile.
+    """
     try:
         change()
     except CompileError as error:
@@ -78,7 +84,9 @@ def _change(
 
 
 def _text(name: str, body: bytes) -> str:
-    """Decode a policy from UTF-8; raise `CompileError` if it is not valid."""
+    """Return a policy as text; raise CompileError with the position of the first byte that is not
+    UTF-8.
+    """
     try:
         return body.decode()
     except UnicodeDecodeError as error:
@@ -89,7 +97,7 @@ def _text(name: str, body: bytes) -> str:
 
 
 def _policy_text(name: str, module: Module) -> str:
-    """A policy as the API shows it in JSON: its id, text and syntax tree."""
+    """Return the JSON of a policy: id, text and syntax tree."""
     fields = {
         "id": marshal(name),
         "raw": marshal(module.span.source.text),

@@ -26,7 +26,7 @@ __all__ = ["get_query", "post_query"]
 
 
 def get_query(pdp: PDP, parameters: Parameters, context: RequestContext | None = None) -> Response:
-    """GET /v1/query?q=QUERY"""
+    """Return the solutions of the query in the parameter `q` (GET /v1/query); 400 without it."""
     queries = parameters.values("q")
     if not queries:
         return bad_request("missing parameter 'q'")
@@ -36,7 +36,10 @@ def get_query(pdp: PDP, parameters: Parameters, context: RequestContext | None =
 def post_query(
     pdp: PDP, parameters: Parameters, body: bytes, context: RequestContext | None = None
 ) -> Response:
-    """POST /v1/query with {"query": …, "input": …}"""
+    """Return the solutions of the query in the body `{"query": …, "input": …}` (POST /v1/query).
+
+    400 if the body or the query is malformed.
+    """
     try:
         query, input = _request(any_document(body), body)
     except BadRequest as error:
@@ -45,7 +48,7 @@ def post_query(
 
 
 def _request(document: Value, text: bytes) -> tuple[str, Value | Undefined]:
-    """Read query and input from the body; an absent query is an empty text."""
+    """Return query ("" if missing) and input; raise BadRequest if the body is malformed."""
     if document is None:
         document = {}
     if not isinstance(document, dict):
@@ -74,7 +77,10 @@ def _answer(
     *,
     size: int = 0,
 ) -> Response:
-    """Evaluate the query, log the decision, and return its solutions as a response."""
+    """Evaluate a query, log the decision, and return its solutions or an error response.
+
+    `size` is the memory of the input in bytes.
+    """
     if not query.strip():
         return internal_error("cannot evaluate empty query")
     timers = Timers(("rego_query_compile",))

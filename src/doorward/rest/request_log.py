@@ -21,9 +21,9 @@ from doorward.telemetry.log import Line, Stamp, address_text
 __all__ = ["RequestLog"]
 
 GATHER: Final = 0.05
-"""Seconds in which lines gather before they are written together."""
+"""Seconds for which lines are collected before they are written together."""
 MAX_WAITING: Final = 20_000
-"""Lines that may wait to be written."""
+"""The largest number of lines that wait to be written; further ones are lost and counted."""
 STUCK_AFTER: Final = 60.0
 _BATCH: Final = 1_000
 _log: Final = logging.getLogger(__name__)
@@ -33,7 +33,10 @@ _Entry = tuple[int, int, str, str, str, int, int, float]
 
 
 class RequestLog:
-    """Writes lines with `write` (bytes of whole lines) from a thread of its own."""
+    """Logs answered requests from a thread of its own.
+
+    `write` gets the bytes of whole lines, `line` formats an entry, `stamp` a time.
+    """
 
     def __init__(
         self, write: Callable[[bytes], object], line: Line, stamp: Stamp, *, parts: Parts
@@ -56,7 +59,9 @@ class RequestLog:
         parts.add(self._part)
 
     def number(self) -> int:
-        """The number of the next request, for `note` and for the decisions that it asks for."""
+        """Return the number of the next request, for `note` and for the decisions of that
+        request.
+        """
         return next(self._numbers)
 
     def note(
@@ -69,8 +74,11 @@ class RequestLog:
         size: int,
         seconds: float,
     ) -> None:
-        """A request was answered. `client`: the address of its socket, `path`: as it was sent,
-        without the query, `size`: bytes of the body of the answer."""
+        """Queue the line of an answered request; it is counted as lost if too many lines wait.
+
+        `client` is the address of its socket, `path` as it was sent without query, `size` the body
+        bytes of the answer.
+        """
         entries = self._entries
         if len(entries) >= MAX_WAITING:
             self._lost += 1
@@ -81,7 +89,7 @@ class RequestLog:
             self._waits.set()
 
     def close(self, timeout: float = 5.0) -> None:
-        """Write what waits, and end."""
+        """End the thread, waiting at most `timeout` seconds, and write the lines that wait."""
         self._parts.remove(self._part)
         self._stop.set()
         self._waits.set()
@@ -90,7 +98,9 @@ class RequestLog:
             self._write_waiting()
 
     def _step(self) -> bool:
-        """Wait for entries, let more gather, and write them; return False after `stop`."""
+        """Wait for entries, let more gather for `GATHER` seconds, and write them; False once
+        stopped.
+        """
         self._part.rest()
         self._waits.wait()
         self._stop.wait(GATHER)
@@ -100,7 +110,7 @@ class RequestLog:
         return not self._stop.is_set()
 
     def _write_waiting(self) -> None:
-        """Write the waiting entries in batches, and report how many lines were lost."""
+        """Write the waiting lines in batches, and log how many were lost."""
         entries = self._entries
         while entries:
             batch = [entries.popleft() for _ in range(min(len(entries), _BATCH))]
@@ -110,7 +120,9 @@ class RequestLog:
             _log.error("Lines about requests lost", extra={"lost": lost})
 
     def _text(self, entry: _Entry) -> bytes:
-        """The log line of an answered request, with OPA's field names; the duration is in ms."""
+        """Return the log line of a request, with OPA's field names; the duration is in
+        milliseconds.
+        """
         when, number, client, method, path, status, size, seconds = entry
         return self._line(
             {

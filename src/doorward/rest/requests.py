@@ -40,14 +40,14 @@ __all__ = [
 ]
 
 BODY_TIMEOUT: Final = 60.0
-"""Seconds in which a body must have arrived."""
+"""Seconds in which the whole body must arrive."""
 GZIP_BASE: Final = 1 << 20
 GZIP_RATIO: Final = 64
 MAX_MEMBERS: Final = 16
-"""Parts that a zipped body may have, one after the other: each of them copies the rest."""
+"""The largest number of gzip members in a body: each of them copies the rest of the body."""
 _GZIP: Final = b"\x1f\x8b"
 MAX_SEGMENTS: Final = 256
-"""Names in the path of a request, whatever it asks for."""
+"""The largest number of segments in the path of any request."""
 
 
 class BadRequest(Exception):
@@ -55,7 +55,7 @@ class BadRequest(Exception):
 
 
 class Parameters:
-    """Query parameters, as Go reads them: pairs that are not well formed are passed over."""
+    """The query parameters of a request, as Go reads them."""
 
     def __init__(self, values: dict[str, list[str]]) -> None:
         self._values = values
@@ -68,7 +68,7 @@ class Parameters:
         return self._values.get(name, [])
 
     def flag(self, name: str) -> bool:
-        """Return True if the parameter has no value, or `true` in any case as one of its values."""
+        """Return True if the parameter is given without a value, or with `true` in any case."""
         values = self._values.get(name)
         if values is None:
             return False
@@ -76,7 +76,9 @@ class Parameters:
 
 
 def parameters(query: bytes) -> Parameters:
-    """Parse a query string as Go does: a pair with `;` or a bad escape is ignored."""
+    """Return the parameters of a query string; as in Go a pair with `;` or a bad escape is
+    ignored.
+    """
     values: dict[str, list[str]] = {}
     for pair in query.split(b"&"):
         if not pair or b";" in pair:
@@ -91,7 +93,10 @@ def parameters(query: bytes) -> Parameters:
 
 
 def segments(raw_path: bytes) -> tuple[str, ...]:
-    """The segments of a path, each unescaped by itself, so that `%2F` stays inside one."""
+    """Return the segments of a path, each unescaped alone: `/a%2Fb/c` -> `("", "a/b", "c")`.
+
+    Raise BadRequest for a bad escape or more than `MAX_SEGMENTS` segments.
+    """
     if raw_path.count(b"/") > MAX_SEGMENTS:
         raise BadRequest(f"path has more than {MAX_SEGMENTS} segments")
     try:
@@ -101,7 +106,10 @@ def segments(raw_path: bytes) -> tuple[str, ...]:
 
 
 def _unescape(text: bytes, *, plus: bool = False) -> str:
-    """Decode percent-escapes, and `+` as blank if `plus`; raise ValueError for a bad escape."""
+    """Return a text with percent escapes decoded, and `+` as a space if `plus`.
+
+    Raise ValueError for a bad escape; bytes that are not UTF-8 become U+FFFD.
+    """
     if plus:
         text = text.replace(b"+", b" ")
     for part in text.split(b"%")[1:]:
@@ -111,9 +119,9 @@ def _unescape(text: bytes, *, plus: bool = False) -> str:
 
 
 async def read_body(request: Request, limits: Server, room: Room) -> bytes:
-    """The whole body as it was sent; BadRequest past the limits.
+    """Return the whole body as it was sent; its bytes are taken from `room`.
 
-    Its bytes are taken from `room`.
+    Raise BadRequest if it is too large, late or cut off, NoRoomError if memory is not free in time.
     """
     length = request.headers.get("content-length", "")
     if length.isdecimal() and int(length) > limits.max_length:
@@ -134,7 +142,9 @@ async def read_body(request: Request, limits: Server, room: Room) -> bytes:
 
 
 def logged_headers(names: Iterable[str], values_of: Callable[[str], list[str]]) -> Value | None:
-    """The request headers to log, under the names that the configuration uses."""
+    """Return the request headers to log under their configured names; None if the request has
+    none.
+    """
     headers: dict[Key, Value] = {}
     for name in names:
         values: list[Value] = list(values_of(name))
@@ -144,10 +154,11 @@ def logged_headers(names: Iterable[str], values_of: Callable[[str], list[str]]) 
 
 
 def unzip(body: bytes, limits: Server) -> bytes:
-    """The text of a zipped body; BadRequest past the limits.
+    """Return a gzip body decompressed, all its members; raise BadRequest if it is malformed or too
+    large.
 
-    A text is never more than `GZIP_BASE` and `GZIP_RATIO` times its body long: a few bytes are not
-    to take much memory.
+    The result has at most `GZIP_BASE` + `GZIP_RATIO` times the body's bytes, so that few bytes
+    cannot take much memory.
     """
     limit = min(limits.gzip_max_length, GZIP_BASE + GZIP_RATIO * len(body))
     problem = "could not decompress the body: "
@@ -157,6 +168,7 @@ def unzip(body: bytes, limits: Server) -> bytes:
     for _ in range(MAX_MEMBERS):
         unzip = zlib.decompressobj(wbits=31)
         try:
+            # One byte more than allowed is enough to know that it is too much.
             text = unzip.decompress(body, limit + 1)
         except zlib.error:
             raise BadRequest(problem + "gzip: invalid data") from None
@@ -175,7 +187,10 @@ def unzip(body: bytes, limits: Server) -> bytes:
 
 
 def any_body(body: bytes, content_type: str) -> Value | Undefined:
-    """The body's one document; UNDEFINED for an empty body."""
+    """Return the first JSON document of a body, or the YAML one; UNDEFINED if the body is empty.
+
+    What follows a JSON document is ignored. Raise BadRequest if it is malformed.
+    """
     if not body.strip(b" \t\r\n"):
         return UNDEFINED
     try:
@@ -191,7 +206,9 @@ def any_body(body: bytes, content_type: str) -> Value | Undefined:
 
 
 def whole_body(body: bytes, content_type: str) -> Value:
-    """The body's document where nothing else is in it; BadRequest otherwise, an empty one too."""
+    """Return the only document of a body; raise BadRequest if it is empty, malformed or followed by
+    more.
+    """
     try:
         if "yaml" in content_type:
             return read_document("body", body)
@@ -204,7 +221,11 @@ def whole_body(body: bytes, content_type: str) -> Value:
 
 
 def any_document(body: bytes, *, stays: bool = False) -> Value:
-    """The first JSON value of a body; what follows is not read. `stays`: it becomes data."""
+    """Return the first JSON value of a body; what follows is ignored. BadRequest if it is
+    malformed.
+
+    `stays`: the value becomes data, and is read in the form for that.
+    """
     read = read_data if stays else read_json
     try:
         with gc_paused() if len(body) >= MUCH else nullcontext():
@@ -214,9 +235,10 @@ def any_document(body: bytes, *, stays: bool = False) -> Value:
 
 
 def fold_fields(document: dict[Key, Value], text: bytes) -> dict[str, Value]:
-    """Return the members of the object in `text` by their names in lower case; the last one counts.
+    """Return the members of an object by lower-case name; of names that differ in case the last
+    counts.
 
-    Go matches the names of fields in any case. YAML becomes JSON with its keys in order first.
+    Go matches field names in any case. `text` is the body, which has the order of equal names.
     """
     fields = {str(key).lower(): value for key, value in document.items()}
     if len(fields) == len(document):
@@ -226,7 +248,7 @@ def fold_fields(document: dict[Key, Value], text: bytes) -> dict[str, Value]:
 
 
 def _top_keys(text: bytes) -> list[str]:
-    """The keys of the object that a JSON text is, as often as they stand there; [] for YAML."""
+    """Return the keys of the object in a JSON text in order, with repetitions; [] for YAML."""
     keys: list[str] = []
 
     def note(pairs: list[tuple[str, object]]) -> None:
@@ -241,7 +263,9 @@ def _top_keys(text: bytes) -> list[str]:
 
 
 def input_of_parameter(values: list[str]) -> Value | Undefined:
-    """The input in `?input=`; the last one counts."""
+    """Return the input in `?input=`; the last one counts, UNDEFINED without one, BadRequest if
+    malformed.
+    """
     if not values:
         return UNDEFINED
     try:
@@ -251,7 +275,7 @@ def input_of_parameter(values: list[str]) -> Value | Undefined:
 
 
 def go_kind(value: Value) -> str:
-    """The type of a value in the words of Go's JSON decoder."""
+    """Return the type of a value in the words of Go's JSON decoder: `string`, `number`, …"""
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, str):

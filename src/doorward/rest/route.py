@@ -21,37 +21,39 @@ if TYPE_CHECKING:
 __all__ = ["Endpoint", "Match", "RequestBody", "Route", "Routes", "Rule"]
 
 Endpoint: TypeAlias = "Callable[[Exchange], Awaitable[Response]]"
-"""What answers a request that its rule allows."""
+"""The function that answers a request which the access rule of its route allows."""
 
 _OPTIONAL: Final = "[/{"
 
 
 @record
 class Rule:
-    """A rule of access to a route, beside the system policy."""
+    """A rule of access to a route, which applies besides the system policy."""
 
     text: str
-    """For the documentation, such as `where everything is served`."""
+    """The rule in words, for the documentation, such as `where everything is served`."""
     allows: Callable[[Exchange], bool]
     is_probe: bool = False
-    """Whether listeners for diagnostics alone have the route as well."""
+    """True if listeners for diagnostics serve the route as well."""
 
 
 @record
 class RequestBody:
-    """The body that a route reads."""
+    """The body that a route reads: its JSON schema, and how it may be sent."""
 
     schema: Mapping[str, Any] = field(default_factory=dict)
     media_type: str = "application/json"
     unzips: bool = True
-    """Whether it may be sent as gzip."""
+    """True if the body may be sent as gzip."""
     is_authorized: bool = False
-    """Whether the system policy sees it."""
+    """True if the system policy sees the body."""
 
 
 @record(kw_only=True)
 class Route:
-    """One route. Without `access` there is none: a new route is closed until someone opens it."""
+    """One row of the table of routes. It cannot be made without `access`, so no route is open by
+    default.
+    """
 
     path: str
     """Such as `/v1/data[/{path}]`: a last part in braces takes whatever follows, one in brackets is
@@ -59,31 +61,31 @@ class Route:
     methods: tuple[str, ...]
     endpoint: Endpoint
     name: str
-    """By which metrics and spans know it; all rows of one path have the same."""
+    """The name of the route in metrics and spans; all rows of one path have the same."""
     access: Rule
     body: RequestBody | None
     summary: str
-    """For the documentation; "" for pages and paths that are not part of the API."""
+    """The summary for the documentation; "" leaves the route out of it."""
     flags: tuple[str, ...] = ()
-    """Parameters that are true or false."""
+    """The query parameters that are flags."""
     query: Mapping[str, str] = field(default_factory=dict)
-    """Parameters with values, each with what it is."""
+    """The query parameters with values, and the description of each."""
     answers: tuple[str, ...] = ("200",)
-    """Statuses that it answers with, beside those of every route."""
+    """The statuses of its responses, besides those that every route has."""
     zips: bool = False
-    """Whether answers are zipped for clients that accept it."""
+    """True if responses are compressed for clients that accept gzip."""
     says_methods: bool = False
-    """Whether the answer to another method names those that it has."""
+    """True if the response to another method (405) names the methods in `allow`."""
     refuses: Callable[[int, str], Response] | None = None
-    """How refusals are written, of a status and a message, where that is not OPA's way."""
+    """Makes the response of a refusal from status and message; None writes it as OPA does."""
     repeats: tuple[str, ...] = ()
-    """Headers of a request that its answer has as well."""
+    """Request headers that are copied into the response."""
     is_literal: bool = False
-    """Whether slashes at the end of a path mean something to the endpoint."""
+    """True if the endpoint gives a meaning to slashes at the end of the path."""
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The paths with braces alone: two where the last part may be missing."""
+        """The paths with braces only: `/a[/{b}]` -> `("/a", "/a/{b}")`."""
         if _OPTIONAL not in self.path:
             return (self.path,)
         start = self.path.partition(_OPTIONAL)[0]
@@ -91,13 +93,13 @@ class Route:
 
     @property
     def parameter(self) -> str:
-        """The name of the last part, where that takes what follows."""
+        """The name of the last part if it is a parameter: `/a[/{b}]` -> `b`; "" otherwise."""
         return self.path.rpartition("{")[2].rstrip("}]") if "{" in self.path else ""
 
 
 @record
 class Match:
-    """The rows of a path, and what of the path follows their fixed part."""
+    """The rows of a path, one or more for its methods, and the segments after their fixed part."""
 
     routes: tuple[Route, ...]
     rest: tuple[str, ...]
@@ -111,12 +113,14 @@ class Match:
         return path.partition(_OPTIONAL)[0] or path
 
     def route(self, method: str) -> Route | None:
-        """The row for a method; None where none has it."""
+        """Return the row that has a method; None if no row has it."""
         return next((each for each in self.routes if method in each.methods), None)
 
 
 class Routes:
-    """Rows, found by the segments of a path: an exact one before one that takes what follows."""
+    """The table of routes. An exact path is preferred to one with a parameter, a longer one to a
+    shorter.
+    """
 
     def __init__(self, rows: Sequence[Route]) -> None:
         self.rows = tuple(rows)
@@ -140,8 +144,9 @@ class Routes:
         return None
 
     def may_end_in_slash(self, path: tuple[str, ...]) -> bool:
-        """Return True if a path leads to an endpoint, so that a slash at its end is one too
-        many."""
+        """Return True if a route serves this path or the longest path above it, and gives no
+        meaning to slashes at the end.
+        """
         for length in range(len(path), 0, -1):
             rows = self._exact.get(path[:length], ()) + self._open.get(path[:length], ())
             if rows:

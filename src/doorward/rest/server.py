@@ -30,26 +30,26 @@ __all__ = ["MAX_CONNECTIONS", "BindError", "HttpServer", "Listener", "bind"]
 
 BACKLOG: Final = 1024
 MAX_CONNECTIONS: Final = 1_000
-"""Of a listener; fewer where the process may have few descriptors."""
+"""The largest number of connections of a listener; fewer if the process may have few
+descriptors."""
 ACCEPT_QUIET: Final = 10.0
-"""Seconds between two lines in the log about connections that could not be accepted."""
+"""Seconds between two log lines about connections that could not be accepted."""
 REFUSALS_QUIET: Final = 1.0
-"""Seconds between two lines in the log, for each reason, about requests that were refused before
-they were read."""
+"""Seconds between two log lines with the same reason about requests refused while being read."""
 
 STUCK_AFTER: Final = 30.0
-"""Seconds in which the loop must have come round once."""
+"""Seconds without a sweep after which the loop counts as stuck."""
 
 _log: Final = logging.getLogger(__name__)
 
 
 class BindError(Exception):
-    """An address that cannot be listened on; the message says which and why."""
+    """An address cannot be listened on; the message says which and why."""
 
 
 @record
 class Listener:
-    """A bound socket, the name it is known by, what it serves, and to how many at once."""
+    """A bound socket with its name, its application and its limits."""
 
     address: str
     socket: socket.socket
@@ -57,14 +57,15 @@ class Listener:
     connections: int = MAX_CONNECTIONS
     limits: Limits = field(default_factory=Limits)
     short_path: Callable[[asyncio.AbstractEventLoop], Answer | None] = lambda _loop: None
-    """What answers requests on the loop before `app` gets them."""
+    """Returns the function that answers requests before `app` gets them, or None."""
     tls: TlsContext | None = None
 
 
 def bind(address: str, *, unix_permissions: int = 0o755) -> socket.socket:
-    """A listening socket at `host:port`, `:port`, either after `http://` or `https://`, or `unix:///path`.
+    """Return a socket that listens at `HOST:PORT`, `:PORT` (also after `http://` or `https://`) or
+    `unix:///PATH`.
 
-    A socket file that a dead server left behind is replaced; one that answers is not.
+    A stale socket file is deleted. Raise BindError if the address is malformed or not available.
     """
     try:
         if address.startswith("unix:"):
@@ -101,7 +102,9 @@ class HttpServer:
         parts: Parts | None = None,
         owns_files: bool = True,
     ) -> None:
-        """`owns_files`: the sockets are this server's alone, and their files go with it."""
+        """`grace` are the seconds that open requests get in `close`. `owns_files`: socket files are
+        deleted in `close`, since no other process serves them.
+        """
         self._listeners = tuple(listeners)
         self._server = LoopServer(
             self._endpoints,
@@ -118,7 +121,9 @@ class HttpServer:
         self._files = [(n, os.stat(n).st_ino) for n in names if isinstance(n, str) and n]
 
     def start(self) -> None:
-        """Serve from now on; returns when every listener takes requests."""
+        """Start the thread and block until every listener accepts requests; raise BindError if it
+        fails.
+        """
         if not self._server.start():
             raise BindError("the HTTP server did not start")
 
@@ -127,12 +132,17 @@ class HttpServer:
         return self._server.alive
 
     def close(self) -> None:
-        """Take no more requests, and give those under way the grace period to end."""
+        """Accept no more requests, let open ones end within the grace period, and close; blocks
+        until then.
+
+        Also deletes the socket files that it owns, unless another server has replaced them.
+        """
         self._server.stop(self._grace)
         for each in self._listeners:
             each.socket.close()
         for path, inode in self._files:
             with contextlib.suppress(OSError):
+                # A successor may have bound the same path meanwhile: its file stays.
                 if os.stat(path).st_ino == inode:
                     os.unlink(path)
 
@@ -140,9 +150,8 @@ class HttpServer:
         return [self._endpoint(loop, each) for each in self._listeners]
 
     def _endpoint(self, loop: asyncio.AbstractEventLoop, listener: Listener) -> Endpoint:
-        """Prepare a listener for the event loop.
-
-        A quarter of the file descriptors bounds its connections.
+        """Return the endpoint of a listener; at most a quarter of the file descriptors are its
+        connections.
         """
         descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         connections = Connections(max(8, min(listener.connections, descriptors // 4)))
@@ -155,8 +164,9 @@ class HttpServer:
         return Endpoint(listener.socket, connections, make_protocol, tls=listener.tls)
 
     def _complain(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Log errors that the loop has nobody to raise to; without descriptors it raises one at
-        each attempt."""
+        """Log an error of the loop; failures to accept are rate-limited, since each attempt makes
+        one.
+        """
         error = exhaustion(context)
         if error is None:
             loop.default_exception_handler(context)
@@ -165,6 +175,8 @@ class HttpServer:
             _log.error("accept failed", extra={"error": error.strerror, "more": more})
 
     def _note_refusal(self, reason: str) -> None:
-        """Of what clients can cause, one line a second for each kind."""
+        """Log a refused request, at most one line a second for each reason, since clients cause
+        them.
+        """
         if (more := self._refusals.suppressed(reason)) is not None:
             _log.warning("An HTTP request was refused.", extra={"reason": reason, "more": more})

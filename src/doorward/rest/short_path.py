@@ -45,14 +45,14 @@ _PREFIX: Final = b"/v1/data"
 _HEADERS: Final = b"content-type: application/json\r\nvary: Accept-Encoding\r\n"
 _HEADERS_WITH_ID: Final = _HEADERS + ID_HEADER.encode() + b": %b\r\n"
 _MAX_TARGET: Final = 1_024
-"""Bytes of the longest target that is remembered."""
+"""The longest target in bytes that counts as plain."""
 _MAX_ROUTES: Final = 512
-"""Targets that are remembered, of each generation."""
+"""The number of targets that each of the two generations remembers."""
 _NO_PARAMETERS: Final = parameters(b"")
 
 
 class _Route:
-    """A document that clients ask for, and how long that takes."""
+    """A document that clients request, with the durations of its decisions."""
 
     __slots__ = ("history", "path")
 
@@ -62,7 +62,10 @@ class _Route:
 
 
 class ShortPath:
-    """Answers plain requests on one loop. `serves`: whether clients may ask for a path."""
+    """Answers plain requests for documents on one loop.
+
+    `serves` says if clients may read a path; slow documents are decided in `pool`.
+    """
 
     def __init__(
         self,
@@ -90,11 +93,15 @@ class ShortPath:
         self._before: dict[bytes, _Route] = {}
 
     def follow(self, config: Config) -> None:
-        """Log by another configuration from now on."""
+        """Log request headers by another configuration from now on; nothing else changes."""
         self._logged_headers = config.decision_logs.headers
 
     def answer(self, request: Request, respond: Respond) -> Response | None:
-        """The response, `LATER`, or None for a request that is not plain."""
+        """Return the response, `LATER` if `respond` gets it from a thread, or None if it is not
+        plain.
+
+        503 if too many calls wait.
+        """
         method = request.method
         target, query = request.target, b""
         if method == b"GET":
@@ -125,7 +132,7 @@ class ShortPath:
     def _note(
         self, request: Request, target: bytes, number: int, response: Response, elapsed: float
     ) -> None:
-        """Record an answered request in the request log and in the duration metric."""
+        """Add an answered request to the request log and to the duration metric."""
         method, status = request.method, response.status
         if self._requests is not None:
             path, size = target.decode("latin-1"), len(response.body)
@@ -139,7 +146,9 @@ class ShortPath:
         observe(elapsed)
 
     def _route(self, target: bytes) -> _Route | None:
-        """The route of a plain target that has not come lately."""
+        """Return the route of a target that is not remembered, and remember it; None if it is not
+        plain or not served.
+        """
         route = self._before.get(target)
         if route is None:
             path = _plain_path(target)
@@ -147,6 +156,8 @@ class ShortPath:
                 return None
             route = _Route(path)
         if len(self._routes) >= _MAX_ROUTES:
+            # Two generations: what is requested again moves to the new one, and the rest is
+            # forgotten with the old.
             self._before, self._routes = self._routes, {}
         self._routes[target] = route
         return route
@@ -154,7 +165,7 @@ class ShortPath:
     def _decide(
         self, path: tuple[str, ...], request: Request, query: bytes, number: int
     ) -> Response:
-        """Decide and answer a request for a document; an internal fault becomes a 500."""
+        """Decide on a document and return the response; a fault is reported and becomes a 500."""
         context = self._context(request, number)
         try:
             if request.method == b"POST":
@@ -171,7 +182,7 @@ class ShortPath:
     def _answer_traced(
         self, tracer: Tracer, path: tuple[str, ...], request: Request, query: bytes, number: int
     ) -> Response:
-        """The same in a span, as `Api` makes it for other requests."""
+        """Return the same as `_decide`, computed in a span as `Api` makes it for other requests."""
 
         def header(name: str) -> str | None:
             value = request.fields.get(name.encode())
@@ -191,7 +202,9 @@ class ShortPath:
             return response
 
     def _response(self, request: Request, answer: Answer | AsgiResponse) -> Response:
-        """Turn an answer into bytes, compressed if it is long and the client accepts that."""
+        """Return an answer in bytes, compressed if it is long enough and the client accepts
+        gzip.
+        """
         accept = request.fields.get(b"accept-encoding", b"")
         if isinstance(answer, Answer):
             text, decision_id = answer
@@ -206,7 +219,7 @@ class ShortPath:
         return _convert(gzip_response(answer, accept.decode("latin-1"), self._server))
 
     def _context(self, request: Request, number: int) -> RequestContext | None:
-        """Return the request's part of the decision log; None where there is none."""
+        """Return the request's part of a decision's log entry; None if decisions are not logged."""
         if not self._pdp.logs_decisions:
             return None
         if not self._logged_headers:
@@ -221,7 +234,9 @@ class ShortPath:
 
 
 def _is_plain(request: Request, query: bytes) -> bool:
-    """Return True if the request needs only a document, no option of the API."""
+    """Return True if a request uses no option of the API: no repeated header, encoding, YAML or
+    parameter besides `input`.
+    """
     fields = request.fields
     return (
         len(fields) == len(request.headers)
@@ -233,7 +248,9 @@ def _is_plain(request: Request, query: bytes) -> bool:
 
 
 def _plain_path(target: bytes) -> tuple[str, ...] | None:
-    """The names in a path that needs no cleaning or decoding; None for another."""
+    """Return the segments of a `/v1/data` target that needs no decoding or redirect; None for
+    others.
+    """
     rest = target.removeprefix(_PREFIX)
     if (
         len(rest) == len(target)
@@ -248,7 +265,9 @@ def _plain_path(target: bytes) -> tuple[str, ...] | None:
 
 
 def _convert(response: AsgiResponse) -> Response:
-    """Turn a response of the framework into one of the short path, without `content-length`."""
+    """Return a response of the framework as one of the short path, which adds `content-length`
+    itself.
+    """
     lines = [
         b"%s: %s\r\n" % (name, value)
         for name, value in response.raw_headers

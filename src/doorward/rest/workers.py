@@ -15,14 +15,15 @@ from doorward.edge import Part
 __all__ = ["CURRENT", "AbandonedError", "Workers"]
 
 STUCK_AFTER: Final = 60.0
-"""Seconds, and four deadlines of an evaluation, in which one of the requests must end."""
+"""Workers count as stuck after this many seconds plus four evaluation deadlines in which no request
+ends."""
 
 CURRENT: Final[ContextVar[Cancellation | None]] = ContextVar("cancellation", default=None)
-"""Of the request that the current task answers; None where nobody tells that its client left."""
+"""The cancellation of the request that the current task answers; None if it cannot be cancelled."""
 
 
 class AbandonedError(Exception):
-    """The client left before its request had a turn."""
+    """The client left before its request was worked on."""
 
 
 P = ParamSpec("P")
@@ -30,10 +31,12 @@ T = TypeVar("T")
 
 
 class Workers:
-    """Threads for one kind of work, so that another kind need not wait for it."""
+    """Threads for one kind of blocking work, so that other kinds need not wait for it."""
 
     def __init__(self, name: str, threads: int, *, deadline: float, stops: bool = True) -> None:
-        """`stops`: work ends when its client leaves."""
+        """`threads` limits the calls that run at once. `stops`: work is cancelled when its client
+        leaves.
+        """
         self._stops = stops
         self.part = Part(name, within=STUCK_AFTER + 4 * deadline)
         self._threads = threads
@@ -41,9 +44,9 @@ class Workers:
         self._running = 0
 
     async def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run `work` on a worker and return its result. To be called from an event loop.
+        """Run `work` in a worker thread, waiting for a free one, and return its result.
 
-        AbandonedError if the client left before.
+        Raise what `work` raises, and AbandonedError if the client left before.
         """
         if not self._running:
             self.part.beat()
@@ -69,7 +72,7 @@ class Workers:
                 self.part.rest()
 
     def _limiter_of_loop(self) -> CapacityLimiter:
-        """The limiter of the current event loop, created on first use."""
+        """Return the limiter of the current event loop, created on first use."""
         limiter = self._limiter.get(None)
         if limiter is None:
             limiter = CapacityLimiter(self._threads)

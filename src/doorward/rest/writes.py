@@ -30,13 +30,16 @@ __all__ = ["delete_data", "patch_data", "put_data"]
 
 
 class _ForbiddenError(Exception):
-    """An operation on what clients may not change."""
+    """An operation changes a document that clients may not change."""
 
 
 def put_data(
     store: Store, path: tuple[str, ...], parameters: Parameters, body: bytes, *, only_new: bool
 ) -> Response:
-    """PUT /v1/data/PATH: the body is the document."""
+    """Replace the document at PATH by the body (PUT /v1/data/PATH).
+
+    With `only_new` an existing document stays, and the answer is 304.
+    """
     timers = Timers(())
 
     def put() -> bool:
@@ -55,14 +58,14 @@ def patch_data(
     *,
     serves: Callable[[tuple[str, ...]], bool] = lambda _path: True,
 ) -> Response:
-    """PATCH /v1/data/PATH: the body is a list of operations on what is below PATH.
+    """Apply a JSON Patch below PATH (PATCH /v1/data/PATH), all of it or nothing.
 
-    `serves`: whether clients may change what is at a path.
+    403 if `serves` is False for the path of an operation.
     """
     timers = Timers(())
 
     def patch() -> bool:
-        """Apply the operations of the body; raise `_ForbiddenError` for a path not served."""
+        """Apply the operations of the body; raise _ForbiddenError for a path that is not served."""
         with timers.measure("rego_input_parse"):
             operations = _operations(any_document(body, stays=True), path)
         if not all(serves(tuple(map(str, each.path))) for each in operations):
@@ -74,7 +77,7 @@ def patch_data(
 
 
 def delete_data(store: Store, path: tuple[str, ...], parameters: Parameters) -> Response:
-    """DELETE /v1/data/PATH"""
+    """Delete the document at PATH (DELETE /v1/data/PATH); 404 if there is none."""
 
     def delete() -> bool:
         store.delete(path)
@@ -84,7 +87,10 @@ def delete_data(store: Store, path: tuple[str, ...], parameters: Parameters) -> 
 
 
 def _change(change: Callable[[], bool], timers: Timers, parameters: Parameters) -> Response:
-    """Run a change of data; return 204, 304 if nothing changed, or the reason of a refusal."""
+    """Run a change of data and return the response: 204, 304 if nothing changed, or the refusal.
+
+    With `?metrics` it is 200 with the timers.
+    """
     try:
         with timers.measure("server_handler"):
             is_changed = change()
@@ -102,7 +108,10 @@ def _change(change: Callable[[], bool], timers: Timers, parameters: Parameters) 
 
 
 def _operations(document: Value, root: tuple[str, ...]) -> list[Operation]:
-    """The operations of a JSON Patch document, with paths below `root`; null is an empty list."""
+    """Return the operations of a JSON Patch, with paths below `root`; [] for null.
+
+    Raise BadRequest if it is malformed.
+    """
     if document is None:
         return []
     if not isinstance(document, list):
@@ -111,7 +120,7 @@ def _operations(document: Value, root: tuple[str, ...]) -> list[Operation]:
 
 
 def _operation(document: Value, root: tuple[str, ...]) -> Operation:
-    """Read one operation of a JSON Patch; the errors are those of OPA's decoder."""
+    """Return one operation of a JSON Patch; raise BadRequest in the words of OPA's decoder."""
     if document is None:
         document = {}
     if not isinstance(document, dict):
