@@ -15,7 +15,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Argument(click.Argument):
-    """An argument with a text, which releases of click before 8.5 take and do not show."""
+    """A positional argument with a help text, which releases of click before 8.5 accept and do not
+    show.
+    """
 
     def __init__(self, param_decls: Sequence[str], *, help: str, **attributes: Any) -> None:
         super().__init__(param_decls, **attributes)
@@ -23,12 +25,14 @@ class Argument(click.Argument):
 
 
 def argument(name: str, *, help: str, **attributes: Any) -> Callable[[F], F]:
-    """Give a command an argument."""
+    """Return a decorator that gives a command a positional argument with a help text."""
     return click.argument(name, cls=Argument, help=help, **attributes)
 
 
 def style_option(*styles: str, default: str, help: str = "Output format.") -> Callable[[F], F]:
-    """Give a command `-f, --format`, which is its parameter `style`."""
+    """Return a decorator that gives a command the option `-f, --format`, passed as the parameter
+    `style`.
+    """
     return click.option(
         "-f",
         "--format",

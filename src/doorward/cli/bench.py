@@ -37,9 +37,9 @@ from doorward.rego.shared import VerifiedTokens, gc_paused
 __all__ = ["command"]
 
 SECONDS: Final = 1.0
-"""How long a query is measured."""
+"""Seconds for which a query is measured."""
 _SAMPLE: Final = 1028
-"""Times that the percentiles are made of, as many as OPA's histograms hold."""
+"""The size of the sample for percentiles, the same as in OPA's histograms."""
 _PERCENTILES: Final = (75.0, 90.0, 95.0, 99.0, 99.9, 99.99)
 
 Figure = tuple[str, int | float]
@@ -47,16 +47,19 @@ Figure = tuple[str, int | float]
 
 @record
 class _Measured:
-    """The figures of one benchmark."""
+    """The figures of one measurement: evaluations, their total time, and the distribution of
+    times.
+    """
 
     rounds: int
     total_ns: int
     histogram: Sequence[Figure]
-    """Of the times of single evaluations, under OPA's names."""
+    """The distribution of the durations of single evaluations, under OPA's names."""
     blocks: int = 0
-    """Blocks of memory that an evaluation holds at its end; unknown of a server."""
+    """The memory blocks that an evaluation holds at its end; 0 for a server, where it is
+    unknown."""
     octets: int = 0
-    """Bytes of them."""
+    """The bytes of these blocks."""
 
 
 @click.command(
@@ -155,7 +158,11 @@ def command(query: tuple[str, ...], **options: Any) -> int:
 def _prepare_query(
     text: str, input: Value | Undefined, options: dict[str, Any]
 ) -> tuple[Callable[[], object], str]:
-    """Return a function that evaluates the query once, and the name of the timer that OPA uses."""
+    """Return a function that evaluates the query once, and OPA's name of the timer for it.
+
+    The function's result is false if the query is undefined. Compiles here; raise LoadError or
+    RegoError.
+    """
     engine = _engine(options)
     package, imports = options["package"], options["imports"]
     if options["partially"]:
@@ -179,7 +186,9 @@ def _prepare_query(
 
 
 def _engine(options: dict[str, Any]) -> Engine:
-    """Compile the policies and data named by the options, outside the measured time."""
+    """Load and compile the policies and data that the options name; raise LoadError or
+    RegoError.
+    """
     sources = Sources(
         paths=options["data"],
         bundles=options["bundle"],
@@ -204,7 +213,9 @@ def _engine(options: dict[str, Any]) -> Engine:
 
 
 def _bench_server(text: str, input: Value | Undefined, options: dict[str, Any]) -> None:
-    """Measure what a server takes for the query, and what a caller waits for."""
+    """Start a server, measure the query over HTTP and print the figures; raise LoadError if it
+    fails.
+    """
     from doorward.cli.bench_server import BenchServer, arguments_of, question
 
     path, body = question(text, input, options)
@@ -212,9 +223,10 @@ def _bench_server(text: str, input: Value | Undefined, options: dict[str, Any]) 
     with BenchServer(arguments_of(options), grace=grace) as server:
 
         def ask() -> dict[str, int]:
-            """Send one request; return its integer metrics, in nanoseconds.
+            """Send one request and return the integer metrics of its answer, such as timers in
+            nanoseconds.
 
-            Raise `LoadError` for an undefined result if --fail was set.
+            Raise LoadError if the result is undefined and --fail is set.
             """
             answer = server.ask(path, body)
             result = answer.get("result")
@@ -229,7 +241,7 @@ def _bench_server(text: str, input: Value | Undefined, options: dict[str, Any]) 
 
 
 class _Times:
-    """The times of one name: a sample, the extremes and their number."""
+    """The durations under one name: a random sample, the extremes and their number."""
 
     def __init__(self) -> None:
         self.sample: list[int] = []
@@ -238,8 +250,10 @@ class _Times:
         self._chance = Random(0)
 
     def note(self, took: int) -> None:
-        """Add a duration in nanoseconds; a full sample replaces a random entry (reservoir
-        sampling)."""
+        """Add a duration in nanoseconds; once the sample is full it may replace a random entry.
+
+        Each duration has the same chance to be in the sample (reservoir sampling).
+        """
         self.count += 1
         self.shortest, self.longest = min(self.shortest, took), max(self.longest, took)
         # Each time has the same chance to be among those that are kept.
@@ -250,7 +264,9 @@ class _Times:
 
 
 def _measure(ask: Callable[[], Mapping[str, int]]) -> _Measured:
-    """Evaluate repeatedly for `SECONDS`; return the figures of the times, by name."""
+    """Call `ask` for `SECONDS`, at least once, and return the figures of the durations it
+    returns.
+    """
     times: dict[str, _Times] = {}
     rounds = 0
     started = now = perf_counter_ns()
@@ -271,7 +287,7 @@ def _measure(ask: Callable[[], Mapping[str, int]]) -> _Measured:
 
 
 def _figures(times: Sequence[int], rounds: int, shortest: int, longest: int) -> list[Figure]:
-    """The distribution of the times, which are sorted, by OPA's names and in its order."""
+    """Return the distribution of sorted durations, under OPA's names and in its order."""
     percentiles = [(f"{share:g}%", _percentile(times, share / 100)) for share in _PERCENTILES]
     return [
         *percentiles,
@@ -285,7 +301,9 @@ def _figures(times: Sequence[int], rounds: int, shortest: int, longest: int) -> 
 
 
 def _percentile(times: Sequence[int], share: float) -> float:
-    """The duration below which a `share` (0 to 1) of the sorted times lie, interpolated."""
+    """Return the duration below which the fraction `share` of the sorted durations lies,
+    interpolated.
+    """
     position = share * (len(times) + 1)
     if position < 1:
         return times[0]
@@ -296,7 +314,9 @@ def _percentile(times: Sequence[int], share: float) -> float:
 
 
 def _memory(ask: Callable[[], object]) -> tuple[int, int]:
-    """The memory blocks and bytes that one evaluation holds when its answer is ready."""
+    """Return the number of memory blocks, and their bytes, that one evaluation holds with its
+    answer.
+    """
     tracemalloc.start()
     try:
         answer = ask()
@@ -309,7 +329,9 @@ def _memory(ask: Callable[[], object]) -> tuple[int, int]:
 
 
 def _show(measured: _Measured, options: dict[str, Any]) -> str:
-    """Format the measured times as a table, as JSON or as a line of Go's benchmarks."""
+    """Return the figures as a table, as JSON or as a line of Go's benchmarks, with a final
+    newline.
+    """
     histogram = measured.histogram if options["metrics"] else ()
     if options["style"] == "json":
         extra = {name: _json_number(value) for name, value in histogram}

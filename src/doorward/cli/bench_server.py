@@ -23,13 +23,13 @@ from doorward.rego.shared import Key
 __all__ = ["BenchServer", "arguments_of", "question"]
 
 STARTING: Final = 60.0
-"""Seconds in which the server must answer."""
+"""Seconds within which the server must answer after its start."""
 _PAUSE: Final = 0.02
 _WITHIN: Final = 60.0
 
 
 def arguments_of(options: Mapping[str, Any]) -> list[str]:
-    """The arguments of `doorward run` for those of `bench`."""
+    """Return the arguments of `doorward run` that correspond to the options of `bench`."""
     arguments = [f"--ignore={each}" for each in options["ignore"]]
     arguments += [f"--builtins={each}" for each in options["builtins"]]
     for name in ("config_file", "shutdown_grace_period", "shutdown_wait_period"):
@@ -45,7 +45,7 @@ def arguments_of(options: Mapping[str, Any]) -> list[str]:
 def question(
     text: str, input: Value | Undefined, options: Mapping[str, Any]
 ) -> tuple[str, dict[Key, Value]]:
-    """The path and the body of the request that OPA's `bench` sends for a query."""
+    """Return the path and the body of the request that OPA's `bench` sends for a query."""
     body: dict[Key, Value] = {"input": {} if isinstance(input, Undefined) else input}
     if options["partially"]:
         path = "compile"
@@ -72,10 +72,16 @@ class _Connection(HTTPConnection):
 
 
 class BenchServer:
-    """A running server; LoadError, with what it said, where it does not start."""
+    """A context manager: a server process on a Unix socket in a folder of its own.
+
+    Entering blocks until it answers; raise LoadError, with its output, if it does not start.
+    Leaving ends it.
+    """
 
     def __init__(self, arguments: Sequence[str], *, grace: float) -> None:
-        """`arguments` of `doorward run`; `grace`: seconds that it has to end."""
+        """`arguments` are those of `doorward run`; `grace` are the seconds that the server gets to
+        end.
+        """
         self._arguments = arguments
         self._grace = grace
         self._folder = tempfile.TemporaryDirectory(prefix="doorward-bench-")
@@ -129,7 +135,9 @@ class BenchServer:
             return False
 
     def ask(self, path: str, body: dict[Key, Value]) -> dict[str, Any]:
-        """Send `body` and return the answer; raise `LoadError` if it is an error."""
+        """Send `body` to `path` and return the answer; raise LoadError if it is an error or does
+        not come.
+        """
         headers = {"content-type": "application/json"}
         try:
             self._connection.request("POST", path, to_json(body), headers)

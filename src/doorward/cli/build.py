@@ -42,7 +42,7 @@ _MANIFEST: Final = "/.manifest"
 
 
 class _BuildError(Exception):
-    """The reason why a bundle cannot be built, in OPA's words."""
+    """A bundle cannot be built; the message is in OPA's words."""
 
 
 @record
@@ -55,7 +55,7 @@ class _Parts:
     revision: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     versions: Mapping[str, int] = field(default_factory=dict)
-    """Of Rego, for policies of which a manifest says it."""
+    """The Rego version of each policy for which a manifest gives one."""
 
 
 class _Level(click.ParamType[int]):
@@ -64,7 +64,9 @@ class _Level(click.ParamType[int]):
     name = "level"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return the number; refuse any other text in the words of Go's `strconv.ParseInt`."""
+        """Return the number; raise UsageError in the words of Go's `strconv.ParseInt` for any other
+        text.
+        """
         try:
             return int(value)
         except ValueError:
@@ -214,7 +216,10 @@ def _ignore(step: str) -> None:
 
 
 def _check_signing(paths: Sequence[str], options: Mapping[str, Any], *, bundle: bool) -> None:
-    """Refuse signing keys without --bundle, and warn of a manifest that is ignored without it."""
+    """Raise _BuildError for signing options without --bundle or without a key.
+
+    Without --bundle also warn of each manifest that is ignored.
+    """
     key = options["signing_key"]
     if key is None and (options["signing_plugin"] or options["claims_file"]):
         raise _BuildError(
@@ -242,7 +247,9 @@ def _fail(message: str) -> int:
 
 
 def _files(paths: Sequence[str], options: Mapping[str, Any]) -> _Parts:
-    """Read policies and data from files and folders that are not bundles."""
+    """Return policies and data from files and folders that are not bundles; _BuildError if that
+    fails.
+    """
     try:
         loaded = Sources(paths, ignore=options["ignore"], v0=options["v0_compatible"]).load()
     except LoadError as error:
@@ -251,9 +258,10 @@ def _files(paths: Sequence[str], options: Mapping[str, Any]) -> _Parts:
 
 
 def _bundles(paths: Sequence[str], options: Mapping[str, Any]) -> _Parts:
-    """Read bundles, verify signatures if a key is set, and unite them.
+    """Return the united content of bundles; signatures are verified if a key is given.
 
-    Their roots must not overlap; revision and metadata remain only if there is one bundle.
+    Revision and metadata remain only if there is one bundle. Raise _BuildError if one cannot be
+    read, ManifestError if roots overlap.
     """
     key = options["verification_key"]
     verification = None
@@ -293,7 +301,7 @@ def _bundles(paths: Sequence[str], options: Mapping[str, Any]) -> _Parts:
 
 
 def _settings(parts: _Parts, options: Mapping[str, Any]) -> Options:
-    """The compiler's options: Rego versions by file, and the capabilities of --capabilities."""
+    """Return the compiler's options: the Rego version of each file, and the capabilities."""
     allowed: Capabilities | None = options["capabilities"]
     return Options(
         v0=options["v0_compatible"],
@@ -306,8 +314,11 @@ def _settings(parts: _Parts, options: Mapping[str, Any]) -> Options:
 def _optimize(
     parts: _Parts, entrypoints: Sequence[str], level: int, options: Mapping[str, Any]
 ) -> tuple[_Parts, Mapping[str, Module]]:
-    """The policies made smaller for their entrypoints, those that METADATA names included; as
-    texts and as modules."""
+    """Return the parts with policies optimized for their entrypoints, and these policies parsed.
+
+    Entrypoints in METADATA count as well; _BuildError without any. The result has no revision and
+    is compiled as a check.
+    """
     settings = _settings(parts, options)
     paths = [tuple(each.strip("/").split("/")) for each in entrypoints]
     paths += [each for each in entrypoints_of(parts.modules, settings) if each not in paths]
@@ -326,7 +337,10 @@ def _optimize(
 
 
 def _check(parts: _Parts, options: Mapping[str, Any]) -> Mapping[str, Module]:
-    """Compile all policies with their data; return the parsed policies."""
+    """Compile all policies with their data, and return the parsed policies.
+
+    Raise _BuildError if one cannot be parsed, RegoError for other errors.
+    """
     settings = _settings(parts, options)
     try:
         policies = compile(parts.modules, settings)
@@ -342,7 +356,11 @@ def _check(parts: _Parts, options: Mapping[str, Any]) -> Mapping[str, Module]:
 def _members(
     parts: _Parts, revision: str | None, parsed: Mapping[str, Module], *, v0: bool
 ) -> list[tuple[str, bytes]]:
-    """The files of the bundle: data, policies, manifest. `parsed`: the policies as modules."""
+    """Return the files of the bundle as pairs of name and content: data, formatted policies,
+    manifest.
+
+    `parsed` has the policies as modules, so that they need not be parsed again.
+    """
     versions = {name: parts.versions.get(name, 0 if v0 else 1) for name in sorted(parts.modules)}
     common = 0 if versions and set(versions.values()) == {0} else 1
     if not versions and v0:
@@ -371,9 +389,10 @@ def _file_key(name: str) -> str:
 
 
 def _signatures_for(members: Sequence[tuple[str, bytes]], options: Mapping[str, Any]) -> bytes:
-    """Sign the bundle's files; return the content of its `.signatures.json`.
+    """Return the content of `.signatures.json` for the bundle's files.
 
-    The claims come from --claims-file, or are the key's id.
+    The claims come from --claims-file; without it they are the key's id. Raise SignatureError if
+    signing fails.
     """
     files = [(name.lstrip("/"), content) for name, content in members]
     claims = read_claims(options["claims_file"])
@@ -385,18 +404,21 @@ def _signatures_for(members: Sequence[tuple[str, bytes]], options: Mapping[str, 
 
 
 def _archive(members: Sequence[tuple[str, bytes]]) -> bytes:
-    """A `.tar.gz` that is the same for the same members."""
+    """Return a `.tar.gz` of the members, always the same bytes for the same members."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for name, content in members:
             info = tarfile.TarInfo(name)
             info.size, info.mode = len(content), 0o600
             archive.addfile(info, io.BytesIO(content))
+    # Without a time: the same policies must give the same digest.
     return gzip.compress(stream.getvalue(), mtime=0)
 
 
 def _write(path: str, content: bytes) -> None:
-    """Write a whole file in place of the one before."""
+    """Replace the file at `path` in one step by another content; raise _BuildError if that
+    fails.
+    """
     folder = os.path.dirname(path) or "."
     try:
         descriptor, new = tempfile.mkstemp(dir=folder, prefix=".bundle-")

@@ -24,7 +24,10 @@ MAX_FILE: Final = 16 << 20
 
 
 def _read(_ctx: click.Context, _param: click.Parameter, path: str | None) -> Capabilities | None:
-    """Read the file of --capabilities; None if the option was not used."""
+    """Return the capabilities that --capabilities names; None without the option.
+
+    Raise BadParameter if the file cannot be read or is malformed.
+    """
     if path is None:
         return None
     try:
@@ -37,7 +40,11 @@ def _read(_ctx: click.Context, _param: click.Parameter, path: str | None) -> Cap
 
 
 def _document(path: str) -> Any:
-    """The capabilities of a version of OPA, such as v0.61.0, or in a file."""
+    """Return the capabilities of a known version of OPA, such as v0.61.0, else those in the file
+    `path`.
+
+    Raise OSError or ValueError if the file cannot be read.
+    """
     if path.startswith("v"):
         from doorward.cli.opa_versions import capabilities_of  # every command has the option
 
@@ -58,7 +65,10 @@ option: Final = click.option(
 
 
 def _choose(version: str | None, file: str | None) -> Any:
-    """The capabilities of an OPA version, or of a file, checked; exit with an error if unknown."""
+    """Return the capabilities of an OPA version, or of a file after checking them.
+
+    Raise ClickException for an unknown version or a malformed file.
+    """
     if version is not None:
         from doorward.cli.opa_versions import capabilities_of
 

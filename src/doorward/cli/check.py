@@ -122,7 +122,11 @@ def command(
 
 
 class _Known:
-    """The note of an earlier run that nothing is wrong with policies, as they are now."""
+    """A note in the folder of saved programs that an earlier run found no error in the same
+    policies.
+
+    Without such a folder nothing is noted.
+    """
 
     def __init__(
         self,
@@ -154,7 +158,7 @@ class _Known:
         return self._folder.read(self._name) is not None
 
     def note(self) -> None:
-        """Note for later runs that there is nothing to report."""
+        """Note that the policies have no errors, for later runs."""
         if self._folder is not None and self._name is not None:
             self._folder.write(self._name, b"")
 
@@ -174,9 +178,10 @@ def _check(
     allowed: Capabilities | None,
     with_data: bool,
 ) -> None:
-    """Everything that can be wrong, METADATA blocks included; no code is generated.
+    """Raise ParseError or CompileError with all errors of the policies, METADATA included;
+    generates no code.
 
-    `with_data`: rules in the place of data are wrong as well, as in OPA with bundles only.
+    `with_data`: a rule whose path is also data is an error as well, as in OPA with bundles only.
     """
     trees: list[Module] = []
     errors: list[Diagnostic] = []
@@ -204,7 +209,7 @@ def _check_all(
     v0: bool,
     allowed: Capabilities | None,
 ) -> None:
-    """The same, but nothing hides anything else."""
+    """Raise CompileError with the errors of all phases: a parse error hides no other error."""
     parsed: dict[str, Parsed] = {}
     for source, source_v0 in _sources(loaded, v0=v0):
         each = parse_with_recovery(source, v0=source_v0, builtins=registry)
@@ -223,13 +228,14 @@ def _check_all(
 
 
 def _sources(loaded: Loaded, *, v0: bool) -> Iterator[tuple[Source, bool]]:
-    """The texts of the policies, each with True if it is read as Rego v0."""
+    """Yield the texts of the policies, each with True if it is read as Rego v0."""
     for name, text in loaded.modules.items():
         version = loaded.rego_versions.get(name)
         yield Source(name, text), v0 if version is None else version == 0
 
 
 def _is_given(option: str) -> bool:
+    """Return True if the user gave the option instead of its default."""
     source = click.get_current_context().get_parameter_source(option)
     return source is not ParameterSource.DEFAULT
 

@@ -37,20 +37,20 @@ def echo(text: str, kind: str, *, err: bool = False, nl: bool = True) -> None:
 
 
 def is_colored(stream: TextIO, environment: Mapping[str, str] = os.environ) -> bool:
-    """Return True if a stream is a terminal whose user wants colors."""
+    """Return True if a stream is a terminal and neither NO_COLOR nor TERM=dumb is set."""
     if environment.get("NO_COLOR") or environment.get("TERM") == "dumb":
         return False
     return stream.isatty()
 
 
 def paint(text: str, kind: str) -> str:
-    """The text of a report with its words in color."""
+    """Return a report of a kind (`errors`, `tests`, `why`, `diff`) with its words in color."""
     color = _PAINTERS[kind]
     return "\n".join([color(line) for line in text.split("\n")])
 
 
 def _error(line: str) -> str:
-    """Color a line of a compiler error: its location, its code, the caret or the hint."""
+    """Return a line of a compiler error with its location, code, caret or hint in color."""
     bare = line.strip(" |")
     if bare and not bare.strip("^"):
         return line.replace(bare, click.style(bare, fg=BAD), 1)
@@ -65,7 +65,7 @@ def _error(line: str) -> str:
 
 
 def _test(line: str) -> str:
-    """Color the outcome (PASS, FAIL, …) in a line of a test report."""
+    """Return a line of a test report with its outcome (PASS, FAIL, …) in color."""
     for word, color in _PROPERTIES.items():
         if line.startswith("PROPERTIES: ") and word in line:
             return click.style("PROPERTIES", fg=color, bold=True) + line[len("PROPERTIES") :]
@@ -81,7 +81,9 @@ def _test(line: str) -> str:
 
 
 def _why(line: str) -> str:
-    """Color the words for an outcome in a line of an explanation; other lines are unchanged."""
+    """Return a line of an explanation with the words for its outcome in color; other lines
+    unchanged.
+    """
     for words, color in _ANSWERS.items():
         if words in line:
             return line.replace(words, click.style(words, fg=color), 1)
@@ -91,7 +93,7 @@ def _why(line: str) -> str:
 
 
 def _difference(line: str) -> str:
-    """Color the kind of change in a numbered line of a replay's report, and dim its comments."""
+    """Return a line of a replay's report with the kind of change in color; comments are dimmed."""
     number, _, rest = line.partition(". ")
     kind, colon, after = rest.partition(":")
     if number.isdecimal() and kind in _KINDS:

@@ -63,7 +63,9 @@ def command(
 
 
 def _as_json(documents: Documents) -> str:
-    """The `base` and `virtual` documents as indented JSON; an empty list is left out, as in OPA."""
+    """Return the base and virtual documents as indented JSON; an empty list is left out, as in
+    OPA.
+    """
     lists = {"base": documents.base, "virtual": documents.virtual}
     fields = {
         name: "[" + ",".join(map(_ref, paths)) + "]" for name, paths in lists.items() if paths
@@ -72,7 +74,7 @@ def _as_json(documents: Documents) -> str:
 
 
 def _ref(path: Path) -> str:
-    """A reference as a JSON list of typed terms, as OPA writes it."""
+    """Return a path as a JSON list of typed terms, as OPA writes references."""
     terms = []
     for n, key in enumerate(path):
         value = from_key(key)
@@ -82,7 +84,9 @@ def _ref(path: Path) -> str:
 
 
 def _as_table(documents: Documents) -> str:
-    """The documents in columns, an empty column left out; an empty text if there are none."""
+    """Return the documents as a table with two columns; an empty column is left out, "" if both are
+    empty.
+    """
     columns: list[tuple[str, Sequence[str]]] = [
         ("BASE DOCUMENTS", [_text(path) for path in documents.base]),
         ("VIRTUAL DOCUMENTS", [_text(path) for path in documents.virtual]),

@@ -21,7 +21,7 @@ __all__ = ["command"]
 
 _FORMATS: Final = {"text": text, "json": as_json, "markdown": markdown}
 UNKNOWN: Final = 3
-"""The exit code where no difference is known, nor that there is none."""
+"""The exit code if no difference was found and equality was not proved."""
 _FAILS: Final = [kind for kind in KINDS if kind not in ("unchanged", "not-replayable")]
 
 
@@ -126,6 +126,7 @@ def command(old: str, new: str, **options: Any) -> int:
 
 
 def _version(paths: tuple[str, ...], options: dict[str, Any]) -> Version:
+    """Return the policies of one side, compiled; raise LoadError or ReplayError if that fails."""
     sources = Sources(paths, ignore=options["ignore"], v0=options["v0_compatible"])
     registry = extensions.registry_for(options["builtins"], paths)
     return Version.load(sources, registry=registry, deadline=0.5)

@@ -126,7 +126,8 @@ def serve(**arguments: Any) -> int:
 
 
 def _service_options(options: dict[str, Any]) -> ServiceOptions:
-    """Turn the options of `docker serve` into `ServiceOptions`.
+    """Return the options of `docker serve` as `ServiceOptions`; raise UsageError if they do not
+    fit.
 
     With --pdp, a policy from the environment is ignored.
     """
@@ -152,7 +153,7 @@ def _service_options(options: dict[str, Any]) -> ServiceOptions:
 
 
 def _where(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that say which daemon and which plugin."""
+    """Decorator: add the options that identify the daemon and the plugin."""
     for option in (
         click.option(
             "-n", "--name", default="doorward", metavar="NAME", help="Name of the plugin."
@@ -193,7 +194,7 @@ def _where(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _installation(options: dict[str, Any]) -> Installation:
-    """Turn the options of `docker install` or `uninstall` into an `Installation`."""
+    """Return the options of `docker install` and its siblings as an `Installation`."""
     from doorward.docker.install.installer import Installation
 
     return Installation(
@@ -515,7 +516,9 @@ def user(name: str, folder: Path, days: int) -> int:
 
 
 def _certify(make: Callable[[], None], folder: Path) -> int:
-    """Create certificates with `make`, print their folder and return exit code 0."""
+    """Create certificates with `make`, print `folder` and return exit code 0; ClickException if it
+    fails.
+    """
     from doorward.docker.install.certificates import CertificateError
 
     try:

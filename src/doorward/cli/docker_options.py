@@ -79,16 +79,18 @@ _SHARED: Final = (
 
 
 def add_shared_options(function: F) -> F:
-    """Give a command the options that both have, in this order."""
+    """Decorator: add the options that `docker serve` and `docker proxy` share."""
     for option in reversed(_SHARED):
         function = option(function)
     return function
 
 
 def read_shared_options(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of `ServiceOptions` and of `ProxyOptions` that come from these options, and
-    from --listen, --tls-ca-cert-file, --pdp and --policy, whose help differs; UsageError where they
-    do not fit together."""
+    """Return the fields that `ServiceOptions` and `ProxyOptions` have in common, by name.
+
+    They come from the shared options and from --listen, --tls-ca-cert-file, --pdp and --policy.
+    Raise UsageError if they do not fit together.
+    """
     if params["pdp"] and params["policy"]:
         raise click.UsageError("--pdp cannot be combined with --policy")
     if params["data"] and (params["pdp"] or params["policy"]):
@@ -117,7 +119,10 @@ def read_shared_options(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_input_options(params: Mapping[str, Any]) -> InputOptions:
-    """Return the options that decide which parts of a request a policy sees."""
+    """Return the options that determine which parts of a request a policy sees.
+
+    Raise UsageError for a malformed API version.
+    """
     parts = params["minimum_api_version"].split(".")
     if not all(part.isascii() and part.isdecimal() and len(part) < 5 for part in parts):
         raise click.UsageError("--minimum-api-version must be of the form 1.24")

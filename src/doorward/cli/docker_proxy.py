@@ -127,7 +127,10 @@ def proxy(**params: Any) -> int:
 
 
 def _options(params: dict[str, Any]) -> ProxyOptions:
-    """Turn the parsed options into `ProxyOptions`; refuse --host-root with --socket or --pins."""
+    """Return the options of `docker proxy` as `ProxyOptions`.
+
+    Raise UsageError if they do not fit together, such as --host-root with --socket or --pins.
+    """
     shared = read_shared_options(params)
     if params["host_root"] and (params["socket"] or params["pins"]):
         raise click.UsageError(
@@ -152,7 +155,9 @@ def _options(params: dict[str, Any]) -> ProxyOptions:
 
 
 def _consumer(text: str) -> Consumer:
-    """Parse a --consumer of the form `NAME=/PATH[,group=GROUP]`."""
+    """Return the consumer that `NAME=/PATH[,group=GROUP]` describes; raise UsageError for other
+    forms.
+    """
     match = _CONSUMER.fullmatch(text)
     if match is None or match[1] == SHARED:
         raise click.UsageError("--consumer must be of the form NAME=/PATH[,group=GROUP]")

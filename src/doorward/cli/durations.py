@@ -10,9 +10,9 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0}
 
 
 def seconds(duration: str, flag: str = "") -> float | None:
-    """The seconds of a duration such as `500ms`; None for zero.
+    """Return a duration in seconds: `500ms` -> 0.5, `1m` -> 60.0; None for zero.
 
-    Raise `UsageError`, naming `flag`, for other texts.
+    Raise UsageError, naming `flag`, for any other form.
     """
     for unit, factor in _UNITS.items():
         number = duration.removesuffix(unit)

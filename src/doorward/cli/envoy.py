@@ -18,7 +18,7 @@ from doorward.envoy.redirect.steps import BACK_ENDS, dry_run, install, remove, s
 __all__ = ["command"]
 
 REPAIR: Final = 10.0
-"""Seconds between two looks at the rules of one who stays."""
+"""Seconds between two checks of the rules with --stay."""
 
 
 @click.group("envoy")
@@ -112,7 +112,9 @@ def bootstrap(
 
 
 def _worker_addresses(addresses: tuple[str, ...], workers: int) -> tuple[str, ...]:
-    """The addresses of the workers of decision points at `addresses`: the last name of each."""
+    """Return the addresses of all workers of the decision points at `addresses`, one for each
+    worker.
+    """
     if workers == 1:
         return addresses
     schemes = [each.replace("unix:", "unix://") if _is_short(each) else each for each in addresses]
@@ -120,6 +122,7 @@ def _worker_addresses(addresses: tuple[str, ...], workers: int) -> tuple[str, ..
 
 
 def _is_short(address: str) -> bool:
+    """Return True for `unix:PATH`, without the slashes that `worker_addresses` needs."""
     return address.startswith("unix:") and not address.startswith("unix://")
 
 
@@ -198,7 +201,7 @@ def redirect(step: str | None, backend: str | None, **given: Any) -> int:
 
 
 def _to_redirect(given: dict[str, Any]) -> Redirect:
-    """Turn the options into a `Redirect`; exit with a usage error for a bad port or user."""
+    """Return the options as a `Redirect`; raise UsageError for a missing or malformed one."""
     if given["port"] is None or given["user"] is None:
         raise click.UsageError("-p and -u are needed: Envoy's port and the id of its user")
     user, outbound = given["user"], given["outbound"]
@@ -219,7 +222,10 @@ def _to_redirect(given: dict[str, Any]) -> Redirect:
 
 
 def _keep_rules(options: Redirect, backend: str | None) -> None:
-    """Keep the redirection rules in place, repairing them regularly, until SIGTERM or SIGINT."""
+    """Install the rules and repair them every `REPAIR` seconds; blocks until SIGTERM or SIGINT.
+
+    The rules stay in force afterwards. Raise ClickException if they cannot be installed.
+    """
     stop = SignalSafeEvent()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
@@ -227,7 +233,7 @@ def _keep_rules(options: Redirect, backend: str | None) -> None:
 
 
 def _one_port(text: str) -> int:
-    """Parse a single port; raise ValueError for a list or a range."""
+    """Return the port in a text; raise ValueError for a list or anything else."""
     ports = read_ports([text])
     if len(ports) != 1:
         raise ValueError(f"`{text}` is not a port")
@@ -235,7 +241,7 @@ def _one_port(text: str) -> int:
 
 
 def _attempt(step: Callable[[], Any]) -> Any:
-    """Return what `step` returns; turn a `RedirectError` into a message and exit code 1."""
+    """Return the result of `step`; raise ClickException in place of a RedirectError."""
     try:
         return step()
     except RedirectError as error:

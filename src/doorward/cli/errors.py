@@ -21,7 +21,7 @@ __all__ = ["OneOf", "documents_text", "for_people", "warn"]
 
 
 class OneOf(click.ParamType[str]):
-    """The value of --format, or another flag: one of several, refused in OPA's words."""
+    """The type of --format or another flag with fixed values; others are refused in OPA's words."""
 
     name = "format"
 
@@ -35,11 +35,13 @@ class OneOf(click.ParamType[str]):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """The allowed values that begin as `incomplete` does."""
+        """Return the allowed values that begin with `incomplete`."""
         return [CompletionItem(value) for value in self.allowed if value.startswith(incomplete)]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return an allowed value; refuse any other in the words of Go's flag library."""
+        """Return an allowed value; raise UsageError in the words of Go's flag library for any
+        other.
+        """
         if value in self.allowed:
             return str(value)
         raise click.UsageError(
@@ -50,13 +52,13 @@ class OneOf(click.ParamType[str]):
 
 
 def documents_text(error: RegoError | LoadError, *, sort_keys: bool = False) -> str:
-    """The JSON list of errors, as `opa eval` and `opa check` write it, on one line."""
+    """Return the errors as a JSON list on one line, as `opa eval` and `opa check` write it."""
     problems = error.problems if isinstance(error, LoadError) else error.diagnostics
     return "[" + ",".join([_document(each, sort_keys=sort_keys) for each in problems]) + "]"
 
 
 def _document(problem: Diagnostic | str, *, sort_keys: bool) -> str:
-    """One error as JSON, its fields in OPA's order or, if `sort_keys`, in that of the alphabet."""
+    """Return one error as JSON, with its fields in OPA's order or, with `sort_keys`, sorted."""
     if isinstance(problem, str):
         return object_text({"message": marshal(problem)})
     fields = diagnostic_fields(problem, sort_keys=sort_keys)
@@ -71,7 +73,9 @@ def warn(notes: Sequence[str]) -> None:
 
 
 def for_people(error: RegoError | LoadError) -> str:
-    """Return the message of an error, its position, and the source there."""
+    """Return the text of an error for a terminal: each message with position, source line and
+    caret.
+    """
     if isinstance(error, LoadError):
         return str(error).replace(" occurred during loading:", " occurred:", 1)
     count = len(error.diagnostics)

@@ -74,7 +74,7 @@ class _Request:
     capabilities: Capabilities | None
     builtins: Sequence[str]
     residual: Residual | None
-    """What to evaluate partially for; None: evaluate."""
+    """The options of partial evaluation; None to evaluate fully."""
 
 
 @record
@@ -87,9 +87,9 @@ class _Answer:
     coverage: str = ""
     profile: Sequence[Entry] = ()
     metrics: Sequence[Mapping[str, int]] = ()
-    """One for each time that it was evaluated."""
+    """The metrics of each evaluation; empty unless requested."""
     is_stopped: bool = False
-    """Whether `error` ended it, and is not only shown."""
+    """True if `error` stopped the evaluation; an error of a built-in may be only reported."""
     partial: Partial | None = None
 
 
@@ -248,9 +248,9 @@ def command(query: tuple[str, ...], **options: Any) -> int:
 
 
 def _residual(options: dict[str, Any]) -> Residual:
-    """The options of --partial, checked against the output format.
+    """Return the options of --partial; raise UsageError if they do not fit the output format.
 
-    `input` is unknown by default.
+    `input` is unknown unless --unknowns names documents.
     """
     from doorward.cli.partial import Residual, check  # few calls ask for it
 
@@ -265,14 +265,15 @@ def _residual(options: dict[str, Any]) -> Residual:
 
 
 def _is_given(option: str) -> bool:
+    """Return True if the user gave the option instead of its default."""
     source = click.get_current_context().get_parameter_source(option)
     return source is not ParameterSource.DEFAULT
 
 
 def _evaluate(request: _Request, style: str, limit: int, options: dict[str, Any]) -> int:
-    """Evaluate the query --count times, print the result and return the exit code.
+    """Evaluate the query --count times, print the result of the first and return the exit code.
 
-    2 is an error; 1 is what --fail or --fail-defined asked to report.
+    2 after an error, 1 if --fail or --fail-defined is met, else 0.
     """
     answer = _answer(request)
     more = [_answer(request).metrics for _ in range(options["count"] - 1)]
@@ -295,9 +296,9 @@ def _evaluate(request: _Request, style: str, limit: int, options: dict[str, Any]
 
 
 def _why(request: _Request, *, as_json: bool) -> int:
-    """Print the explanation, and the smallest change of the input that makes a false document true.
+    """Print why the result is as it is, and the smallest change of the input that makes it true.
 
-    Return 2 after an error, 0 otherwise.
+    Return exit code 2 after an error, else 0.
     """
     answer = _answer(request)
     if answer.explanation is None:
@@ -318,8 +319,10 @@ def _why(request: _Request, *, as_json: bool) -> int:
 
 
 def _change(request: _Request, answer: _Answer) -> Change | None:
-    """The change of the input with which a document is true that is false or undefined; None for
-    any other query."""
+    """Return the smallest change of the input that makes the document of the query true.
+
+    None if the query is not a document, has no input or is true, or if no change was found.
+    """
     path = request.query.strip().split(".")
     is_document = path[0] == "data" and len(path) > 1 and all(map(str.isidentifier, path))
     values = [value for solution in answer.results for _, value in solution.expressions]
@@ -332,9 +335,10 @@ def _change(request: _Request, answer: _Answer) -> Change | None:
 
 
 def _answer(request: _Request) -> _Answer:
-    """Evaluate the query once, traced if a report needs it; errors become part of the answer.
+    """Evaluate the query once and return its answer with the requested reports.
 
-    Print a hint for a reference that names no document but resembles one.
+    Errors become part of the answer. Print a hint for a reference to a missing document that
+    resembles another.
     """
     timers = Timers()
     if request.residual is not None:
@@ -359,7 +363,9 @@ def _no_coverage() -> str:
 
 
 def _partial(request: _Request, residual: Residual, timers: Timers) -> _Answer:
-    """Evaluate the query partially, measuring coverage and the profile if requested."""
+    """Evaluate the query partially and return its answer with the requested reports; errors become
+    part of it.
+    """
     from doorward.cli.partial import evaluate
     from doorward.testing.tracers import BothPartial
 
@@ -399,7 +405,10 @@ def _partial(request: _Request, residual: Residual, timers: Timers) -> _Answer:
 
 
 def _engine(request: _Request, timers: Timers, *, traced: bool) -> Engine:
-    """Load and compile the policies, and bind the data; refuse an empty query as OPA does."""
+    """Load and compile the policies and return the engine with the data bound.
+
+    Raise LoadError (also for an empty query) or RegoError.
+    """
     if not request.query.strip():
         raise LoadError(["cannot evaluate empty query"])
     loaded = request.sources.load(timers)
@@ -425,7 +434,7 @@ def _engine(request: _Request, timers: Timers, *, traced: bool) -> Engine:
 
 
 def _prepare(request: _Request, timers: Timers, *, traced: bool) -> Query:
-    """Compile the query, with the policies that it needs."""
+    """Return the compiled query with the policies that it needs; raise LoadError or RegoError."""
     return _engine(request, timers, traced=traced).prepare(
         request.query,
         strict_builtin_errors=request.strict_builtin_errors,
@@ -436,7 +445,9 @@ def _prepare(request: _Request, timers: Timers, *, traced: bool) -> Query:
 
 
 def _in_words(error: LoadError | RegoError) -> LoadError | RegoError:
-    """Return the error of a bundle that cannot be read, in the words of `opa eval`."""
+    """Return an error; one of a bundle that cannot be read as a LoadError in the words of `opa
+    eval`.
+    """
     from doorward.bundles.bundle import BundleError
 
     if isinstance(error, BundleError):
@@ -445,7 +456,7 @@ def _in_words(error: LoadError | RegoError) -> LoadError | RegoError:
 
 
 def _plain(query: Query, request: _Request, timers: Timers) -> _Answer:
-    """Evaluate without a tracer; an evaluation error stops it and leaves no results."""
+    """Return the answer of an evaluation without tracers; an evaluation error leaves no results."""
     evaluation = query.evaluation(request.input)
     try:
         with timers.measure("rego_query_eval"):
@@ -459,7 +470,10 @@ def _plain(query: Query, request: _Request, timers: Timers) -> _Answer:
 
 
 def _trace(query: Query, request: _Request, timers: Timers) -> _Answer:
-    """Evaluate with the requested tracers: explanation, coverage and profile."""
+    """Return the answer of an evaluation with tracers for explanation, coverage or profile.
+
+    An evaluation error becomes part of the answer, beside what the tracers saw.
+    """
     # What only a traced evaluation needs is not brought in for the others.
     from doorward.rego import Explanation
     from doorward.rego.shared import Mask, Profile, Recorder
@@ -513,7 +527,7 @@ def _print(text: str, _span: Span) -> None:
 def _show(answer: _Answer, request: _Request, style: str, limit: int) -> None:
     """Print the answer in the format `style`; errors go to standard error, except in JSON.
 
-    `limit` cuts long values in tables.
+    `limit` is the maximum width of table cells; 0 for no limit.
     """
     if style in ("json", "discard"):
         click.echo(_as_json(answer, request, discard=style == "discard"))
@@ -546,7 +560,7 @@ def _explain(explanation: Explanation, request: _Request) -> list[str]:
 
 
 def _as_json(answer: _Answer, request: _Request, *, discard: bool) -> str:
-    """The answer as OPA's JSON document; `discard` leaves the values of the result out."""
+    """Return the answer as OPA's JSON document; `discard` leaves out the values of the result."""
     fields: dict[str, str] = {}
     if answer.error is not None:
         fields["errors"] = documents_text(answer.error, sort_keys=discard)

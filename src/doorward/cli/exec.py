@@ -33,13 +33,13 @@ __all__ = ["command"]
 
 _STDIN: Final = "--stdin-input"
 _MAX_BYTES: Final = 256 << 20
-"""Of one input."""
+"""The largest input in bytes."""
 _FLAGS: Final = ("fail", "fail-defined", "fail-non-empty")
 _KINDS: Final = (".json", ".yaml", ".yml")
 
 
 class _ExecError(Exception):
-    """The reason why the command cannot go on."""
+    """The command cannot go on; the message is in OPA's words."""
 
 
 @click.command(
@@ -85,7 +85,11 @@ def command(paths: tuple[str, ...], **options: Any) -> int:
 
 
 def _run(paths: Sequence[str], options: dict[str, Any], log: _Log) -> int:
-    """Decide each input file and print the decisions as JSON; return 1 if --fail… was met."""
+    """Decide on each input and print the decisions as JSON.
+
+    Return 1 if the results meet the --fail… flag, else 0. Raise _ExecError, ConfigError, LoadError
+    or RegoError if the command cannot go on.
+    """
     chosen = [f"--{flag}" for flag in _FLAGS if options[flag.replace("-", "_")]]
     if not paths and not options["stdin_input"]:
         raise _ExecError("requires at least 1 path arg, or the --stdin-input flag")
@@ -125,7 +129,10 @@ def _run(paths: Sequence[str], options: dict[str, Any], log: _Log) -> int:
 
 
 def _decision_log(config: Config, options: Mapping[str, Any]) -> DecisionLog | None:
-    """The decision log of the configuration: on standard error, or in a file."""
+    """Return the configured decision log, on standard error or in a file; None without one.
+
+    Raise _ExecError for an upload, or if the file cannot be opened.
+    """
     if config.decision_logs.upload is not None:
         raise _ExecError("exec error: decision logs go to the console or a file, not to a service")
     formats = options["log_format"], options["log_timestamp_format"]
@@ -141,7 +148,7 @@ def _write_lines(lines: bytes) -> None:
 
 
 class _Log:
-    """Lines on standard error, as a server writes its log."""
+    """Writes log lines to standard error in the format of a server's log."""
 
     def __init__(self, level: str, style: str, timestamp_format: str) -> None:
         self._least = LEVELS[level]
@@ -155,7 +162,10 @@ class _Log:
 
 
 def _inputs(paths: Sequence[str], *, reads_stdin: bool) -> Iterator[tuple[str, Value | LoadError]]:
-    """Yield each input with the name of its file; a `LoadError` in its place if it is not valid."""
+    """Yield each input as a pair of file name and value, or LoadError if it is malformed.
+
+    Raise _ExecError for a path that does not exist, or an empty standard input.
+    """
     if reads_stdin:
         content = sys.stdin.buffer.read(_MAX_BYTES + 1)
         if not content.strip():
@@ -183,7 +193,9 @@ def _walk(folder: str) -> Iterator[str]:
 
 
 def _document(name: str, content: bytes) -> Value | LoadError:
-    """Parse an input file; return the error instead of raising it, so that others are decided."""
+    """Return the parsed input file; an error is returned instead of raised, so that others are
+    decided.
+    """
     if len(content) > _MAX_BYTES:
         return LoadError([f"{name}: larger than {_MAX_BYTES} bytes"])
     try:
@@ -193,13 +205,17 @@ def _document(name: str, content: bytes) -> Value | LoadError:
 
 
 class _Failed:
-    """Of an input without a decision."""
+    """Stands for the value of an input without a decision."""
 
 
 def _decide(
     pdp: PDP, path: str, named_input: tuple[str, Value | LoadError], deadline: float | None
 ) -> tuple[dict[str, str], Value | type[_Failed]]:
-    """The fields of a result, and the value of the decision."""
+    """Return the JSON members of the result for one input, and the value of the decision.
+
+    The value is `_Failed` if the input is malformed, or the decision failed or is undefined. A
+    decision that did not fail is logged.
+    """
     name, input = named_input
     if isinstance(input, LoadError):
         error = {"code": "opa_input_error", "message": input.messages[0]}
@@ -229,7 +245,7 @@ def _decide(
 
 
 def _failure(values: Sequence[Any], chosen: Sequence[str]) -> str:
-    """Return the error text if the results meet the chosen `--fail` flag, else an empty text."""
+    """Return the error text if the results meet the chosen --fail… flag; "" otherwise."""
     if not chosen:
         return ""
     errors = sum([value is _Failed for value in values]) if chosen == ["--fail"] else 0

@@ -25,9 +25,10 @@ option: Final = click.option(
 
 
 def registry_for(names: Sequence[str], paths: Sequence[str]) -> Registry:
-    """The built-ins of OPA and of the modules `names`, or else of the project around `paths`.
+    """Return OPA's built-ins and those of the modules `names`, or without names of the project
+    around `paths`.
 
-    An empty name adds none. Raise `ExtensionError` if an import fails.
+    `("",)` adds none. Raise ExtensionError if an import fails.
     """
     if names:
         return Extensions([name for name in names if name]).registry()
@@ -35,8 +36,11 @@ def registry_for(names: Sequence[str], paths: Sequence[str]) -> Registry:
 
 
 def engine_of(sources: Sources, builtins: Sequence[str]) -> Engine:
-    """The engine of files and bundles, with the built-ins that the option names. LoadError,
-    CompileError."""
+    """Return the engine of files and bundles, with the built-ins that the option names; print
+    warnings.
+
+    Raise LoadError or CompileError.
+    """
     loaded = sources.load()
     warn(loaded.notes)
     with gc_paused():

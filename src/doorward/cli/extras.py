@@ -40,15 +40,14 @@ EXTRAS: Final = {
     "starlette": "server",
     "uvloop": "speed",
 }
-"""The extra by the module that it brings. What `docker` brings as well, `server` brings too."""
+"""The extra that installs each module."""
 
 _COMMANDS: Final = {"docker": "docker"}
 
 
 def missing_extra(error: ImportError, arguments: Sequence[str]) -> str:
-    """Return the extra to install for a command that ended with `error`; "" where no extra helps.
-
-    A missing part of a namespace that another package shares is an ImportError of the namespace.
+    """Return the error text that names the extra to install after an ImportError; "" if no extra
+    helps.
     """
     module = (error.name or "").partition(".")[0]
     if module not in EXTRAS:

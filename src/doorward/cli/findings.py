@@ -18,7 +18,7 @@ __all__ = ["findings_of", "github", "junit", "sarif"]
 
 
 def findings_of(error: RegoError | LoadError) -> list[Diagnostic]:
-    """Return the findings of an error; a file that cannot be read has no position."""
+    """Return the findings of an error; those about a file that cannot be read have no position."""
     if isinstance(error, LoadError):
         named = (Diagnostic("load_error", p) if isinstance(p, str) else p for p in error.problems)
         return list(named)
@@ -26,7 +26,7 @@ def findings_of(error: RegoError | LoadError) -> list[Diagnostic]:
 
 
 def sarif(findings: Sequence[Diagnostic]) -> str:
-    """One run of SARIF 2.1.0, indented."""
+    """Return the findings as one run of SARIF 2.1.0, indented."""
     codes = sorted({finding.code for finding in findings})
     driver = {"name": "doorward", "version": __version__, "rules": [{"id": code} for code in codes]}
     run = {
@@ -38,7 +38,7 @@ def sarif(findings: Sequence[Diagnostic]) -> str:
 
 
 def _result(finding: Diagnostic) -> dict[str, Any]:
-    """A finding as a SARIF result; a finding without a file has no location."""
+    """Return a finding as a SARIF result; one without a file has no location."""
     result: dict[str, Any] = {
         "ruleId": finding.code,
         "level": "error",
@@ -54,12 +54,14 @@ def _result(finding: Diagnostic) -> dict[str, Any]:
 
 
 def github(findings: Sequence[Diagnostic]) -> str:
-    """One `::error` line for each finding, which GitHub shows beside the code."""
+    """Return one `::error` line for each finding, which GitHub shows beside the code."""
     return "".join([_annotation(finding) for finding in findings])
 
 
 def _annotation(finding: Diagnostic) -> str:
-    """A finding as a workflow command of GitHub Actions: `::error file=…,line=…::message`."""
+    """Return a finding as a workflow command of GitHub Actions: `::error
+    file=…,line=…::message`.
+    """
     fields = {"title": finding.code}
     span = finding.span
     if span.file:
@@ -79,7 +81,7 @@ def _property(text: str) -> str:
 
 
 def junit(files: Sequence[str], findings: Sequence[Diagnostic]) -> str:
-    """The JUnit report: a test case for each file, which fails with the findings in it."""
+    """Return a JUnit report with a test case for each file, which fails with the findings in it."""
     # Its package brings in the runner of tests, which other formats have no need of.
     from doorward.testing.xml_text import attribute, text
 

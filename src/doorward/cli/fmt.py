@@ -28,7 +28,7 @@ _MAX_BYTES: Final = 16 << 20
 
 
 class _RefusedResult(Exception):
-    """Formatted text that cannot be read: the target has no form for it."""
+    """A formatted policy that cannot be parsed, since the target has no form for it."""
 
     def __init__(self, name: str, error: ParseError) -> None:
         super().__init__(
@@ -120,7 +120,11 @@ def command(
 
 
 def _files(paths: Iterable[str], request: _Request) -> int:
-    """Format all files; those that cannot be are named after the others."""
+    """Format all files and return the exit code: 2 after an error or a difference with --fail, else
+    0.
+
+    --fail stops at the first difference. Errors are printed at the end.
+    """
     broken: list[str] = []
     differs = False
     for root, name in _below(paths, broken):
@@ -137,9 +141,9 @@ def _files(paths: Iterable[str], request: _Request) -> int:
 
 
 def _below(paths: Iterable[str], broken: list[str]) -> Iterator[tuple[str, str]]:
-    """Policies in order, each with the folder it was looked for in; no link to one is followed.
+    """Yield each policy file with the folder it was found from; links to folders are not followed.
 
-    Folders that cannot be read are added to `broken`.
+    Errors of folders that cannot be read are added to `broken`.
     """
     for root in paths:
         folder = root if os.path.isdir(root) else os.path.dirname(root)
@@ -158,7 +162,9 @@ def _below(paths: Iterable[str], broken: list[str]) -> Iterator[tuple[str, str]]
 
 
 def _message_of(error: RegoError | LoadError | _RefusedResult) -> str:
-    """The text that `fmt` prints for an error, with OPA's prefix unless a result was refused."""
+    """Return the text that `fmt` prints for an error, with OPA's prefix unless a result was
+    refused.
+    """
     if isinstance(error, _RefusedResult):
         return str(error)
     message = for_people(error) if isinstance(error, RegoError) else str(error)
@@ -166,7 +172,10 @@ def _message_of(error: RegoError | LoadError | _RefusedResult) -> str:
 
 
 def _file(root: str, name: str, request: _Request) -> bool:
-    """Format one file; return True if formatting changes its text."""
+    """Format one file and list, compare, write or print it; return True if its text changes.
+
+    Raise _RefusedResult, LoadError or RegoError.
+    """
     text = _read(name)
     formatted = _format(name, text, request)
     changed = formatted != text
@@ -198,7 +207,7 @@ def _from_stdin(request: _Request) -> int:
 
 
 class _Deprecated:
-    """The names of deprecated built-ins; to ask for one imports no others."""
+    """The set of names of deprecated built-ins; a test for one name imports no others."""
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name in REGISTRY and bool(REGISTRY[name].deprecated)
@@ -208,8 +217,8 @@ class _Deprecated:
 def _format(name: str, text: str, request: _Request) -> str:
     """Return the formatted policy.
 
-    Raise `CompileError` if it uses what the capabilities lack, `_RefusedResult` if the result does
-    not parse.
+    Raise ParseError if it cannot be parsed, CompileError if it needs more than the capabilities,
+    _RefusedResult if the result cannot be parsed.
     """
     if request.capabilities is not None:
         module = parse_module(Source(name, text), v0=request.v0)
@@ -232,7 +241,7 @@ def _format(name: str, text: str, request: _Request) -> str:
 
 
 def _read(name: str) -> str:
-    """Read a policy file as text; raise `LoadError` if it is unreadable, too long or not UTF-8."""
+    """Return a policy file as text; raise LoadError if it is unreadable, too long or not UTF-8."""
     try:
         with open(name, "rb") as file:
             return _text(name, file.read(_MAX_BYTES + 1))
@@ -241,7 +250,7 @@ def _read(name: str) -> str:
 
 
 def _text(name: str, content: bytes) -> str:
-    """Decode a policy from UTF-8; `name` is for the error message."""
+    """Return a policy as text; raise LoadError, naming `name`, if it is too long or not UTF-8."""
     # What is too long is refused, never cut: the result may be written over the original.
     if len(content) > _MAX_BYTES:
         raise LoadError([f"{name}: file is larger than {_MAX_BYTES} bytes"])
@@ -252,10 +261,10 @@ def _text(name: str, content: bytes) -> str:
 
 
 def _write(root: str, name: str, text: str) -> None:
-    """Put `text` in place of the file at once: a fault on the way leaves the old one.
+    """Replace the file in one step by `text`; a failure leaves the old file.
 
-    A link is followed only if it stays below the folder `root`: a policy that somebody hands in may
-    not choose which of our files is written.
+    A link is followed only within the folder `root`: a policy that somebody hands in must not
+    choose which of our files is written. Raise LoadError if it leads out, or if writing fails.
     """
     real = os.path.realpath(name)
     if os.path.commonpath([os.path.realpath(root), real]) != os.path.realpath(root):
@@ -267,7 +276,10 @@ def _write(root: str, name: str, text: str) -> None:
 
 
 def _replace(path: str, content: bytes) -> None:
-    """A file with other content, the old mode and owner, and nothing in between."""
+    """Replace a file in one step by another content with the same mode and, if possible, owner.
+
+    Raise OSError if that fails; the old file is unchanged then.
+    """
     old = os.stat(path)
     folder = os.path.dirname(path)
     handle, temp = tempfile.mkstemp(prefix=f".{os.path.basename(path)}.", dir=folder)
@@ -280,6 +292,7 @@ def _replace(path: str, content: bytes) -> None:
                     os.fchown(file.fileno(), old.st_uid, old.st_gid)
             os.fchmod(file.fileno(), stat.S_IMODE(old.st_mode))
             file.flush()
+            # Before the rename: after a crash the name must not lead to an empty file.
             os.fsync(file.fileno())
         os.replace(temp, path)
         undo.pop_all()
@@ -287,7 +300,7 @@ def _replace(path: str, content: bytes) -> None:
 
 
 def _sync(folder: str) -> None:
-    """Bring a rename in `folder` onto the disk."""
+    """Flush the entries of a folder to disk, so that a rename in it survives a crash."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)
@@ -296,7 +309,7 @@ def _sync(folder: str) -> None:
 
 
 def _difference(name: str, text: str, formatted: str) -> str:
-    """The unified diff between a policy and its formatted text; empty if they are equal."""
+    """Return the unified diff between a policy and its formatted text; "" if they are equal."""
     lines: Sequence[str] = list(
         difflib.unified_diff(
             text.splitlines(keepends=True),

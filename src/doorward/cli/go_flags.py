@@ -26,7 +26,9 @@ _BOOLEANS: Final = dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True) 
 
 
 class CommandOfProgram(click.Command):
-    """A command of which the first operand may be a program: each word behind it is an operand."""
+    """A command whose first operand may be the name of a program, whose words are then all
+    operands.
+    """
 
     program = ""
     """The name of the program."""
@@ -35,10 +37,10 @@ class CommandOfProgram(click.Command):
 def rewrite_flags(
     command: click.Command, ctx: click.Context, arguments: Sequence[str]
 ) -> list[str]:
-    """The arguments of `command` in click's form.
+    """Return the arguments of `command` in click's form: `-f=json` -> `--format=json`.
 
-    The arguments of a group end at the name of its subcommand, whose own arguments follow. Raises
-    `click.UsageError` for an unknown flag, and for a value that is missing or not a boolean.
+    The arguments of a group end at the name of its subcommand, whose own arguments follow. Raise
+    UsageError for an unknown flag, or a value that is missing or not a boolean.
     """
     words = _Words(command, ctx, arguments)
     program = command.program if isinstance(command, CommandOfProgram) else ""
@@ -55,7 +57,10 @@ def rewrite_flags(
 def rewrite_subcommand(
     name: str, subcommand: click.Command, ctx: click.Context, arguments: Sequence[str]
 ) -> list[str]:
-    """The arguments of a subcommand of the group that `ctx` belongs to, in click's form."""
+    """Return the arguments of a subcommand of the group `ctx` belongs to, in click's form.
+
+    Raise UsageError like `rewrite_flags`.
+    """
     inner = click.Context(
         subcommand, info_name=name, parent=ctx, resilient_parsing=ctx.resilient_parsing
     )
@@ -82,7 +87,11 @@ class _Words:
         self.booleans: dict[str, tuple[click.Option, bool]] = {}
 
     def read(self, *, interspersed: bool, program: str = "") -> tuple[list[str], list[str]]:
-        """The flags in click's form, and the operands in their order."""
+        """Return the flags in click's form, and the operands in their order.
+
+        Without `interspersed` the first operand ends the flags, as does `--` or the operand
+        `program`.
+        """
         operands: list[str] = []
         for word in self.words:
             if word == "--":
@@ -100,8 +109,9 @@ class _Words:
         return [*self.values, *self._booleans_written_out()], operands
 
     def _booleans_written_out(self) -> Iterator[str]:
-        """Yield the flags that stand for the booleans: `--flag`, `--no-flag`, or nothing for
-        false."""
+        """Yield the boolean flags in click's form: `--flag`, `--no-flag`, or nothing for a plain
+        false.
+        """
         for option, value in self.booleans.values():
             if value:
                 yield _long_name(option)
@@ -109,8 +119,9 @@ class _Words:
                 yield option.secondary_opts[0]
 
     def _read_long(self, word: str) -> None:
-        """Read a word like `--name` or `--name=value`; an unknown option is an error with
-        suggestions."""
+        """Read a word such as `--name` or `--name=value`; raise NoSuchOption for an unknown
+        name.
+        """
         name, equals, value = word.partition("=")
         option = self.options.get(name) or self.negations.get(name)
         if option is None:
@@ -122,7 +133,9 @@ class _Words:
             self._set_value(option, name, value if equals else None)
 
     def _read_cluster(self, word: str) -> None:
-        """`-abc`: up to the first flag with a value, to which the rest belongs."""
+        """Read short flags such as `-abc`, up to the first with a value, which gets the rest of the
+        word.
+        """
         letters = word[1:]
         while letters:
             name, letters = f"-{letters[0]}", letters[1:]
@@ -144,9 +157,9 @@ class _Words:
                 return
 
     def _set_boolean(self, option: click.Option, name: str, text: str | None) -> None:
-        """Record a boolean option.
+        """Record a boolean flag: true without a text; the last of several counts, as in pflag.
 
-        Without `=TEXT` it is true; the last of several wins, as in pflag.
+        Raise UsageError for a text that is not a boolean of Go.
         """
         value = True if text is None else _BOOLEANS.get(text)
         if value is None:
@@ -159,11 +172,14 @@ class _Words:
             )
             return
         key = _long_name(option)
+        # Removed first, so that the flag moves to its last position.
         self.booleans.pop(key, None)
         self.booleans[key] = option, value != (name in option.secondary_opts)
 
     def _set_value(self, option: click.Option, name: str, text: str | None) -> None:
-        """Record the value of an option, which is the next word if `text` is None."""
+        """Record the value of a flag, which is the next word if `text` is None; UsageError without
+        one.
+        """
         value = next(self.words, None) if text is None else text
         if value is None:
             where = f": {name}" if name.startswith("--") else f": '{name[1]}' in {name}"
@@ -174,6 +190,7 @@ class _Words:
         self.values.append(f"{long_name}{separator}{value}")
 
     def _fail(self, error: click.UsageError) -> None:
+        """Raise an error, unless a shell completes the line and shows only candidates."""
         # A shell that completes a line shows nothing but the candidates.
         if not self.ctx.resilient_parsing:
             raise error

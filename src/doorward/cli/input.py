@@ -125,7 +125,10 @@ def from_docker(requests: tuple[str, ...], number: int | None, mask_env: bool, u
 
 
 def _read(file: str) -> bytes:
-    """Read a file, or standard input for `-`; exit with an error if it is longer than the limit."""
+    """Return the content of a file, or of standard input for `-`.
+
+    Raise ClickException if it is unreadable or longer than the limit.
+    """
     try:
         if file == "-":
             content = sys.stdin.buffer.read(_MAX_BYTES + 1)

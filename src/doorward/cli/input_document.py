@@ -19,9 +19,11 @@ MAX_INPUT: Final = 512 << 20
 
 
 def read_input(paths: Sequence[str], *, stdin: bool, request: str | None = None) -> Any:
-    """The input, or UNDEFINED where none is given; LoadError if it cannot be read.
+    """Return the input: a document, or with `request` (`envoy` or `docker`) that of a captured
+    request.
 
-    `request`: `envoy` or `docker` if it is a request as these send it.
+    UNDEFINED without --input and standard input. Raise LoadError if it cannot be read, UsageError
+    for contradicting options.
     """
     if stdin and paths:
         raise click.UsageError("specify --stdin-input or --input but not both")
@@ -37,7 +39,7 @@ def read_input(paths: Sequence[str], *, stdin: bool, request: str | None = None)
 
 
 def _content(path: str) -> bytes:
-    """Read at most `MAX_INPUT` bytes of the input file; raise `LoadError` if it is unreadable."""
+    """Return at most `MAX_INPUT` bytes of the input file; raise LoadError if it is unreadable."""
     try:
         with open(path, "rb") as file:
             return file.read(MAX_INPUT)
@@ -46,7 +48,7 @@ def _content(path: str) -> bytes:
 
 
 def _parse(content: bytes) -> Value | Undefined:
-    """JSON, or else YAML."""
+    """Return the document in a JSON text, else in YAML; raise LoadError if it is neither."""
     try:
         with gc_paused():
             return read_json(content)
@@ -70,7 +72,10 @@ def envoy_input(
     proto_descriptor: str = "",
     skip_request_body_parse: bool = False,
 ) -> Any:
-    """The input of a CheckRequest, JSON or protobuf. LoadError if the sidecar would refuse it."""
+    """Return the policy's input for a CheckRequest, JSON or protobuf.
+
+    Raise LoadError if the request is malformed or the sidecar would refuse it.
+    """
     from doorward.enforcement.errors import RequestError
     from doorward.envoy.options import Options
     from doorward.envoy.request.descriptors import load_services
@@ -86,7 +91,7 @@ def envoy_input(
 
 
 def _serialize(content: bytes, api: str) -> bytes:
-    """Serialize a CheckRequest written as JSON to protobuf; raise ValueError if it is not one."""
+    """Return a CheckRequest in JSON as protobuf bytes; raise ValueError if it is not one."""
     from envoy.service.auth.v2 import external_auth_pb2 as auth_v2
     from envoy.service.auth.v3 import external_auth_pb2 as auth_v3
     from google.protobuf import json_format
@@ -100,7 +105,10 @@ def _serialize(content: bytes, api: str) -> bytes:
 
 
 def docker_inputs(path: str, *, mask_env: bool = False) -> list[Any]:
-    """The inputs for an AuthZReq, a recording of calls or an audit log; `LoadError` for others."""
+    """Return the inputs of all requests in an AuthZReq, a recording of calls or an audit log.
+
+    Raise LoadError if the file is none of these or a request is malformed.
+    """
     from pathlib import Path
 
     from doorward.docker.replay import ReplayError, read_requests
@@ -119,7 +127,10 @@ def docker_inputs(path: str, *, mask_env: bool = False) -> list[Any]:
 
 
 def docker_command_input(text: str, *, user: str = "", mask_env: bool = False) -> Any:
-    """The input for a Docker command; raise `LoadError` if the command makes no single request."""
+    """Return the input of the request that a Docker command makes; no daemon is asked.
+
+    Raise LoadError if the command makes no single request, or one that is denied without a policy.
+    """
     from doorward.docker.commands.calls import read_docker
     from doorward.docker.commands.options import CommandError
     from doorward.docker.request.errors import RequestError
@@ -133,7 +144,9 @@ def docker_command_input(text: str, *, user: str = "", mask_env: bool = False) -
 
 
 def _docker_input(path: str) -> Any:
-    """The policy input for the Docker request in a file, which must contain exactly one."""
+    """Return the input of the only Docker request in a file; raise LoadError if there are more or
+    none.
+    """
     if not path:
         raise click.UsageError("--request docker needs --input")
     documents = docker_inputs(path)

@@ -37,7 +37,9 @@ _OF_PACKAGES: Final = ("package", "subpackages")
 
 @record
 class _Annotation:
-    """One METADATA block: what it says, of what, and where that stands."""
+    """A METADATA block: its fields, its position, and the path of the package or rule it belongs
+    to.
+    """
 
     fields: Mapping[str, Any]
     file: str
@@ -46,7 +48,7 @@ class _Annotation:
     rule: str = ""
 
     def document(self) -> dict[str, Any]:
-        """The annotation as `opa inspect` prints it in JSON, with its location and path."""
+        """Return the annotation as `opa inspect` prints it in JSON, with location and path."""
         terms = [{"type": "string", "value": name} for name in self.path]
         return {
             "annotations": self.fields,
@@ -109,7 +111,8 @@ def command(
 
 
 def _read(path: str, *, v0: bool) -> _Content:
-    """Read a bundle, or a single policy or data file.
+    """Return the content of a bundle, or of a single policy or data file; raise LoadError or
+    ParseError.
 
     Files of a folder are named by path, files of an archive by their name in it.
     """
@@ -143,7 +146,7 @@ def _read(path: str, *, v0: bool) -> _Content:
 def _add_policies(
     content: _Content, modules: Mapping[str, str], versions: Mapping[str, int], *, v0: bool
 ) -> None:
-    """Parse the policies and add their packages and annotations, the latter sorted as in OPA."""
+    """Parse policies, and add their packages and annotations to `content`, sorted as in OPA."""
     for file, text in modules.items():
         version = versions.get(file)
         module = parse_module(
@@ -157,7 +160,7 @@ def _add_policies(
 
 
 def _metadata(file: str, module: Module) -> Iterator[_Annotation]:
-    """The annotations of the package and of each rule, in the order of the file."""
+    """Yield the annotations of a policy: those of its package, then those of each rule."""
     document = module_to_json(module)
     package = module.package
     for fields in document.get("annotations") or ():
@@ -178,7 +181,7 @@ def _metadata(file: str, module: Module) -> Iterator[_Annotation]:
 
 
 def _json(content: _Content, annotations: bool) -> str:
-    """The JSON document that `opa inspect --format json` prints."""
+    """Return the JSON document that `opa inspect --format json` prints."""
     document: dict[str, Any] = {}
     manifest = content.manifest
     if manifest is not None:
@@ -211,7 +214,7 @@ def _declaration(name: str) -> dict[str, Any]:
 
 
 def _pretty(content: _Content, annotations: bool) -> str:
-    """The tables that `opa inspect` prints; parts without rows are left out."""
+    """Return the tables that `opa inspect` prints; parts without rows are left out."""
     parts: list[str] = []
     manifest = content.manifest
     if manifest is not None and manifest != Manifest():
@@ -229,7 +232,7 @@ def _pretty(content: _Content, annotations: bool) -> str:
 
 
 def _manifest_rows(manifest: Manifest) -> list[tuple[str, str]]:
-    """The rows of the manifest's table; the root `""`, which is the default, is left out."""
+    """Return the rows of the manifest's table; a single root `""`, the default, is left out."""
     rows: list[tuple[str, str]] = []
     if manifest.rego_version is not None:
         rows.append(("Rego Version", str(manifest.rego_version)))
@@ -243,7 +246,9 @@ def _manifest_rows(manifest: Manifest) -> list[tuple[str, str]]:
 
 
 def _section(note: _Annotation) -> str:
-    """The text of one annotation: title, package, rule, location and the lists that it has."""
+    """Return the text of one annotation: title, package, rule, location and the lists that it
+    has.
+    """
     fields = note.fields
     package = ".".join(note.path[: len(note.path) - len(note.rule.split("."))])
     if not note.rule:
@@ -277,7 +282,9 @@ def _author(author: Mapping[str, str]) -> str:
 
 
 def _schema(schema: Mapping[str, Any]) -> str:
-    """One line for a schema annotation: its path, then the schema's name or its definition."""
+    """Return the line of a schema annotation: its path, then the schema's name or its
+    definition.
+    """
     path = ".".join([str(term["value"]) for term in schema["path"]])
     if "schema" in schema:
         return f"{path}: " + ".".join([str(term["value"]) for term in schema["schema"]])

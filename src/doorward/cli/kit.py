@@ -111,7 +111,7 @@ def command(context: click.Context, /, **options: Any) -> int:
 
 
 def _put_out(files: Mapping[str, str], folder: Path | None, *, force: bool) -> None:
-    """Print the files, or write them into a folder."""
+    """Print the files, or write them into `folder`; raise ClickException if that fails."""
     if folder is not None:
         _write(folder, files, force=force)
         return
@@ -123,7 +123,10 @@ _SAME: Final = ("diagnostic_port", "capture_loopback", "native", "scraped_from")
 
 
 def _to_description(options: Mapping[str, Any]) -> Description:
-    """Turn the options of `kit` into a `Description`, reading the policy files."""
+    """Return the options as a `Description`, with the policy files read.
+
+    Raise ValueError if a part does not fit, ClickException if a file cannot be read.
+    """
     same = (
         "app_port",
         "name",
@@ -148,7 +151,7 @@ def _to_description(options: Mapping[str, Any]) -> Description:
 
 
 def _read(path: Path) -> Policy:
-    """Read a policy file; exit with an error if it is unreadable or not UTF-8."""
+    """Return a policy file; raise ClickException if it is unreadable or not UTF-8."""
     try:
         return Policy(path.name, path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -158,7 +161,10 @@ def _read(path: Path) -> Policy:
 
 
 def _write(folder: Path, files: Mapping[str, str], *, force: bool) -> None:
-    """Write the files and print their paths; refuse to overwrite one unless `force`."""
+    """Write the files below `folder` and print their paths.
+
+    Raise ClickException if one exists already, unless `force`, or cannot be written.
+    """
     there = [name for name in files if (folder / name).exists()]
     if there and not force:
         raise click.ClickException(f"{folder / there[0]} exists; use --force to overwrite it")

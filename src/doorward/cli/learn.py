@@ -27,9 +27,9 @@ __all__ = ["command"]
 
 _LIMITS: Final = Limits()
 UNUSED: Final = 2
-"""The exit code of --check where a part of the policy was not used."""
+"""The exit code of --check if a part of the policy was not used."""
 CHUNK: Final = 8 << 20
-"""Bytes of a log that are counted before they are merged, which costs a part of the counting."""
+"""The bytes of a log that are counted before the counts are merged, which costs time as well."""
 
 
 @click.command(
@@ -168,7 +168,10 @@ def command(logs: tuple[str, ...], **options: Any) -> int:
 
 
 def _gather(files: list[str], options: dict[str, Any]) -> Gathered:
-    """Count what the decision logs contain, in parallel processes or on a Ray cluster."""
+    """Return the counts of what the logs contain, computed in processes or on a Ray cluster.
+
+    Raise LearnError or ReplayError if an option or a log is malformed.
+    """
     failed = failed_requests(log_files(options["status"])) if options["status"] else frozenset()
     for name, most in zip(("claims", "name"), MAX_LOCATION, strict=True):
         if len((options[name] or "").split(".")) > most:
@@ -191,7 +194,10 @@ def _gather(files: list[str], options: dict[str, Any]) -> Gathered:
 
 
 def _check(files: list[str], policies: tuple[str, ...], paths: tuple[str, ...]) -> int:
-    """Print the unused parts of a policy and a patch without them; return 2 if there are any."""
+    """Print the parts of a policy that no logged decision used, and a patch that removes them.
+
+    Return `UNUSED` if there are any, else 0. Raise ClickException if a file cannot be read.
+    """
     from doorward.learn.data_patch import DataFile
     from doorward.learn.unused import find_unused  # of an option that few use
 

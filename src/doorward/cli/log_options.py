@@ -23,7 +23,9 @@ _TIME: Final = click.option(
 
 
 def log_options(*, level: str) -> Callable[[F], F]:
-    """Give a command the options; `level` is the default of `--log-level`."""
+    """Return a decorator that gives a command the options of logging; `level` is the default of
+    --log-level.
+    """
     options = [
         click.option(
             "-l",

@@ -68,13 +68,13 @@ Examples:
 
 
 class Commands(click.Group):
-    """The subcommands by name; a file is imported when its command is called."""
+    """The group of all subcommands; the module of one is imported when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import and return the subcommand; None if there is no such command."""
+        """Return the subcommand, importing its module; None if there is no such command."""
         if cmd_name not in _COMMANDS:
             return None
         module = importlib.import_module(f"doorward.cli.{cmd_name.replace('-', '_')}")
@@ -85,21 +85,26 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command and its arguments, whose flags may have any form that Go's pflag reads."""
+        """Return name, command and arguments, with flags in any form of Go's pflag rewritten for
+        click.
+        """
         name, command, rest = super().resolve_command(ctx, args)
         if name is None or command is None:
             return name, command, rest
         return name, command, rewrite_subcommand(name, command, ctx, rest)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list of commands, without importing any of them."""
+        """Write the list of commands to the help without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl(sorted(_COMMANDS.items()))
 
 
 def _read_environment(command: click.Command, name: str) -> None:
-    """Let each option of a command be given by a variable, as `DOORWARD_RUN_ADDR` or OPA's
-    `OPA_RUN_ADDR`; several values are separated by commas."""
+    """Let each option of a command be set by a variable such as `DOORWARD_RUN_ADDR` or
+    `OPA_RUN_ADDR`.
+
+    Several values of a repeatable option are separated by commas.
+    """
     for option in command.params:
         if not isinstance(option, click.Option) or option.envvar is not None:
             continue
@@ -132,11 +137,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _exit(code: int) -> NoReturn:
-    """End the process, also while daemon threads run.
+    """Flush the output and end the process, without C's exit handlers if only daemon threads run.
 
-    Such a thread may be inside a library in C, reading certificates for example, whose exit
-    handler would free the memory that it uses: about one server in a hundred ended with a crash.
-    So Python's exit handlers run and those of C do not. Other threads are waited for as always.
+    Such a thread may be inside a C library, reading certificates for example, whose exit handler
+    would free memory that it uses: about one server in a hundred ended with a crash. Python's exit
+    handlers still run. Other threads are waited for.
     """
     threads = [each for each in threading.enumerate() if each is not threading.main_thread()]
     if threads and all(each.daemon for each in threads):
@@ -149,7 +154,11 @@ def _exit(code: int) -> NoReturn:
 
 
 def run(arguments: list[str]) -> int:
-    """Run the command line; return the exit code, which is 1 for a usage error."""
+    """Run the command line and return the exit code: 1 after a usage error or a missing extra.
+
+    130 after an interrupt, 141 if the reader of the output is gone. Errors are printed on standard
+    error.
+    """
     try:
         code: Any = cli.main(arguments, prog_name="doorward", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
@@ -179,7 +188,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _message_of(error: click.UsageError) -> str:
-    """The message of a usage error, in OPA's words for an unknown flag or value."""
+    """Return the message of a usage error, in OPA's words for an unknown flag or value."""
     if isinstance(error, click.NoSuchOption):
         return f"unknown flag: {error.option_name}"
     if isinstance(error, click.BadParameter) and error.param is not None:
@@ -191,7 +200,9 @@ def _message_of(error: click.UsageError) -> str:
 
 
 def _near(wrong: str, group: click.Command) -> list[str]:
-    """A hint that names the subcommand most like the mistyped one; empty if none is similar."""
+    """Return a hint with the subcommand that is most similar to the mistyped one, in a list; [] if
+    none is.
+    """
     from difflib import get_close_matches  # only who mistypes pays for it
 
     names = group.list_commands(click.Context(group)) if isinstance(group, click.Group) else []
@@ -199,7 +210,7 @@ def _near(wrong: str, group: click.Command) -> list[str]:
 
 
 def _usage(error: click.UsageError) -> str:
-    """The indented lines below a usage error: the usage, the command for help, and a hint."""
+    """Return the indented lines below a usage error: usage, the command for help, and a hint."""
     if error.ctx is None:
         return "  doorward --help"
     lines = [error.ctx.get_usage().removeprefix("Usage: "), f"{error.ctx.command_path} --help"]

@@ -26,7 +26,9 @@ _PERCENTILES: Final = {
 
 
 def metrics_field(measured: Sequence[Metrics]) -> tuple[str, str]:
-    """The name and the JSON text of the measurements of each evaluation."""
+    """Return the name and the JSON text of the metrics: `metrics` of one evaluation, else
+    `aggregated_metrics`.
+    """
     if len(measured) == 1:
         fields = {name: str(spent) for name, spent in measured[0].items()}
         return "metrics", object_text(fields)
@@ -35,7 +37,7 @@ def metrics_field(measured: Sequence[Metrics]) -> tuple[str, str]:
 
 
 def metrics_table(measured: Sequence[Metrics]) -> str:
-    """The same for people: one row for each name."""
+    """Return the metrics as a table: the values of one evaluation, else statistics over several."""
     if len(measured) == 1:
         rows = [[name, str(spent)] for name, spent in measured[0].items()]
         return table(["METRIC", "VALUE"], rows)
@@ -46,7 +48,9 @@ def metrics_table(measured: Sequence[Metrics]) -> str:
 
 
 def _statistics(measured: Sequence[Metrics], name: str) -> dict[str, str]:
-    """The statistics of a timer, ordered by name as in OPA."""
+    """Return the statistics of one timer over all evaluations, as texts sorted by name as in
+    OPA.
+    """
     import statistics  # and `random`, `decimal` with it
 
     spent = sorted(each[name] for each in measured)
@@ -65,7 +69,7 @@ def _statistics(measured: Sequence[Metrics], name: str) -> dict[str, str]:
 
 
 def _percentile(spent: Sequence[int], part: float) -> float:
-    """The value below which a `part` (0 to 1) of the sorted values lie, interpolated."""
+    """Return the value below which the fraction `part` of the sorted values lies, interpolated."""
     position = part * (len(spent) + 1)
     if position < 1:
         return spent[0]

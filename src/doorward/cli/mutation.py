@@ -32,14 +32,16 @@ from doorward.testing.mutants import Mutant, mutants_of
 __all__ = ["mutate"]
 
 SEARCH: Final = 0.5
-"""Seconds of the processor's time to search for a request that tells a mutant from the original."""
+"""Seconds of CPU time to search for a request that a mutant decides differently."""
 _DEADLINE: Final = 0.5
 _REFUTED: Final = "passes all tests and refutes a property", "pass all tests and refute a property"
 
 
 @record
 class _Survivor:
-    """A mutant that passes all tests, and a request that it decides otherwise, if one is known."""
+    """A mutant that passes all tests, and a request that it decides differently; None if none is
+    known.
+    """
 
     mutant: Mutant
     finding: Finding | None
@@ -47,25 +49,28 @@ class _Survivor:
 
 @dataclass(slots=True)
 class _Tested:
-    """The number of mutants, and the outcomes of those that were tested."""
+    """The number of mutants, and the outcomes of those tested before the time was over."""
 
     mutants: int = 0
     refused: int = 0
-    """Those that do not compile."""
+    """The number of mutants that do not compile."""
     tested: int = 0
     refuted: int = 0
-    """Those that pass all tests, but for which a property has a counterexample."""
+    """The number of mutants that pass all tests, but for which a property has a counterexample."""
     survivors: list[_Survivor] = field(default_factory=list)
 
     @property
     def unnoticed(self) -> list[_Survivor]:
-        """Those that a test could notice."""
+        """The surviving mutants that decide a known request differently, so that a test could
+        notice them.
+        """
         return [each for each in self.survivors if each.finding is not None]
 
     @property
     def alike(self) -> dict[str, int]:
-        """The number of mutants of each kind that no search told from the original, the most
-        first."""
+        """The number of surviving mutants by kind that no search told from the original, the
+        largest first.
+        """
         alike = [each.mutant.kind for each in self.survivors if each.finding is None]
         return dict(Counter(alike).most_common())
 
@@ -73,7 +78,10 @@ class _Tested:
 def mutate(
     suite: Suite, loaded: Loaded, style: str, *, v0: bool, registry: Registry, seconds: float
 ) -> int:
-    """Print the report; 2 where a mutant passes all tests that a request tells apart, else 0."""
+    """Test mutants for `seconds`, print the report and return the exit code.
+
+    2 if a surviving mutant decides a known request differently, else 0.
+    """
     with waiting(f"testing mutants for at most {seconds:g} s"):
         tested = _test_mutants(suite, loaded, v0=v0, registry=registry, seconds=seconds)
     report = {"json": _as_json, "markdown": _markdown}.get(style, _text)
@@ -84,7 +92,7 @@ def mutate(
 def _test_mutants(
     suite: Suite, loaded: Loaded, *, v0: bool, registry: Registry, seconds: float
 ) -> _Tested:
-    """Test mutants until the time is over."""
+    """Return the outcomes of mutants, tested in random order until `seconds` are over."""
     until = time.monotonic() + seconds
     mutants = list(mutants_of(suite.trees))
     Random(0).shuffle(mutants)
@@ -113,7 +121,9 @@ def _test_mutants(
 
 
 class _Properties:
-    """The properties without a counterexample for the original, which a mutant may refute."""
+    """The `never_` rules without a counterexample for the original policies, which a mutant may
+    refute.
+    """
 
     def __init__(self, loaded: Loaded, original: Version, *, v0: bool, registry: Registry) -> None:
         self._v0, self._registry = v0, registry
@@ -126,7 +136,9 @@ class _Properties:
             del self._digests[name]
 
     def are_refuted(self, loaded: Loaded, mutant: Version) -> bool:
-        """Return True if an input makes a property true that depends on the mutant's change."""
+        """Return True if a counterexample is found for a property that depends on the mutant's
+        change.
+        """
         engine = mutant.snapshot.engine
         changed = {
             name for name, digest in self._digests.items() if digest_of(engine, name) != digest
@@ -136,9 +148,11 @@ class _Properties:
     def _prove(
         self, loaded: Loaded, version: Version, names: Iterable[str] | None = None
     ) -> Iterator[Verdict]:
-        """Search for requests that break the named rules of a policy version, all if None.
+        """Yield the verdicts on the named properties of a policy version; on all that are known if
+        None.
 
-        The clock is the thread's CPU time.
+        The time limit counts the thread's CPU time, so that the report does not depend on other
+        load.
         """
         chosen = frozenset(self._digests if names is None else names)
         return prove(
@@ -153,7 +167,10 @@ class _Properties:
 
 
 def _told_apart(original: Version, mutant: Version) -> Finding | None:
-    """A request that the original decides otherwise; as a finding whose `new` is the original."""
+    """Return a request that mutant and original decide differently; None if the search finds none.
+
+    In the finding `new` is the original.
+    """
     result = search(
         mutant,
         original,
@@ -167,7 +184,7 @@ def _told_apart(original: Version, mutant: Version) -> Finding | None:
 
 
 def _summary(tested: _Tested) -> str:
-    """One line that counts the mutants: tested, noticed, refuted and unnoticed."""
+    """Return one line that counts the mutants: tested, noticed, refuted and surviving."""
     noticed = tested.tested - len(tested.survivors) - tested.refuted
     same = len(tested.survivors) - len(tested.unnoticed)
     left = tested.mutants - tested.refused - tested.tested
@@ -183,7 +200,9 @@ def _summary(tested: _Tested) -> str:
 
 
 def _alike(tested: _Tested) -> str:
-    """The share of mutants that neither tests nor a search tell from the original, by kind."""
+    """Return a line with the share of mutants, by kind, that no test and no search told from the
+    original; "" if none.
+    """
     if not tested.alike:
         return ""
     count = sum(tested.alike.values())
@@ -206,7 +225,7 @@ def _lines(survivors: Sequence[_Survivor]) -> Iterator[str]:
 
 
 def _markdown(tested: _Tested) -> str:
-    """The report as Markdown, for the summary of a pull request."""
+    """Return the report as Markdown, for the summary of a pull request."""
     lines = ["### Mutants", "", _summary(tested)]
     if tested.alike:
         lines += ["", _alike(tested)]
@@ -219,7 +238,7 @@ def _markdown(tested: _Tested) -> str:
 
 
 def _as_json(tested: _Tested) -> str:
-    """The report as JSON; a surviving mutant without a counterexample has no test."""
+    """Return the report as JSON; a surviving mutant without a known request has `test` null."""
     survivors: list[dict[str, Any]] = []
     for number, each in enumerate(tested.survivors, start=1):
         test = None if each.finding is None else rego_test(each.finding, number)

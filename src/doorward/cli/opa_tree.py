@@ -23,7 +23,7 @@ _PARTS: Final = {
 
 
 def tree_lines(module: Json) -> Iterator[str]:
-    """The lines of a module whose JSON is that of `module_to_json`."""
+    """Yield the lines of OPA's tree for the JSON of a module from `module_to_json`."""
     yield "module"
     yield " package"
     yield from _refs(module["package"]["path"], 2)
@@ -110,7 +110,7 @@ def _term(term: Json, depth: int) -> Iterator[str]:
 
 
 def _below(kind: str, value: Any, depth: int) -> Iterator[str]:
-    """Return the parts of a composite term."""
+    """Yield the lines of the parts of a composite term."""
     if kind in _PARTS:
         for name in _PARTS[kind]:
             yield from (_body if name == "body" else _term)(value[name], depth)

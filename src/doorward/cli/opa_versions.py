@@ -113,13 +113,16 @@ _KEYWORDS: Final = {
     "0.42.0": "contains every if in",
     "1.0.0": "",
 }
-"""Those that an import turns on."""
+"""The keywords that an import turns on, by the first version with this list."""
 _WASM: Final = {"0.27.0": (1,), "0.31.0": (1, 2)}
-"""Minor versions of the first binary interface of its WebAssembly."""
+"""The minor versions of OPA's first WebAssembly ABI, by the first version with this list."""
 
 
 def capabilities_of(version: str) -> dict[str, Any] | None:
-    """The capabilities file of a version such as `v0.61.0`; None for one that is not known."""
+    """Return the capabilities document of a version such as `v0.61.0`; None for an unknown version.
+
+    Built-ins that Doorward does not have are left out.
+    """
     name = version.removeprefix("v")
     if name not in VERSIONS:
         return None
@@ -138,5 +141,7 @@ def capabilities_of(version: str) -> dict[str, Any] | None:
 
 
 def _last(past: Sequence[str], table: Mapping[str, Any]) -> Any:
-    """Return the entry of the newest of the `past` versions that is in a table."""
+    """Return the entry of the newest of the versions `past` that `table` has; None if it has
+    none.
+    """
     return next((table[each] for each in reversed(past) if each in table), None)

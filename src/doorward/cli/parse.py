@@ -81,7 +81,9 @@ def _source(path: str) -> Source:
 
 
 def tree(node: object, *, positions: bool = True, label: str = "", depth: int = 0) -> Iterator[str]:
-    """The lines of a node and of its children: kind, attributes and position."""
+    """Yield the lines of a node and its children: kind, attributes and, with `positions`, row and
+    column.
+    """
     lead = "  " * depth + (f"{label}: " if label else "")
     if not is_dataclass(node) or isinstance(node, type):
         yield f"{lead}{_text(node)}"
@@ -105,7 +107,9 @@ def tree(node: object, *, positions: bool = True, label: str = "", depth: int = 
 
 
 def _branch(item: object, label: str, depth: int, places: bool) -> Iterator[str]:
-    """A node; or a tuple of them (the key and value of an object's item, the body of `not`)."""
+    """Yield the lines of a node, or of each node in a tuple (the pairs of an object, the body of
+    `not`).
+    """
     if not isinstance(item, tuple):
         yield from tree(item, positions=places, label=label, depth=depth)
         return
@@ -114,11 +118,12 @@ def _branch(item: object, label: str, depth: int, places: bool) -> Iterator[str]
 
 
 def _nest(items: tuple[object, ...]) -> bool:
+    """Return True if one of the items is a node or a tuple."""
     return any(is_dataclass(item) or isinstance(item, tuple) for item in items)
 
 
 def _text(value: object) -> str:
-    """A scalar attribute of a node as text: numbers as written, strings quoted."""
+    """Return a scalar attribute of a node as text: numbers as written, strings quoted."""
     if isinstance(value, Number):
         return value.text
     if value is None or isinstance(value, bool):

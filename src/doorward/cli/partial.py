@@ -34,7 +34,9 @@ class Residual:
 
 
 def check(residual: Residual, style: str) -> None:
-    """UsageError for flags that do not go together, in OPA's words."""
+    """Raise UsageError, in OPA's words, for an output format or unknowns that --partial does not
+    accept.
+    """
     if style not in FORMATS:
         raise click.UsageError("invalid output format for partial evaluation")
     if not all(path.startswith(("input", "data")) for path in residual.unknowns):
@@ -55,7 +57,10 @@ def evaluate(
     strict_builtin_errors: bool,
     tracer: BothPartial | Coverage | Profile | None = None,
 ) -> Partial:
-    """Return the residual of the query; LoadError for a path that is not valid."""
+    """Return the residual of the query.
+
+    Raise LoadError if an unknown is not a path, RegoError if compiling or evaluating fails.
+    """
     try:
         return engine.partial(
             query,
@@ -75,13 +80,15 @@ def evaluate(
 
 
 def document(partial: Partial) -> str:
-    """The residual as JSON on one line; empty parts are left out."""
+    """Return the residual as JSON on one line; empty parts are left out."""
     fields: dict[str, Any] = {"queries": partial.ast["queries"], "modules": partial.ast["support"]}
     return ordered_text({name: part for name, part in fields.items() if part})
 
 
 def shown(partial: Partial, style: str) -> str:
-    """The residual as text: `pretty` is a table, `source` is plain Rego."""
+    """Return the residual as text: `source` is plain Rego, any other style a table; `undefined`
+    without queries.
+    """
     from doorward.rego.tools import format_tree  # nothing else of `eval` formats
 
     queries = [format_tree(query) for query in partial.queries]
@@ -103,7 +110,7 @@ def _source(queries: Sequence[str], support: Sequence[str]) -> str:
 
 
 def _table(rows: Sequence[tuple[str, str]]) -> str:
-    """Draw a table of two columns in which a cell may have several lines."""
+    """Return a table of two columns whose cells may have several lines."""
     cells = [(name, text.replace("\t", "  ").strip("\n").split("\n")) for name, text in rows]
     widths = max(len(name) for name, _ in cells), max(len(line) for _, t in cells for line in t)
     rule = "+" + "+".join(["-" * (width + 2) for width in widths]) + "+\n"

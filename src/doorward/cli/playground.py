@@ -61,7 +61,7 @@ def command(paths: tuple[str, ...], addr: str) -> int:
 
 
 def _end() -> SignalSafeEvent:
-    """Return an event that is set when somebody ends the process, from now on."""
+    """Return an event that SIGINT and SIGTERM set from now on, instead of ending the process."""
     stop = SignalSafeEvent()
 
     def end(_number: int, _frame: FrameType | None) -> None:
@@ -73,7 +73,9 @@ def _end() -> SignalSafeEvent:
 
 
 class _App:
-    """The console as an application of its own."""
+    """An ASGI application that serves the console below `/console`; `/` redirects to the
+    playground.
+    """
 
     def __init__(self, console: Console) -> None:
         self._console = console

@@ -22,14 +22,17 @@ _ORDERS: Final[dict[str, Callable[[Entry], Any]]] = {
 
 
 def in_order(entries: Sequence[Entry], order: Sequence[str], limit: int) -> Sequence[Entry]:
-    """The first `limit` entries (0: all), by the first of `order`, then the next, then time."""
+    """Return the first `limit` entries (0: all), sorted by the keys in `order` and then by time.
+
+    Times, counts and lines are in descending order.
+    """
     keys = [*order, "total_time_ns"]
     ordered = sorted(entries, key=lambda entry: [_ORDERS[name](entry) for name in keys])
     return ordered[:limit] if limit > 0 else ordered
 
 
 def profile_document(entries: Sequence[Entry]) -> str:
-    """A JSON list, on one line."""
+    """Return the entries as a JSON list on one line."""
     documents = []
     for entry in entries:
         span = entry.span
@@ -45,7 +48,9 @@ def profile_document(entries: Sequence[Entry]) -> str:
 
 
 def profile_table(entries: Sequence[Entry]) -> str:
-    """Times in microseconds, counts, places and the first line of each expression."""
+    """Return the entries as a table: microseconds, counts, position and first line of each
+    expression.
+    """
     rows = [
         [
             f"{entry.total_ns / 1000:.1f}µs",

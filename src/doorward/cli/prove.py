@@ -23,9 +23,9 @@ __all__ = ["command"]
 
 _FORMATS: Final = {"text": text, "json": as_json}
 BROKEN: Final = 2
-"""The exit code where a counterexample is known."""
+"""The exit code if a property has a counterexample."""
 UNKNOWN: Final = 3
-"""The exit code where a property is neither proved nor refuted."""
+"""The exit code if a property is neither proved nor refuted."""
 
 
 @click.command(
@@ -97,7 +97,7 @@ def command(files: tuple[str, ...], **options: Any) -> int:
 
 
 def _write(known: KnownProofs, path: Path) -> None:
-    """Write the proofs; a click.ClickException where the file cannot be written."""
+    """Write the proofs to the file; raise ClickException if it cannot be written."""
     try:
         known.write(path)
     except OSError as error:
@@ -105,9 +105,9 @@ def _write(known: KnownProofs, path: Path) -> None:
 
 
 def _code(verdicts: list[Verdict], *, is_searched: bool) -> int:
-    """The exit code: broken if a counterexample exists, 0 if all are proved, unknown otherwise.
+    """Return the exit code: `BROKEN` with a counterexample, 0 if all is proved, else `UNKNOWN`.
 
-    After a search, finding no counterexample counts as 0.
+    With `is_searched`, a search that found no counterexample counts as a proof.
     """
     outcomes = {each.outcome for each in verdicts}
     if "counterexample" in outcomes:

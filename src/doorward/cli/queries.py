@@ -11,7 +11,10 @@ __all__ = ["read_query"]
 
 
 def read_query(query: Sequence[str], *, stdin: bool, stdin_input: bool) -> str:
-    """Return the query; raise `UsageError` if there is none, several, or standard input twice."""
+    """Return the query, from the argument or all of standard input.
+
+    Raise UsageError without a query, for several, or if standard input is also the input.
+    """
     if len(query) > 1:
         raise click.UsageError("specify at most one query argument")
     if stdin and stdin_input:

@@ -40,14 +40,14 @@ __all__ = ["Session", "interact"]
 PROMPT: Final = "> "
 CONTINUED: Final = "| "
 HISTORY: Final = 1_000
-"""Lines that are kept."""
+"""The number of lines that the history file stores."""
 MAX_TEXT: Final = 1 << 20
-"""Characters of what is typed in several lines."""
+"""The largest number of characters in a statement of several lines."""
 DEADLINE: Final = 10.0
-"""Seconds that one query may take."""
+"""Seconds that a query may take."""
 
 MAX_INPUT: Final = 64 << 20
-"""Bytes of an input document."""
+"""The largest input document in bytes."""
 
 _PACKAGE: Final = "repl"
 """The package of rules that are typed before `package` names another."""
@@ -71,7 +71,7 @@ A bracket that is open goes on in the next line; Tab completes names."""
 
 @record
 class _Typed:
-    """The lines typed in one package."""
+    """The imports and rules typed in one package."""
 
     imports: tuple[str, ...] = ()
     rules: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -85,7 +85,11 @@ class _Typed:
 
 @dataclass(slots=True)
 class Session:
-    """The state of a session: policies and data loaded, and lines typed."""
+    """The state of a shell: loaded policies and data, the input, and the rules typed in each
+    package.
+
+    Making one compiles the policies, and raises RegoError if they have errors.
+    """
 
     loaded: Loaded
     v0: bool = False
@@ -94,10 +98,10 @@ class Session:
     input: Any = UNDEFINED
     package: str = _PACKAGE
     trace: str = ""
-    """How queries are explained: one of `_TRACES`, or not at all."""
+    """How queries are explained: one of `_TRACES`, or "" for not at all."""
     printed: list[str] = field(default_factory=list)
     _typed: dict[str, _Typed] = field(init=False, default_factory=dict)
-    """By package."""
+    """What was typed in each package."""
     _engine: Engine = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -105,7 +109,11 @@ class Session:
         self._engine.check_data()
 
     def answer(self, line: str) -> str:
-        """Evaluate one line and return the text to print; errors are text, and are not raised."""
+        """Return the text to print for one line: a command, a rule to define or a query; "" for a
+        blank line.
+
+        Errors are returned as text and not raised.
+        """
         word, _, rest = line.strip().partition(" ")
         command = self._commands().get(word)
         try:
@@ -120,7 +128,9 @@ class Session:
             return error.messages[0]
 
     def is_open(self, text: str) -> bool:
-        """Return True if a bracket or a raw string in `text` is not closed yet."""
+        """Return True if a bracket or a raw string in `text` is not closed, so that more lines
+        follow.
+        """
         lexer = Lexer(Source("", text))
         kinds = [token.kind for token in loose_tokens(lexer, lexer.first())]
         closed = set(BRACKETS.values())
@@ -128,7 +138,10 @@ class Session:
         return depth > 0 or text.count("`") % 2 == 1
 
     def completions(self, text: str) -> list[str]:
-        """Return completions of the name at the end of a line: commands, rules, and paths."""
+        """Return the sorted completions of a name or path: commands, rules, keys of documents.
+
+        [] if the path before the last dot cannot be evaluated.
+        """
         above, dot, start = text.rpartition(".")
         if not dot:
             names = [*self._commands(), *self._own.rules, "data", "input"]
@@ -142,7 +155,9 @@ class Session:
         return [f"{above}{dot}{each}" for each in matching]
 
     def _commands(self) -> Mapping[str, Callable[[str], str]]:
-        """The commands by name; each takes the text after its name and returns its output."""
+        """Return the commands by name; each takes the text after its name and returns its
+        output.
+        """
         return {
             "help": lambda _: _HELP,
             "why": self._why,
@@ -162,7 +177,10 @@ class Session:
         return self._typed.get(self.package, _Typed())
 
     def _change(self, typed_rules: _Typed | None, package: str = "") -> None:
-        """Replace the typed rules of a package, if everything still compiles."""
+        """Replace what was typed in a package (the current one for ""); None deletes it.
+
+        Raise RegoError, and change nothing, if the policies do not compile with it.
+        """
         typed = dict(self._typed)
         typed.pop(package or self.package, None)
         if typed_rules is not None:
@@ -171,7 +189,9 @@ class Session:
         self._typed = typed
 
     def _compile(self, typed: Mapping[str, _Typed]) -> Engine:
-        """Compile the loaded policies and the typed rules, one module for each package."""
+        """Return an engine of the loaded policies and the typed rules, one module for each
+        package.
+        """
         typed_modules = {
             f"package {name}": "\n\n".join([f"package {name}", *each.parts()])
             for name, each in typed.items()
@@ -192,13 +212,15 @@ class Session:
         return "\n\n".join([*header, *parts]) if header else "\n".join(parts)
 
     def _enter(self, name: str) -> str:
-        """Work in another package from now on."""
+        """Make `name` the current package and return ""; raise ParseError if it is not a package
+        name.
+        """
         self._parse(f"package {name}")
         self.package = name
         return ""
 
     def _import(self, path: str) -> str:
-        """Add an import to the current package; it must parse."""
+        """Add an import to the current package and return ""; raise RegoError if it is invalid."""
         typed = self._own
         self._parse(f"package {self.package}\n\nimport {path}")
         if path not in typed.imports:
@@ -209,7 +231,11 @@ class Session:
         return parse_module(Source("", text), v0=self.v0)
 
     def _define(self, line: str) -> str:
-        """Add the rule on the line; return an empty text if the line is a query."""
+        """Define the rule on the line and return a message; "" if the line is a query.
+
+        A rule without a body replaces those with its name; one with a body or a key is added to
+        them.
+        """
         rule = self._rule(line)
         if rule is None:
             return ""
@@ -222,7 +248,7 @@ class Session:
         return f"Rule '{name}' defined in package {self.package}."
 
     def _rule(self, line: str) -> Rule | None:
-        """Parse a line as a rule; None if it is a query, which is evaluated instead."""
+        """Return the rule on a line; None if the line must be evaluated as a query."""
         try:
             module = self._parse(f"package {self.package}\n\n{line}")
         except ParseError:
@@ -240,7 +266,7 @@ class Session:
         )
 
     def _evaluate(self, text: str) -> str:
-        """Evaluate a query; return its trace, the output of `print` and its results as text."""
+        """Evaluate a query and return its trace, the output of `print` and its results as text."""
         self.printed.clear()
         query = self._prepare(self._engine, text)
         results = list(solutions_of(query, query.rows(self.input)))
@@ -253,7 +279,9 @@ class Session:
         return "".join([*self._trace(text), *printed, output])
 
     def _trace(self, text: str) -> list[str]:
-        """Return the trace of a query, line by line."""
+        """Return the explanation of a query in the mode of `trace`, in a list; [] if tracing is
+        off.
+        """
         if not self.trace:
             return []
         explanation = self._explain(text)
@@ -262,7 +290,7 @@ class Session:
         return [explanation.text(full=self.trace == "full") + "\n"]
 
     def _explain(self, text: str) -> Explanation:
-        """Evaluate a query in the current package and explain its result."""
+        """Evaluate a query in the current package with a trace, and return the explanation."""
         return explain(
             self._engine,
             text,
@@ -276,14 +304,20 @@ class Session:
         return self._explain(text).text()
 
     def _set_trace(self, mode: str) -> str:
-        """Turn the explanation of each query on, or off if it was on."""
+        """Set the mode of explanation and return a message; without a mode, or with the current
+        one, toggle it.
+        """
         if mode and mode not in _TRACES:
             return f"trace is one of {', '.join(_TRACES)}"
         self.trace = "" if mode in ("", self.trace) and self.trace else mode or "full"
         return f"trace {self.trace or 'off'}"
 
     def _read_input(self, path: str) -> str:
-        """Read the input from a JSON or YAML file; without a path, show the current input."""
+        """Read the input from a JSON or YAML file and return a message; without a path return the
+        input.
+
+        Raise LoadError if the file cannot be read or parsed.
+        """
         if not path:
             return self._evaluate("input")
         try:
@@ -297,7 +331,7 @@ class Session:
         return f"input is {path}"
 
     def _unset(self, name: str) -> str:
-        """Delete the typed rules of a name; return the message to print."""
+        """Delete the rules typed under a name; return the message to print."""
         typed = self._own
         if name not in typed.rules:
             return f"no rule '{name}' defined here"
@@ -306,7 +340,7 @@ class Session:
         return f"Rule '{name}' forgotten."
 
     def _unset_package(self, name: str) -> str:
-        """Delete all that was typed in a package; return the message to print."""
+        """Delete everything typed in a package; return the message to print."""
         if name not in self._typed:
             return f"nothing is defined in package {name}"
         self._change(None, name)
@@ -321,7 +355,7 @@ class Session:
 
 
 _NEED_MORE: Final = ("why", "unset", "unset-package", "package", "import")
-"""Words that are commands only with something behind them."""
+"""Words that are commands only if text follows them; alone they are queries."""
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z", re.ASCII)
 
 
@@ -359,7 +393,7 @@ def interact(
 
 
 class _Completer:
-    """Names for the library that reads lines, which asks for one after the other."""
+    """Completes names for readline, which calls it with `number` 0, 1, … until it returns None."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -372,9 +406,10 @@ class _Completer:
 
 
 def _answers(session: Session, *, is_terminal: bool) -> int:
-    """Read lines, print answers until the end of input; return the exit code.
+    """Read lines and print their answers until the input ends; return the exit code 0.
 
-    A statement that is still open continues on the next line.
+    A statement that is still open continues on the next line, and an empty line ends it. Ctrl-C
+    drops it.
     """
     pending = ""
     while True:

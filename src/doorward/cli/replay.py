@@ -133,7 +133,11 @@ def command(
 def _decider(
     new: tuple[str, ...], old: tuple[str, ...], options: dict[str, Any]
 ) -> Callable[..., Tally]:
-    """Return the decider of files: this machine, or a cluster."""
+    """Return the function that decides files again, on this machine or on a Ray cluster, as a
+    Tally.
+
+    The policies are loaded and compiled here.
+    """
     paths = frozenset(path.strip("/") for path in options["paths"])
     by = tuple(tuple(path.removeprefix("input.").split(".")) for path in options["by"])
     if options["ray"]:
@@ -152,7 +156,9 @@ def _decider(
 
 
 def _with_files(logs: tuple[str, ...], headers: tuple[str, ...], folder: Path) -> Sequence[str]:
-    """The logs, with those at URLs fetched into a folder."""
+    """Return the logs, with those at URLs downloaded into `folder`; UsageError for a malformed
+    --header.
+    """
     from doorward.replay.fetching import is_url, with_files  # a client that few need
 
     if not any(map(is_url, logs)):
@@ -169,7 +175,7 @@ def _version(paths: tuple[str, ...], options: dict[str, Any]) -> Version:
 
 
 def _sources(paths: tuple[str, ...], options: dict[str, Any]) -> Sources:
-    """The policies to replay with: bundles if --bundle is set, else files and folders."""
+    """Return the policies to decide with: bundles if --bundle is set, else files and folders."""
     return Sources(
         paths=() if options["bundle"] else paths,
         bundles=paths if options["bundle"] else (),
@@ -179,7 +185,7 @@ def _sources(paths: tuple[str, ...], options: dict[str, Any]) -> Sources:
 
 
 def _has_counted(kind: str, tally: Tally) -> bool:
-    """Return True if the replay counted a change of this kind; `change` is any kind."""
+    """Return True if the replay counted a change of this kind; `change` stands for any."""
     if kind == "change":
         return tally.changes > 0
     assert kind in KINDS
@@ -187,7 +193,9 @@ def _has_counted(kind: str, tally: Tally) -> bool:
 
 
 class _Progress:
-    """A bar on a terminal, drawn a few times a second."""
+    """A progress bar on standard error, drawn only if that is a terminal; `size` are the bytes to
+    read.
+    """
 
     def __init__(self, size: int) -> None:
         self._size = max(size, 1)
@@ -195,7 +203,7 @@ class _Progress:
         self._is_shown = sys.stderr.isatty()
 
     def show(self, tally: Tally) -> None:
-        """Redraw the progress bar on standard error, at most ten times a second."""
+        """Redraw the bar, at most ten times a second."""
         now = time.monotonic()
         if not self._is_shown or now - self._drawn < 0.1:
             return

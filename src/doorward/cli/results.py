@@ -13,7 +13,7 @@ __all__ = ["FORMATS", "frame_rows", "table", "to_document"]
 
 
 def to_document(result: Solution) -> str:
-    """The JSON of one result, on one line."""
+    """Return the JSON of one result on one line; `bindings` is left out if it is empty."""
     expressions = []
     for expr, value in result.expressions:
         span = expr.span
@@ -53,7 +53,10 @@ def _pretty_json(value: Value) -> str:
 
 
 def _pretty(results: Sequence[Solution], limit: int) -> str:
-    """A single value as JSON, several columns as a table, and no result as `undefined`."""
+    """Return a single value as indented JSON, several columns as a table, no result as `undefined`.
+
+    `limit` is the maximum width of a cell; 0 for no limit.
+    """
     if not results:
         return "undefined\n"
     first = results[0]
@@ -80,11 +83,12 @@ def _of_expression(number: int) -> Callable[[Solution], Value]:
 
 
 def _cut(text: str, limit: int) -> str:
+    """Return a text cut to `limit` characters with `...` at its end; 0 for no limit."""
     return text if limit <= 0 or len(text) <= limit else text[: max(limit - 3, 0)] + "..."
 
 
 def table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Rows under centred names, in a frame, as OPA prints them."""
+    """Return rows in a frame with centred column names, as OPA prints them."""
     widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
     rule = "+" + "+".join(["-" * (width + 2) for width in widths]) + "+\n"
     head = [_centre(name, width) for name, width in zip(names, widths, strict=True)]
@@ -96,7 +100,7 @@ def table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def frame_rows(*rows: tuple[str, str]) -> str:
-    """Rows of a name and its value, in a frame."""
+    """Return rows of name and value in a frame, without column names."""
     left, right = (max(map(len, column)) for column in zip(*rows, strict=True))
     rule = f"+{'-' * (left + 2)}+{'-' * (right + 2)}+\n"
     lines = [f"| {name:<{left}} | {value:<{right}} |\n" for name, value in rows]

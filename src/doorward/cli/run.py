@@ -33,17 +33,17 @@ if TYPE_CHECKING:
 __all__ = ["REFUSED_FLAGS", "command"]
 
 MOST_BY_DEFAULT: Final = 4
-"""Workers where as many as processors are wanted."""
+"""The largest number of workers with --workers 0, which means one per CPU."""
 _MAX_KEY: Final = 1 << 20
 _WATCHED: Final = 5.0
-"""Seconds between two looks at certificates, with --watch."""
+"""Seconds between two checks for changed certificates with --watch."""
 LAST: Final = 30.0
-"""Seconds after all times of grace in which the process must have ended."""
+"""Seconds after the wait and grace periods at which the process is killed."""
 REFUSED_FLAGS: Final = {
     "h2c": "the HTTP API speaks HTTP/1.1; for HTTP/2 put a proxy in front of it",
     "pprof": "it profiles Go programs; `py-spy` profiles a running server, and names the rules",
 }
-"""Flags of OPA that are known and not followed, each with the reason."""
+"""Flags of OPA that are refused, each with the reason."""
 
 
 @click.command(
@@ -257,7 +257,10 @@ def command(
 
 
 def _serve(files: Sequence[str], log_format: str, options: dict[str, Any]) -> int:
-    """Run the server until a signal ends it; return the exit code. SIGHUP reloads."""
+    """Start the server, run it until a signal ends it, and return the exit code.
+
+    1 if it cannot start. SIGTERM and SIGINT stop it, SIGHUP reloads.
+    """
     # They bring in the servers, which --help and the shell have no need of.
     from doorward.server.sidecar import Sidecar
     from doorward.server.sidecar_options import StartupError
@@ -272,6 +275,8 @@ def _serve(files: Sequence[str], log_format: str, options: dict[str, Any]) -> in
             sidecar = Sidecar(chosen)
 
         def end(_number: int, _frame: object) -> None:
+            # The last resort against a hang: a process that ignores SIGTERM would be killed by its
+            # supervisor without a trace of where it waits.
             _end_within(chosen.wait + 2 * chosen.grace + LAST)
             sidecar.stop()
 
@@ -290,16 +295,17 @@ def _serve(files: Sequence[str], log_format: str, options: dict[str, Any]) -> in
 
 @cache
 def _end_within(seconds: float) -> None:
-    """End the process after so many seconds, whatever it waits for then: standard error says where.
+    """Kill the process after `seconds` if it still runs, and print on standard error where it
+    waits.
 
-    A second signal gives no more time.
+    Only the first call counts: a second signal gives no more time.
     """
     with suppress(OSError, ValueError):  # standard error is closed
         faulthandler.dump_traceback_later(seconds, exit=True, file=sys.__stderr__ or 2)
 
 
 def _interact(files: Sequence[str], options: dict[str, Any]) -> int:
-    """Run the interactive shell; return the exit code."""
+    """Run the interactive shell and return the exit code; 1 if the policies cannot be used."""
     # A server has no need of it.
     from doorward.cli.repl import interact
 
@@ -322,7 +328,11 @@ def _interact(files: Sequence[str], options: dict[str, Any]) -> int:
 
 
 def _options(files: Sequence[str], log_format: str, options: dict[str, Any]) -> SidecarOptions:
-    """Turn the options of `run` into `SidecarOptions`; refuse combinations that cannot work."""
+    """Return the options of `run` as `SidecarOptions`.
+
+    Raise UsageError for options that do not fit together, ConfigError if the configuration cannot
+    be used.
+    """
     from doorward.rest.authorization import Access
     from doorward.server.sidecar_options import SidecarOptions
 
@@ -367,7 +377,9 @@ def _read_config(options: dict[str, Any]) -> Config:
 
 
 def _tls_options(options: dict[str, Any]) -> TlsOptions | None:
-    """The options of TLS, checked together; None if TLS is not used."""
+    """Return the options of TLS; None if TLS is not used, UsageError if they do not fit
+    together.
+    """
     from doorward.transport.tls import CIPHER_SUITES, TlsOptions
 
     certificate, key = options["tls_cert_file"], options["tls_private_key_file"]
@@ -398,7 +410,10 @@ def _tls_options(options: dict[str, Any]) -> TlsOptions | None:
 
 
 def _sources(files: Sequence[str], options: dict[str, Any]) -> Sources:
-    """The policies to serve: bundles if --bundle is set, else files and folders."""
+    """Return the policies to serve: bundles if --bundle is set, else files and folders.
+
+    Raise UsageError for --verification-key without --bundle.
+    """
     bundles = options["bundle"]
     if options["verification_key"] is not None and not bundles:
         raise click.UsageError("--verification-key needs --bundle")
@@ -413,7 +428,10 @@ def _sources(files: Sequence[str], options: dict[str, Any]) -> Sources:
 
 
 def _verification(options: dict[str, Any]) -> Verification | None:
-    """The key that verifies bundles, from a file or given literally; None if there is none."""
+    """Return how bundles are verified, with the key in a file or as given; None without a key.
+
+    Raise UsageError if the file cannot be read.
+    """
     key = options["verification_key"]
     if key is None:
         return None
@@ -429,7 +447,9 @@ def _verification(options: dict[str, Any]) -> Verification | None:
 
 
 def _permissions(text: str) -> int:
-    """Parse the octal permissions of a Unix socket, from 0 to 777."""
+    """Return octal permission bits as a number: `755` -> 0o755; raise UsageError for anything
+    else.
+    """
     try:
         bits = int(text, 8)
     except ValueError:
@@ -440,6 +460,7 @@ def _permissions(text: str) -> int:
 
 
 def _fail(message: str) -> int:
+    """Log that the server cannot start, print the reason and return exit code 1."""
     logging.getLogger(__name__).error("Cannot start.")
     click.echo(f"error: {message}", err=True)
     return 1

@@ -36,7 +36,9 @@ option: Final = click.option(
 
 
 def saved_programs() -> SavedPrograms | None:
-    """The programs that commands leave for the next; None as for `saved_folder`."""
+    """Return the cache of compiled policies that commands share; None where `saved_folder` is
+    None.
+    """
     folder = saved_folder()
     if folder is None:
         return None
@@ -46,8 +48,10 @@ def saved_programs() -> SavedPrograms | None:
 
 
 def saved_folder() -> SavedFolder | None:
-    """The folder of what commands leave for the next; None with `--no-cache`, or where the user
-    has no folder of their own."""
+    """Return the folder in which commands cache things for the next; None with --no-cache.
+
+    None as well if the user has no folder of their own, or DOORWARD_CACHE_DIR is empty.
+    """
     path = "" if click.get_current_context().meta.get(_OFF) else _path()
     if not path:
         return None
@@ -59,7 +63,7 @@ def saved_folder() -> SavedFolder | None:
 
 
 def _path() -> str:
-    """Return the path of the folder; "" if the user has no folder."""
+    """Return the path of the cache folder; "" if nothing may be cached."""
     chosen = os.environ.get(VARIABLE)
     if chosen is not None:
         return chosen
@@ -70,7 +74,9 @@ def _path() -> str:
 
 
 def _is_of_user(base: str) -> bool:
-    """Return True for a folder of the user's own: under `sudo` the home may be another's."""
+    """Return True if a folder, or its parent, belongs to the user: under `sudo` the home may be
+    another's.
+    """
     existing = base if os.path.exists(base) else os.path.dirname(base)
     try:
         return os.path.isabs(base) and os.stat(existing).st_uid == os.geteuid()

@@ -13,7 +13,7 @@ from doorward.rego import to_python
 __all__ = ["Schemas", "option", "read_schemas"]
 
 Schemas = dict[tuple[str, ...], Any]
-"""`schema.a.b` under ("a", "b"), the schema of all input under ()."""
+"""Schemas by name: `schema.a.b` under ("a", "b"), the schema of all input under ()."""
 
 MAX_SCHEMA: Final = 16 << 20
 MAX_FILES: Final = 10_000
@@ -29,7 +29,11 @@ option: Final = click.option(
 
 
 def read_schemas(path: str | None) -> Schemas | None:
-    """Read the schemas at `path`, of a folder by file name; raise `LoadError` if there are none."""
+    """Return the schemas at `path`: one of all input, or those of a folder by file path; None for
+    None.
+
+    Raise LoadError if one cannot be read or there are too many.
+    """
     if path is None:
         return None
     path = path.removeprefix("file://")
@@ -49,7 +53,9 @@ def read_schemas(path: str | None) -> Schemas | None:
 
 
 def _schema(path: str) -> Any:
-    """Read one JSON schema; raise `LoadError` if it is missing, unreadable or too large."""
+    """Return one JSON schema; raise LoadError if it is missing, unreadable, malformed or too
+    large.
+    """
     try:
         with open(path, "rb") as file:
             content = file.read(MAX_SCHEMA + 1)

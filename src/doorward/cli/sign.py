@@ -19,7 +19,7 @@ __all__ = ["command", "read_claims", "read_key"]
 
 _FILE: Final = ".signatures.json"
 _MAX_BYTES: Final = 1 << 20
-"""Of a key, and of claims."""
+"""The largest file with a key or with claims, in bytes."""
 
 
 @click.command(
@@ -93,14 +93,20 @@ def command(
 
 
 def read_key(key_or_file: str) -> str:
-    """Return the key; if the text is the name of a file, the key is its content."""
+    """Return the key: the content of the file if `key_or_file` names one, else the text itself.
+
+    Raise LoadError if the file cannot be read.
+    """
     if not os.path.isfile(key_or_file):
         return key_or_file
     return read_file(key_or_file, _MAX_BYTES).decode(errors="replace")
 
 
 def read_claims(path: str | None) -> Mapping[str, Any]:
-    """Read the claims to sign, sorted by name; empty if no file is named."""
+    """Return the claims in a JSON file, sorted by name; {} without a path.
+
+    Raise LoadError or JSONError if the file cannot be read or is not an object.
+    """
     if path is None:
         return {}
     claims = read_json(read_file(path, _MAX_BYTES))
@@ -110,7 +116,7 @@ def read_claims(path: str | None) -> Mapping[str, Any]:
 
 
 def _write(path: str, content: bytes) -> None:
-    """Write a file; raise `LoadError` with the reason if that fails."""
+    """Write a file; raise LoadError if that fails."""
     try:
         with open(path, "wb") as file:
             file.write(content)

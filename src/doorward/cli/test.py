@@ -219,9 +219,9 @@ def command(paths: tuple[str, ...], pattern: str, count: int, **options: Any) ->
 
 
 def _once(sources: Sources, pattern: str, request: _Request, options: dict[str, Any]) -> int:
-    """Load, compile and run the tests once (or --count times); return the exit code.
+    """Load and compile the policies, run the tests --count times and return the exit code.
 
-    Benchmarks and mutation take the place of the run.
+    --bench and --mutate take the place of the run. 1 if the policies cannot be used.
     """
     try:
         with waiting("reading policies and data"):
@@ -262,7 +262,7 @@ def _once(sources: Sources, pattern: str, request: _Request, options: dict[str, 
 
 
 def _property_names(suite: Suite, pattern: str) -> list[str]:
-    """The names of the `never_` rules that match the pattern."""
+    """Return the names of the `never_` rules that match the pattern."""
     if not suite.has_properties:
         return []
     from doorward.search.proofs import properties_of  # few policies have one
@@ -274,7 +274,7 @@ def _property_names(suite: Suite, pattern: str) -> list[str]:
 def _check_properties(
     loaded: Loaded, names: Sequence[str], sources: Sources, options: dict[str, Any]
 ) -> list[Verdict]:
-    """Try to prove each named `never_` rule, or find a request that breaks it."""
+    """Return the verdict on each named `never_` rule: proved, refuted by a request, or unknown."""
     from doorward.testing.properties import check_properties
 
     registry = extensions.registry_for(options["builtins"], sources.all_paths)
@@ -286,7 +286,10 @@ def _check_properties(
 def _mutate(
     suite: Suite, loaded: Loaded, request: _Request, sources: Sources, options: dict[str, Any]
 ) -> int:
-    """Test the tests by mutation for --mutate-time; return 2 without it if a test fails."""
+    """Run mutation tests for --mutate-time and return the exit code.
+
+    2, before any mutant, if a test fails already.
+    """
     from doorward.cli.mutation import mutate  # tests alone do not need it
 
     failed = [result for result in run(suite, timeout=request.timeout) if _is_bad(result, request)]
@@ -300,7 +303,9 @@ def _mutate(
 
 
 def _watch(sources: Sources, run: Callable[[], int]) -> int:
-    """Run now and after each change of a file; return 0 at Ctrl-C or SIGTERM."""
+    """Call `run` now and after each change of a file, until Ctrl-C or SIGTERM; return exit code
+    0.
+    """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     known = read_signature(sources.files)
     try:
@@ -317,7 +322,10 @@ def _watch(sources: Sources, run: Callable[[], int]) -> int:
 def _run(
     suite: Suite, tests: Sequence[Test], request: _Request, verdicts: Sequence[Verdict]
 ) -> int:
-    """Run the tests, print the report and return the exit code: 2 if one failed."""
+    """Run the tests, print the report (and write --junit) and return the exit code.
+
+    2 if a test failed or a property is refuted, else 0; with coverage the code of `_cover`.
+    """
     coverage = Coverage() if request.coverage else None
     with waiting(f"running {counted(len(tests), 'test')}"):
         results = list(
@@ -342,7 +350,7 @@ def _run(
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a report; exit with an error if that fails."""
+    """Write a report to a file; raise ClickException if that fails."""
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
@@ -350,7 +358,10 @@ def _write(path: Path, text: str) -> None:
 
 
 def _bench(suite: Suite, tests: Sequence[Test], style: str, *, memory: bool) -> int:
-    """Measure the tests and print the figures; return 2 if a test failed."""
+    """Measure the tests, print the figures and return the exit code: 2 if a test failed.
+
+    Raise UsageError for another output format.
+    """
     if style not in _BENCH:
         raise click.UsageError(
             f"the output format of benchmarks must be one of {{{','.join(_BENCH)}}}"
@@ -368,6 +379,7 @@ def _bench(suite: Suite, tests: Sequence[Test], style: str, *, memory: bool) -> 
 
 
 def _is_bad(result: Result, request: _Request) -> bool:
+    """Return True unless a test passed, or was skipped and --exit-zero-on-skipped is set."""
     outcome = result.outcome
     return outcome != "PASS" and not (outcome == "SKIPPED" and request.exit_zero_on_skipped)
 
@@ -375,7 +387,7 @@ def _is_bad(result: Result, request: _Request) -> bool:
 def _report(
     suite: Suite, results: Sequence[Result], request: _Request, verdicts: Sequence[Verdict]
 ) -> str:
-    """The report on tests and properties in the format of the request."""
+    """Return the report on tests and properties in the requested format."""
 
     def explained(result: Result) -> str:
         return why(suite, result, full=request.explain in ("full", "debug"))
@@ -397,7 +409,7 @@ def _report(
 
 
 def _property_documents(verdicts: Sequence[Verdict]) -> list[str]:
-    """The JSON documents of the properties' outcomes; imports nothing if there are none."""
+    """Return the JSON documents of the properties' verdicts; imports nothing if there are none."""
     if not verdicts:
         return []
     from doorward.testing.properties import property_documents
@@ -406,7 +418,7 @@ def _property_documents(verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def _property_suites(verdicts: Sequence[Verdict]) -> list[XmlSuite]:
-    """The JUnit suites of the properties' outcomes; imports nothing if there are none."""
+    """Return the JUnit suites of the properties' verdicts; imports nothing if there are none."""
     if not verdicts:
         return []
     from doorward.testing.properties import property_suites
@@ -415,7 +427,7 @@ def _property_suites(verdicts: Sequence[Verdict]) -> list[XmlSuite]:
 
 
 def _property_text(verdicts: Sequence[Verdict], *, verbose: bool) -> str:
-    """The lines of text on the properties' outcomes; imports nothing if there are none."""
+    """Return the text lines of the properties' verdicts, "" if there are none."""
     if not verdicts:
         return ""
     from doorward.testing.properties import property_lines
@@ -424,7 +436,7 @@ def _property_text(verdicts: Sequence[Verdict], *, verbose: bool) -> str:
 
 
 def _finding(result: Result, explained: Callable[[Result], str]) -> Diagnostic:
-    """A test that did not pass as a finding, with its explanation or error."""
+    """Return a test that did not pass as a finding, with its explanation or error."""
     message = "to do"
     if result.outcome == "FAIL":
         message = explained(result)
@@ -448,9 +460,9 @@ def _cover(
     request: _Request,
     verdicts: Sequence[Verdict],
 ) -> int:
-    """Print the coverage report; return 1 if a test failed, 2 if below the threshold.
+    """Print the coverage report and return the exit code.
 
-    A broken property is also 2.
+    Instead, 1 if a test failed; 2 if a property is refuted or the coverage is below the threshold.
     """
     # The report on coverage is alone on standard output.
     click.echo(_property_text(verdicts, verbose=request.verbose), err=True, nl=False)

@@ -25,7 +25,7 @@ _HOUR: Final = 3600
 
 
 def sign(claims: dict[str, Any], secret: bytes, algorithm: str = "HS256") -> str:
-    """A compact JWT with these claims."""
+    """Return a compact JWT with these claims, signed by HMAC."""
     header = {"alg": algorithm, "typ": "JWT"}
     signed = ".".join(
         [_encode(json.dumps(part, separators=(",", ":")).encode()) for part in (header, claims)]
@@ -105,7 +105,10 @@ def command(
 
 
 def _time(name: str, text: str, now: int) -> int:
-    """Parse seconds since 1970; a sign makes them relative to `now`."""
+    """Return seconds since 1970; a text with a sign, such as `+60`, counts from `now`.
+
+    Raise UsageError for anything else.
+    """
     try:
         value = int(text)
     except ValueError:
@@ -114,7 +117,9 @@ def _time(name: str, text: str, now: int) -> int:
 
 
 def _claim(text: str) -> tuple[str, Any]:
-    """Parse `NAME=JSON`; a value that is not JSON is a string."""
+    """Return name and value of `NAME=JSON`; a value that is not JSON is a string. UsageError
+    without `=`.
+    """
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise click.UsageError(f"--claim `{name}`: expected NAME=JSON")
@@ -125,9 +130,10 @@ def _claim(text: str) -> tuple[str, Any]:
 
 
 def _secret(key: str | None, file: str | None) -> bytes:
-    """The secret that signs, from --secret, a file, standard input or the environment.
+    """Return the signing secret, from --secret, a file, standard input or DOORWARD_SECRET.
 
-    It must not be empty, and only one source may be named.
+    Raise UsageError if there is none, if it is empty or if two are given; ClickException for a file
+    that cannot be read.
     """
     if key is not None and file is not None:
         raise click.UsageError("specify --secret or --secret-file but not both")
@@ -147,6 +153,7 @@ def _secret(key: str | None, file: str | None) -> bytes:
 
 
 def _not_empty(secret: bytes, where: str) -> bytes:
+    """Return `secret`; raise UsageError, naming `where`, if it is empty."""
     if not secret:
         raise click.UsageError(f"{where}: the secret is empty")
     return secret

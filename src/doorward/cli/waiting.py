@@ -17,7 +17,7 @@ from doorward.edge import Edge, loop_thread
 __all__ = ["waiting"]
 
 FIRST: Final = 1.0
-"""Seconds before anything is displayed."""
+"""Seconds before anything is shown."""
 EACH: Final = 0.2
 _SIGNS: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _EDGE: Final = Edge("waiting", "the sign of life cannot be drawn")
@@ -25,7 +25,11 @@ _EDGE: Final = Edge("waiting", "the sign of life cannot be drawn")
 
 @contextmanager
 def waiting(work: str, stream: TextIO | None = None) -> Iterator[None]:
-    """Show on a terminal what is being done and for how long, and erase it at the end."""
+    """Context manager: after a second show on a terminal what is being done and for how long.
+
+    The line is erased at the end. Nothing is shown if `stream` (standard error by default) is not a
+    terminal.
+    """
     terminal = sys.stderr if stream is None else stream
     if not terminal.isatty():
         yield
@@ -43,6 +47,8 @@ def waiting(work: str, stream: TextIO | None = None) -> Iterator[None]:
 
 
 class _Sign:
+    """The line that shows the work and its duration on a terminal."""
+
     def __init__(self, work: str, terminal: TextIO, ended: threading.Event) -> None:
         self._work = work
         self._terminal = terminal
@@ -51,7 +57,9 @@ class _Sign:
         self._number = 0
 
     def show(self) -> bool:
-        """Draw the sign once more, after a pause; False at the end."""
+        """Pause and draw the line again; return False, and draw nothing, once the work has
+        ended.
+        """
         if self._ended.wait(EACH if self._number else FIRST):
             return False
         sign = _SIGNS[self._number % len(_SIGNS)]
@@ -62,7 +70,7 @@ class _Sign:
         return True
 
     def erase(self) -> None:
-        """Erase the line."""
+        """Erase the line if it was drawn."""
         if self._number:
             self._terminal.write("\r\x1b[K")
             self._terminal.flush()

@@ -25,7 +25,7 @@ __all__ = ["command"]
 
 _FORMATS: Final = {"text": text, "json": as_json, "csv": as_csv}
 UNKNOWN: Final = 3
-"""The exit code where there may be others than those listed."""
+"""The exit code if others than those listed may be allowed."""
 
 
 @click.command(
@@ -90,7 +90,10 @@ def command(query: str, files: tuple[str, ...], **options: Any) -> int:
 
 
 def _names(text: str, root: str) -> Path:
-    """Parse a path like `input.user.name` below `root`; return the names after the root."""
+    """Return the names after the root of a path: `input.user.name` -> `("user", "name")`.
+
+    Raise ValueError if the path is not below `root` or has other parts than names.
+    """
     head, names = path_names(text)
     texts: Sequence[Any] = names
     if head != root or not all(isinstance(name, str) for name in texts):

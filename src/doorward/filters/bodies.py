@@ -43,7 +43,8 @@ from doorward.rego.tools import (
 __all__ = ["BodyReader", "names_of"]
 
 MAX_CONDITIONS: Final = 20_000
-"""At most this many expressions are read for one filter; those of a rule count for each use."""
+"""The largest number of expressions that are read for one filter; those of a rule count for each
+use."""
 
 _MEANING: Final = "$wanted"
 _IS_NEGATED: Final = attrgetter("negated")

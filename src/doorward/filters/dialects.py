@@ -30,16 +30,17 @@ __all__ = [
 
 MARIADB_COLUMNS: Final = "1, 1"
 MARIADB_HAVING: Final = "HAVING COUNT(*) > 0"
-"""What an EXISTS selects, and its end: MariaDB (10.11) keeps the answers of a subquery with one
-column by the values of the row outside, as their collation compares them, so that `a` got the
-answer of `A`. One without aggregates it makes a subquery of IN, which has one column again."""
+"""The columns and the end of an EXISTS for MariaDB (10.11). It caches the answers of a subquery
+with one column by the outer row's values as their collation compares them, so that `a` got the
+answer of `A`; and it rewrites one without aggregates to IN, which has one column again."""
 MARIADB_MATCHES: Final = {
     "startswith": "ABS(LOCATE({1}, {0}) - 1) < 1",
     "endswith": "ABS(LOCATE(REVERSE({1}), REVERSE({0})) - 1) < 1",
     "contains": "LOCATE({1}, {0}) > 0",
 }
-"""No equality: after `LOCATE('a', s) = 1` MariaDB (10.11) takes `LOCATE('Ä', s)` for 1 as well: the
-literals are equal by the collation of the connection, however exactly they are searched for."""
+"""Templates of text searches. They avoid `=`: after `LOCATE('a', s) = 1` MariaDB (10.11) takes
+`LOCATE('Ä', s)` for 1 as well, since the connection's collation compares the two literals as
+equal."""
 
 _LEAST: Final = Decimal("1e-10")
 _MOST: Final = Decimal("1e35")

@@ -90,7 +90,7 @@ class Relation:
 Relations: TypeAlias = Mapping[str, Mapping[str, Relation]]
 """The relations of tables, by the names that the policy uses."""
 Nulls: TypeAlias = Literal["null", "undefined"]
-"""What NULL in a column is to the policy: the value null, or a missing key."""
+"""What a policy sees for NULL in a column: the value null, or a missing key."""
 
 COUNT: Final = "count"
 NANOSECONDS: Final = "time.parse_rfc3339_ns"
