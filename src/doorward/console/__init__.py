@@ -1,11 +1,12 @@
-"""Pages over a decision point: what it decides now and why, and a playground for policies.
+"""Pages about a decision point: its present decisions with their reasons, and a playground for
+policies.
 
     PDP ─record─▶ Ring ─▶ Process ─summaries─▶ Console ─server-sent events─▶ page
                              │  └─detail, explained in a thread of its own
-                             └─ asked by the other workers, where there are several
+                             └─ questions of the other workers, where there are several
 
-Only for reading: nothing here changes a policy or data. Inputs are kept in memory as they were
-decided, a bounded number of them, and masked before anybody is shown anything.
+Pages are read-only: nothing here changes a policy or data. Inputs are kept in memory as they were
+decided, a bounded number of them, and are masked before a page shows them.
 """
 
 from __future__ import annotations

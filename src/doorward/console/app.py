@@ -1,7 +1,8 @@
-"""The requests of the pages, answered: files of the bundle, decisions as they come, details.
+"""The HTTP requests of the console's pages: static files, the stream of decisions, details,
+searches.
 
-What may be asked is listed in `answer`; who may ask is for the listener to say before. A page of
-another site must not read what is here, whatever name its host has: `is_host_allowed`.
+`_route` lists all requests; the listener authorizes them before. `is_host_allowed` keeps a page of
+another site, whatever its host name resolves to, from reading the console.
 """
 
 from __future__ import annotations
@@ -55,40 +56,42 @@ from doorward.transport.peers import Peers
 __all__ = ["Console", "is_host_allowed"]
 
 BODY: Final = 2 << 20
-"""Bytes of a request of the playground."""
+"""The most bytes of a request's body; more is refused with 413."""
 ROUND: Final = 0.25
-"""Seconds between two messages to a page."""
+"""The seconds between two messages of a stream."""
 STREAM: Final = 30.0
-"""Seconds after which a stream ends; the page asks again from where it was."""
+"""The seconds after which a stream ends; the page then requests it again from its last event."""
 THREADS: Final = 2
-"""Explanations and evaluations at the same time."""
+"""The most explanations and evaluations at the same time; others wait."""
 PLAYS: Final = 16
-"""Requests of playgrounds at the same time, most of which wait."""
+"""The most requests of playgrounds at the same time, most of which wait; more are refused with 503.
+"""
 SEARCHES: Final = 8
-"""Searches of the log at the same time, one of which runs."""
+"""The most searches of the log at the same time, of which one runs; more are refused."""
 STREAMS: Final = 8
-"""Pages that are told of decisions at the same time."""
+"""The most streams of decisions at the same time; more are refused with 503."""
 WITHIN: Final = 1.0
-"""Seconds in which another worker must have answered."""
+"""The seconds within which another worker must answer; otherwise it counts as silent."""
 EXPLAINING: Final = 6.0
-"""The same where it evaluates a decision once more."""
+"""The seconds within which another worker must answer if it evaluates a decision again."""
 SEARCHING: Final = 2.0
-"""Seconds more where another worker searches."""
+"""The seconds that another worker gets in addition for a search."""
 LOGIN_THREADS: Final = 2
+"""The most requests to issuers at the same time; others wait."""
 MOST_LOGINS: Final = 16
-"""Logins that wait for an issuer at the same time."""
+"""The most logins that run or wait for an issuer at the same time; more are refused."""
 LONGEST_ADDRESS: Final = 2_000
-"""Characters of a page that a login leads to."""
+"""The most characters of a page's address to which a login returns; a longer one is dropped."""
 _COOKIE: Final = 200
-"""Characters of a cookie."""
+"""The most characters of a session's cookie; a longer one is ignored."""
 _INTEGER: Final = re.compile(r"-?[0-9]{1,18}")
 FEWEST: Final = 10
-"""Decisions of each worker that a message holds at least."""
+"""The decisions of each worker that fit into a message at least, however many workers there are."""
 T = TypeVar("T")
 
 
 class RefusedError(Exception):
-    """A request that is refused before it is read."""
+    """A request is refused before it is processed; `status` is that of the response."""
 
     def __init__(self, text: str, status: int) -> None:
         super().__init__(text)
@@ -96,7 +99,9 @@ class RefusedError(Exception):
 
 
 class Console:
-    """The pages of one decision point."""
+    """The pages of one decision point. Responses come from this process and, where there are
+    several workers, from the others.
+    """
 
     def __init__(
         self,
@@ -108,11 +113,11 @@ class Console:
         data: Any = None,
         hosts: frozenset[str] = frozenset(),
     ) -> None:
-        """`process` is what this process knows, None for a playground alone; `peers` are the other
-        workers, which `serve` them as well. `log` gives the files of the decision log, the newest
-        first. `files` and `data` are what the playground begins with;
-        without them, the policies in force. `hosts`: names besides addresses and names without a
-        dot that it may be called by.
+        """`process` has the decisions of this process, None for a playground alone; `peers` are the
+        other workers. `log` returns the files of the decision log, the newest first; None: there is
+        none. `files` and `data` are the first content of the playground; None: the policies in
+        force. `hosts`: host names that the console may have, besides addresses and names without a
+        dot.
         """
         self._is_alone = process is None
         self._process = process or Process(None, None, None)
@@ -132,26 +137,28 @@ class Console:
         self._waiting_logins = 0
         self._changing = asyncio.Semaphore(1)
         self.check: Callable[[str], bool] | None = None
-        """Tells whether a token may look at the console; None where browsers need no session."""
+        """Returns True if a token may open the console; None if browsers need no session."""
         self.issuers: Mapping[str, OidcLogin] = {}
-        """Where people may log in instead of typing a token, by name."""
+        """The issuers at which users can log in instead of typing a token, by name."""
         self._streams = 0
         self._plays = 0
         self._closed = False
 
     def serve(self, parts: Parts) -> None:
-        """Answer the other workers as well, until `close`."""
+        """Answer the questions of the other workers until `close`; does nothing without peers."""
         if self._peers is not None:
             self._peers.serve(self._process.answer, parts)
 
     def close(self) -> None:
-        """End all streams."""
+        """End all streams at their next round, and stop answering the other workers."""
         self._closed = True
         if self._peers is not None:
             self._peers.close()
 
     async def answer(self, request: Request, path: tuple[str, ...]) -> Response:
-        """The answer to a request below `/console`."""
+        """Return the response to a request; `path` are the segments below `/console`. 403 for a
+        host name that is not allowed; a RefusedError becomes its status.
+        """
         if not is_host_allowed(request.headers.get("host", ""), self._hosts):
             return refuse("the console is not known by this host name")
         try:
@@ -160,7 +167,9 @@ class Console:
             return refuse(str(error), error.status)
 
     async def _route(self, request: Request, path: tuple[str, ...]) -> Response:
-        """Answer a request by its method and path below the console; 404 for any other."""
+        """Return the response to a request by its method and path; 404 for any other. RefusedError
+        for a body that cannot be accepted.
+        """
         match request.method, path:
             case "GET" | "HEAD", ():
                 return page(has_help=has_help(), is_alone=self._is_alone)
@@ -228,18 +237,22 @@ class Console:
         return PlainTextResponse("404 page not found\n", 404, headers())
 
     async def _all(self, question: Mapping[str, Any], within: float = WITHIN) -> dict[int, Any]:
-        """The answers of all processes by their numbers, of other processes those that come in
-        time."""
+        """Return the answers of all processes to a question, by their numbers. A worker that does
+        not answer within `within` seconds is left out.
+        """
         answer, others = await asyncio.gather(
             self._workers.run(self._process.answer, question), self._ask(question, within)
         )
         return {self._number: answer, **others}
 
     async def _ask(self, question: Mapping[str, Any], within: float = WITHIN) -> dict[int, Any]:
+        """Return the answers of the other workers, by their numbers, of those that answer within
+        `within` seconds; {} without peers.
+        """
         return {} if self._peers is None else await self._peers.ask(question, within)
 
     async def _state(self) -> Response:
-        """The parts of each process that are up, and the policies in force."""
+        """Return the version, and the state of each worker; one that did not answer is marked."""
         answers = await self._all({"about": "state"})
         return json_response(
             {
@@ -251,7 +264,9 @@ class Console:
         )
 
     async def _policies(self) -> Response:
-        """The active policies, with the number of decisions that reached each definition."""
+        """Return the policies in force, with the number of decisions that reached each definition
+        in all workers; 404 if there is no decision point.
+        """
         answers = await self._all({"about": "policies"})
         answer, pdp = answers[self._number], self._process.pdp
         if answer is None or pdp is None:
@@ -262,7 +277,9 @@ class Console:
         return json_response(page | {"missing": missing})
 
     def _sources(self) -> Response:
-        """The policies for the playground; data is included only if it was loaded for that."""
+        """Return the first content of the playground: its files with data, or the policies in force
+        without data, which may contain secrets.
+        """
         if self._files is not None:
             return json_response({"files": dict(self._files), "data": self._data})
         if self._process.pdp is None:
@@ -274,9 +291,8 @@ class Console:
         return json_response({"files": files})
 
     async def _detail(self, decision_id: str) -> Response:
-        """The details of a decision from this process, another worker or the log.
-
-        The answer is 404 if none has it and 503 if a worker did not answer.
+        """Return the details of a decision from this process, another worker or the log. 404 if
+        none has it, 503 if a worker did not answer.
         """
         question = {"about": "decision", "id": decision_id}
         detail = await self._workers.run(self._process.answer, question)
@@ -296,7 +312,10 @@ class Console:
         return json_response({"error": "this decision is not kept any more"}, 404)
 
     async def _search(self, fields: dict[str, str]) -> Response:
-        """Decisions that are kept, by a filter; `before`, `limit` and `group` are of the page."""
+        """Return one page of the kept decisions that match a filter. Of the query's parameters,
+        `before`, `limit` and `group` are about the page, all others are the filter; 400 for an
+        invalid one.
+        """
         try:
             before = _cursor(fields.pop("before", ""))
             limit = _number(fields.pop("limit", ""), MOST)
@@ -312,7 +331,9 @@ class Console:
         return json_response(together.selections(answers, self._count, limit))
 
     async def _change(self, request: Request, decision_id: str) -> Response:
-        """The smallest change of an input with which its decision would be true."""
+        """Return the smallest change of a decision's input with which it would be true. 404 if the
+        decision is no longer kept. One at a time: others wait.
+        """
         await self._body(request)
         question = {"about": "change", "id": decision_id}
         async with self._changing:
@@ -324,7 +345,9 @@ class Console:
         return json_response(document)
 
     async def _try(self, request: Request) -> Response:
-        """The answer to a pasted request, and the reason."""
+        """Return the decision on a pasted request (`text`, `path`, `user`, `changes`), explained;
+        400 if it cannot be understood.
+        """
         body = await self._body(request)
         text, path, user = body.get("text"), body.get("path"), body.get("user", "")
         changes = body.get("changes", False)
@@ -340,7 +363,9 @@ class Console:
             return json_response({"error": str(error)}, 400)
 
     async def _compare(self, request: Request) -> Response:
-        """The changes of the policies in force since a revision."""
+        """Return the changes of the policies in force since a `revision`; 400 without one, 404 if
+        it is no longer kept.
+        """
         revision = (await self._body(request)).get("revision")
         if not isinstance(revision, str):
             return json_response({"error": "`revision` must be a text"}, 400)
@@ -351,7 +376,9 @@ class Console:
         return json_response(document)
 
     def is_open(self, method: str, path: tuple[str, ...]) -> bool:
-        """Return True for requests below `/console` that need no session: those that log in."""
+        """Return True for requests below `/console` that are answered without a session: those of
+        the login and the static files. False for all if browsers need no session.
+        """
         if self.check is None:
             return False
         if path == ("api", "login"):
@@ -363,12 +390,16 @@ class Console:
         return method in ("GET", "HEAD") and is_page
 
     def is_page(self, method: str, path: tuple[str, ...]) -> bool:
-        """Return True for a page: without a session it shows the login."""
+        """Return True for a request of a page that leads to the login without a session; False for
+        all if browsers need no session.
+        """
         is_view = not path or path[0] == "help" or (len(path) == 1 and path[0] in PAGES)
         return self.check is not None and method in ("GET", "HEAD") and is_view
 
     def login_page(self, request: Request) -> str:
-        """The address of the page to log in, which leads to the page that was asked for."""
+        """Return the address of the login page, with the requested page as `next`; a very long one
+        is dropped.
+        """
         wanted, query = request.scope["path"], request.scope["query_string"].decode("latin-1")
         wanted += f"?{query}" if query else ""
         is_first = wanted in ("/console", "/console/")
@@ -376,8 +407,10 @@ class Console:
         return "/console/login" + ("" if is_first or is_long else f"?next={quote(wanted, safe='')}")
 
     async def token(self, request: Request) -> str:
-        """The token of the session of a request; "" without one. What changes something must come
-        from a page of this server."""
+        """Return the token of the request's session, also of one that another worker began; ""
+        without a valid session. A request that changes something must come from a page of this
+        server (`Origin`), or it has no session.
+        """
         name = request.cookies.get(COOKIE, "")
         if self.check is None or not name or len(name) > _COOKIE:
             return ""
@@ -390,7 +423,9 @@ class Console:
         return token or ""
 
     async def _login(self, request: Request) -> Response:
-        """A session for a token that the system policy lets in."""
+        """Begin a session for the `token` in the body and set its cookie. 400 without a token; 403
+        if the system policy does not allow it, or the request comes from another site.
+        """
         if not self._is_own_page(request):
             return refuse("a login must come from a page of this server")
         token = (await self._body(request)).get("token")
@@ -405,7 +440,9 @@ class Console:
         return set_cookie(answer, request, self._process.sessions.begin(token))
 
     async def _begin_at(self, login: OidcLogin) -> Response:
-        """Send the browser to an issuer."""
+        """Redirect the browser to an issuer, with a cookie that binds the login to it; 502 if the
+        issuer cannot be used.
+        """
         try:
             begun = await self._at_issuer(login.begin)
         except OidcError as error:
@@ -424,7 +461,9 @@ class Console:
         return answer
 
     async def _at_issuer(self, work: Callable[[], T]) -> T:
-        """Wait for an issuer, as few others do at the same time. OidcError."""
+        """Run `work`, which waits for an issuer, in a thread of the few for that. OidcError if
+        `MOST_LOGINS` wait already, and those of `work`.
+        """
         if self._waiting_logins >= MOST_LOGINS:
             raise OidcError("too many people log in at the same time: try again")
         self._waiting_logins += 1
@@ -434,7 +473,9 @@ class Console:
             self._waiting_logins -= 1
 
     async def _finish_at(self, login: OidcLogin, request: Request) -> Response:
-        """A session for a person whom an issuer and the system policy let in."""
+        """Begin a session for a person whom the issuer has sent back and the system policy allows,
+        and return a page that opens the console. 400 if the login fails, 403 if the policy refuses.
+        """
         parameters = dict(request.query_params)
         if len(parameters) != len(request.query_params.multi_items()):
             return notice("the issuer's answer has a parameter twice", 400)
@@ -458,12 +499,14 @@ class Console:
         )
 
     def _is_own_page(self, request: Request) -> bool:
-        """Return True if a request comes from a page of the console."""
+        """Return True if the `Origin` of a request is that of a page of the console."""
         issuers = self.issuers.values()
         return is_same_origin(request, [login.origin for login in issuers])
 
     async def _logout(self, request: Request) -> Response:
-        """End a session in every worker."""
+        """End a session in every worker and remove its cookie; 403 for a request of another
+        site.
+        """
         if not self._is_own_page(request):
             return refuse("a logout must come from a page of this server")
         digest = digest_of(request.cookies.get(COOKIE, ""))
@@ -471,7 +514,9 @@ class Console:
         return set_cookie(json_response({}), request, "")
 
     async def _body(self, request: Request) -> dict[str, Any]:
-        """The JSON object of a request; RefusedError for anything else."""
+        """Read the body and return its JSON object. RefusedError for another content type (415),
+        more than `BODY` bytes (413), and anything but a JSON object (400).
+        """
         _check_kind(request)
         body = bytearray()
         async for part in request.stream():
@@ -487,7 +532,9 @@ class Console:
         return {str(name): value for name, value in document.items()}
 
     async def _query_log(self, fields: Mapping[str, str]) -> Response:
-        """Decisions in the log."""
+        """Return the newest decisions of the log that match the parameters; 400 if the search is
+        not possible.
+        """
         try:
             question = Question.read(fields)
             return json_response(await self._run_search(lambda search: search.newest(question)))
@@ -519,7 +566,10 @@ class Console:
             self._searching -= 1
 
     def _stream(self, request: Request) -> Response:
-        """The stream of decisions as server-sent events, from the last id the page has seen."""
+        """Return the stream of new decisions that match a filter, as server-sent events, from the
+        `Last-Event-ID` of the page on. 400 for an invalid filter, 503 without a decision point or
+        for more than `STREAMS` pages.
+        """
         if self._process.ring is None:
             return json_response({"error": "nothing is decided here"}, 503)
         if self._streams >= STREAMS:
@@ -541,8 +591,11 @@ class Console:
     async def _events(
         self, after: list[int], docker: int, filter: Filter, limit: int
     ) -> AsyncIterator[bytes]:
-        """Messages with what is new in every process: `after` and `docker` are the numbers of what
-        a page has, of each process and of the Docker plugin; `limit`: decisions of one message."""
+        """Yield a message every `ROUND` seconds, with what is new in every process, for `STREAM`
+        seconds or until `close`. `after` are the numbers of the last decision that the page has of
+        each process, and `docker` that of the Docker plugin; both are updated. `limit`: the most
+        decisions of one message.
+        """
         loop = asyncio.get_running_loop()
         until = loop.time() + STREAM
         self._streams += 1
@@ -566,7 +619,9 @@ class Console:
             self._streams -= 1
 
     async def _play(self, request: Request, action: str) -> Response:
-        """Answer an action of the playground; only a few run at the same time."""
+        """Run an action of the playground in a thread and return its result. 400 for an invalid
+        request; 503 if `PLAYS` run or wait already.
+        """
         if self._plays >= PLAYS:
             return json_response({"error": "too many evaluations at the same time: try again"}, 503)
         self._plays += 1
@@ -580,21 +635,27 @@ class Console:
 
 
 def _numbers(text: str, count: int) -> list[int]:
-    """Parse `count` numbers separated by points; zeros if the text is anything else."""
+    """Parse `count` numbers separated by points, the id of an event; zeros if the text is anything
+    else.
+    """
     parts = text.split(".")
     are_numbers = all(each.isascii() and each.isdecimal() and len(each) < 19 for each in parts)
     return [int(each) for each in parts] if are_numbers and len(parts) == count else [0] * count
 
 
 def _check_kind(request: Request) -> None:
-    """Refuse a body that is not JSON: forms of other sites cannot send JSON without permission."""
+    """Raise RefusedError (415) unless the content type is JSON: forms of other sites cannot send
+    that without permission.
+    """
     kind = request.headers.get("content-type", "").partition(";")[0].strip()
     if kind != "application/json":
         raise RefusedError("the body must be application/json", 415)
 
 
 def _cursor(text: str) -> list[int] | None:
-    """Parse the cursor of a page, as `together.selections` returns it; raise `FilterError`."""
+    """Parse the cursor of a page, time, worker and number with points between; None for "".
+    FilterError if it is invalid.
+    """
     if not text:
         return None
     parts = text.split(".")
@@ -604,7 +665,7 @@ def _cursor(text: str) -> list[int] | None:
 
 
 def _number(text: str, most: int) -> int:
-    """A number of rows, at most so many; FilterError."""
+    """Parse a number of rows, at most `most`; `most` for "". FilterError if it is not a number."""
     if not text:
         return most
     if not (text.isascii() and text.isdecimal() and len(text) < 6):
@@ -613,10 +674,9 @@ def _number(text: str, most: int) -> int:
 
 
 def is_host_allowed(host: str, names: frozenset[str]) -> bool:
-    """Return True if `host` may name the console.
-
-    That is an address, a name without a dot, or one of `names`: another name could be a foreign
-    page's, pointed here (DNS rebinding).
+    """Return True if the console may have this `Host`: an address, a name without a dot, or one of
+    `names`, with any port. Another name could be that of a foreign page, pointed here (DNS
+    rebinding).
     """
     name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
     name = name.strip("[]").lower()

@@ -1,8 +1,8 @@
 """The newest lines of the Docker plugin's audit log, for the list of decisions.
 
-The plugin is a process of its own, often on its own policies; its log is what it shares. The file
-is read from where it was read before, a bounded piece at a time, and followed when it is moved
-away.
+The plugin is a process of its own, often with its own policies; its log is the only thing that it
+shares. The file is read from the last position on, at most a piece at a time, and read from its
+start when it is replaced.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from doorward.rego import from_json, to_python
 __all__ = ["AuditTail"]
 
 LINES: Final = 500
-"""Decisions that are kept."""
+"""The number of decisions that are kept."""
 PIECE: Final = 256 << 10
-"""Bytes that are read at once: of a longer piece the beginning is left out."""
+"""The most bytes that are read at once; of a longer piece the beginning is skipped."""
 LONGEST: Final = 200
+"""The characters to which texts are cut."""
 
 
 class AuditTail:
-    """Follows one file; safe in any number of threads."""
+    """Follows one file; thread-safe. Decisions are numbered in the order of their lines."""
 
     def __init__(self, path: str, *, start: int = 0) -> None:
         """`start`: the number before the first line, as of a `Ring`."""
@@ -40,8 +41,10 @@ class AuditTail:
         self._lock = threading.Lock()
 
     def after(self, number: int, most: int) -> tuple[list[dict[str, Any]], int]:
-        """Summaries of the newest `most` decisions after a number, the oldest first; and the number
-        of the newest."""
+        """Read new lines of the file. Return summaries of the newest `most` decisions after a
+        number, the oldest first, and the number of the newest. A number above that is of another
+        process and counts as the first.
+        """
         with self._lock:
             self._read()
             number = number if number <= self._number else self._start
@@ -49,7 +52,9 @@ class AuditTail:
             return new[len(new) - min(most, len(new)) :], self._number
 
     def get(self, decision_id: str) -> dict[str, Any] | None:
-        """The decision with an id, as long as its line is kept."""
+        """Return the details of a decision among the last `LINES` read; None if it is not among
+        them.
+        """
         with self._lock:
             for number, line in reversed(self._lines):
                 if line.get("decision_id") == decision_id:
@@ -57,7 +62,9 @@ class AuditTail:
         return None
 
     def _read(self) -> None:
-        """Read the lines added since the last call; a replaced file is read from its start."""
+        """Read the lines added since the last call, of more than `PIECE` bytes only the last ones.
+        A replaced file is read from its start; one that cannot be read gives nothing.
+        """
         try:
             with open(self._path, "rb") as file:
                 status = os.fstat(file.fileno())
@@ -77,7 +84,7 @@ class AuditTail:
             self._note(text)
 
     def _note(self, text: bytes) -> None:
-        """Keep a line of the log if it is a decision; other lines are ignored."""
+        """Number and keep a line of the log if it is a decision; other lines are ignored."""
         try:
             line = to_python(from_json(text)) if text.strip() else None
         except ValueError:
@@ -88,7 +95,9 @@ class AuditTail:
 
 
 def _summary(number: int, line: Mapping[str, Any]) -> dict[str, Any]:
-    """One line of the list, in the form of `views.summary`."""
+    """Return one row of the list of decisions, in the form of `rows.row_of`; its number is
+    negative.
+    """
     latency = line.get("latency_ms")
     request = f"{_text(line, 'action')} {_text(line, 'target')}".strip()
     return {
@@ -109,7 +118,9 @@ def _summary(number: int, line: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read_failed_rule(line: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The rule that refused, in the form of `reasons.Condition`."""
+    """Return the rule that refused, in the form of `reasons.Condition`; [] for an allowed
+    request.
+    """
     rule = _text(line, "rule")
     if not rule or line.get("decision") == "allow":
         return []
@@ -117,7 +128,7 @@ def _read_failed_rule(line: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _detail(number: int, line: Mapping[str, Any]) -> dict[str, Any]:
-    """All of a line, in the form of `views.detail`."""
+    """Return all of a line, credentials masked, in the form of `views.detail`."""
     public = hide_credentials({"path": "docker", "input": line.get("input", dict(line))})
     rule = _text(line, "rule")
     return _summary(number, line) | {
@@ -131,12 +142,13 @@ def _detail(number: int, line: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _text(line: Mapping[str, Any], name: str) -> str:
+    """The string in a field, cut to `LONGEST` characters; "" if it is not a string."""
     value = line.get(name)
     return value[:LONGEST] if isinstance(value, str) else ""
 
 
 def _time_ms(text: str) -> int:
-    """Milliseconds since 1970 of an ISO time; 0 if it is not valid."""
+    """Return an ISO time in milliseconds since the epoch; 0 if it is not valid."""
     try:
         return int(datetime.fromisoformat(text).timestamp() * 1000)
     except ValueError:

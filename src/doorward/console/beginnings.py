@@ -1,6 +1,6 @@
-"""A file becomes a query to begin with, and an input for which it is true.
+"""A first query for a file, and an input for which it is true.
 
-So that the first click of somebody who opens a policy gives an answer.
+So the first click of a user who opens a policy gives a result.
 """
 
 from __future__ import annotations
@@ -17,13 +17,16 @@ from doorward.search.changes import smallest_change
 __all__ = ["begin"]
 
 SECONDS: Final = 0.5
-"""Seconds of the search for an input."""
+"""The seconds of the search for an input."""
 _FIRST: Final = ("allow", "allowed", "authz", "deny", "response", "main", "result")
-"""The names of rules that are asked before others."""
+"""The names of rules that are preferred, in this order."""
 
 
 def begin(files: Mapping[str, str], request: Request) -> dict[str, Any]:
-    """Return `query` and `input` for a file; an input is {} where none is known."""
+    """Return `query` and `input` for the `file` of a request. The input is {} if none is found
+    within `SECONDS`; the query is "" if the files do not compile. PlaygroundError for an invalid
+    request.
+    """
     name = file_of(files, request)
     try:
         policies = compile(files, options_of(request))
@@ -47,7 +50,9 @@ def begin(files: Mapping[str, str], request: Request) -> dict[str, Any]:
 
 
 def _rule(module: Module) -> str:
-    """The rule to query: one with a usual name, else the first without operands; empty if none."""
+    """Return the name of the rule to query: one with a usual name, otherwise the first that is not
+    a function; "" if there is none.
+    """
     names = [_name(rule.head) for rule in module.rules if rule.head.args is None]
     return next((each for each in _FIRST if each in names), next(iter(names), ""))
 

@@ -1,7 +1,7 @@
-"""The caller, as far as an input names one: a user and roles, for lists and filters.
+"""The caller, if an input names one: a user and roles, for lists and filters.
 
-The names of fields are those that clients of policies use. Claims of a token count as they are
-where the policy verified the token; claims that nobody verified are marked.
+The names of fields are those that clients of policies use. Claims of a token count unmarked only if
+the policy verified the token; others are marked with `?`.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from doorward.rego.shared import mask_credentials, verified_token
 __all__ = ["Caller", "caller_of"]
 
 LONGEST: Final = 80
-"""Characters of a name."""
+"""The characters to which a name, and the list of roles, is cut."""
 MOST_ROLES: Final = 8
 _TOKEN: Final = 16 << 10
-"""Characters of a token that is read."""
+"""The most characters of a token that is read; a longer one is ignored."""
 _USERS: Final = ("user", "User", "subject", "principal", "username", "user_name", "identity")
 _NAMES: Final = ("preferred_username", "username", "name", "email", "id", "sub")
 _ROLES: Final = ("role", "roles", "groups")
@@ -35,8 +35,10 @@ class Caller(NamedTuple):
 
 
 def caller_of(input: Any, environment: Environment | None = None, *, claims: Any = None) -> Caller:
-    """Return the caller that an input names. `environment`: that of the engine that decided;
-    `claims`: those of a verified token that the input does not hold any more."""
+    """Return the caller that an input names. `environment`: that of the engine that decided, whose
+    cache knows verified tokens; None: no token is verified. `claims`: those of a verified token
+    that the input does not contain any more.
+    """
     if not isinstance(input, dict):
         return Caller()
     user = next((text for name in _USERS if (text := _name(input.get(name)))), "")
@@ -52,7 +54,7 @@ def caller_of(input: Any, environment: Environment | None = None, *, claims: Any
 
 
 def _name(value: Any) -> str:
-    """The name in a user's value, which is a string or an object; empty if there is none."""
+    """Return the name in a user's value, a string or an object; "" if there is none."""
     if isinstance(value, str):
         return _text(value)
     if isinstance(value, dict):
@@ -61,7 +63,9 @@ def _name(value: Any) -> str:
 
 
 def _roles(value: Any) -> str:
-    """The roles in a user's value, joined by commas; empty if there are none."""
+    """Return the roles in a user's value or in its `properties` or `claims`, joined by commas; ""
+    if there are none.
+    """
     if not isinstance(value, dict):
         return ""
     for below in (value, value.get("properties"), value.get("claims")):
@@ -76,7 +80,7 @@ def _get(value: Any, name: str) -> Any:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Yield a string, or the strings of a collection, as they may be displayed."""
+    """Yield a string, or the strings of a collection, each as it may be displayed."""
     if isinstance(value, str):
         yield _text(value)
     elif isinstance(value, (list, frozenset)):
@@ -85,14 +89,18 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _text(value: str) -> str:
-    """A name for display; one in base64url, as some issuers write it, is also decoded."""
+    """Return a name for display, masked and cut; one in base64url, as some issuers write it, with
+    its decoded form before it.
+    """
     masked = mask_credentials(value)[:LONGEST]
     decoded = _decode_value(value)
     return f"{decoded} ({masked})" if decoded else masked
 
 
 def _decode_value(value: str) -> str:
-    """The name that a base64 value stands for; empty unless it decodes to a plain name."""
+    """Return the name that a base64url value encodes; "" unless it decodes to a plain ASCII
+    name.
+    """
     if not 4 <= len(value) <= LONGEST or value.isdecimal() or (value.isalpha() and value.islower()):
         return ""
     try:
@@ -111,7 +119,9 @@ def _decode_value(value: str) -> str:
 def _claims(
     input: Mapping[Any, Any], environment: Environment | None
 ) -> tuple[Mapping[Any, Any], bool]:
-    """The claims of the token in a request's headers, and True if the policy verified it."""
+    """Return the claims of the token in a request's Authorization header, and True if the policy
+    verified it; {} and False without a token.
+    """
     http = _get(_get(_get(input, "attributes"), "request"), "http")
     headers = _get(http, "headers") or input.get("headers")
     header = _get(headers, "authorization") or _get(headers, "Authorization")
@@ -126,7 +136,7 @@ def _claims(
 
 
 def _payload(token: str) -> Mapping[Any, Any]:
-    """The claims of a JWT, which is not verified; empty if it cannot be read."""
+    """Return the claims of a JWT without verifying it; {} if it cannot be read."""
     parts = token.split(".")
     if len(parts) != 3:
         return {}

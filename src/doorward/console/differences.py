@@ -1,7 +1,7 @@
 """The changes of a revision: its files beside those of an earlier one, and the kept decisions that
-it decides otherwise.
+would be different now.
 
-Decisions are made once more by policies that are in memory; nothing of that is logged or counted.
+The decisions are made again by the policies in memory; they are not logged or counted.
 """
 
 from __future__ import annotations
@@ -22,21 +22,24 @@ from doorward.rego.shared import MASKED
 __all__ = ["compare"]
 
 SECONDS: Final = 1.0
-"""Seconds of decisions that are made once more."""
+"""The seconds after which no further decision is made again."""
 MOST: Final = 2_000
-"""Decisions that are made once more."""
+"""The most decisions that are made again."""
 SHOWN: Final = 50
-"""Decisions of one answer."""
+"""The most decisions that are listed; the others are only counted."""
 LINES: Final = 2_000
-"""Lines of one answer."""
+"""The lines to which a diff is cut."""
 WIDEST: Final = 200
 _BETWEEN: Final = 20
+"""The number of decisions between two pauses."""
 _PAUSE: Final = 0.0005
+"""The seconds of a pause."""
 
 
 def compare(old: Version, current: Snapshot, entries: Iterable[Entry]) -> dict[str, Any]:
-    """Return the lines that differ between an earlier version and the policies in force, and
-    decisions of the earlier version that are different now."""
+    """Return the diff between an earlier version and the policies in force, and those of `entries`
+    that the earlier version decided and that are different now. Blocks for up to `SECONDS` or more.
+    """
     return {
         "from": old.revision,
         "to": current.revision,
@@ -46,7 +49,7 @@ def compare(old: Version, current: Snapshot, entries: Iterable[Entry]) -> dict[s
 
 
 def _lines(old: Version, current: Snapshot) -> list[str]:
-    """The unified diff between the policies of two revisions, cut to the limit."""
+    """Return the unified diff between the policies of two revisions, at most `LINES` lines."""
     policies = current.engine.policies
     names = short_names(policies)
     new = {name: module.span.source.text for name, module in policies.modules.items()}
@@ -61,9 +64,9 @@ def _lines(old: Version, current: Snapshot) -> list[str]:
 
 
 def _decisions(old: Version, current: Snapshot, entries: Iterable[Entry]) -> dict[str, Any]:
-    """Decide the kept requests of an old revision again; count and list the answers that differ.
-
-    It pauses regularly, so that other requests are served.
+    """Decide the kept requests of an old revision again; count the results that differ, and list
+    the first `SHOWN` of them. Stops after `MOST` requests or `SECONDS`; pauses regularly, so that
+    other requests are served.
     """
     queries: dict[str, Query] = {}
     until = time.monotonic() + SECONDS
@@ -90,7 +93,9 @@ def _decisions(old: Version, current: Snapshot, entries: Iterable[Entry]) -> dic
 
 
 def _answer(queries: dict[str, Query], current: Snapshot, entry: Entry) -> Any:
-    """The answer that the current policies give to a past request; an error is its text."""
+    """Return the result that the policies in force have for a past request at its time; an error as
+    its text. Prepared queries are kept in `queries`.
+    """
     path = entry.decision.path
     try:
         query = queries.get(path)
@@ -103,14 +108,16 @@ def _answer(queries: dict[str, Query], current: Snapshot, entry: Entry) -> Any:
 
 
 def _mask_result(path: str, result: Any) -> Any:
-    """The result with credentials masked, as the list of decisions shows it."""
+    """Return the result with credentials masked, as the list of decisions shows it."""
     if isinstance(result, Undefined):
         return result
     return hide_credentials({"path": path, "result": result}).get("result", MASKED)
 
 
 def _text(value: Any) -> str:
-    """An answer as JSON, cut to the width that pages display."""
+    """Return a result as JSON, cut to `WIDEST` characters; `undefined` without a result, `…` if it
+    cannot be written.
+    """
     if isinstance(value, Undefined) or value is UNDEFINED:
         return "undefined"
     try:

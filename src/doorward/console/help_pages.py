@@ -1,9 +1,9 @@
 """The documentation, as `make site` built it: files of the package, below `/console/help`.
 
-The pages are of the generator of the site, which writes a few scripts into each page. Those are
-allowed by their digests; nothing else that stands in a page may run, and nothing is asked of other
-hosts. Styles are free, since the search of the site brings its own in a script. Where the pages are
-missing, a view of the console says how to get them.
+The pages come from the site's generator, which writes a few scripts into each page. Those are
+allowed by their digests; no other inline script may run, and no other host is contacted. Inline
+styles are allowed, since the site's search inserts its own by a script. Without the pages, a view
+of the console says how to build them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["FIRST_PAGE", "has_help", "help_page"]
 FOLDER: Final = Path(str(resources.files("doorward.console"))) / "help"
 FIRST_PAGE: Final = "/console/help/index.html"
 CHECKOUT: Final = FOLDER.parents[3]
-"""The clone that the package is in, unless it is installed."""
+"""The clone that contains the package; another folder if it is installed."""
 NOT_BUILT: Final = "the documentation is not part of this installation: `make site` builds it\n"
 _END: Final = b"</body>"
 _WAY_BACK: Final = (
@@ -35,8 +35,9 @@ _WAY_BACK: Final = (
     b'background:#1f4fd8;color:#fff;font:600 14px sans-serif;text-decoration:none">'
     b"\xe2\x86\x90 Console</a></nav>"
 )
-"""Leads from the documentation, which is a site of its own, to the console: after its own links, of
-which the first one skips the others."""
+"""A link from the documentation, which is a site of its own, to the console. It is inserted at the
+end of a page, since the first link of a page skips its navigation.
+"""
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'SCRIPTS; style-src 'self' 'unsafe-inline'; "
     "connect-src 'self'; "
@@ -51,13 +52,18 @@ def has_help() -> bool:
 
 
 def _folder() -> Path | None:
+    """The folder with the built documentation, of the package or of this clone; None if it is not
+    built.
+    """
     site = CHECKOUT / "build/site"
     folders = [FOLDER, site] if (CHECKOUT / "mkdocs.yml").is_file() else [FOLDER]
     return next((each for each in folders if (each / "index.html").is_file()), None)
 
 
 def help_page(names: tuple[str, ...]) -> Response:
-    """A page of the documentation; the first one if no name is passed."""
+    """Return a file of the documentation, a page with a link back to the console; a redirect to the
+    first page without a name; 404 for an unknown name or without documentation.
+    """
     folder = _folder()
     if folder is None:
         return PlainTextResponse(NOT_BUILT, 404, headers())
@@ -78,13 +84,15 @@ def help_page(names: tuple[str, ...]) -> Response:
 
 @lru_cache(1)
 def _names(folder: Path) -> frozenset[str]:
-    """The files of the documentation by their paths."""
+    """Return the files of the documentation by their paths below the folder; listed once."""
     files = [path for path in folder.rglob("*") if path.is_file()]
     return frozenset(path.relative_to(folder).as_posix() for path in files)
 
 
 def _digests(page: str) -> list[str]:
-    """The sources of a policy that allow the scripts of a page, each after a space."""
+    """Return the sources of a Content-Security-Policy that allow the inline scripts of a page, each
+    after a space.
+    """
     scripts = _Scripts()
     scripts.feed(page)
     digests = [hashlib.sha256(text.encode()).digest() for text in scripts.texts]
@@ -92,7 +100,7 @@ def _digests(page: str) -> list[str]:
 
 
 class _Scripts(HTMLParser):
-    """The scripts that stand in a page."""
+    """Collects the inline scripts of a page in `texts`."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=False)

@@ -1,8 +1,8 @@
-"""Decisions of the past: a question about the decision log, answered by DuckDB where it is there.
+"""Decisions of the past: a search of the decision log by DuckDB, if that is installed.
 
-The log is what `decision_logs.file` writes, or what waits in `decision_logs.spool`: files are read,
-the newest first, until there are enough decisions or the time is over; what was not read is said.
-A question is a few values. None of it is SQL, and it names no file.
+The log is what `decision_logs.file` writes, or what waits in `decision_logs.spool`. Files are read,
+the newest first, until there are enough decisions or the time is over; the result says how many
+were not read. A question consists of a few values: none of it becomes SQL or the name of a file.
 """
 
 from __future__ import annotations
@@ -28,15 +28,16 @@ from doorward.rego import from_json, to_python
 __all__ = ["VERDICTS", "LogQueryError", "Question", "Search", "log_files"]
 
 MOST: Final = 200
-"""Decisions that one answer holds."""
+"""The most decisions in one result."""
 SECONDS: Final = 5.0
-"""Seconds after which a search is to be stopped."""
+"""The seconds after which the caller stops a search."""
 LONGEST: Final = 200
-"""Characters of a word that is looked for."""
+"""The most characters of a field of a question; more is a LogQueryError."""
 SHOWN: Final = 1 << 20
-"""Characters of an event that is shown, and of an input that is read for its summary."""
+"""The most characters of an event that is displayed, and of an input that is read for its summary.
+"""
 FILES: Final = 1_000
-"""Files that are looked at."""
+"""The most files of a spool that are read; the oldest ones are left out."""
 VERDICTS: Final = ("allow", "deny", "undefined", "error", "value")
 
 _CONFIG: Final[dict[str, Any]] = {
@@ -59,7 +60,7 @@ _VERDICT: Final = f"""CASE
     WHEN {_ALLOWS} THEN 'allow'
     WHEN {_NAMES} THEN 'deny'
     ELSE 'allow' END"""
-"""`rows.verdict`, of an event."""
+"""SQL for the verdict of an event, the same as `rows.verdict`."""
 _EVENTS: Final = f"""SELECT json, {_VERDICT} AS verdict,
         coalesce(json->>'query', json->>'path', '') AS path,
         coalesce(json->>'timestamp', '') AS moment
@@ -80,34 +81,38 @@ _LIST: Final = f"""SELECT json->>'decision_id', moment, path, verdict,
 _WORD: Final = """AND contains(lower(json::VARCHAR) || ' ' ||
             CASE verdict WHEN 'allow' THEN 'allowed' WHEN 'deny' THEN 'denied' ELSE verdict END,
             ${number})"""
-"""A condition for one word, which is a parameter."""
+"""SQL for the condition of one word of a search; the word itself is a parameter."""
 WORDS: Final = 16
-"""Words of a search; others are not looked for."""
+"""The most words of a search; further ones are ignored."""
 _ONE: Final = f"""SELECT CASE WHEN length(json::VARCHAR) <= {SHOWN} THEN json::VARCHAR END, verdict
     FROM ({_EVENTS}) WHERE (json->>'decision_id') = $2 LIMIT 1"""
 
 
 class LogQueryError(Exception):
-    """Why a question is not answered, in one line."""
+    """A search of the log is not possible; the message says why in one line."""
 
 
 @record
 class Question:
-    """Conditions on the decisions of a search; an empty one holds for all."""
+    """Conditions on the decisions of a search, all of which must hold; an empty one always does."""
 
     path: str = ""
-    """A part of the path or the query."""
+    """A part of the path or the query, in any case."""
     verdict: str = ""
+    """One of `VERDICTS`."""
     text: str = ""
-    """Words that are anywhere in the event, in any case of their letters; the verdict is one, as
-    the page writes it."""
+    """Words that occur anywhere in the event or are its verdict (`allowed`, `denied`), in any case.
+    """
     since: str = ""
+    """The earliest time, as the log writes times, or a prefix of one: `2026-11-23T10`."""
     until: str = ""
-    """Times as the log writes them, or the beginning of one: `2026-11-23T10`."""
+    """The time before which decisions were made, in the same form."""
 
     @classmethod
     def read(cls, fields: Mapping[str, str]) -> Question:
-        """LogQueryError where a field is unknown, or has no value of its kind."""
+        """Return the question in a request's parameters; LogQueryError for an unknown field or an
+        invalid value.
+        """
         names = {each.name for each in dataclasses.fields(cls)}
         for name, value in fields.items():
             if name not in names:
@@ -124,7 +129,9 @@ class Question:
 
 
 def log_files(options: DecisionLogs) -> list[str]:
-    """The files of a decision log, the newest first."""
+    """Return the files of a decision log that exist, the newest first; [] if no file or spool is
+    configured. OSError if the spool cannot be read.
+    """
     if options.file is not None:
         path = options.file.path
         numbered = [f"{path}.{number}" for number in range(1, options.file.keep + 1)]
@@ -146,7 +153,7 @@ _ENDS: Final = (".jsonl", ".json.gz")
 
 
 class Search:
-    """One question; `stop` may be called from another thread while it is answered."""
+    """One search of the log. `stop` may be called from another thread meanwhile."""
 
     def __init__(self, files: Callable[[], list[str]]) -> None:
         """`files` are those of the log, the newest first."""
@@ -156,14 +163,17 @@ class Search:
         self._stopped = False
 
     def stop(self) -> None:
-        """End the search soon, with the rows that were read."""
+        """End the search soon; it then returns the rows that were read."""
         with self._lock:
             self._stopped = True
             if self._connection is not None:
                 self._connection.interrupt()
 
     def newest(self, question: Question) -> dict[str, Any]:
-        """Summaries of the newest decisions that `question` means. LogQueryError."""
+        """Return summaries of the newest decisions that match (at most `MOST`), `more` if there may
+        be others, and the number of files that were not read. LogQueryError if the log cannot be
+        read.
+        """
         fields = [question.path.lower(), question.verdict, question.since, question.until]
         words = question.text.lower().split()[:WORDS]
         # INVARIANT: SQL gets the number of words, and never a word.
@@ -181,12 +191,16 @@ class Search:
         }
 
     def one(self, decision_id: str) -> dict[str, Any] | None:
-        """All that the log holds of one decision; None if it is not there. LogQueryError."""
+        """Return all that the log holds of one decision; None if it is not found before `stop`.
+        LogQueryError if the log cannot be read.
+        """
         rows, _ = self._rows(_ONE, [decision_id], 0)
         return _detail(*rows[0]) if rows else None
 
     def _some_files(self) -> list[str]:
-        """The files of the decision log; raise `LogQueryError` if there is none."""
+        """Return the files of the decision log; LogQueryError if there are none or they cannot be
+        listed.
+        """
         try:
             files = self._files()
         except OSError as error:
@@ -200,8 +214,10 @@ class Search:
     def _rows(
         self, sql: str, fields: list[str], most: int, words: Sequence[str] = ()
     ) -> tuple[list[Any], int]:
-        """The newest `most` rows, and how many files were not read to the end. `most` of 0: the
-        only row there is, and no parameter."""
+        """Return the newest `most` rows of a query, and how many files were not read to the end.
+        `most` 0: one row, and the query has no parameter for it. LogQueryError without DuckDB or if
+        it fails.
+        """
         files = self._some_files()
         try:
             import duckdb
@@ -245,7 +261,7 @@ def _line(error: Exception) -> str:
 
 
 def _summary(number: int, row: Any) -> dict[str, Any]:
-    """One line of a list, in the form of `rows.row_of`."""
+    """Return one row of the list, in the form of `rows.row_of`, from the columns of `_LIST`."""
     decision_id, time, path, verdict, text, bundles, eval_ns, claims, note = row
     input = _document(text)
     caller = caller_of(input, claims=_payload(_document(claims)))
@@ -267,7 +283,9 @@ def _summary(number: int, row: Any) -> dict[str, Any]:
 
 
 def _note(value: Any) -> dict[str, str]:
-    """Parse the console's note in an event, which `rows.note_for_log` wrote."""
+    """Return the console's note in an event, which `rows.note_for_log` wrote; "" for each field
+    that is missing.
+    """
     known = value if isinstance(value, dict) else {}
     names = ("user", "role", "reason", "revision")
     texts = {name: known.get(name) for name in names}
@@ -275,13 +293,15 @@ def _note(value: Any) -> dict[str, str]:
 
 
 def _payload(claims: Any) -> Any:
-    """The claims of the first token that was verified, as `decision_log/claims.py` notes them."""
+    """Return the claims of the first verified token in an event's `custom.claims`; None if there is
+    none.
+    """
     tokens = [*claims.values()] if isinstance(claims, dict) else []
     return tokens[0].get("payload") if tokens and isinstance(tokens[0], dict) else None
 
 
 def _document(text: str | None) -> Any:
-    """Parse a JSON column; None if it is empty or not valid."""
+    """Parse a JSON column; None if it is empty or invalid."""
     try:
         return None if text is None else to_python(from_json(text.encode("utf-8", "replace")))
     except ValueError:
@@ -295,7 +315,7 @@ def _revision(bundles: Any) -> str:
 
 
 def _time_ms(text: str) -> int:
-    """Milliseconds since 1970 of an ISO time, UTC by default; 0 if it is not valid."""
+    """Return an ISO time, UTC by default, in milliseconds since the epoch; 0 if it is not valid."""
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
@@ -304,7 +324,9 @@ def _time_ms(text: str) -> int:
 
 
 def _detail(text: str | None, verdict: str) -> dict[str, Any]:
-    """All of one event, in the form of `views.detail`."""
+    """Return all of one event, credentials masked, in the form of `views.detail`; only `error` if
+    it is too long or invalid.
+    """
     event = _document(text)
     if not isinstance(event, dict):
         return {"error": f"the event is longer than {SHOWN:,} characters"}
@@ -344,7 +366,9 @@ def _names(value: Any) -> list[str]:
 
 
 def _rules(custom: Any) -> dict[str, Any]:
-    """The definitions that `decision_logs.rules` noted, as explanations name them."""
+    """Return the definitions in an event's `custom.rules`: `rules` that answered and `failed` ones,
+    in the form of explanations.
+    """
     noted = custom.get("rules") if isinstance(custom, dict) else None
     rules = [each for each in noted if isinstance(each, dict)] if isinstance(noted, list) else []
     rule_rows = [

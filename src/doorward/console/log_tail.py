@@ -1,4 +1,4 @@
-"""The newest events of a decision log, from the end of its file: no need to read all of it."""
+"""The newest events of a decision log, from the end of its file, without reading all of it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from typing import Any, Final
 __all__ = ["newest_rows"]
 
 BYTES: Final = 4 << 20
-"""Bytes of the end of a file that are read."""
+"""The most bytes at the end of a file that are read."""
 _NAMES: Final = ("allowed", "allow", "decision")
 
 
 def newest_rows(file: str, most: int) -> list[Any] | None:
-    """The newest events of a file in the columns of a search, the newest first; None where the end
-    does not hold so many, or cannot be read."""
+    """Return the newest `most` events of a file in the columns of a search, the newest first. None
+    if the last `BYTES` of the file do not hold so many, or it is compressed or cannot be read: then
+    DuckDB reads all.
+    """
     if file.endswith(".gz"):
         return None
     try:
@@ -34,7 +36,7 @@ def newest_rows(file: str, most: int) -> list[Any] | None:
 
 
 def _row(line: bytes) -> tuple[Any, ...] | None:
-    """The columns of one line of the log; None if the line is not a decision."""
+    """Return the columns of one line of the log; None if it is not a decision."""
     try:
         event = json.loads(line) if line.strip() else None
     except ValueError:
@@ -65,7 +67,7 @@ def _text(event: dict[str, Any], name: str) -> str | None:
 
 
 def _verdict(event: dict[str, Any]) -> str:
-    """`rows.verdict`, of an event."""
+    """Return the verdict of an event, as `rows.verdict` does for a decision."""
     if event.get("error") is not None:
         return "error"
     if "result" not in event:

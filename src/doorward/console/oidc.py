@@ -3,10 +3,10 @@
     browser -> /console/oidc/NAME           a redirect to the issuer, and a cookie that binds it
     issuer  -> /console/oidc/NAME/callback  the code; the issuer gives an ID token for it
 
-The ID token then is what a token is that a person types: the policy is asked whether it lets it in.
-RFC 6749, 7636 (PKCE), 9207 (`iss` of the answer), and OpenID Connect Core 1.0, 3.1.3.7, say what
-is checked. Logins that have begun are kept in memory, by the state that only the browser and the
-issuer are told; each can be finished once.
+The ID token then counts as a token that a person types: the policy decides whether it may open the
+console. The checks are those of RFC 6749, 7636 (PKCE), 9207 (`iss` of the response) and of OpenID
+Connect Core 1.0, 3.1.3.7. Logins that have begun are kept in memory by their `state`, which only
+the browser and the issuer know; each can be finished once.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from doorward.rego import Engine, RegoError
 __all__ = ["COOKIE", "SECONDS", "Beginning", "OidcError", "OidcLogin"]
 
 COOKIE: Final = "doorward_console_oidc"
-"""Binds a login to the browser that began it."""
+"""The name of the cookie that binds a login to the browser that began it."""
 SECONDS: Final = 600
-"""How long a person may take at the issuer."""
+"""The seconds within which a login must be finished."""
 MOST: Final = 1_000
-"""Logins that have begun; the oldest goes."""
+"""The most logins that have begun and are not finished; the oldest is dropped."""
 FRESH: Final = 300.0
-"""Seconds in which the issuer's document is not read again."""
+"""The seconds for which the issuer's metadata are used before they are read again."""
 LONGEST: Final = 16 << 10
-"""Characters of a parameter or of a token."""
+"""The most characters of a code or token; a longer one fails the login."""
 _SAYS_ISSUER: Final = "authorization_response_iss_parameter_supported"
 _VERIFY: Final = """[valid, _, claims] := io.jwt.decode_verify(input.token, {
 	"cert": data.identity[input.name].jwks,
@@ -50,11 +50,13 @@ valid"""
 
 
 class OidcError(Exception):
-    """The reason why a login did not succeed, for the person who tried."""
+    """A login did not succeed; the message, which the page shows, says why."""
 
 
 class Beginning(NamedTuple):
-    """The redirect of the browser, and the cookie that it keeps meanwhile."""
+    """The URL to which the browser is redirected, and the value of the cookie that it keeps
+    meanwhile.
+    """
 
     url: str
     cookie: str
@@ -62,14 +64,15 @@ class Beginning(NamedTuple):
 
 class _Pending(NamedTuple):
     cookie: bytes
-    """A digest."""
+    """The SHA-256 digest of the cookie's value."""
     nonce: str
     verifier: str
     until: float
+    """The time of the clock at which the login ends."""
 
 
 class OidcLogin:
-    """The logins at one issuer; safe in any number of threads. Its methods wait for the network."""
+    """The logins at one issuer; thread-safe. `begin` and `finish` wait for the network."""
 
     def __init__(
         self,
@@ -81,7 +84,7 @@ class OidcLogin:
         clock: Callable[[], float] = time.monotonic,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        """`engine`: the policies and data in force, with the issuer's keys."""
+        """`engine` returns the policies and data in force, with the issuer's keys."""
         self.name = name
         self._issuer = issuer
         self._client = client
@@ -95,7 +98,9 @@ class OidcLogin:
 
     @property
     def origin(self) -> str:
-        """The `Origin` of requests of the console's pages, whatever is in front of it."""
+        """The `Origin` of requests of the console's pages, as configured, whatever proxy is in
+        front of it.
+        """
         return self._client.console_url.rstrip("/")
 
     @property
@@ -104,7 +109,9 @@ class OidcLogin:
         return f"{self.origin}/console/oidc/{self.name}/callback"
 
     def begin(self) -> Beginning:
-        """Begin a login. OidcError where the issuer cannot be used."""
+        """Begin a login, and return where to send the browser. It must be finished within
+        `SECONDS`; the oldest login is dropped above `MOST`. OidcError if the issuer cannot be used.
+        """
         url = self._endpoint("authorization_endpoint")
         state, cookie, nonce = (secrets.token_urlsafe(32) for _ in range(3))
         verifier = secrets.token_urlsafe(64)
@@ -128,9 +135,12 @@ class OidcLogin:
         return Beginning(f"{url}{separator}{urlencode(parameters)}", cookie)
 
     def finish(self, parameters: Mapping[str, str], cookie: str) -> str:
-        """The ID token for what the issuer sent the browser back with. OidcError for anything that
-        does not belong to a login that this browser began."""
+        """Finish a login with the parameters of the issuer's redirect and the browser's cookie, and
+        return the verified ID token. OidcError if they do not belong to a login that this browser
+        began and that is not finished, or if the issuer refuses.
+        """
         with self._lock:
+            # Removed before any check: a state works once, whatever comes with it.
             pending = self._pending.pop(parameters.get("state", ""), None)
         if pending is None or pending.until <= self._clock():
             raise OidcError("this login took too long or was finished before: log in again")
@@ -152,7 +162,9 @@ class OidcLogin:
         return token
 
     def _exchange(self, url: str, code: str, verifier: str) -> str:
-        """The ID token for a code."""
+        """Return the ID token that the issuer gives for a code, not yet verified; OidcError if it
+        gives none.
+        """
         form = {
             "grant_type": "authorization_code",
             "code": code,
@@ -172,7 +184,9 @@ class OidcLogin:
         return token
 
     def _check(self, token: str, nonce: str) -> None:
-        """OidcError unless the token is the issuer's, for this client and for this login."""
+        """Raise OidcError unless the token is signed by the issuer, and is for this client and this
+        login.
+        """
         question = {
             "token": token,
             "name": self.name,
@@ -197,7 +211,10 @@ class OidcLogin:
             raise OidcError("the ID token never ends")
 
     def _endpoint(self, name: str) -> str:
-        """A URL of the issuer's document."""
+        """Return a URL from the issuer's metadata, which are read again after `FRESH` seconds.
+        OidcError if they cannot be read, name another issuer, or the URL is missing or less safe
+        than the issuer's.
+        """
         now = self._clock()
         if now - self._read_at >= FRESH:
             base = self._issuer.issuer.rstrip("/")
@@ -220,7 +237,9 @@ class OidcLogin:
         form: Mapping[str, str] | None = None,
         auth: httpx.BasicAuth | None = None,
     ) -> dict[str, Any]:
-        """Send a request to the issuer, and return the JSON object in its answer."""
+        """Send a request to the issuer, and return the JSON object in its response; OidcError if
+        there is none.
+        """
         try:
             with issuer_client(self._transport) as client:
                 return fetch_document(client, url, method=method, form=form, auth=auth)
@@ -229,7 +248,9 @@ class OidcLogin:
 
 
 def _explain(error: DocumentError) -> str:
-    """The reason of a failed login for the user, without what an issuer's service answered."""
+    """Return the reason of a failed request to an issuer for the user, without the content of the
+    response.
+    """
     if error.is_too_long:
         return "the issuer's answer is too long or too slow"
     if error.status is None:
@@ -246,6 +267,8 @@ def _form(text: str) -> str:
 
 
 def _reason(error: str) -> str:
-    """An error code of OAuth; anything else is text of somebody, and left out."""
+    """Return an error code of OAuth, as `: access_denied`; "" for any other text, which somebody
+    may have written into the address.
+    """
     is_code = 0 < len(error) <= 40 and all(c.isascii() and (c.islower() or c == "_") for c in error)
     return f": {error}" if is_code else ""

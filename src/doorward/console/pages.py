@@ -1,4 +1,6 @@
-"""The static part of the console: the page, its files, and the headers that bound both."""
+"""The static part of the console: the page, its files, and the security headers of all
+responses.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ PAGES: Final = (
     "revisions",
     "shadow",
 )
-"""The views, by what is behind `/console/`."""
+"""The views, by their path below `/console/`; "" is the first one."""
 STATIC: Final = resources.files("doorward.console") / "static"
 _TEXTS: Final = ("application/javascript", "application/json", "image/svg+xml")
 NOT_BUILT: Final = "the console was not built: `make console` builds it"
@@ -74,8 +76,10 @@ def is_built() -> bool:
 
 
 def page(*, has_help: bool = False, is_alone: bool = False, status: int = 200) -> Response:
-    """The page; its script says what it shows. Its styles carry a nonce. `has_help`: with a link
-    to the documentation. `is_alone`: with the playground as its only view."""
+    """Return the page, whose script shows the view of its address; 503 if the console was not
+    built. `has_help`: with a link to the documentation. `is_alone`: with the playground as its only
+    view. The styles in it are allowed by a random nonce.
+    """
     if not is_built():
         return refuse(NOT_BUILT, 503)
     nonce = secrets.token_urlsafe(16)
@@ -87,7 +91,7 @@ def page(*, has_help: bool = False, is_alone: bool = False, status: int = 200) -
 
 
 def static(name: str) -> Response:
-    """A file of the page."""
+    """Return a file of the page; 404 for an unknown name."""
     # Only names that are there: nothing of a request becomes part of a path.
     file = next((each for each in STATIC.iterdir() if each.name == name), None)
     if file is None:
@@ -97,7 +101,9 @@ def static(name: str) -> Response:
 
 
 def compress(answer: Response, accept: str) -> Response:
-    """Compress a text file with gzip, if the browser accepts that."""
+    """Compress the body of a text file with gzip, in place, if the Accept-Encoding `accept` allows
+    that; return the response.
+    """
     answer.headers["vary"] = "accept-encoding"
     kind = (answer.media_type or "").partition(";")[0]
     if "gzip" in accept and (kind.startswith("text/") or kind in _TEXTS):
@@ -109,12 +115,12 @@ def compress(answer: Response, accept: str) -> Response:
 
 @lru_cache(128)
 def _gzip(content: bytes) -> bytes:
-    """A file as gzip, which is made once."""
+    """Return a file compressed with gzip; cached."""
     return gzip.compress(content, compresslevel=6, mtime=0)
 
 
 def headers(policy: str = _POLICY) -> dict[str, str]:
-    """The headers of every answer."""
+    """Return the security headers of every response; `policy` is its Content-Security-Policy."""
     return {
         "content-security-policy": policy,
         "cross-origin-opener-policy": "same-origin",
@@ -126,12 +132,14 @@ def headers(policy: str = _POLICY) -> dict[str, str]:
 
 
 def json_response(document: Any, status: int = 200) -> Response:
-    """A document as JSON."""
+    """Return a response with a document as JSON."""
     return Response(to_bytes(document), status, headers(), "application/json")
 
 
 def to_bytes(document: Any) -> bytes:
-    """Encode a document as JSON, with the fast encoder if the values allow it."""
+    """Encode a document as JSON, with orjson if it can represent the values, otherwise with the
+    standard library.
+    """
     try:
         return orjson.dumps(document, option=orjson.OPT_NON_STR_KEYS)
     except TypeError:
@@ -140,7 +148,9 @@ def to_bytes(document: Any) -> bytes:
 
 
 def notice(text: str, status: int, *, goes_on: bool = False) -> Response:
-    """A page with one line and a link, shown after the browser returns from an issuer."""
+    """Return a page with one line and a link to the login, or with `goes_on` one that opens the
+    console at once; for a browser that returns from an issuer.
+    """
     address, label = ("/console", "Open the console") if goes_on else ("/console/login", "Log in")
     refresh = f'<meta http-equiv="refresh" content="0;url={address}">' if goes_on else ""
     body = f'<p>{escape(text)}</p><p><a href="{address}">{label}</a></p>'
@@ -151,10 +161,10 @@ def notice(text: str, status: int, *, goes_on: bool = False) -> Response:
 
 
 def redirect(url: str) -> Response:
-    """Send the browser to another site."""
+    """Return a redirect (303) to a URL."""
     return Response(b"", 303, headers() | {"location": url})
 
 
 def refuse(text: str, status: int = 403) -> Response:
-    """A refusal in one line."""
+    """Return a refusal as one line of plain text."""
     return PlainTextResponse(f"{text}\n", status, headers())

@@ -1,13 +1,13 @@
-"""A request as somebody pastes it becomes the policy's `input`.
+"""A request that a user pastes becomes the policy's `input`.
 
     curl …              the command line of curl
     GET /people …       HTTP, with headers and a body
     docker run …        a command of docker
-    {"input": …}        an input as it is, with or without its name
+    {"input": …}        an input itself, with or without its name
 
-A request becomes what the sidecar and the middleware make of it (`enforcement/http_input`), a
-command of docker what the plugin makes of its call (`docker.commands`). Nothing is sent anywhere,
-and a file that a command names is not read.
+An HTTP request becomes the input that the sidecar and the middleware build of it
+(`enforcement/http_input`), a command of docker that of the plugin (`docker.commands`). Nothing is
+sent, and a file that a command names is not read.
 """
 
 from __future__ import annotations
@@ -23,22 +23,25 @@ from doorward.rego import RegoError, from_json
 __all__ = ["MAX_PASTED", "PastedError", "read_pasted"]
 
 MAX_PASTED: Final = 256 << 10
-"""Characters of what is pasted."""
+"""The most characters of a pasted text; more is a PastedError."""
 _METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE")
 _BODIES: Final = ("-d", "--data", "--data-raw", "--data-binary", "--data-ascii", "--json")
 _VALUES: Final = (
     *("-o", "--output", "-u", "--user", "-b", "--cookie", "-A", "--user-agent", "-m", "--max-time"),
     *("--connect-timeout", "--cacert", "--cert", "--key", "--resolve", "-x", "--proxy", "-w"),
 )
-"""Options of curl with a value that the input does not have."""
+"""Options of curl whose value is skipped, since the input has no field for it."""
 
 
 class PastedError(ValueError):
-    """Why a text is not a request, in one line."""
+    """A pasted text is not a request; the message says why in one line."""
 
 
 def read_pasted(text: str, user: str = "") -> Any:
-    """Return the input that a text means. PastedError. `user`: who types a command of `docker`."""
+    """Return the input that a text means; `user` is the caller of a command of `docker`.
+    PastedError if it cannot be read, is too long, or is a request that is refused before the
+    policy.
+    """
     text = text.strip()
     if len(text) > MAX_PASTED:
         raise PastedError(f"the request is longer than {MAX_PASTED} characters")
@@ -57,7 +60,9 @@ def read_pasted(text: str, user: str = "") -> Any:
 
 
 def _read_json(text: str) -> Any:
-    """Read pasted JSON as input; of `{"input": …}` the inner document is used."""
+    """Parse pasted JSON as an input; of `{"input": …}` the inner document. PastedError if it is not
+    JSON.
+    """
     try:
         document = from_json(text.encode("utf-8", "surrogatepass"))
     except (ValueError, RegoError) as error:
@@ -68,7 +73,9 @@ def _read_json(text: str) -> Any:
 
 
 def _read_docker(text: str, user: str) -> Any:
-    """Turn a pasted Docker command or request into the input of the Docker plugin."""
+    """Return the input of the Docker plugin for a pasted docker command. PastedError for an unknown
+    option, or a call that the plugin denies without the policy.
+    """
     # The engine API, which few need.
     from doorward.docker.commands.calls import read_docker
     from doorward.docker.commands.options import CommandError
@@ -83,7 +90,7 @@ def _read_docker(text: str, user: str) -> Any:
 
 
 def _read_http(text: str) -> HttpRequest:
-    """Read a pasted HTTP request: request line, headers and body."""
+    """Parse a pasted HTTP request: request line, headers, an empty line, body."""
     head, _, body = text.replace("\r\n", "\n").partition("\n\n")
     first, *lines = head.split("\n")
     method, _, rest = first.partition(" ")
@@ -93,7 +100,9 @@ def _read_http(text: str) -> HttpRequest:
 
 
 def _read_curl(text: str) -> HttpRequest:
-    """Read a pasted `curl` command; options that do not change the request are ignored."""
+    """Parse a pasted `curl` command; options that do not change the request are ignored.
+    PastedError for an incomplete command, one without a URL, or a body in a file.
+    """
     try:
         words = shlex.split(text.replace("\\\n", " "))[1:]
     except ValueError as error:
@@ -135,7 +144,9 @@ def _read_curl(text: str) -> HttpRequest:
 
 
 def _read_headers(lines: list[str]) -> dict[str, str]:
-    """The headers by name in lower case; repeated ones are joined by commas."""
+    """Return the headers by lower-case name, repeated ones joined by commas; a line without a colon
+    is ignored.
+    """
     headers: dict[str, str] = {}
     for line in lines:
         name, colon, value = line.partition(":")
@@ -147,7 +158,9 @@ def _read_headers(lines: list[str]) -> dict[str, str]:
 
 
 def _request(method: str, target: str, headers: dict[str, str], body: str) -> HttpRequest:
-    """Put a request together; raise `PastedError` if the URL cannot be read."""
+    """Return the request for a URL or a path; the host comes from the headers or from the URL.
+    PastedError if the URL cannot be read.
+    """
     with_scheme = target if "://" in target or target.startswith("/") else f"http://{target}"
     try:
         parts = urlsplit(with_scheme)

@@ -1,4 +1,6 @@
-"""The fields of a request of the playground, each read with its bounds; PlaygroundError."""
+"""The fields of a request of the playground, each read with its bounds; PlaygroundError for an
+invalid one.
+"""
 
 from __future__ import annotations
 
@@ -23,31 +25,34 @@ __all__ = [
 ]
 
 DEADLINE: Final = 2.0
-"""Seconds of one evaluation."""
+"""The seconds of one evaluation, after which it ends with an error."""
 MAX_ITEMS: Final = 1_000_000
+"""The most items of collections in one evaluation, after which it ends with an error."""
 MAX_FILES: Final = 100
 MAX_TEXT: Final = 512 << 10
-"""Characters of all policies together."""
+"""The most characters of all files together; more are refused."""
 _FORBIDDEN: Final = frozenset({"http.send", "net.lookup_ip_addr", "opa.runtime"})
 Request = Mapping[str, Any]
 
 
 class PlaygroundError(ValueError):
-    """A request that cannot be understood; the text says why."""
+    """A request of the playground is invalid; the message says why."""
 
 
 def registry() -> Registry:
-    """The built-ins that reach nothing of the world outside."""
+    """Return the built-ins that reach nothing outside of the evaluation."""
     return REGISTRY.restricted({each.name for each in REGISTRY} - _FORBIDDEN)
 
 
 def options_of(request: Request) -> Options:
-    """The options of compilation: `v0` and `strict` are switches of the page."""
+    """Return the options for compiling the files: `v0` and `strict` are switches of the page.
+    PlaygroundError if one is not a boolean.
+    """
     return Options(registry=registry(), v0=flag(request, "v0"), strict=flag(request, "strict"))
 
 
 def flag(request: Request, name: str) -> bool:
-    """A switch that may be missing."""
+    """Return a boolean field, False if it is missing; PlaygroundError for another value."""
     value = request.get(name, False)
     if not isinstance(value, bool):
         raise PlaygroundError(f"`{name}` must be true or false")
@@ -55,7 +60,7 @@ def flag(request: Request, name: str) -> bool:
 
 
 def text_of(request: Request, name: str) -> str:
-    """A text of at most `MAX_TEXT` characters."""
+    """Return a string field of at most `MAX_TEXT` characters; PlaygroundError for another value."""
     value = request.get(name)
     if not isinstance(value, str) or len(value) > MAX_TEXT:
         raise PlaygroundError(f"`{name}` must be a text")
@@ -63,7 +68,7 @@ def text_of(request: Request, name: str) -> str:
 
 
 def file_of(files: Mapping[str, str], request: Request) -> str:
-    """The name of one of the files."""
+    """Return the field `file`, the name of one of the files; PlaygroundError for another value."""
     name = text_of(request, "file")
     if name not in files:
         raise PlaygroundError("`file` must be one of `files`")
@@ -71,7 +76,7 @@ def file_of(files: Mapping[str, str], request: Request) -> str:
 
 
 def offset_of(request: Request) -> int:
-    """A number of characters."""
+    """Return the field `offset`, a number of characters; PlaygroundError for another value."""
     offset = request.get("offset")
     if type(offset) is not int or offset < 0:
         raise PlaygroundError("`offset` must be a number of characters")
@@ -79,5 +84,5 @@ def offset_of(request: Request) -> int:
 
 
 def value_of(request: Request, name: str) -> Any:
-    """A document, UNDEFINED where it is missing."""
+    """Return a field as a Rego value, UNDEFINED if it is missing."""
     return from_python(request[name]) if name in request else UNDEFINED

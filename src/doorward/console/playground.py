@@ -1,7 +1,7 @@
-"""Policies that somebody types: what is wrong with them, what they answer and why.
+"""Policies that a user types: their errors, their results and the reasons of these.
 
-They come from a browser and are bounded like any client's: a deadline, a number of items, a size.
-They reach nothing: no network, no environment, no file.
+They come from a browser and are bounded like those of any client: by a deadline, a number of items,
+a size. They reach nothing outside: no network, no environment, no file.
 """
 
 from __future__ import annotations
@@ -49,17 +49,23 @@ from doorward.testing.properties import property_pages
 __all__ = ["PlaygroundError", "answer"]
 
 WITHIN: Final = 8.0
-"""Seconds of a request, which compiles and evaluates more than once."""
+"""The seconds after which a request ends with an error; it compiles and evaluates more than once.
+"""
 PROVING: Final = 5.0
-"""Seconds after which no other property is judged."""
+"""The seconds after which no further property is judged."""
 MAX_RESULT: Final = 2 << 20
-"""Characters of a result, about. Values that share their parts can be far larger as JSON."""
+"""About the most characters of a result; a larger one is replaced by an error. Values that share
+parts can be far larger as JSON than in memory.
+"""
 MAX_PRINTED: Final = 64 << 10
-"""Characters that policies may print."""
+"""The characters after which further texts that policies print are dropped."""
 
 
 def answer(name: str, request: Any) -> dict[str, Any]:
-    """The answer to one of `ACTIONS`. PlaygroundError."""
+    """Run the action `name` of `ACTIONS` on the files of a request and return its result as JSON;
+    errors of the policies are part of that. PlaygroundError for an invalid request, too many files
+    or characters, or after `WITHIN` seconds.
+    """
     action = ACTIONS.get(name)
     if action is None or not isinstance(request, dict):
         raise PlaygroundError("unknown action" if action is None else "the body must be an object")
@@ -76,9 +82,9 @@ def answer(name: str, request: Any) -> dict[str, Any]:
 
 
 def _evaluate(files: Mapping[str, str], request: Mapping[str, Any]) -> dict[str, Any]:
-    """Compile the files and evaluate the query; return results, explanation and coverage.
-
-    Errors are part of the answer.
+    """Compile the files, evaluate the query with input and data, and return results, bindings,
+    explanation, covered rows and printed lines. `errors` takes their place if compiling or
+    evaluating fails.
     """
     query = text_of(request, "query")
     printed = _Printed()
@@ -120,14 +126,16 @@ def _evaluate(files: Mapping[str, str], request: Mapping[str, Any]) -> dict[str,
 
 
 class _Printed:
-    """The output of `print` in policies, up to a limit."""
+    """The output of `print` in policies, cut at `MAX_PRINTED` characters."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self._left = MAX_PRINTED
 
     def add(self, text: str, span: Span) -> None:
-        """Add a line that a policy printed, until the limit of characters is reached."""
+        """Add a printed text with its place; after `MAX_PRINTED` characters a last line says that
+        more was printed.
+        """
         if self._left <= 0:
             return
         line = f"{span}: {text[: self._left]}"
@@ -138,7 +146,7 @@ class _Printed:
 
 
 def _is_large(document: Any) -> bool:
-    """Return True if a document is larger as JSON than `MAX_RESULT`."""
+    """Return True if a document is, by an estimate, larger as JSON than `MAX_RESULT` characters."""
     size, left = 0, [document]
     while left and size <= MAX_RESULT:
         each = left.pop()
@@ -151,7 +159,7 @@ def _is_large(document: Any) -> bool:
 
 
 def _python(files: Mapping[str, str], request: Mapping[str, Any]) -> dict[str, Any]:
-    """The Python code that is generated for the files, or the errors."""
+    """Return the generated Python code of the files, or `errors`."""
     try:
         return {"python": compile(files, options_of(request)).emit()}
     except RegoError as error:
@@ -159,7 +167,9 @@ def _python(files: Mapping[str, str], request: Mapping[str, Any]) -> dict[str, A
 
 
 def _test(files: Mapping[str, str], request: Mapping[str, Any]) -> dict[str, Any]:
-    """Run the tests in the files; return each outcome with its reason."""
+    """Run the tests in the files, at most `MAX_FILES`; return each outcome with its reason, or
+    `errors` if they do not compile.
+    """
     data = value_of(request, "data")
     try:
         loaded = Loaded(dict(files), data if isinstance(data, dict) else {})
@@ -184,15 +194,17 @@ def _test(files: Mapping[str, str], request: Mapping[str, Any]) -> dict[str, Any
 
 
 def _reason(suite: Suite, result: Result) -> str:
-    """The reason why a test did not pass; empty if it passed."""
+    """Return the reason why a test did not pass; "" if it passed or was skipped."""
     if result.error is not None:
         return str(result.error)[:MAX_PRINTED]
     return "" if result.outcome in ("PASS", "SKIPPED") else why(suite, result)[:MAX_PRINTED]
 
 
 def _prove(files: Mapping[str, str], request: Mapping[str, Any]) -> dict[str, Any]:
-    """The `never_` rules of one file, or those of the others: proved, or an input that makes one
-    true. `error`: why some are missing."""
+    """Judge the `never_` rules of one file or, with `others`, of all other files: proved, or with
+    an input that makes one true. `error` says why some are missing, for example after `PROVING`
+    seconds.
+    """
     file, are_others, data = (
         file_of(files, request),
         flag(request, "others"),
@@ -220,7 +232,7 @@ def _prove(files: Mapping[str, str], request: Mapping[str, Any]) -> dict[str, An
 
 
 def _check(files: Mapping[str, str], request: Mapping[str, Any]) -> dict[str, Any]:
-    """The errors in the files by file name; empty lists where there are none."""
+    """Return the errors in the files by file name; [] for a file without any."""
     policies = _policies(files)
     return {
         "diagnostics": {
@@ -255,11 +267,13 @@ ACTIONS: Final[Mapping[str, Callable[[Mapping[str, str], Mapping[str, Any]], dic
     "python": _python,
     "test": _test,
 }
-"""What a playground can ask for, by name."""
+"""The actions of the playground, by the last part of their path; each gets the files and the
+request.
+"""
 
 
 def _policies(files: Mapping[str, str]) -> Policies:
-    """The files as the editor's language service knows them."""
+    """Return the files as the editor's language service knows them."""
     policies = Policies(registry())
     for name, text in files.items():
         policies.put(name, text)
@@ -267,7 +281,7 @@ def _policies(files: Mapping[str, str]) -> Policies:
 
 
 def _problem(diagnostic: Diagnostic) -> dict[str, Any]:
-    """An error for the page, with its hint and location."""
+    """Return an error as JSON for the page, with its hint and position."""
     span = diagnostic.span
     return {
         "message": diagnostic.text,

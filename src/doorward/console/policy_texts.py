@@ -1,7 +1,7 @@
-"""Beside the counts of the policies in force: their METADATA as text, their tests with reasons, and
-whether an input makes their `never_` rules true.
+"""For the page of the policies in force: their METADATA, the results of their tests, and the
+verdicts on their `never_` rules.
 
-All are made when somebody asks, from the texts that are in force.
+All are computed when a page requests them.
 """
 
 from __future__ import annotations
@@ -21,18 +21,21 @@ from doorward.testing.properties import property_pages
 __all__ = ["notes_of", "run_tests"]
 
 SECONDS: Final = 5.0
-"""Seconds of all tests."""
+"""The seconds for all tests, and again for all properties; the others are left out."""
 EACH: Final = 0.5
+"""The seconds of one test, after which it ends with an error."""
 MOST: Final = 500
-"""Tests of one answer."""
+"""The most tests of one result; `more` is True if there are others."""
 LONGEST: Final = 4_000
-"""Characters of one reason, and of one note."""
+"""The characters to which a reason, and a field of METADATA, is cut."""
 _FORBIDDEN: Final = frozenset({"http.send", "net.lookup_ip_addr", "opa.runtime"})
 _TEXTS: Final = ("title", "description")
 
 
 def notes_of(text: str, name: str) -> list[dict[str, Any]]:
-    """The METADATA of a policy: row, scope, title and description, and the other fields as Rego."""
+    """Return the METADATA of a policy's text: row, scope, title and description, and the other
+    fields as Rego. [] if there is none or the text is invalid.
+    """
     if "METADATA" not in text:
         return []
     try:
@@ -43,7 +46,9 @@ def notes_of(text: str, name: str) -> list[dict[str, Any]]:
 
 
 def _note(annotations: Annotations) -> dict[str, Any]:
-    """The METADATA of a rule or package: texts as they are, other fields as Rego."""
+    """Return one METADATA block as JSON: title and description as texts, cut, other fields as
+    Rego.
+    """
     fields = annotations.fields
     others = {key: value for key, value in fields.items() if key not in (*_TEXTS, "scope")}
     texts: dict[str, Any] = {each: str(fields[each])[:LONGEST] for each in _TEXTS if each in fields}
@@ -57,7 +62,7 @@ def _note(annotations: Annotations) -> dict[str, Any]:
 
 
 def _as_rego(value: Any) -> str:
-    """A value as Rego, cut to the limit; `…` if it cannot be written."""
+    """Return a value as Rego, cut to `LONGEST` characters; `…` if it cannot be written."""
     try:
         return to_rego(value)[:LONGEST]
     except (RegoError, TypeError):
@@ -65,8 +70,9 @@ def _as_rego(value: Any) -> str:
 
 
 def run_tests(snapshot: Snapshot) -> dict[str, Any]:
-    """Run the tests among the policies in force, and judge their properties; they reach neither
-    network nor environment."""
+    """Run the tests among the policies in force and judge their properties, for `SECONDS` each;
+    they reach neither network nor environment. `error` says why some results are missing.
+    """
     policies = snapshot.engine.policies
     names = short_names(policies)
     texts = {names[file]: each.span.source.text for file, each in policies.modules.items()}
@@ -89,7 +95,9 @@ def run_tests(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def _properties(suite: Suite, loaded: Loaded, registry: Registry) -> dict[str, Any]:
-    """The verdicts on the `never_` rules that there is time for."""
+    """Return the verdicts on the `never_` rules for which `SECONDS` suffice; `error` says why
+    others are missing.
+    """
     verdicts: list[dict[str, Any]] = []
     until = monotonic() + SECONDS
     late = f"the properties take longer than {SECONDS:g} s: use `doorward prove`"
@@ -109,7 +117,7 @@ def _properties(suite: Suite, loaded: Loaded, registry: Registry) -> dict[str, A
 
 
 def _result(suite: Suite, result: Result) -> dict[str, Any]:
-    """The outcome of a test, with the reason if it did not pass."""
+    """Return the outcome of a test as JSON, with the reason if it did not pass."""
     reason = "" if result.outcome in ("PASS", "SKIPPED") else why(suite, result)
     if result.error is not None:
         reason = str(result.error)

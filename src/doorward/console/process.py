@@ -1,7 +1,7 @@
-"""The state of decisions in one process, as answers to the questions of the pages.
+"""The decisions and state of one process, as answers to the questions of pages.
 
-A page is about all processes of a decision point: the one that was asked for it asks the others the
-same question, and puts the answers together (`together`). Questions and answers are JSON.
+A page is about all processes of a decision point: the one that it reaches sends the same question
+to the others, and merges the answers (`together`). Questions and answers are JSON.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ __all__ = ["Process"]
 
 
 class Process:
-    """The answers of one process; safe in any number of threads."""
+    """The answers of one process; thread-safe. Without a decision point (`pdp`, `ring` None) most
+    are None.
+    """
 
     def __init__(
         self,
@@ -41,7 +43,9 @@ class Process:
         docker: AuditTail | None = None,
         status: Callable[[], dict[str, Any]] | None = None,
     ) -> None:
-        """`number`: that of this worker, where there are several."""
+        """`number`: that of this worker, 0 if it is the only one. `status` returns the document of
+        the status API.
+        """
         self.pdp = pdp
         self.ring = ring
         self.docker = docker
@@ -54,7 +58,9 @@ class Process:
         self._since_ms = time.time_ns() // 1_000_000
 
     def answer(self, question: Mapping[str, Any]) -> Any:
-        """Answer a question of the console's pages; None if this process knows nothing about it."""
+        """Return the answer to a question, whose kind is in `about`; None if this process knows
+        nothing about it.
+        """
         match question["about"]:
             case "decisions":
                 after: list[int] = question["after"]
@@ -92,8 +98,9 @@ class Process:
     def decisions(
         self, after: int, docker: int, most: int, filter: Filter | None = None
     ) -> dict[str, Any]:
-        """The newest `most` decisions after a number, those of the Docker plugin after another,
-        and counts."""
+        """Return the newest `most` decisions after the number `after` that match the filter, those
+        of the Docker plugin after `docker`, and counts by second. There must be a decision point.
+        """
         assert self.ring is not None
         matches = None if filter is None else filter.matcher()
         document = views.batch(self.ring, after, most, matches)
@@ -103,7 +110,9 @@ class Process:
         return document
 
     def search(self, question: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The decisions that a filter means, of those that are kept."""
+        """Return one page of the kept decisions that match a filter, with counts and groups; None
+        without a decision point.
+        """
         if self.ring is None:
             return None
         before = question.get("before")
@@ -118,10 +127,10 @@ class Process:
         )
 
     def try_text(self, text: str, path: str, user: str, *, changes: bool) -> dict[str, Any]:
-        """The answer to a pasted request; `user` is who types a command of
-        `docker`. PastedError.
-
-        Only about paths that clients ask for: another document may be one that is not served.
+        """Return the decision on a pasted request, explained; `user` is the caller of a command of
+        `docker`, and `changes` adds the smallest change that would be allowed. PastedError if the
+        text cannot be read, or if no kept decision is about `path`: another document may be one
+        that clients cannot read.
         """
         if self.pdp is None or self.ring is None:
             raise PastedError("nothing is decided here")
@@ -130,11 +139,15 @@ class Process:
         return views.try_input(self.pdp, path, read_pasted(text, user), changes=changes)
 
     def tests(self) -> dict[str, Any] | None:
-        """The tests among the policies in force, run now."""
+        """Run the tests among the policies in force and return their results; None without a
+        decision point.
+        """
         return None if self.pdp is None else run_tests(self.pdp.snapshot)
 
     def compare(self, revision: str) -> dict[str, Any] | None:
-        """Decisions in which the policies in force differ from those of an earlier revision."""
+        """Return the changes from an earlier revision to the policies in force, in texts and
+        decisions; None if the revision is no longer kept.
+        """
         ring, pdp = self.ring, self.pdp
         versions = [] if ring is None else ring.versions()
         old = next((each for each in versions if each.revision == revision), None)
@@ -143,14 +156,18 @@ class Process:
         return compare(old, pdp.snapshot, ring.newest())
 
     def decision(self, decision_id: str) -> dict[str, Any] | None:
-        """All of one decision, explained."""
+        """Return all of one decision, of this process (explained, which takes time) or of the
+        Docker plugin; None if it is not kept.
+        """
         entry = self.ring.get(decision_id) if self.ring is not None else None
         if entry is not None:
             return views.detail(entry)
         return None if self.docker is None else self.docker.get(decision_id)
 
     def state(self) -> dict[str, Any]:
-        """The parts that are up, the policies in force, and the decisions of the last minute."""
+        """Return the state of this process: its revision, parts, bundles, caches, and the decisions
+        of the last minute.
+        """
         health, pdp, ring = self._health, self.pdp, self.ring
         status = {} if self._status is None else self._status()
         return {

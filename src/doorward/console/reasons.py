@@ -1,8 +1,9 @@
-"""Why a decision was refused, from what marked policies noted: the conditions that failed.
+"""Why a decision was refused, from the marks that its policies left: the conditions that failed.
 
     marks + path ─definitions that got furthest─▶ the rules that their condition reads ─▶ Noted
 
-Nothing is evaluated. Most decisions note one of a few patterns, so that a pattern is read once.
+Nothing is evaluated. Most decisions leave one of a few patterns of marks, so the result for a
+pattern is cached.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ from doorward.rego.tools import (
 __all__ = ["Condition", "Noted", "Reader", "short_names"]
 
 PATTERNS: Final = 2_000
-"""Patterns that are remembered."""
+"""The most patterns that are cached; more empty the cache."""
 MOST: Final = 4
-"""Conditions of one reason."""
+"""The most conditions of one reason; others are left out."""
 RULES: Final = 8
-"""Rules that answered, of one decision."""
+"""The most rules that are listed as true for one decision."""
 WIDEST: Final = 160
-"""Characters of the text of a condition."""
+"""The characters to which the text of a condition is cut."""
 
 
 class Condition(NamedTuple):
@@ -48,21 +49,25 @@ class Condition(NamedTuple):
 
 
 class Noted(NamedTuple):
-    """The notes of one decision: the rules that answered, and the conditions that refused it."""
+    """What the marks of one decision say: the rules that were true, and the conditions that failed
+    and so refused it.
+    """
 
     rules: tuple[str, ...] = ()
     failed: tuple[Condition, ...] = ()
 
     @property
     def reason(self) -> str:
-        """The conditions that failed, on one line."""
+        """The conditions that failed, with the names of their rules, on one line; "" if there are
+        none.
+        """
         rules = dict.fromkeys(each.rule.rpartition(".")[2] for each in self.failed)
         texts = dict.fromkeys(each.text for each in self.failed)
         return f"{', '.join(rules)}: {' or '.join(texts)}" if texts else ""
 
 
 class Reader:
-    """Reads marks; safe in any number of threads."""
+    """Reads marks, with a cache of patterns for the policies that it read last; thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -71,7 +76,9 @@ class Reader:
         self._names: Mapping[str, str] = {}
 
     def read(self, engine: Engine, path: str, marks: Marks | None) -> Noted:
-        """Return what a decision about `path` (`a/b`) noted."""
+        """Return what the marks of a decision about `path` (`a/b`) say; an empty one without
+        marks.
+        """
         if marks is None:
             return Noted()
         pattern = (path, *(marks if isinstance(marks, list) else marks.items()))
@@ -86,7 +93,7 @@ class Reader:
 
 
 def short_names(policies: Policies) -> dict[str, str]:
-    """The file names of policies without the folders that they all share."""
+    """Return the file names of policies, by full name, without the folders that they all share."""
     files = list(policies.modules)
     parts = [PurePath(each).parts for each in files]
     shared = 0
@@ -98,9 +105,8 @@ def short_names(policies: Policies) -> dict[str, str]:
 
 
 def _read(marks: Sequence[Mark], path: str, names: Mapping[str, str]) -> Noted:
-    """The rules that were true.
-
-    The failed conditions are added if the document itself was not true.
+    """Return the rules that were true and, unless the document at `path` itself was, the conditions
+    that refused it.
     """
     answered = dict.fromkeys(each.path for each in marks if not each.failed)
     failed: dict[str, list[Mark]] = {}
@@ -126,7 +132,10 @@ def _read(marks: Sequence[Mark], path: str, names: Mapping[str, str]) -> Noted:
 def _culprits(
     path: str, failed: Mapping[str, Sequence[Mark]], seen: set[str]
 ) -> Iterator[tuple[Mark, Body]]:
-    """The conditions that refuse the rules at a path, below the rules that those read."""
+    """Yield the marks with the conditions that refuse the rules at a path: of the definitions that
+    got furthest, and in place of a condition that reads refused rules, those of these rules. Paths
+    in `seen`, which is extended, are skipped.
+    """
     if path in seen:
         return
     seen.add(path)
@@ -144,9 +153,8 @@ def _culprits(
 
 
 def _with_readers(body: Body, number: int) -> Body:
-    """The condition at a number, and those below it that read what its `some … in` declares.
-
-    A loop is what fails where none of its rounds gets through, whichever condition ended them.
+    """Return the condition at an index and, if it is a `some … in`, those below it that read its
+    variables: a loop fails if no round gets through, whichever condition ended them.
     """
     expr = body[number]
     if not isinstance(expr.term, SomeIn):
@@ -161,13 +169,17 @@ def _vars(expr: Expr) -> set[Var]:
 
 
 def _failed_at(mark: Mark) -> int:
-    """The index of the condition that failed in its body; -1 if there is none."""
+    """Return the index of the condition that failed in the body of a mark's rule; -1 if there is
+    none.
+    """
     rows = [number for number, expr in enumerate(mark.rule.body) if expr.span.row <= mark.failed]
     return rows[-1] if rows else -1
 
 
 def _rules_in(expr: Expr) -> list[str]:
-    """The paths of the rules that an expression may read."""
+    """Return the paths of the rules that an expression may read, `data.a` and `data.a.b` for
+    `data.a.b`.
+    """
     paths: dict[str, None] = {}
     for node in walk(expr):
         if not isinstance(node, Ref) or node.head != Var("data"):

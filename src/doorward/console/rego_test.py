@@ -1,4 +1,4 @@
-"""One decision becomes a test in Rego, to be put beside the policies."""
+"""A decision as a test in Rego, to be added to the policies."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from doorward.rego import RegoError, Undefined, to_rego
 __all__ = ["write_test"]
 
 LONGEST: Final = 64 << 10
-"""Characters of a test; the input of a larger one is left out."""
+"""The most characters of a test; a longer one is not offered."""
 
 
 def write_test(entry: Entry) -> str:
-    """A Rego module with one test that expects the logged decision; credentials are masked."""
+    """Return a Rego module with one test that expects the decision's result for its input,
+    credentials masked. "" if the decision is of a query or an error, has no input, or the test is
+    too long.
+    """
     decision = entry.decision
     if decision.query is not None or decision.error is not None or not entry.has_input:
         return ""
@@ -38,7 +41,9 @@ def write_test(entry: Entry) -> str:
 
 
 def _test(path: str, event: dict[str, Any], decision_id: str) -> str:
-    """A Rego test that expects the logged result for the logged input."""
+    """Return a Rego test that expects the result in `event` for its input; without a result, that
+    the document is undefined.
+    """
     reference = document_ref(path)
     name = f"test_decision_{decision_id[:8]}".replace("-", "_")
     with_input = f" with input as {to_rego(event['input'])}" if "input" in event else ""

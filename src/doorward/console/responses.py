@@ -1,6 +1,7 @@
-"""The outcome of a response: its kind, the reason, its size, and how many items of lists stayed.
+"""The outcome of a response: its kind, the reason, its size, and how many items of lists were left
+in it.
 
-Decisions and events of logs have it in `custom.response`; bodies are never in it.
+Decisions and log events have it in `custom.response`; bodies are never in it.
 """
 
 from __future__ import annotations
@@ -11,14 +12,16 @@ from typing import Any, Final
 __all__ = ["response_of"]
 
 MOST: Final = 50
-"""Lists that are shown."""
+"""The most lists that are included."""
 LONGEST: Final = 200
 _BODY: Final = "/input/response/parsed_body"
 _TEXTS: Final = ("outcome", "reason", "body_state")
 
 
 def response_of(custom: Any, erased: Iterable[str]) -> dict[str, Any]:
-    """`{"response": …}` for a decision on a response, and nothing for another one."""
+    """Return `{"response": …}` for a decision on a response, {} for any other. `erased` are the
+    paths that were removed from the event.
+    """
     recorded = custom.get("response") if isinstance(custom, dict) else None
     if not isinstance(recorded, dict):
         return {}

@@ -1,6 +1,6 @@
-"""The last decisions, in memory: bounded in number and in bytes, and never written anywhere.
+"""The last decisions, in memory: bounded in number and bytes, and never written to disk.
 
-`observe` is on the path of a request: it appends, and counts. All that costs is done by readers.
+`observe` runs in each request: it only appends and counts. Readers do the expensive work.
 """
 
 from __future__ import annotations
@@ -16,25 +16,28 @@ from doorward.rego import UNDEFINED, Policies, Undefined
 __all__ = ["Entry", "Ring", "Second", "Version", "is_refusal"]
 
 DECISIONS: Final = 5_000
-"""Decisions that are kept."""
+"""The most decisions that are kept."""
 BYTES: Final = 64 << 20
-"""What their inputs may take together, about; the size of one that nobody knows is `UNKNOWN`."""
+"""About the most bytes of the inputs that are kept; an input of unknown size counts as `UNKNOWN`.
+"""
 UNKNOWN: Final = 4 << 10
 LARGE: Final = 1 << 20
-"""Bytes from which the input of one decision is not kept."""
+"""An input of more bytes than this is not kept; its decision is."""
 SECONDS: Final = 300
-"""Seconds of counts that are kept."""
+"""The number of seconds whose counts are kept."""
 
 VERSIONS: Final = 16
-"""Versions of policies whose texts are kept, those in force among them."""
+"""The most versions of policies that are kept, the one in force included."""
 TEXTS: Final = 4 << 20
-"""Characters of the texts of one version that is kept."""
+"""The most characters of a version's texts; longer ones are not kept."""
 MINUTES: Final = 1_440
-"""Minutes of counts by revision that are kept, of all revisions together."""
+"""The most counts by minute and revision that are kept."""
 
 
 class Entry:
-    """One answered decision, with all that is needed to make it again."""
+    """One decision, with all that is needed to make it again. `has_input` is False if the input was
+    too large to keep; `size` is the bytes that it counts for.
+    """
 
     __slots__ = (
         "decision",
@@ -58,11 +61,13 @@ class Entry:
         self.size = size
         self.has_input = has_input
         self.row: dict[str, Any] | None = None
-        """What lists show of it, once somebody asked (`rows`)."""
+        """The row of the list, as `rows.row_of` makes it at first use; None before."""
 
 
 class Version(NamedTuple):
-    """Policies that decided: their revision, the time of their first decision, and their texts."""
+    """Policies that decided: their revision, the time of their first decision in milliseconds since
+    the epoch, and their texts; {} if these are too long.
+    """
 
     revision: str
     since_ms: int
@@ -70,7 +75,7 @@ class Version(NamedTuple):
 
 
 class Second:
-    """The decisions of one second."""
+    """The counts of the decisions of one second; times are of evaluations, in nanoseconds."""
 
     __slots__ = ("count", "errors", "longest_ns", "refused", "second", "total_ns")
 
@@ -84,11 +89,13 @@ class Second:
 
 
 class Ring:
-    """Decisions by the number in which they came; safe in any number of threads."""
+    """The last decisions, numbered in the order in which they came; thread-safe."""
 
     def __init__(self, decisions: int = DECISIONS, limit: int = BYTES, *, start: int = 0) -> None:
-        """`start`: the number before the first. Of a process that is started again it must be
-        larger than what the one before came to: a page goes on from there."""
+        """`start`: the number before the first. In a process that is started again it must be
+        larger than any number of the one before, since pages continue from the number that they
+        have.
+        """
         self._entries: deque[Entry] = deque()
         self._by_id: dict[str, Entry] = {}
         self._decisions = decisions
@@ -102,7 +109,9 @@ class Ring:
         self._lock = threading.Lock()
 
     def observe(self, answered: Answered) -> None:
-        """Keep one decision; the oldest ones go."""
+        """Number and keep one decision, and count it; the oldest ones are dropped above the
+        limits.
+        """
         decision, size = answered.decision, answered.size
         is_large = size > LARGE
         taken = 0 if is_large else size or UNKNOWN
@@ -121,17 +130,18 @@ class Ring:
             self._count(decision, answered.time_ns // 1_000_000_000)
 
     def _begin(self, answered: Answered) -> None:
-        """Note that other policies decide from now on."""
+        """Record a new version: other policies decide from this decision on."""
         snapshot = answered.snapshot
         self._policies = snapshot.engine.policies
         files = {name: each.span.source.text for name, each in self._policies.modules.items()}
+        # The texts of `VERSIONS` such versions would be a noticeable part of the process's memory.
         if sum(map(len, files.values())) > TEXTS:
             files = {}
         since_ms = answered.time_ns // 1_000_000
         self._versions.append(Version(snapshot.revision, since_ms, files))
 
     def versions(self) -> list[Version]:
-        """The versions of policies that decided, the newest first."""
+        """Return the versions of policies that decided, the newest first."""
         with self._lock:
             return list(reversed(self._versions))
 
@@ -148,7 +158,9 @@ class Ring:
         counts.longest_ns = max(counts.longest_ns, decision.eval_ns)
 
     def _count_revision(self, decision: Decision, minute: int) -> None:
-        """Add a decision to its revision's counts for the minute; the oldest entry is dropped."""
+        """Add a decision to its revision's counts for the minute; above `MINUTES` entries the
+        oldest is dropped.
+        """
         key = minute, decision.revision
         counts = self._revisions.get(key)
         if counts is None:
@@ -161,8 +173,9 @@ class Ring:
         counts[3] += decision.eval_ns
 
     def revisions(self) -> list[tuple[int, str, list[int]]]:
-        """Decisions of each revision by the minute, the oldest first: decisions, refused, errors
-        and nanoseconds of evaluation in all."""
+        """Return, for each minute and revision, the oldest first: decisions, refusals, errors, and
+        the sum of evaluation times in nanoseconds.
+        """
         with self._lock:
             return [
                 (minute, revision, [*counts])
@@ -180,8 +193,10 @@ class Ring:
         return self._number
 
     def after(self, number: int, most: int) -> tuple[list[Entry], int, int]:
-        """The newest `most` decisions after `number`, how many of those are left out, and the
-        number of the newest. A number that cannot be of this process is before its first."""
+        """Return the newest `most` decisions after `number`, the oldest first, how many after it
+        are left out, and the number of the newest. A number that cannot be of this process counts
+        as the first.
+        """
         with self._lock:
             last = self._number
             if not self._start <= number <= last:
@@ -199,31 +214,34 @@ class Ring:
             yield entry
 
     def has_path(self, path: str) -> bool:
-        """Return True if a decision that is kept is about a path."""
+        """Return True if a kept decision is about a path, not a query."""
         with self._lock:
             return any(
                 each.decision.path == path and each.decision.query is None for each in self._entries
             )
 
     def newest(self) -> list[Entry]:
-        """The decisions that are kept, the newest first."""
+        """Return the kept decisions, the newest first."""
         with self._lock:
             return list(reversed(self._entries))
 
     def get(self, decision_id: str) -> Entry | None:
-        """The decision with this id; None if it is no longer kept."""
+        """Return the decision with this id; None if it is no longer kept."""
         with self._lock:
             return self._by_id.get(decision_id)
 
     def seconds(self) -> list[Second]:
-        """Counts by second, the oldest first; the last one may still grow."""
+        """Return the counts by second, the oldest first; seconds without decisions are missing, and
+        the last one may still grow.
+        """
         with self._lock:
             return list(self._seconds)
 
 
 def is_refusal(decision: Decision) -> bool:
-    """Return True for an answer that lets nothing through: neither true nor an object that
-    allows."""
+    """Return True for a result that lets nothing through: false, undefined, or an object whose
+    `allowed`, `allow` or `decision` is not true. False for an error.
+    """
     result = decision.result
     if isinstance(result, dict):
         names = [name for name in ("allowed", "allow", "decision") if name in result]

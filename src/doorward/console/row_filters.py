@@ -1,7 +1,7 @@
-"""A policy as a filter of rows, for the playground: SQL, and the rows that it leaves.
+"""A policy as a filter of rows, for the playground: SQL, and the rows that it selects.
 
 The rows are `data.rows`: tables by name, each a list of objects. They are put into a database in
-memory that can do nothing but answer the one query.
+memory that can only execute the one query.
 """
 
 from __future__ import annotations
@@ -30,16 +30,18 @@ from doorward.rest.requests import Parameters
 __all__ = ["filter_rows", "rows_of"]
 
 ROWS: Final = 1_000
-"""Rows of one table."""
+"""The most rows of one table; the others are left out."""
 COLUMNS: Final = 50
 STEPS: Final = 10_000_000
-"""Instructions of SQLite."""
+"""The most instructions of SQLite for one query; after them it gives no rows."""
 _ALLOWED: Final = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_FUNCTION}
 _ACCEPT: Final = "application/vnd.opa.sql.sqlite+json"
 
 
 def filter_rows(files: Mapping[str, str], request: Request) -> dict[str, Any]:
-    """The SQL of a filter and the rows of each table that it selects, or `errors`."""
+    """Return the SQL of a filter and the rows of each table that it selects, or `errors` if the
+    policy cannot become a filter. PlaygroundError for an invalid request.
+    """
     names = text_of(request, "query").removeprefix("data.").split(".")
     data = value_of(request, "data")
     settings = Settings(deadline=DEADLINE, max_items=MAX_ITEMS, registry=registry())
@@ -64,7 +66,9 @@ def _problem(document: Any) -> str:
 
 
 def rows_of(sql: str | None, tables: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """The rows of each table for which a condition (`WHERE …`) is true; none without one."""
+    """Return the rows of each table for which a condition (`WHERE …`) is true, at most `ROWS` rows
+    and `COLUMNS` columns of each; {} for None, a filter that selects nothing.
+    """
     rows: dict[str, list[Any]] = {}
     for name, table in tables.items():
         objects = [each for each in table if isinstance(each, dict)][:ROWS]
@@ -75,9 +79,9 @@ def rows_of(sql: str | None, tables: Mapping[str, Any]) -> dict[str, list[Any]]:
 
 
 def _select(sql: str, name: str, columns: list[str], objects: list[Any]) -> list[Any]:
-    """The rows that match a SQL condition, from an in-memory SQLite table.
-
-    Steps are limited and only this table may be read; an error returns no rows.
+    """Return the rows that match a SQL condition, from a SQLite table in memory. Only this table
+    may be read, for `STEPS` instructions; an error, such as of a condition on another table, gives
+    [].
     """
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         quoted = [_quote(each) for each in columns]
@@ -86,6 +90,7 @@ def _select(sql: str, name: str, columns: list[str], objects: list[Any]) -> list
             f"INSERT INTO {_quote(name)} VALUES ({', '.join('?' * len(columns))})",
             [[_cell(each.get(column)) for column in columns] for each in objects],
         )
+        # After the table is filled: from here on the connection can only read it.
         connection.set_authorizer(lambda action, of, *_: _authorize(action, of, name))
         left = [STEPS // 1_000]
 
@@ -104,7 +109,9 @@ def _select(sql: str, name: str, columns: list[str], objects: list[Any]) -> list
 
 
 def _authorize(action: int, of: str | None, table: str) -> int:
-    """Let the query read its own table, and call functions."""
+    """Return SQLite's permission for an action: the query may read its own table and call
+    functions.
+    """
     is_allowed = action in _ALLOWED or (action == sqlite3.SQLITE_READ and of == table)
     return sqlite3.SQLITE_OK if is_allowed else sqlite3.SQLITE_DENY
 

@@ -1,6 +1,6 @@
-"""One line of the list of decisions: what was asked, by whom, the answer, and what refused it.
+"""One row of the list of decisions: the request, the caller, the verdict, and what refused it.
 
-A row is made when somebody looks, and remembered with its decision.
+A row is made at the first request for it, and kept with its decision.
 """
 
 from __future__ import annotations
@@ -18,24 +18,26 @@ from doorward.rego.shared import mask_credentials
 __all__ = ["LONGEST", "Row", "note_for_log", "request", "row_of", "verdict"]
 
 LONGEST: Final = 200
-"""Characters of a text in a row."""
+"""The characters to which texts in a row are cut."""
 Row = dict[str, Any]
-"""JSON: see `row_of`."""
+"""A row as JSON; `row_of` lists its fields."""
 
 _REASONS: Final = ("reason", "message", "msg", "deny", "reasons", "denials")
-"""Members of a result in which policies say why."""
+"""The members of a result in which policies give their reason, in order of preference."""
 _reader: Final = Reader()
 
 
 def row_of(entry: Entry) -> Row:
-    """Return the row of a decision; `failed` are the conditions that refused it."""
+    """Return the row of a decision as JSON, made once; `failed` are the conditions that refused
+    it.
+    """
     if entry.row is None:
         entry.row = _row(entry)
     return entry.row
 
 
 def _row(entry: Entry) -> Row:
-    """One decision as a row of the list, with texts cut and credentials masked."""
+    """Return one decision as a row of the list, with texts cut and credentials masked."""
     decision, engine = entry.decision, entry.snapshot.engine
     answer = verdict(decision)
     noted = _reader.read(engine, decision.path, decision.marks)
@@ -58,8 +60,9 @@ def _row(entry: Entry) -> Row:
 
 
 def note_for_log(answered: Answered, input: Any, result: Any) -> dict[str, str]:
-    """Return the caller, the reason and the revision of a decision, for its event in the log.
-    `input` and `result`: as much of them as the mask policy leaves."""
+    """Return the caller, the reason and the revision of a decision for its event in the log,
+    without empty ones. `input` and `result` are what the mask policy leaves of them.
+    """
     decision, engine = answered.decision, answered.snapshot.engine
     caller = caller_of(input, engine.environment)
     noted = _reader.read(engine, decision.path, decision.marks)
@@ -84,7 +87,9 @@ def verdict(decision: Decision) -> str:
 
 
 def _reason(decision: Decision, result: Any, noted: Noted) -> str:
-    """The reason of a refusal: the policy's own, else the conditions that failed."""
+    """Return the reason of a refusal: the error, the policy's own reason in its result, or the
+    conditions that failed. "" for other verdicts.
+    """
     if verdict(decision) in ("allow", "value"):
         return ""
     if isinstance(decision.error, RegoError):
@@ -95,7 +100,7 @@ def _reason(decision: Decision, result: Any, noted: Noted) -> str:
 
 
 def _text(result: Any) -> str:
-    """The reason in a result, with credentials masked; empty if it has none."""
+    """Return the reason in a policy's result, with credentials masked; "" if it has none."""
     if not isinstance(result, dict):
         return ""
     for name in _REASONS:
@@ -110,7 +115,9 @@ def _text(result: Any) -> str:
 
 
 def request(input: Any) -> str:
-    """The HTTP or Docker request in an input as a short text; empty if it is another input."""
+    """Return the HTTP, Docker or AuthZEN request in an input as a short text, `GET /people` without
+    its query; "" for another input.
+    """
     http = _at(input, "attributes", "request", "http")
     for method, path in (
         (_at(http, "method"), _at(http, "path")),
@@ -127,7 +134,7 @@ def request(input: Any) -> str:
 
 
 def _authzen(input: Any) -> str:
-    """`read document 1`, of a question of AuthZEN and the like."""
+    """Return a request of AuthZEN and the like as text, `read document 1`; "" for another input."""
     action, resource = _at(input, "action"), _at(input, "resource")
     action = _at(action, "name") if isinstance(action, dict) else action
     if not isinstance(action, str):

@@ -1,7 +1,7 @@
-"""A search of the decisions that are kept: rows that a filter means, page by page, and groups.
+"""A search of the kept decisions: the rows that match a filter, page by page, and groups of them.
 
-A reader gives a few values; what is empty holds for all decisions. Each search is bounded in time,
-and lets decisions go on beside it.
+A filter consists of a few values; an empty one matches all decisions. Each search is bounded in
+time and pauses, so that decisions continue meanwhile.
 """
 
 from __future__ import annotations
@@ -18,51 +18,57 @@ from doorward.console.rows import Row, row_of
 __all__ = ["GROUPS", "MOST", "Filter", "FilterError", "select"]
 
 MOST: Final = 500
-"""Rows of one page."""
+"""The most rows of one page."""
 GROUPED: Final = 100
-"""Groups of one answer."""
+"""The most groups of one result, the largest first."""
 SECONDS: Final = 1.5
-"""Seconds after which a search ends, with what it has."""
+"""The seconds after which a search ends with what it has found."""
 _LONGEST: Final = 200
 _BETWEEN: Final = 200
-"""Decisions between two pauses."""
+"""The number of decisions between two pauses."""
 _PAUSE: Final = 0.0005
 VERDICTS: Final = ("allow", "deny", "refused", "undefined", "error", "value")
 GROUPS: Final = ("reason", "user", "role", "path", "rule", "verdict", "revision")
 _WORDS: Final = {"allow": "allowed", "deny": "denied"}
-"""The words that the page has for verdicts."""
+"""The words for verdicts that the page shows, which a search finds."""
 REFUSED: Final = ("deny", "undefined", "error")
+"""The verdicts that let nothing through."""
 Cursor = tuple[int, int, int]
-"""Time, worker and number of the last row of a page."""
+"""The position of the last row of a page: its time in milliseconds, worker and number."""
 
 
 class FilterError(Exception):
-    """Why a filter cannot be read, in one line."""
+    """A filter cannot be read; the message says why in one line."""
 
 
 @record
 class Filter:
-    """A selection of decisions. Texts are parts of the field, in any case of their letters."""
+    """A selection of decisions, all of whose conditions must hold. Texts match a part of the field,
+    in any case, unless the field says otherwise.
+    """
 
     text: str = ""
-    """Words that are anywhere in a row."""
+    """Words that occur anywhere in a row."""
     verdict: str = ""
-    """A verdict, or `refused` for all that let nothing through."""
+    """One of `VERDICTS`; `refused` means all that let nothing through."""
     path: str = ""
     user: str = ""
     role: str = ""
     rule: str = ""
-    """The path of a rule that answered or failed."""
+    """A part of the path of a rule that was true or that refused."""
     reason: str = ""
-    """The whole reason."""
+    """The complete reason."""
     revision: str = ""
     since: str = ""
+    """The earliest time in milliseconds since the epoch."""
     until: str = ""
-    """Milliseconds since the epoch."""
+    """The time before which decisions were made, in milliseconds since the epoch."""
 
     @classmethod
     def read(cls, fields: Mapping[str, str]) -> Filter:
-        """FilterError where a field is unknown, or has no value of its kind."""
+        """Return the filter in a request's parameters; FilterError for an unknown field or an
+        invalid value.
+        """
         names = {each.name for each in dataclasses.fields(cls)}
         for name, value in fields.items():
             if name not in names:
@@ -126,8 +132,11 @@ def select(
     most: int = MOST,
     group: str = "",
 ) -> dict[str, Any]:
-    """The newest rows before a cursor, how many there are in all, and how many of each group.
-    `others`: rows of the Docker plugin."""
+    """Return the newest rows before a cursor (`rows`, at most `most`), how many match in all
+    (`total`), how many were examined (`looked`), and counts by `group`. `entries` must be the
+    newest first; `others` are rows of the Docker plugin. After `SECONDS` the result is not
+    `complete`.
+    """
     matches = filter.matcher()
     until = time.monotonic() + SECONDS
     rows: list[Row] = []
@@ -169,7 +178,7 @@ def select(
 
 
 def _count(groups: dict[str, dict[str, Any]], row: Row, by: str) -> None:
-    """Add a row to the group that it belongs to; by `rule` it can belong to several."""
+    """Add a row to its group; by `rule` it can belong to several."""
     names = _rules(row)[:8] if by == "rule" else [row[by]]
     for name in names:
         known = groups.get(name)

@@ -1,9 +1,9 @@
-"""Sessions of browsers: a token that was shown once, behind a random name that a cookie holds.
+"""Sessions of browsers: a token, kept by the server behind a random name in a cookie.
 
-A browser sends no bearer token by itself. It shows the token once; the server keeps it and gives a
-cookie that no script and no other site can use. The policy is asked for every request as if the
-token came with it, so that a token that is no longer allowed ends what its session may do.
-Sessions are kept in memory, by a digest of their names; the workers ask each other.
+A browser sends no bearer token by itself. The user shows the token once; the server keeps it and
+sets a cookie that no script and no other site can use. The policy decides on every request as if
+the token came with it, so a token that is no longer allowed ends the session's rights. Sessions are
+kept in memory, by a digest of their names; the workers ask each other for them.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ __all__ = ["COOKIE", "SECONDS", "Sessions", "digest_of", "is_same_origin", "set_
 
 COOKIE: Final = "doorward_console"
 SECONDS: Final = 3_600
-"""How long a session lasts."""
+"""The seconds after which a session ends."""
 MOST: Final = 200
-"""Sessions of one worker; the oldest goes."""
+"""The most sessions of one worker; the oldest ends."""
 LONGEST: Final = 16 << 10
-"""Characters of a token."""
+"""The most characters of a token; a longer one cannot log in."""
 
 
 class _Session(NamedTuple):
@@ -37,7 +37,7 @@ class _Session(NamedTuple):
 
 
 class Sessions:
-    """The sessions that one worker began; safe in any number of threads."""
+    """The sessions that one worker began; thread-safe."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -45,7 +45,9 @@ class Sessions:
         self._sessions: OrderedDict[str, _Session] = OrderedDict()
 
     def begin(self, token: str) -> str:
-        """Keep a token, and return the name of its session."""
+        """Keep a token for `SECONDS`, and return the random name of its session; above `MOST` the
+        oldest session ends.
+        """
         name = secrets.token_urlsafe(32)
         with self._lock:
             self._sessions[digest_of(name)] = _Session(token, self._clock() + SECONDS)
@@ -54,7 +56,9 @@ class Sessions:
         return name
 
     def token(self, digest: str) -> str | None:
-        """The token of a session; None for one that ended or began elsewhere."""
+        """Return the token of a session by its digest; None if it has ended or began in another
+        worker.
+        """
         with self._lock:
             session = self._sessions.get(digest)
             if session is not None and session.until <= self._clock():
@@ -63,19 +67,22 @@ class Sessions:
         return None if session is None else session.token
 
     def end(self, digest: str) -> None:
-        """Forget a session."""
+        """End a session; does nothing if it is not known."""
         with self._lock:
             self._sessions.pop(digest, None)
 
 
 def digest_of(name: str) -> str:
-    """The digest that a session is kept by: who reads memory of keys learns no cookie."""
+    """Return the digest by which a session is kept, so that its cookie cannot be read from
+    memory.
+    """
     return hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()
 
 
 def is_same_origin(request: Request, origins: Collection[str] = ()) -> bool:
-    """Return True if a request comes from a page of this server: its `Origin` says so, and is that
-    of the request, or one of `origins` where something in front of it ends TLS."""
+    """Return True if a request comes from a page of this server: its `Origin` has the scheme and
+    host of the request, or is one of `origins`, where a proxy in front of the server ends TLS.
+    """
     origin = request.headers.get("origin", "")
     if origin in origins:
         return True
@@ -87,9 +94,8 @@ def is_same_origin(request: Request, origins: Collection[str] = ()) -> bool:
 def set_cookie(
     response: Response, request: Request, name: str, *, is_encrypted: bool = False
 ) -> Response:
-    """Add the cookie of a session to an answer, or remove it where `name` is "".
-
-    `is_encrypted`: the browser comes over TLS, though the request does not say so.
+    """Set the session's cookie on a response, or remove it if `name` is "", and return the
+    response. `is_encrypted`: the browser uses TLS, although the request does not show it.
     """
     is_encrypted = is_encrypted or request.headers.get("origin", "").startswith("https:")
     response.set_cookie(
@@ -99,6 +105,7 @@ def set_cookie(
         path="/console",
         secure=is_encrypted or request.url.scheme == "https",
         httponly=True,
+        # Not sent with a request that another site starts, even a navigation.
         samesite="strict",
     )
     return response

@@ -1,4 +1,6 @@
-"""The answers of several processes as one document for a page. Answers are by their numbers."""
+"""The answers of several processes merged to one document for a page. Answers are by the number of
+the process; None, or a missing number, means that it did not answer.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +11,16 @@ from typing import Any, Final
 __all__ = ["batches", "policies", "revisions", "selections", "shadows", "states", "versions"]
 
 DIFFERENCES: Final = 200
-"""Differences of a candidate that a page is shown."""
+"""The most differences of a candidate on a page."""
 
 _Answers = Mapping[int, Any]
 
 
 def batches(answers: _Answers, count: int, most: int) -> dict[str, Any]:
-    """One message to a page: the newest `most` decisions of all in the order of time, counts by
-    second, and which of the `count` processes said nothing."""
+    """Return one message to a page: the newest `most` decisions of all processes in the order of
+    time, counts by second, how many decisions were left out (`skipped`), and which of the `count`
+    processes did not answer (`silent`).
+    """
     decisions = [
         {**each, "worker": number}
         for number, answer in answers.items()
@@ -35,8 +39,9 @@ def batches(answers: _Answers, count: int, most: int) -> dict[str, Any]:
 
 
 def selections(answers: _Answers, count: int, most: int) -> dict[str, Any]:
-    """One page of a search of all processes, and the groups of all. `next`: the cursor of the page
-    after it; None where there is none."""
+    """Return one page of a search of all processes, the newest rows first, and the groups of all.
+    `next` is the cursor of the following page, None if there is none.
+    """
     known = {number: each for number, each in answers.items() if each is not None}
     rows = [{**row, "worker": number} for number, each in known.items() for row in each["rows"]]
     rows.sort(key=_place, reverse=True)
@@ -69,7 +74,9 @@ def _place(row: Mapping[str, Any]) -> tuple[int, int, int]:
 
 
 def versions(answers: _Answers) -> list[dict[str, Any]]:
-    """The versions of policies of all processes, the newest first."""
+    """Return the revisions that decided in any process, each with its first time in milliseconds,
+    the newest first.
+    """
     since: dict[str, int] = {}
     for answer in answers.values():
         for each in answer or ():
@@ -80,11 +87,14 @@ def versions(answers: _Answers) -> list[dict[str, Any]]:
 
 
 def _silent(answers: _Answers, count: int) -> list[int]:
+    """The numbers of the processes that did not answer."""
     return [number for number in range(count) if answers.get(number) is None]
 
 
 def _seconds(parts: Sequence[Sequence[Sequence[int]]]) -> list[list[int]]:
-    """Add up the counts of all processes by second."""
+    """Add up the counts of all processes by second; `longest` is the greatest, `mean` is
+    weighted.
+    """
     if len(parts) == 1:
         return [[*each] for each in parts[0]]
     known: dict[int, list[int]] = {}
@@ -107,7 +117,9 @@ def _with_mean(sums: list[int]) -> list[int]:
 
 
 def revisions(answers: _Answers) -> list[tuple[int, str, list[int]]]:
-    """Decisions of each revision by the minute, in all processes, the oldest first."""
+    """Add up the counts of each minute and revision over all processes, the oldest first; see
+    `Ring.revisions`.
+    """
     sums: dict[tuple[int, str], list[int]] = {}
     for answer in answers.values():
         for minute, revision, counts in answer or ():
@@ -118,7 +130,9 @@ def revisions(answers: _Answers) -> list[tuple[int, str, list[int]]]:
 
 
 def policies(own: dict[str, Any], answers: _Answers, count: int) -> dict[str, Any]:
-    """Counts by definition of those processes that decide by the same policies as `own`."""
+    """Add up the counts by definition of those processes that have the same policies as `own`; the
+    numbers of the others are in `missing`.
+    """
     same = {
         number: each
         for number, each in answers.items()
@@ -140,7 +154,9 @@ def policies(own: dict[str, Any], answers: _Answers, count: int) -> dict[str, An
 
 
 def shadows(answers: _Answers, count: int) -> dict[str, Any]:
-    """Decisions in which the candidate of each process differs."""
+    """Return the decisions in which the candidate of any process differs, the newest first, with
+    counts.
+    """
     known = [each for each in answers.values() if each is not None]
     kinds: Counter[str] = Counter()
     dropped: Counter[str] = Counter()
@@ -159,5 +175,5 @@ def shadows(answers: _Answers, count: int) -> dict[str, Any]:
 
 
 def states(answers: _Answers, count: int) -> list[dict[str, Any]]:
-    """The state of each process; of a silent one that it is."""
+    """Return the state of each process; of one that did not answer, only that it is silent."""
     return [answers.get(number) or {"worker": number, "is_silent": True} for number in range(count)]

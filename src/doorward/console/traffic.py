@@ -1,7 +1,7 @@
-"""Definitions that real decisions reached: counts by definition, for the policies in force.
+"""Definitions that decisions reached: counts by definition, for the policies in force.
 
-`observe` is on the path of a request. Most decisions of a policy note one of a few patterns, so
-that it counts patterns, and the reader adds up.
+`observe` runs in each request. Most decisions leave one of a few patterns of marks, so it only
+counts patterns; the reader adds them up.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from doorward.rego.tools import Rule
 __all__ = ["Traffic", "document"]
 
 PATTERNS: Final = 2_000
-"""Patterns that are counted apart; then they are added up."""
+"""The most patterns that are counted separately; more are added up."""
 
 
 class Traffic:
-    """Counts of the decisions by the newest policies; safe in any number of threads."""
+    """Counts of the decisions by the newest policies; thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -42,7 +42,9 @@ class Traffic:
         self._failed: Counter[tuple[int, int]] = Counter()
 
     def observe(self, answered: Answered) -> None:
-        """Count what one decision noted; policies that are new begin at nothing."""
+        """Count the marks of one decision, nothing without marks; other policies than before reset
+        all counts.
+        """
         decision, _, snapshot = answered[:3]
         marks = decision.marks
         if marks is None:
@@ -58,7 +60,7 @@ class Traffic:
                 self._add_up()
 
     def _add_up(self) -> None:
-        """Add the counted patterns of marks to the counts of rules, and clear them."""
+        """Add the counts of patterns to those of definitions and conditions, and clear them."""
         for pattern, count in self._patterns.items():
             for index, each in enumerate(pattern):
                 if each is not None:
@@ -70,9 +72,11 @@ class Traffic:
         self._patterns.clear()
 
     def counts(self, snapshot: Snapshot) -> dict[str, Any]:
-        """Counts of the answers of each definition of the policies in force, and of how often its
-        conditions failed, by their rows: `definitions`. `policies` is the same wherever policies
-        are."""
+        """Return, for the policies in force, the number of decisions, and for each definition how
+        often it answered and how often each of its rows failed (`definitions`). `policies` is a
+        digest that is the same in every process with the same policies. Other policies than before
+        reset all counts.
+        """
         policies = snapshot.engine.policies
         with self._lock:
             if policies is not self._policies:
@@ -91,7 +95,7 @@ class Traffic:
             }
 
     def _digest_of(self, policies: Policies) -> str:
-        """A digest of the names and texts of the policies, cached."""
+        """Return a digest of the names and texts of the policies, cached until they change."""
         if self._digest is None:
             digest = blake2b(digest_size=16)
             for name, module in policies.modules.items():
@@ -102,15 +106,16 @@ class Traffic:
 
 
 Failures = Mapping[int, Mapping[int, int]]
-"""How often conditions failed: by the number of their definition, and by row."""
+"""How often conditions failed: by the number of their definition, then by row."""
 
 
 def document(
     snapshot: Snapshot, decisions: int, answered: Mapping[int, int], failed: Failures
 ) -> dict[str, Any]:
-    """The policies in force by short names of files: their texts, the definitions with how often
-    each answered and failed, and for each row of a condition how often it held and failed.
-    Functions, defaults and what depends on data alone are not counted."""
+    """Return the policies in force by short file name: texts, METADATA, the definitions with how
+    often each answered and failed, and for each row of a condition how often it held and failed.
+    Functions, defaults and rules that depend on data alone are not counted.
+    """
     policies = snapshot.engine.policies
     names = short_names(policies)
     files: dict[str, Any] = {
@@ -145,15 +150,16 @@ def document(
 
 
 def is_property(path: str) -> bool:
-    """Return True for the path of a rule that says what must never be."""
+    """Return True for the path of a property, a rule that must never hold."""
     return path.rpartition(".")[2].startswith("never_")
 
 
 def _add_rows(
     rows: dict[int, list[int]], rule: Rule, answered: int, failures: Mapping[int, int]
 ) -> None:
-    """Add how often the conditions of a definition held and failed: those before one that failed
-    held."""
+    """Add to `rows` how often each condition of a definition held and failed; the conditions before
+    one that failed held.
+    """
     answers = answered
     for expr in reversed(rule.body):
         row = expr.span.row

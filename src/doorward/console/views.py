@@ -27,22 +27,25 @@ from doorward.search.changes import smallest_change
 __all__ = ["BATCH", "batch", "change_of", "detail", "minute", "revisions", "try_input", "versions"]
 
 BATCH: Final = 100
-"""Decisions that one message to a page holds."""
+"""The most decisions in one message to a page."""
 EXAMINED: Final = 400
-"""Decisions of one message that a filter is asked about."""
+"""The most decisions to which a filter is applied for one message."""
 SECONDS: Final = 60
-"""Seconds of counts that a page is shown."""
+"""The number of seconds whose counts a page gets."""
 CHANGING: Final = 1.0
-"""Seconds of a search for the smallest change."""
+"""The seconds of a search for the smallest change."""
 MAX_DOCUMENT: Final = 256 << 10
-"""Characters of an input or a result that is shown whole."""
+"""The most characters of an input or result that is displayed; of a larger one only its length is.
+"""
 
 
 def batch(
     ring: Ring, number: int, most: int = BATCH, matches: Callable[[Row], bool] | None = None
 ) -> dict[str, Any]:
-    """The newest `most` decisions after `number`, and the counts of the last seconds. `matches`:
-    which of them are meant; of `EXAMINED` at most it is known."""
+    """Return the newest `most` decisions after `number` that match, the number of the newest, how
+    many were left out, and the counts of the last seconds. With `matches` only the newest
+    `EXAMINED` are examined.
+    """
     entries, skipped, last = ring.after(number, most if matches is None else EXAMINED)
     rows = [row_of(entry) for entry in entries]
     if matches is not None:
@@ -58,14 +61,17 @@ def batch(
 
 
 def _seconds(counts: list[Second], now: int) -> list[list[int]]:
-    """Each of the last `SECONDS`, the one under way last, with nothing where nothing was asked:
-    second, decisions, refused, errors, mean and longest evaluation in nanoseconds."""
+    """Return the counts of each of the last `SECONDS`, the present one last, zeros for one without
+    decisions: second, decisions, refusals, errors, mean and longest evaluation in nanoseconds.
+    """
     by_second = {each.second: each for each in counts}
     return [_counts(second, by_second.get(second)) for second in range(now - SECONDS + 1, now + 1)]
 
 
 def _counts(number: int, second: Second | None) -> list[int]:
-    """The counts of a second: number, decisions, refusals, errors, mean and longest time (ns)."""
+    """Return the counts of a second as a list: number, decisions, refusals, errors, mean and
+    longest evaluation in nanoseconds; zeros for None.
+    """
     if second is None:
         return [number, 0, 0, 0, 0, 0]
     mean = second.total_ns // max(second.count, 1)
@@ -73,7 +79,7 @@ def _counts(number: int, second: Second | None) -> list[int]:
 
 
 def minute(ring: Ring) -> dict[str, Any]:
-    """The decisions of the last minute."""
+    """Return the counts of the decisions of the last minute, with times in microseconds."""
     counts = _seconds(ring.seconds(), int(time.time()))
     number, refused, errors = (sum(each[at] for each in counts) for at in (1, 2, 3))
     total = sum(each[1] * each[4] for each in counts)
@@ -87,7 +93,9 @@ def minute(ring: Ring) -> dict[str, Any]:
 
 
 def revisions(counted: Iterable[tuple[int, str, list[int]]]) -> list[dict[str, Any]]:
-    """Decisions of each revision over time, the newest first, from `Ring.revisions`."""
+    """Return the counts of each revision over time, from `Ring.revisions`, the newest revision
+    first; times in seconds since the epoch.
+    """
     by_revision: dict[str, list[tuple[int, list[int]]]] = {}
     for minute, revision, counts in counted:
         by_revision.setdefault(revision, []).append((minute, counts))
@@ -110,7 +118,9 @@ def revisions(counted: Iterable[tuple[int, str, list[int]]]) -> list[dict[str, A
 
 
 def detail(entry: Entry) -> dict[str, Any]:
-    """All details of one decision; it is evaluated again with a trace, which takes time."""
+    """Return all of one decision as JSON, credentials masked, with its explanation: it is evaluated
+    again with a trace, which takes time.
+    """
     decision = entry.decision
     event: dict[str, Any] = {"path": decision.path}
     if entry.has_input and not isinstance(entry.input, Undefined):
@@ -133,7 +143,9 @@ def detail(entry: Entry) -> dict[str, Any]:
 
 
 def _why(entry: Entry) -> dict[str, Any]:
-    """The explanation as text and as a tree, and which definitions and conditions decided."""
+    """Return the explanation of a decision as text and as a tree, the conditions that refused it,
+    and a test in Rego; only the error as `why` if it cannot be evaluated again.
+    """
     policies = entry.snapshot.engine.policies
     names = short_names(policies)
     try:
@@ -151,8 +163,9 @@ def _why(entry: Entry) -> dict[str, Any]:
 
 
 def try_input(pdp: PDP, path: str, input: Any, *, changes: bool) -> dict[str, Any]:
-    """The decision of the policies in force on an input, explained; nothing is logged or counted.
-    `changes`: with the smallest change that would be allowed."""
+    """Return the decision of the policies in force on an input, explained; it is not logged or
+    counted. `changes` adds the smallest change of the input that would be allowed.
+    """
     snapshot, now_ns = pdp.snapshot, time.time_ns()
     decision = pdp.decide(path, input)
     _verify_token(snapshot, path, input, now_ns)
@@ -165,8 +178,10 @@ def try_input(pdp: PDP, path: str, input: Any, *, changes: bool) -> dict[str, An
 
 
 def _verify_token(snapshot: Snapshot, path: str, input: Any, now_ns: int) -> None:
-    """Evaluate the package of a path: a token that its policies verify counts as verified, although
-    a decision may be made before it is read. Not where that could ask another server."""
+    """Evaluate the package of a path, so that a token that its policies verify is known as
+    verified, although the decision may not need it. Does nothing if the policies call http.send,
+    which would contact another server.
+    """
     engine = snapshot.engine
     nodes = (node for tree in engine.trees.values() for node in walk(tree))
     if any(isinstance(node, Call) and node.name == "http.send" for node in nodes):
@@ -177,14 +192,19 @@ def _verify_token(snapshot: Snapshot, path: str, input: Any, now_ns: int) -> Non
 
 
 def versions(ring: Ring) -> list[dict[str, Any]]:
-    """The versions of policies that decided, the newest first."""
+    """Return the versions of policies that decided, the newest first, with milliseconds since the
+    epoch.
+    """
     return [
         {"revision": each.revision[:LONGEST], "since_ms": each.since_ms} for each in ring.versions()
     ]
 
 
 def change_of(entry: Entry, path: str = "") -> dict[str, Any]:
-    """The smallest change of the input with which a decision would be true; JSON."""
+    """Return, as JSON, the smallest change of the input with which a refused decision would be
+    true, searched for `CHANGING` seconds; `error` if there is nothing to change or the evaluation
+    fails.
+    """
     decision = entry.decision
     if decision.query is not None or not entry.has_input or decision.allowed:
         return {"error": "there is nothing to change: only a refused document has a change"}
@@ -200,7 +220,7 @@ def change_of(entry: Entry, path: str = "") -> dict[str, Any]:
 
 
 def _document(value: Any) -> Any:
-    """A value as JSON; a text in its place if it is too large to display."""
+    """Return a value as JSON; a text in its place if it is too large or nested too deeply."""
     try:
         text = to_json(value)
     except (RegoError, RecursionError):

@@ -1,9 +1,9 @@
-"""Why a decision is what it is: an explanation becomes a tree, and rows of policies get a state.
+"""Why a decision has its result: an explanation becomes a tree, and rows of policies get a state.
 
     Explanation ─▶ rules ─▶ definitions ─▶ conditions with values ─▶ the rules that they read
                 └▶ per file: which rows held, failed, or were not reached
 
-The values are masked as explanations mask them, and the tree is bounded.
+Values are masked as in explanations, and the tree is bounded.
 """
 
 from __future__ import annotations
@@ -21,16 +21,20 @@ HELD: Final = "held"
 FAILED: Final = "failed"
 UNREACHED: Final = "unreached"
 NODES: Final = 600
-"""Conditions of one tree; what comes later is left out."""
+"""The most conditions of one tree; later ones are left out."""
 DEPTH: Final = 16
+"""The levels of rules after which definitions are left out."""
 WIDEST: Final = 400
-"""Characters of one value."""
+"""The characters to which a value is cut."""
 SOURCE: Final = 256 << 10
-"""Characters of the text of one file."""
+"""The most characters of a file that is included."""
 
 
 def document(explanation: Explanation, policies: Policies, names: Mapping[str, str]) -> Any:
-    """Return `tree` and `sources`; `names` are the short names of files."""
+    """Return the explanation as JSON: `tree`, `cut` (True if the tree was too large), and
+    `sources`, the texts of the files with the state of each row. `names` are the short names of
+    files.
+    """
     tree = _Tree(explanation, names)
     rules = [tree.attempt(each, 0) for each in explanation.recorder.top]
     sources = {}
@@ -43,24 +47,28 @@ def document(explanation: Explanation, policies: Policies, names: Mapping[str, s
 
 
 def short_text(text: str, names: Mapping[str, str]) -> str:
-    """A text of an explanation with short names of files."""
+    """Return a text of an explanation with short names of files."""
     for file in sorted(names, key=len, reverse=True):
         text = text.replace(f"{file}:", f"{names[file]}:")
     return text
 
 
 class _Tree:
-    """One walk through a recording."""
+    """Walks through a recording once and builds the tree; `left` is the number of conditions that
+    still fit.
+    """
 
     def __init__(self, explanation: Explanation, names: Mapping[str, str]) -> None:
         self._record = explanation.record
         self._names = names
         self.left = NODES
         self.rows: dict[str, dict[int, str]] = {}
-        """The state of each row of a file."""
+        """The state of each row, by file."""
 
     def attempt(self, attempt: Attempt, depth: int) -> dict[str, Any]:
-        """The node of a rule that was asked."""
+        """Return the node of an evaluated rule: its name, its answer and its definitions, down to
+        `DEPTH`.
+        """
         node: dict[str, Any] = {"rule": attempt.name.removeprefix("data.")}
         if not isinstance(attempt.answer, Undefined):
             node["answer"] = self._value(attempt.answer, attempt.name)
@@ -73,7 +81,9 @@ class _Tree:
         return node
 
     def _describe_attempt(self, tried: Tried, depth: int) -> dict[str, Any]:
-        """Describe an evaluated rule: its state, its conditions and the rules that they read."""
+        """Return the node of a definition: its state, its conditions and the rules that they read.
+        Sets the states of its rows.
+        """
         span = tried.rule.span
         is_true = bool(tried.succeeded)
         file = self._names.get(span.file, span.file)
@@ -104,7 +114,9 @@ class _Tree:
         }
 
     def _step(self, condition: Step, depth: int, state: str) -> dict[str, Any]:
-        """Describe an evaluated condition: its values, and the rules that it read."""
+        """Return the node of an evaluated condition: its values, and the rules that it read. Sets
+        the state of its rows.
+        """
         self.left -= 1
         self._color(condition.expr.span, state)
         values = {
@@ -122,7 +134,7 @@ class _Tree:
         }
 
     def _color(self, span: Span, state: str) -> None:
-        """Set the state of the rows of a span; a row that failed stays failed."""
+        """Set the state of the rows of a span; a row that failed keeps that state."""
         rows = self.rows.setdefault(span.file, {})
         for row in range(span.row, span.row + span.text.count("\n") + 1):
             if rows.get(row) != FAILED:
@@ -136,7 +148,9 @@ class _Tree:
             self._color(span, state)
 
     def _value(self, value: Any, label: str) -> str:
-        """A value as Rego, masked and cut to the width that pages display."""
+        """Return a value as Rego, masked and cut to `WIDEST` characters; `…` if it cannot be
+        written.
+        """
         try:
             return to_rego(self._record.mask.value(value, label))[:WIDEST]
         except RegoError:
