@@ -120,7 +120,7 @@ def test_a_reload_of_the_file_is_followed_but_not_another_discovery(tmp_path: Pa
     world = World(tmp_path)
     boot = world.plane.config
     other = parse_config("services: {s: {url: http://s}}", environment={})
-    with pytest.raises(ConfigError, match="`discovery` is followed from the start only"):
+    with pytest.raises(ConfigError, match="`discovery` cannot change"):
         world.plane.reload(other)
     assert world.plane.config is boot
 

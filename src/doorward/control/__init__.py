@@ -1,8 +1,8 @@
-"""The control plane: what a decision point fetches from services and reports to them.
+"""The control plane: the downloads and reports of a decision point.
 
-Bundles come from services, the configuration may (discovery), and status goes there. Each part is a
-thread that waits most of the time; what one fetches is put into force by the store, as a whole or
-not at all, and what cannot be fetched leaves everything as it is.
+Bundles come from services, so may the configuration (discovery), and the status goes to one. Each
+part is a thread that waits most of the time. The store activates a download completely or not at
+all; a download that fails changes nothing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The answer of a service, or the reason why there is none: the types that all clients share.
+"""The response of a service, or the reason why there is none: the types that all clients share.
 
-`client.py` asks, with a library that most decision points never need.
+`client.py` sends requests, with a library that most decision points never import.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ if TYPE_CHECKING:
 __all__ = ["WITHIN", "Answer", "Client", "ServiceError", "status_text"]
 
 WITHIN: Final = 900.0
-"""Seconds in which a response must be here as a whole."""
+"""The seconds within which a response must be complete."""
 
 
 class ServiceError(Exception):
-    """A request that got no whole response, or none that may be used."""
+    """A request got no complete response, or one that cannot be used; the message says why."""
 
 
 @record
 class Answer:
-    """A whole response."""
+    """A complete response."""
 
     status: int
     headers: Mapping[str, str]
-    """By lower-case names."""
+    """The headers by lower-case name."""
     body: bytes
 
 
 class Client(Protocol):
-    """Asks one service."""
+    """Sends requests to one service; thread-safe."""
 
     @property
     def service(self) -> Service: ...
@@ -50,17 +50,16 @@ class Client(Protocol):
         wait: float = 0.0,
         limit: int = 1 << 20,
     ) -> Answer:
-        """Send one request; return the answer, whatever its status.
-
-        Raise `ServiceError` if there is none in time. `wait` adds seconds for a long poll; `limit`
-        bounds the body in bytes.
+        """Send one request and return the response, whatever its status. ServiceError if none comes
+        in time or its body is larger than `limit` bytes. `path` is below the service's URL; `wait`
+        adds seconds for a long poll.
         """
 
     def close(self) -> None: ...
 
 
 def status_text(status: int) -> str:
-    """The name of an HTTP status, such as `Not Found`; empty for an unknown one."""
+    """Return the name of an HTTP status, such as `Not Found`; "" for an unknown one."""
     try:
         return _GO_NAMES.get(status) or HTTPStatus(status).phrase
     except ValueError:

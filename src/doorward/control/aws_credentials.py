@@ -1,7 +1,7 @@
-"""Credentials of AWS, from each source that OPA knows, and what uses them.
+"""Credentials of AWS, from each source that OPA knows, and the signers that use them.
 
 environment, role, web identity, profile, metadata, single sign-on: the first that has keys
-    -> keys, kept for some minutes -> a signed request, or the password of a registry
+  -> keys, cached for some minutes -> a signed request, or the password of a registry
 """
 
 from __future__ import annotations
@@ -30,18 +30,22 @@ __all__ = ["AwsAuth", "AwsKeyChain", "EcrAuth"]
 
 _METADATA: Final = "http://169.254.169.254"
 _DEFAULT_SECONDS: Final = 300.0
-"""Seconds: keys of a machine's role are renewed at least five minutes before they expire."""
+"""The seconds for which keys of a machine or role are cached; AWS renews them at least five minutes
+before they expire.
+"""
 _SPARE: Final = 300.0
-"""Seconds before their end from which a token and keys of a session are not used any more."""
+"""The seconds before its expiry from which a password, or keys of a session, are renewed."""
 _STS: Final = re.compile(r"<(AccessKeyId|SecretAccessKey|SessionToken)>([^<]{1,4096})</")
 _FORM: Final = {"content-type": "application/x-www-form-urlencoded"}
 
 _Keys = tuple[AwsKeys, float]
-"""Keys, and for how many seconds they may be kept."""
+"""Keys, and for how many seconds they are cached."""
 
 
 class AwsAuth(httpx.Auth):
-    """Signs requests. Those that are redirected to another host are signed no more."""
+    """Signs requests with keys of AWS. A request that is redirected to another host is not signed
+    again.
+    """
 
     requires_request_body = True
 
@@ -56,7 +60,7 @@ class AwsAuth(httpx.Auth):
 
 
 class EcrAuth(httpx.Auth):
-    """The password of Amazon's registry, which is good for half a day."""
+    """Adds the password of Amazon's registry to requests; it is cached for its half day."""
 
     def __init__(self, options: AwsSigning, fetch: Fetch) -> None:
         self._fetch = fetch
@@ -67,7 +71,9 @@ class EcrAuth(httpx.Auth):
         self._lock = Lock()
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        """Add the password of ECR to a request, fetching a new one when it is about to expire."""
+        """Add the password of ECR to a request; a new one is fetched five minutes before the end of
+        the old one. CredentialsError if there is none.
+        """
         with self._lock:
             if time.time() >= self._until:
                 self._password, self._until = self._fetch_token()
@@ -75,7 +81,9 @@ class EcrAuth(httpx.Auth):
         yield request
 
     def _fetch_token(self) -> tuple[str, float]:
-        """Fetch a password from ECR; return it with the Unix time until which it is used."""
+        """Fetch a password from ECR; return it with the Unix time until which it is used.
+        CredentialsError if there is none.
+        """
         keys = self._keys.get()
         headers = {
             "content-type": "application/x-amz-json-1.1",
@@ -99,7 +107,7 @@ class EcrAuth(httpx.Auth):
 
 
 class AwsKeyChain:
-    """The keys of the first source that has some. Safe in any number of threads."""
+    """The keys of the first source that has any, cached; thread-safe."""
 
     def __init__(self, options: AwsSigning, fetch: Fetch) -> None:
         self._options = options
@@ -110,7 +118,9 @@ class AwsKeyChain:
         self._sessions = [_Session(each, fetch) for each in options.sources if each.kind == "sso"]
 
     def get(self) -> AwsKeys:
-        """Return the cached keys, or those of the first source that has some."""
+        """Return the cached keys or, when they are too old, those of the first source that has any.
+        May wait for the network. CredentialsError if no source has keys.
+        """
         with self._lock:
             if self._keys is None or time.monotonic() >= self._until:
                 self._keys, seconds = self._find()
@@ -118,7 +128,9 @@ class AwsKeyChain:
             return self._keys
 
     def _find(self) -> _Keys:
-        """Ask the sources in order; raise `CredentialsError` with all reasons if none has keys."""
+        """Return the keys of the first source that has any, and for how many seconds they are
+        cached. CredentialsError, with the reasons of all sources, if none has.
+        """
         errors: list[str] = []
         for source in self._options.sources:
             try:
@@ -135,7 +147,9 @@ class AwsKeyChain:
 
 
 def _environment(_: AwsSource, __: Fetch) -> _Keys:
-    """Read the keys from AWS's environment variables; 0.0 seconds means they are not cached."""
+    """Return the keys in AWS's environment variables; 0.0 seconds means that they are not cached.
+    CredentialsError if one is missing.
+    """
     names = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION")
     for name in names:
         if not os.environ.get(name):
@@ -146,7 +160,7 @@ def _environment(_: AwsSource, __: Fetch) -> _Keys:
 
 
 def _sections(path: str) -> configparser.ConfigParser:
-    """Read an INI file of AWS profiles; raise `CredentialsError` if it cannot be parsed."""
+    """Read an INI file of AWS profiles. CredentialsError if it cannot be read or parsed."""
     parser = configparser.ConfigParser(interpolation=None)
     try:
         parser.read_string(read_text(path))
@@ -156,7 +170,9 @@ def _sections(path: str) -> configparser.ConfigParser:
 
 
 def _profile(source: AwsSource, _: Fetch) -> _Keys:
-    """Read the keys of a profile from the file of shared credentials; they are not cached."""
+    """Return the keys of a profile in the file of shared credentials; they are not cached.
+    CredentialsError if a key, the region or the profile is missing.
+    """
     home = os.path.expanduser("~/.aws/credentials")
     path = source.path or os.environ.get("AWS_SHARED_CREDENTIALS_FILE") or home
     name = source.profile or os.environ.get("AWS_PROFILE") or "default"
@@ -172,9 +188,8 @@ def _profile(source: AwsSource, _: Fetch) -> _Keys:
 
 
 def _metadata(source: AwsSource, fetch: Fetch) -> _Keys:
-    """Fetch the keys of a container, or of an EC2 instance, from the metadata service.
-
-    On EC2 a session token is used if version 2 of the service gives one.
+    """Fetch the keys of a container, or of an EC2 instance, from the metadata service. On EC2 a
+    session token is used if version 2 of the service gives one. CredentialsError if there are none.
     """
     region = source.region or os.environ.get("AWS_REGION", "")
     relative = os.environ.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
@@ -197,7 +212,9 @@ def _metadata(source: AwsSource, fetch: Fetch) -> _Keys:
 
 
 def _of_machine(response: httpx.Response, region: str) -> _Keys:
-    """The keys in an answer of the metadata service, and the seconds for which to cache them."""
+    """Return the keys in a response of the metadata service, and the seconds for which they are
+    cached; CredentialsError if it has none.
+    """
     if response.status_code != 200:
         raise CredentialsError(f"metadata HTTP request returned {response.status_code}")
     document = document_of(response, "the response of the metadata service")
@@ -213,7 +230,9 @@ def _of_machine(response: httpx.Response, region: str) -> _Keys:
 
 
 def _web_identity(source: AwsSource, fetch: Fetch) -> _Keys:
-    """Exchange the token of a web identity for keys of its role at STS."""
+    """Exchange the token of a web identity, from a file, for keys of its role at STS.
+    CredentialsError if a setting is missing or STS refuses.
+    """
     role, path = os.environ.get("AWS_ROLE_ARN"), os.environ.get("AWS_WEB_IDENTITY_TOKEN_FILE")
     region = source.region or os.environ.get("AWS_REGION", "")
     if not role or not path or not region:
@@ -231,7 +250,9 @@ def _web_identity(source: AwsSource, fetch: Fetch) -> _Keys:
 
 
 def _assume_role(source: AwsSource, fetch: Fetch) -> _Keys:
-    """Exchange the keys of another source for those of a role at STS."""
+    """Exchange the keys of another source for those of a role at STS. CredentialsError if a setting
+    is missing or STS refuses.
+    """
     region = source.region or os.environ.get("AWS_REGION", "")
     role = source.role or os.environ.get("AWS_ROLE_ARN", "")
     if not region or not role:
@@ -257,7 +278,9 @@ def _sts_request(source: AwsSource, region: str, form: Mapping[str, str]) -> htt
 
 
 def _of_sts(response: httpx.Response, region: str) -> _Keys:
-    """The keys in an answer of STS, and the seconds for which to cache them."""
+    """Return the keys in a response of STS, and the seconds for which they are cached;
+    CredentialsError if it has none.
+    """
     if response.status_code != 200:
         raise CredentialsError(f"STS HTTP request returned {response.status_code}")
     fields = dict(_STS.findall(response.text))
@@ -278,7 +301,9 @@ _SOURCES: Final[Mapping[str, Callable[[AwsSource, Fetch], _Keys]]] = {
 
 @record
 class _SignedOn:
-    """The tokens that `aws sso login` left, and how they are renewed."""
+    """The tokens that `aws sso login` stored, and the data to renew them. Times are Unix seconds, 0
+    if unknown.
+    """
 
     region: str
     account: str
@@ -292,7 +317,7 @@ class _SignedOn:
 
 
 class _Session:
-    """Keys by a session of AWS IAM Identity Center. Used under the lock of its owner."""
+    """Keys by a session of AWS IAM Identity Center. Not thread-safe: its owner holds a lock."""
 
     def __init__(self, source: AwsSource, fetch: Fetch) -> None:
         self._source = source
@@ -300,7 +325,9 @@ class _Session:
         self._read_sign_on: _SignedOn | None = None
 
     def keys(self) -> _Keys:
-        """Fetch keys from the SSO portal, renewing the token first if it has expired."""
+        """Fetch keys from the SSO portal, after renewing the token if it has expired; return them
+        with the seconds for which they are cached. CredentialsError if that fails.
+        """
         session = self._read_sign_on or _read_sign_on(self._source)
         if session.until <= time.time():
             session = self._renew(session)
@@ -331,7 +358,10 @@ class _Session:
         raise CredentialsError("the SSO portal returned no keys")
 
     def _renew(self, session: _SignedOn) -> _SignedOn:
-        """Renew the SSO token with its refresh token; the client's registration must be valid."""
+        """Return the session with a new token, for its refresh token. CredentialsError if it has
+        none, the client's registration has expired, or the service refuses. Nothing is written to
+        disk.
+        """
         if session.client_until <= time.time():
             raise CredentialsError("cannot refresh token, registration expired")
         if not session.refresh_token:
@@ -361,7 +391,9 @@ class _Session:
 
 
 def _read_sign_on(source: AwsSource) -> _SignedOn:
-    """Read the session that `aws sso login` left in the cache of the profile."""
+    """Read the session that `aws sso login` stored for the profile. CredentialsError if profile or
+    session is missing or invalid.
+    """
     home = os.path.expanduser("~/.aws")
     path = source.path or os.environ.get("AWS_CONFIG_FILE") or os.path.join(home, "config")
     name = source.profile or os.environ.get("AWS_PROFILE") or "default"
@@ -404,7 +436,7 @@ def _read_sign_on(source: AwsSource) -> _SignedOn:
 
 
 def _seconds(text: str) -> float:
-    """The Unix time of a text such as 2026-01-02T03:04:05Z; 0 if it is not valid."""
+    """Return a time such as 2026-01-02T03:04:05Z as Unix seconds; 0 if it is not valid."""
     try:
         when = datetime.fromisoformat(text.replace("UTC", "Z"))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Assertions of OAuth2 that a key in AWS KMS signs: the key never leaves it.
+"""Assertions of OAuth2 signed by a key in AWS KMS, which the key never leaves.
 
 The claims, and the name of a key -> a request to KMS with the digest -> a JWT.
 """
@@ -23,11 +23,11 @@ __all__ = ["KmsSigner"]
 
 _DIGESTS: Final = {"ES256": hashlib.sha256, "ES384": hashlib.sha384, "ES512": hashlib.sha512}
 _LENGTHS: Final = {"ES256": 32, "ES384": 48, "ES512": 66}
-"""Bytes of each of the two numbers of a signature."""
+"""The bytes of each of the two numbers in a signature, by algorithm."""
 
 
 class KmsSigner:
-    """Signs by one key in KMS; safe in any number of threads."""
+    """Signs with one key in KMS; thread-safe."""
 
     def __init__(self, key: AwsKmsKey, fetch: Fetch) -> None:
         self._key = key
@@ -35,7 +35,9 @@ class KmsSigner:
         self._chain = AwsKeyChain(key.signing, fetch)
 
     def token(self, claims: Mapping[str, Any], header: Mapping[str, str]) -> str:
-        """Sign a JWT with these claims; raise `CredentialsError` if KMS refuses."""
+        """Return a JWT with these claims and header fields, signed by KMS. CredentialsError if KMS
+        refuses or cannot be reached.
+        """
         algorithm = KMS_ALGORITHMS[self._key.algorithm]
         text = signing_input(claims, algorithm, header)
         signature = self._sign(_DIGESTS[algorithm](text).digest())
@@ -46,7 +48,9 @@ class KmsSigner:
         return f"{text.decode()}.{base64.urlsafe_b64encode(octets).rstrip(b'=').decode()}"
 
     def _sign(self, digest: bytes) -> bytes:
-        """Ask KMS to sign a digest; return the bytes of the signature."""
+        """Send a digest to KMS and return the signature in DER. CredentialsError if there is
+        none.
+        """
         keys = self._chain.get()
         body = {
             "KeyId": self._key.name,

@@ -1,6 +1,6 @@
-"""Signatures of AWS for requests: version 4, and 4a, which holds in every region.
+"""Signatures of AWS for requests: version 4, and version 4a, which is valid in every region.
 
-A request, and keys -> the headers that sign it. Where keys come from is `aws_credentials`'.
+A request, and keys -> the headers that sign it. The keys come from `aws_credentials`.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _SCHEME: Final = "AWS4-ECDSA-P256-SHA256"
 _SIGNED: Final = frozenset(
     {"content-encoding", "content-type", "if-none-match", "prefer", "x-amz-target"}
 )
-"""The headers of a request that its signature covers, beside those that it adds."""
+"""The headers of a request that its signature covers, besides those that signing adds."""
 _ORDER: Final = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
-"""Of the curve P-256."""
+"""The order of the curve P-256."""
 
 
 @record
@@ -49,14 +49,18 @@ class AwsKeys:
 def sign_request(
     request: httpx.Request, keys: AwsKeys, service: str, version: Version = "4"
 ) -> dict[str, str]:
-    """The headers that sign `request`; raise `CredentialsError` if it cannot be signed."""
+    """Return the headers that sign `request`, to be added to it; CredentialsError if it cannot be
+    signed.
+    """
     if version == "4a":
         return _sign_everywhere(request, keys, service)
     return _sign_in_region(request, keys, service)
 
 
 def _sign_in_region(request: httpx.Request, keys: AwsKeys, service: str) -> dict[str, str]:
-    """The headers of signature version 4, computed by the built-in `providers.aws.sign_req`."""
+    """Return the headers of signature version 4, computed by the built-in `providers.aws.sign_req`.
+    CredentialsError if it fails.
+    """
     config: dict[Any, Value] = {
         "aws_access_key": keys.access_key,
         "aws_secret_access_key": keys.secret_key,
@@ -80,7 +84,7 @@ def _sign_in_region(request: httpx.Request, keys: AwsKeys, service: str) -> dict
 
 
 def _sign_everywhere(request: httpx.Request, keys: AwsKeys, service: str) -> dict[str, str]:
-    """The headers of signature version 4a, which is valid in every region."""
+    """Return the headers of signature version 4a, which is valid in every region (`*`)."""
     from cryptography.hazmat.primitives.asymmetric.ec import ECDSA
     from cryptography.hazmat.primitives.hashes import SHA256
 
@@ -122,12 +126,15 @@ def _sign_everywhere(request: httpx.Request, keys: AwsKeys, service: str) -> dic
 
 
 def _cover_headers(request: httpx.Request) -> dict[str, str]:
+    """The headers of the request that the signature covers."""
     return {name: value for name, value in request.headers.items() if name in _SIGNED}
 
 
 @lru_cache(maxsize=8)
 def _derive_key(access_key: str, secret_key: str) -> EllipticCurvePrivateKey:
-    """Derive the P-256 key of version 4a from the access key (NIST SP 800-108, counter mode)."""
+    """Derive the P-256 key of version 4a from an access key (NIST SP 800-108, counter mode).
+    Cached. CredentialsError if no counter gives a key, which does not happen in practice.
+    """
     from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, derive_private_key
 
     for counter in range(1, 256):

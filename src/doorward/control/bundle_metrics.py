@@ -1,7 +1,7 @@
-"""The metrics of bundles, by the names that OPA's dashboards ask for.
+"""The metrics of bundles, under the names that OPA's dashboards use.
 
-prometheus_client appends `_total` to counters; OPA's counters have no such end. So these are made
-sample by sample.
+prometheus_client appends `_total` to counters, which OPA's names do not have. So these metrics are
+built sample by sample.
 """
 
 from __future__ import annotations
@@ -30,12 +30,14 @@ STAGES: Final = frozenset(
         "rego_module_parse",
     )
 )
+"""The stages of loading a bundle whose durations are exported."""
 MAX_FAILURES: Final = 200
-"""Reasons of failures that are counted apart; those beyond are counted under no message."""
+"""The most failure messages that are counted separately; others are counted with an empty message.
+"""
 
 
 class BundleMetrics(Collector):
-    """Counts the updates of a status, and shows the last one."""
+    """Counts status updates of bundles, and exports the last one; thread-safe."""
 
     def __init__(self, registry: CollectorRegistry, version: str, buckets: Sequence[float]) -> None:
         self._version = version
@@ -53,7 +55,9 @@ class BundleMetrics(Collector):
         registry.register(self)
 
     def note(self, statuses: Mapping[str, BundleStatus]) -> None:
-        """Count one status update of all bundles."""
+        """Count one status update of all bundles, and keep it; stage durations are observed for
+        bundles whose status changed.
+        """
         with self._lock:
             before, self._statuses = self._statuses, statuses
             for name, status in statuses.items():
@@ -67,12 +71,15 @@ class BundleMetrics(Collector):
                     self._observe(name, status)
 
     def _observe(self, name: str, status: BundleStatus) -> None:
+        """Observe the duration of each stage in a status."""
         for stage, spent in status.metrics.items():
             if stage in STAGES:
                 self._duration.labels(name, stage).observe(spent)
 
     def collect(self) -> Iterable[Metric]:
-        """Yield the metrics for the Prometheus client; one label set for each bundle."""
+        """Yield the metrics, one sample for each bundle; prometheus_client calls this for each
+        scrape.
+        """
         with self._lock:
             statuses = list(self._statuses.values())
             loaded, failed = dict(self._loaded), dict(self._failed)
@@ -121,7 +128,9 @@ class BundleMetrics(Collector):
 def _metric(
     name: str, documentation: str, samples: Iterable[tuple[Mapping[str, str], int]]
 ) -> Metric:
-    """A metric with its samples: a counter if OPA exports it as one, else a gauge."""
+    """Return a metric with its samples (labels and value): a counter if OPA exports it as one,
+    otherwise a gauge.
+    """
     metric = Metric(name, documentation, "counter" if name in PLAIN_COUNTERS else "gauge")
     for labels, value in samples:
         metric.add_sample(name, dict(labels), float(value))

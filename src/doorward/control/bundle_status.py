@@ -1,4 +1,4 @@
-"""The status of one bundle: what of it is in force, when it came, and what is wrong."""
+"""The status of one bundle: its active revision, the times of its downloads, and its last error."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from doorward.rego import Diagnostic
 __all__ = ["BundleStatus", "time_text"]
 
 NEVER: Final = "0001-01-01T00:00:00Z"
+"""The time of something that has not happened, as Go writes its zero time."""
 
 
 def time_text(time_ns: int) -> str:
-    """Nanoseconds since 1970 as RFC 3339; 0 means never and is year 1, as in Go."""
+    """Return nanoseconds since the epoch as RFC 3339; 0, which means never, is year 1 as in Go."""
     if not time_ns:
         return NEVER
     seconds, rest = divmod(time_ns, 1_000_000_000)
@@ -28,12 +29,14 @@ def time_text(time_ns: int) -> str:
 
 @record
 class BundleStatus:
-    """Times are nanoseconds since the epoch; 0 is never."""
+    """The status of one bundle. Times are in nanoseconds since the epoch, 0 if never; `size` is in
+    bytes; `message` and `diagnostics` are those of the last failure, empty after a success.
+    """
 
     name: str
     active_revision: str = ""
     type: str = ""
-    """`snapshot` or `delta`: what came last."""
+    """`snapshot` or `delta`, the kind of the last bundle."""
     size: int = 0
     last_successful_activation: int = 0
     last_successful_download: int = 0
@@ -46,11 +49,13 @@ class BundleStatus:
 
     @property
     def is_failing(self) -> bool:
-        """True if the last attempt brought nothing that could be put into force."""
+        """True if the last attempt brought no bundle that could be activated."""
         return bool(self.message)
 
     def document(self) -> dict[str, Any]:
-        """Return the status in the form of OPA's status reports."""
+        """Return the status as JSON in the form of OPA's status reports; fields without a value are
+        left out.
+        """
         result: dict[str, Any] = {"name": self.name}
         if self.active_revision:
             result["active_revision"] = self.active_revision

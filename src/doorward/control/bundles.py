@@ -1,11 +1,12 @@
-"""Bundles that are asked for again and again, and put into force by the store.
+"""Bundles that are polled and activated by the store.
 
     request -> Download -> verified Bundle -> Store.activate -> status, metrics, health
 
-Each bundle has a thread, since a service may keep a request waiting. One at a time is put into
-force. What cannot be leaves everything as it is, and is asked for again: later each time, up to the
-longest delay. A bundle that could not be put into force for the policies of others is kept, and
-tried once more together with the next that comes: two that need each other become valid at once.
+Each bundle has a thread, since a service may keep a request waiting (long poll). One bundle at a
+time is activated. A failure changes nothing, and the bundle is requested again, after a longer
+pause each time, up to the longest delay. A bundle that conflicts with the policies of others is
+kept, and tried again together with the next one that comes: two that need each other become valid
+at once.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from doorward.rego.shared import ParseError, Timers
 __all__ = ["Bundles", "backoff", "choose_delay", "failure_of"]
 
 FIRST_RETRY: Final = 0.1
-"""Seconds until what failed is tried again; they grow up to the longest delay of polling."""
+"""The seconds before the first retry, and the least seconds between two requests."""
 _FAILURES: Final = (
     BusyError,
     LoadError,
@@ -56,9 +57,8 @@ Statuses = Mapping[str, BundleStatus]
 
 
 def backoff(longest: float, attempt: int) -> float:
-    """Seconds to wait after `attempt` failures in a row.
-
-    They grow by 1.6 up to `longest`, less a random part.
+    """Return the seconds to wait after `attempt` failures in a row: `FIRST_RETRY`, 1.6 times as
+    long each time up to `longest`, less a random part.
     """
     if attempt <= 0:
         return min(FIRST_RETRY, longest)
@@ -71,12 +71,16 @@ def _fields(name: str) -> dict[str, object]:
 
 
 def choose_delay(lowest: float, highest: float) -> float:
-    """Seconds between two requests, so that many servers do not ask at the same moment."""
+    """Return random seconds between `lowest` and `highest` until the next request, so that many
+    servers do not send theirs at the same moment; at least `FIRST_RETRY`.
+    """
     return max(random.uniform(lowest, highest), FIRST_RETRY)
 
 
 def failure_of(status: BundleStatus, error: Exception) -> BundleStatus:
-    """The status after an attempt that failed with `error`."""
+    """Return a copy of the status for an attempt that failed with `error`, with OPA's message, the
+    HTTP status and the diagnostics.
+    """
     cause = error.cause if isinstance(error, (BundleError, DownloadError)) else error
     diagnostics = cause.diagnostics if isinstance(cause, RegoError) else ()
     message = "error(s) occurred while compiling module(s)" if diagnostics else text_of(error)
@@ -85,7 +89,9 @@ def failure_of(status: BundleStatus, error: Exception) -> BundleStatus:
 
 
 def text_of(error: Exception) -> str:
-    """Return the message of an error, in one text."""
+    """Return the message of an error as one text, several compile errors in OPA's form; its class
+    if it has none.
+    """
     cause = error.cause if isinstance(error, (BundleError, DownloadError)) else error
     if isinstance(cause, (CompileError, ParseError)):
         return str(error).replace(str(cause), errors_text(cause))
@@ -95,7 +101,9 @@ def text_of(error: Exception) -> str:
 
 
 class Bundles:
-    """Every bundle that the configuration names. `configure`, then `start`."""
+    """All bundles of the configuration: `configure` sets them, `start` begins polling.
+    Thread-safe.
+    """
 
     def __init__(
         self,
@@ -106,18 +114,21 @@ class Bundles:
         on_change: Callable[[Statuses], object] = lambda _statuses: None,
         runner: Runner | None = None,
     ) -> None:
-        """`on_change` is called after each attempt with how all bundles are now."""
+        """`saved`: where bundles with `persist` are stored; None: nowhere. `on_change` is called
+        after each attempt with the statuses of all bundles. `runner` runs the polling, by default a
+        thread for each bundle.
+        """
         self._store = store
         self._v0 = v0
         self._saved = saved
         self._on_change = on_change
         self._runner = runner or Threads(Parts())
         self._lock = threading.RLock()
-        """Held while one is put into force."""
+        """Held while a bundle is activated, and while statuses change."""
         self._pollers: dict[str, _Poller] = {}
         self._statuses: Statuses = {}
         self._pending: dict[str, tuple[Bundle, Download]] = {}
-        """What could not be put into force, and may be with another."""
+        """The bundles that could not be activated, by name; another bundle may make them valid."""
 
     @property
     def statuses(self) -> Statuses:
@@ -126,7 +137,7 @@ class Bundles:
 
     @property
     def is_ready(self) -> bool:
-        """True if each bundle has been put into force once."""
+        """True if each bundle has been activated once; also if there are none."""
         return all(each.last_successful_activation for each in self._statuses.values())
 
     @property
@@ -141,7 +152,10 @@ class Bundles:
         *,
         starts: bool = True,
     ) -> None:
-        """Poll these bundles from now on; deactivate those that are no longer named."""
+        """Poll these bundles from now on, and deactivate those that are no longer named. Unchanged
+        ones continue; saved ones are activated at once. `starts` False: `start` begins the polling
+        later.
+        """
         remaining = {
             name: poller
             for name, poller in self._pollers.items()
@@ -170,7 +184,7 @@ class Bundles:
             self.start()
 
     def start(self) -> None:
-        """Start polling; pollers that run already continue."""
+        """Start polling all bundles; those that are polled already continue."""
         for poller in self._pollers.values():
             poller.start(self._runner)
 
@@ -179,11 +193,13 @@ class Bundles:
             poller.stop()
 
     def poll(self, name: str) -> float:
-        """Ask for a bundle once; the seconds until it is to be asked for again."""
+        """Download and activate a bundle once, in this thread; return the seconds until it should
+        be requested again. Failures are in `statuses`.
+        """
         return drive(self._pollers[name].round())
 
     def _activate_saved(self, names: list[str]) -> None:
-        """Activate the bundles saved by an earlier run."""
+        """Activate the bundles that an earlier run saved; failures are logged and in `statuses`."""
         bundles: dict[str, Bundle] = {}
         for name in names:
             try:
@@ -201,9 +217,8 @@ class Bundles:
             self._take_bundle(name, bundle, Download(bundle), Timers(()))
 
     def _read_saved(self, name: str) -> Bundle | None:
-        """Read the bundle saved by an earlier run; None if nothing is saved.
-
-        The signature is verified again.
+        """Read the bundle that an earlier run saved, and verify its signature again; None if there
+        is none. BundleError or OSError if it cannot be used.
         """
         options = self._pollers[name].options
         if self._saved is None:
@@ -220,6 +235,7 @@ class Bundles:
         )
 
     def _note(self, status: BundleStatus) -> None:
+        """Set the status of a bundle, unless it is no longer configured."""
         with self._lock:
             if status.name in self._statuses:
                 self._statuses = {**self._statuses, status.name: status}
@@ -233,7 +249,9 @@ class Bundles:
         self._on_change(self._statuses)
 
     def take(self, name: str, download: Download, timers: Timers) -> bool:
-        """Activate a download; return True if the newest bundle is now active."""
+        """Record a download that arrived, and activate its bundle if there is a new one. Return
+        True if the newest bundle is active now; a refused one is logged and in `statuses`.
+        """
         now = time.time_ns()
         status = replace(
             self._statuses[name],
@@ -255,7 +273,9 @@ class Bundles:
         return is_current
 
     def _take_bundle(self, name: str, bundle: Bundle, download: Download, timers: Timers) -> bool:
-        """Activate a downloaded bundle, then save it; return False if it was refused."""
+        """Activate a downloaded bundle, then save it. Return False, with the reason logged and in
+        `statuses`, if it was refused.
+        """
         with self._lock:
             try:
                 self._activate(name, bundle, timers)
@@ -273,7 +293,9 @@ class Bundles:
             return True
 
     def _activate(self, name: str, bundle: Bundle, timers: Timers) -> None:
-        """Activate `bundle`, alone or together with bundles that wait for it."""
+        """Activate `bundle`, alone or together with refused bundles that wait; afterwards the
+        waiting ones are tried again. Raise the store's error if it cannot be activated.
+        """
         waiting = {other: each for other, each in self._pending.items() if other != name}
         try:
             self._store.activate({name: bundle}, timers=timers)
@@ -303,7 +325,9 @@ class Bundles:
                 poller.accept(download.etag)
 
     def _persist(self, name: str, download: Download) -> None:
-        """Save the downloaded bundle to disk if its options ask for it; a failure is logged."""
+        """Save the downloaded bundle to disk if its options say so; a failure to write is only
+        logged.
+        """
         poller = self._pollers[name]
         if self._saved is None or not poller.options.persist or not download.content:
             return
@@ -350,9 +374,8 @@ class Bundles:
         text: str,
         timers: Timers,
     ) -> None:
-        """Record and log why a bundle was not activated, and keep it for another attempt.
-
-        Another bundle may end a conflict of roots; a delta is not kept.
+        """Record and log why a bundle was not activated, and keep it for another attempt: another
+        bundle may end a conflict of roots. A delta is not kept.
         """
         if bundle.changes is None:
             self._pending[name] = bundle, download
@@ -364,11 +387,12 @@ class Bundles:
 
 
 def _type(bundle: Bundle) -> str:
+    """`snapshot` or `delta`, the kind of a bundle in the status."""
     return "snapshot" if bundle.changes is None else "delta"
 
 
 class _Poller:
-    """Asks for one bundle, again and again."""
+    """Requests one bundle repeatedly."""
 
     def __init__(
         self, bundles: Bundles, options: BundleOptions, client: Client | None, v0: bool
@@ -378,13 +402,13 @@ class _Poller:
         self._bundles = bundles
         self._downloader = Downloader(options, client, v0=v0)
         self._active = ""
-        """The ETag of what is in force."""
+        """The ETag of the active bundle; "" if there is none."""
         self._failures = 0
         self._is_stopped = False
         self._task: Task | None = None
 
     def start(self, runner: Runner) -> None:
-        """Start polling for the bundle; do nothing if it is started or its trigger is manual."""
+        """Start polling with `runner`; does nothing if it is started, or its trigger is manual."""
         options = self.options
         if self._task is not None or options.trigger == "manual":
             return
@@ -392,17 +416,19 @@ class _Poller:
         self._task = runner.start(Job(f"bundle-{options.name}", _POLL, within, self.round))
 
     def stop(self) -> None:
-        """Stop polling; the result of a request in progress is ignored."""
+        """Stop polling, without waiting; the result of a request in progress is ignored."""
         self._is_stopped = True
         if self._task is not None:
             self._task.stop()
 
     def accept(self, etag: str) -> None:
-        """Note that the download with this ETag is active now."""
+        """Record that the download with this ETag, refused before, is active now."""
         self._active = self._downloader.etag = etag
 
     def round(self) -> Steps[float]:
-        """Download and activate once; return the seconds until the next round."""
+        """Download the bundle and activate it once; return the seconds until the next round. Yields
+        its requests to the runner. Failures are recorded, not raised.
+        """
         polling, downloader = self.options.polling, self._downloader
         timers = Timers(())
         try:
@@ -430,6 +456,7 @@ class _Poller:
         return choose_delay(polling.min_delay, polling.max_delay)
 
     def _pause_after_failure(self) -> float:
+        """Count a failure, and return the seconds until the next attempt."""
         pause = backoff(self.options.polling.max_delay, self._failures)
         self._failures += 1
         return pause

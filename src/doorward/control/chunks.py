@@ -1,7 +1,7 @@
-"""Events to chunks as OPA sends them: JSON arrays, compressed, each below a limit.
+"""Events in chunks as OPA sends them: JSON arrays, compressed, each below a limit.
 
-How much text fits into a chunk is learned from the chunks before: events resemble each other, and
-nothing is compressed twice unless the guess was too high.
+The amount of text for a full chunk is estimated from the chunks before, since events resemble each
+other; events are compressed twice only if the estimate was too high.
 """
 
 from __future__ import annotations
@@ -13,50 +13,60 @@ from typing import Final, NamedTuple
 __all__ = ["Chunk", "ChunkEncoder"]
 
 FULL: Final = 0.9
-"""The share of the limit that a chunk should have."""
+"""The share of the limit that a chunk should reach."""
 LEVEL: Final = 6
 GROWTH: Final = 2.0
-"""How much larger the next guess may be than the one before."""
+"""The factor by which an estimate may grow from one chunk to the next, or shrink after one that was
+too large.
+"""
 
 
 class Chunk(NamedTuple):
-    """One request's content."""
+    """The content of one request, a compressed JSON array, and the number of its events."""
 
     content: bytes
     events: int
 
 
 class ChunkEncoder:
-    """Gathers events, each a JSON text, and gives them back as chunks. For one thread."""
+    """Collects events, each a JSON text, and returns them as chunks of at most `limit` bytes. Not
+    thread-safe.
+    """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._guess = float(limit)
-        """How much text makes a full chunk."""
+        """The estimated bytes of text of a full chunk."""
         self._events: list[bytes] = []
         self._size = 0
         self.too_large: list[int] = []
-        """Sizes in bytes of events that are larger than the limit by themselves: in no chunk."""
+        """The compressed sizes, in bytes, of events that exceed the limit alone and were dropped;
+        the caller clears it.
+        """
 
     def __len__(self) -> int:
-        """Events that wait to be part of a chunk."""
+        """The number of events that are not in a chunk yet."""
         return len(self._events)
 
     def add(self, event: bytes) -> bool:
-        """Add an event; return True if there are enough for a chunk, which `flush` returns."""
+        """Add an event; return True if there are probably enough for a chunk, so that `flush`
+        should be called.
+        """
         self._events.append(event)
         self._size += len(event) + 1
         return self._size >= self._guess
 
     def flush(self) -> list[Chunk]:
-        """Return chunks of all events that were added and not returned yet."""
+        """Return all events that were added since the last call, as chunks; [] if there are none.
+        Sizes of events that fit into no chunk are appended to `too_large`.
+        """
         events, self._events, self._size = self._events, [], 0
         return self._chunks(events) if events else []
 
     def _chunks(self, events: Sequence[bytes]) -> list[Chunk]:
-        """Compress the events as one chunk, halving them until each chunk is below the limit.
-
-        An event that is too large alone is noted in `too_large` and dropped.
+        """Compress the events as one chunk or, if that is above the limit, as two halves,
+        recursively. An event that is too large alone is dropped and its size appended to
+        `too_large`.
         """
         text = b"[" + b",".join(events) + b"]"
         content = gzip.compress(text, LEVEL, mtime=0)

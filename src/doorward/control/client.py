@@ -28,13 +28,15 @@ if TYPE_CHECKING:
 __all__ = ["ServiceClient"]
 
 BETWEEN: Final = 30.0
-"""Seconds in which the next piece of a response must come."""
+"""The seconds within which the next piece of a response must arrive."""
 MAX_REDIRECTS: Final = 10
+"""The most redirects of one request; more fail it."""
 SLOWEST: Final = 10_000
-"""Bytes a second: what is sent more slowly is not sent."""
+"""The bytes per second at which the content of a request must be sent at least."""
 TOKEN_BYTES: Final = 1 << 20
-"""Bytes of a response that brings a token."""
+"""The most bytes of a response with a token."""
 TOKEN_WITHIN: Final = 10.0
+"""The seconds within which a token must arrive."""
 
 _HARMLESS: Final = frozenset(
     {
@@ -50,12 +52,13 @@ _HARMLESS: Final = frozenset(
         "user-agent",
     }
 )
-"""What may be sent to the host that a redirect leads to; any other header may be a credential."""
+"""The headers that are kept when a redirect leads to another host; any other may be a credential.
+"""
 USER_AGENT: Final = f"Doorward/{__version__}"
 
 
 class ServiceClient:
-    """Sends requests to one service; safe in any number of threads."""
+    """Sends requests to one service over HTTP; thread-safe. Connections are made at first use."""
 
     def __init__(
         self,
@@ -64,8 +67,9 @@ class ServiceClient:
         transport: httpx.BaseTransport | None = None,
         tracer: Tracer | None = None,
     ) -> None:
-        """`transport`: what requests go over, in place of the network. `tracer`: makes a span of
-        each request."""
+        """`transport`: in place of the network, for tests. `tracer`: makes a span of each request;
+        None: no tracing.
+        """
         self.service = service
         self._tracer = tracer
         self._transport = transport
@@ -77,7 +81,7 @@ class ServiceClient:
         self._closed = False
 
     def close(self) -> None:
-        """Close all connections; requests in progress fail."""
+        """Close all connections; requests in progress, and later ones, fail with ServiceError."""
         self._closed = True
         if self._client is not None:
             self._client.close()
@@ -92,10 +96,9 @@ class ServiceClient:
         wait: float = 0.0,
         limit: int = 1 << 20,
     ) -> Answer:
-        """Send a request for `path` below the service's URL; return the response.
-
-        Raise `ServiceError` if there is none. `wait` adds seconds to the time limit; `limit`
-        bounds the body in bytes.
+        """Send a request for `path` below the service's URL and return the response, whatever its
+        status. ServiceError if none comes within `WITHIN + wait` seconds, its body is larger than
+        `limit` bytes, or there are no credentials.
         """
         url = f"{self.service.url}/{path.strip('/')}"
         sent = {"user-agent": USER_AGENT, "accept-encoding": "gzip"}
@@ -113,7 +116,9 @@ class ServiceClient:
     def _ask_service(
         self, method: str, url: str, sent: dict[str, str], content: bytes, wait: float, limit: int
     ) -> Answer:
-        """Send a request and read its answer; every failure becomes a `ServiceError`."""
+        """Send a request and read its response; every failure becomes a ServiceError in the form of
+        Go's, `Get "URL": reason`.
+        """
         named = f'{method.capitalize()} "{url}"'
         until = time.monotonic() + WITHIN + wait
         try:
@@ -133,7 +138,10 @@ class ServiceClient:
     def _exchange(
         self, client: httpx.Client, request: httpx.Request, until: float, limit: int, named: str
     ) -> Answer:
-        """Send the request and read the body within the deadline `until` (monotonic seconds)."""
+        """Send the request and read the response up to the deadline `until` (monotonic seconds). If
+        a redirect changed the method, the result is the redirect itself: the content did not
+        arrive.
+        """
         with finished_by(min(until, self._begins_by(request))):
             response = client.send(request, auth=self._auth, stream=True, follow_redirects=True)
         try:
@@ -148,17 +156,22 @@ class ServiceClient:
         return Answer(response.status_code, names, body)
 
     def _begins_by(self, request: httpx.Request) -> float:
-        """The monotonic time limit for the response's head; each timeout is granted once."""
+        """Return the time limit, in monotonic seconds, for the head of the response: the sum of the
+        timeouts, and the time to send the content at `SLOWEST`.
+        """
         waits = [each or 0.0 for each in request.extensions["timeout"].values()]
         sending = int(request.headers.get("content-length", 0)) / SLOWEST
         return time.monotonic() + sum(waits) + sending
 
     def _timeout(self, wait: float) -> httpx.Timeout:
+        """The timeouts of the phases of a request, in seconds."""
         limit = self.service.header_timeout or WITHIN
         return httpx.Timeout(BETWEEN, connect=limit, read=limit + wait, pool=limit)
 
     def _fetch(self, request: httpx.Request) -> httpx.Response:
-        """Send a request for a token, and return the response."""
+        """Send a request for a token, to another host than the service, and return the response.
+        CredentialsError if none comes within `TOKEN_WITHIN` seconds.
+        """
         request.headers["user-agent"] = USER_AGENT
         request.extensions["timeout"] = httpx.Timeout(TOKEN_WITHIN).as_dict()
         named = f'{request.method.capitalize()} "{request.url.copy_with(query=None)}"'
@@ -182,7 +195,9 @@ class ServiceClient:
             raise CredentialsError(f"{named}: {_reason(error)}") from None
 
     def _current(self) -> httpx.Client:
-        """The HTTP client; it is replaced if its certificate files have changed."""
+        """Return the HTTP client, created at first use and again when the files of its certificates
+        have changed. ServiceError after `close`, or if the certificates cannot be used.
+        """
         seen = tuple(map(_signature, self._files))
         if self._client is None or seen != self._seen:
             if self._closed:
@@ -194,7 +209,9 @@ class ServiceClient:
         return self._client
 
     def _connect(self) -> httpx.Client:
-        """Create the HTTP client of the service, with its TLS, limits and deadlines."""
+        """Create the HTTP client of the service, with its TLS settings, limits and deadlines.
+        ServiceError if its certificates cannot be used.
+        """
         client = httpx.Client(
             verify=True if self._transport is not None else _tls(self.service),
             transport=self._transport,
@@ -206,7 +223,9 @@ class ServiceClient:
         return with_deadlines(client)
 
     def _confine(self, request: httpx.Request) -> None:
-        """Remove the service's headers from a request that is redirected to another host."""
+        """Remove all headers that may be credentials from a request to another origin than the
+        service's, that is, after a redirect.
+        """
         if _origin(request.url) != self._origin:
             for name in set(request.headers) - _HARMLESS:
                 del request.headers[name]
@@ -217,7 +236,9 @@ def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
 
 
 def _body(response: httpx.Response, until: float, limit: int, named: str) -> bytes:
-    """Read and decompress the body; raise `ServiceError` beyond `limit` bytes or after `until`."""
+    """Read and decompress the body; ServiceError beyond `limit` bytes, after `until` (monotonic
+    seconds), or if it cannot be decompressed.
+    """
     pieces: list[bytes] = []
     size = 0
     try:
@@ -234,11 +255,12 @@ def _body(response: httpx.Response, until: float, limit: int, named: str) -> byt
 
 
 def _fail(named: str, error: Exception) -> NoReturn:
+    """Raise ServiceError with the request as `named` and the reason."""
     raise ServiceError(f"{named}: {_reason(error)}") from None
 
 
 def _reason(error: Exception) -> str:
-    """The text of an error, in the words of Go's HTTP client where it has them."""
+    """Return the text of an error, in the words of Go's HTTP client for those that it has, too."""
     if isinstance(error, httpx.ReadTimeout):
         return "net/http: timeout awaiting response headers"
     if isinstance(error, httpx.RemoteProtocolError) and "without sending" in str(error):
@@ -248,7 +270,9 @@ def _reason(error: Exception) -> str:
 
 
 def _files_of(service: Service) -> tuple[str, ...]:
-    """The files with certificates and keys of a service; if one changes, clients reconnect."""
+    """Return the paths of the service's certificates and keys; if a file changes, the client
+    connects again.
+    """
     files = [service.ca_certificate]
     if isinstance(service.credentials, ClientTls):
         files += [service.credentials.certificate, service.credentials.private_key]
@@ -256,7 +280,7 @@ def _files_of(service: Service) -> tuple[str, ...]:
 
 
 def _signature(path: str) -> object:
-    """A value that changes whenever the file does; None if there is no file."""
+    """Return a value that changes whenever the file does; None if it cannot be read."""
     try:
         status = os.stat(path)
     except OSError:
@@ -265,7 +289,9 @@ def _signature(path: str) -> object:
 
 
 def _tls(service: Service) -> ssl.SSLContext:
-    """The TLS context of a service; raise `ServiceError` if its certificates cannot be used."""
+    """Return the TLS context of a service, TLS 1.2 or newer; ServiceError if its certificates
+    cannot be used.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     authority = service.ca_certificate

@@ -1,7 +1,7 @@
 """Credentials of requests to a service: each kind of credentials as an `httpx.Auth`.
 
-Tokens are fetched when they are needed and kept until shortly before they expire. What cannot be
-had fails the request with a `CredentialsError`; no error quotes a secret.
+Tokens are fetched when they are needed and cached until shortly before they expire. If there are
+none, the request fails with CredentialsError; no error quotes a secret.
 """
 
 from __future__ import annotations
@@ -37,24 +37,28 @@ from doorward.control.fetching import CredentialsError, Fetch, document_of, read
 __all__ = ["CredentialsError", "Fetch", "auth_for"]
 
 _SPARE: Final = 10.0
-"""Seconds before its end from which a token is not used any more."""
+"""The seconds before its expiry from which a token is fetched again."""
 _EXCERPT: Final = 1_000
-"""Characters of a token endpoint's answer that an error quotes."""
+"""The characters of a token endpoint's response that an error quotes."""
 _CHALLENGE: Final = re.compile(r'(realm|service|scope)="([^"]{1,2048})"')
 _MAX_TOKENS: Final = 100
-"""Repositories whose tokens are kept."""
+"""The most repositories whose tokens are cached; more empty the cache."""
 _AZURE: Final = "http://169.254.169.254/metadata/identity/oauth2/token"
 
 
 @record
 class _Token:
+    """A token, and the time at which it must be fetched again."""
+
     text: str
     until: float
-    """When it must be fetched again, by the monotonic clock."""
+    """The monotonic time at which it must be fetched again."""
 
 
 class _TokenAuth(httpx.Auth):
-    """A token in `Authorization`, from `get`, which says for how many seconds it may be kept."""
+    """Sends a token in `Authorization`. `get` returns the token, and for how many seconds it is
+    cached.
+    """
 
     def __init__(self, get: Callable[[], tuple[str, float]], scheme: str = "Bearer") -> None:
         self._get = get
@@ -63,7 +67,9 @@ class _TokenAuth(httpx.Auth):
         self._lock = Lock()
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        """Add the token to a request, fetching a new one once it has expired."""
+        """Add the token to a request; a new one is fetched when it has expired. CredentialsError if
+        there is none.
+        """
         with self._lock:
             # Inside the lock, so that concurrent requests fetch an expired token only once.
             if self._token is None or time.monotonic() >= self._token.until:
@@ -74,9 +80,9 @@ class _TokenAuth(httpx.Auth):
 
 
 class _RegistryAuth(httpx.Auth):
-    """The authentication that a registry asks for: the credentials themselves, or a token for them.
-
-    A token is for one repository and lasts some minutes; it is kept by what it is for.
+    """The authentication of a registry: the service's own credentials, or a token that the
+    registry's token service gives for them. A token is for one repository and lasts some minutes;
+    it is cached by repository.
     """
 
     def __init__(self, inner: httpx.Auth | None, service: Service, fetch: Fetch) -> None:
@@ -87,7 +93,10 @@ class _RegistryAuth(httpx.Auth):
         self._lock = Lock()
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        """Answer the token challenge of a registry, and cache the token for its repository."""
+        """Add the cached token of the repository, or the credentials. If the registry responds with
+        a token challenge (401), fetch a token, cache it and repeat the request. CredentialsError if
+        there is no token.
+        """
         if self._inner is not None:
             next(self._inner.auth_flow(request))
         authorization = request.headers.get("authorization")
@@ -108,9 +117,8 @@ class _RegistryAuth(httpx.Auth):
         yield request
 
     def _token(self, challenge: Mapping[str, str], authorization: str | None) -> _Token:
-        """Fetch a token from the `realm` of a challenge.
-
-        Credentials are sent there, so it must be as safe as the registry itself.
+        """Fetch a token from the `realm` of a challenge, with the credentials `authorization`.
+        CredentialsError if it returns none, or if the realm is less safe (http) than the registry.
         """
         realm = challenge.get("realm", "")
         if not realm.startswith(("https://", self._service.url.partition("://")[0] + "://")):
@@ -132,13 +140,17 @@ class _RegistryAuth(httpx.Auth):
 
 
 def auth_for(service: Service, fetch: Fetch) -> httpx.Auth | None:
-    """Return the signer of requests to `service`; `fetch` sends those for tokens."""
+    """Return the authentication of requests to `service`; None if it needs none. `fetch` sends
+    requests for tokens.
+    """
     service_auth = _auth_for(service, fetch)
     return _RegistryAuth(service_auth, service, fetch) if service.is_registry else service_auth
 
 
 def _auth_for(service: Service, fetch: Fetch) -> httpx.Auth | None:
-    """The `httpx.Auth` for a service's credentials; None if there are none or TLS carries them."""
+    """Return the authentication for a service's credentials; None if there are none or they are a
+    client certificate.
+    """
     match service.credentials:
         case None | ClientTls():
             return None
@@ -156,6 +168,9 @@ def _auth_for(service: Service, fetch: Fetch) -> httpx.Auth | None:
 
 
 def _bearer(options: Bearer) -> str:
+    """The bearer token, read from its file at each use if it has one, in base64 if it is a user and
+    password. CredentialsError if the file cannot be read.
+    """
     token = read_text(options.token_path).strip() if options.token_path else options.token
     return base64.b64encode(token.encode()).decode() if options.is_pair else token
 
@@ -164,7 +179,9 @@ def _bearer(options: Bearer) -> str:
 
 
 def _oauth2(options: OAuth2, fetch: Fetch, signer: KmsSigner | None) -> tuple[str, float]:
-    """Fetch a token from the token endpoint; return it with its lifetime in seconds."""
+    """Fetch a token from the token endpoint; return it, and for how many seconds it is cached.
+    CredentialsError if there is none.
+    """
     headers = {"content-type": "application/x-www-form-urlencoded", **options.headers}
     if options.grant_type == "client_credentials" and options.client_secret:
         pair = f"{options.client_id}:{options.client_secret}".encode()
@@ -182,7 +199,9 @@ def _oauth2(options: OAuth2, fetch: Fetch, signer: KmsSigner | None) -> tuple[st
 
 
 def _lifetime(seconds: object) -> float:
-    """Seconds for which to cache a token that expires in `seconds`."""
+    """Return the seconds for which a token that expires in `seconds` is cached: `_SPARE` less, 0.0
+    if it is not a number.
+    """
     try:
         return max(float(str(seconds or 0)) - _SPARE, 0.0)
     except ValueError:
@@ -190,7 +209,9 @@ def _lifetime(seconds: object) -> float:
 
 
 def _form(options: OAuth2, signer: KmsSigner | None) -> dict[str, str]:
-    """The form of the token request: grant, scopes, and the assertion if no secret is set."""
+    """Return the form of the token request: grant, scopes and, without a client secret, an
+    assertion. CredentialsError if it cannot be signed or read.
+    """
     form = dict(options.parameters)
     if options.scopes:
         form["scope"] = " ".join(options.scopes)
@@ -211,7 +232,9 @@ def _form(options: OAuth2, signer: KmsSigner | None) -> dict[str, str]:
 
 
 def _sign_assertion(options: OAuth2, signer: KmsSigner | None) -> str:
-    """Sign a JWT as assertion, valid for ten minutes, with KMS or a private key."""
+    """Return a JWT as assertion, valid for ten minutes, signed by KMS (`signer`) or with the
+    private key. CredentialsError if it cannot be signed.
+    """
     now = int(time.time())
     claims = {"iat": now, "exp": now + 600, **options.claims}
     if options.scopes:
@@ -240,7 +263,10 @@ def _sign_assertion(options: OAuth2, signer: KmsSigner | None) -> str:
 
 
 def _gcp(options: GcpMetadata, fetch: Fetch) -> tuple[str, float]:
-    """Fetch an identity token if an audience is set, else an access token, with its lifetime."""
+    """Fetch an identity token if an audience is set, otherwise an access token, from Google's
+    metadata service; return it, and for how many seconds it is cached. CredentialsError if there is
+    none.
+    """
     if options.audience:
         kind, query = "identity", f"{options.identity_token_path}?audience={options.audience}"
     else:
@@ -262,7 +288,9 @@ def _gcp(options: GcpMetadata, fetch: Fetch) -> tuple[str, float]:
 
 
 def _azure(options: AzureIdentity, fetch: Fetch) -> tuple[str, float]:
-    """Fetch a token of Azure's managed identity, of a machine or an app service."""
+    """Fetch a token of Azure's managed identity, of a machine or an app service; return it, and for
+    how many seconds it is cached. CredentialsError if there is none.
+    """
     offered = os.environ.get("IDENTITY_ENDPOINT", "")
     of_app_service = options.app_service or bool(offered and not options.endpoint)
     version = options.api_version or ("2019-08-01" if of_app_service else "2018-02-01")

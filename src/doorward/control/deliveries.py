@@ -1,7 +1,7 @@
 """Deliveries of chunks of events: each protocol as one request to a service.
 
 `opa`: POST of the chunk, as OPA does. `otlp`: POST of log records. `s3`: PUT of the chunk under a
-name that its content has, so that what is sent again is the same object.
+name derived from its content, so that a chunk that is sent again is the same object.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _GZIP: Final = {"content-encoding": "gzip"}
 _JSON: Final = {**_GZIP, "content-type": "application/json"}
 _PROTOBUF: Final = {**_GZIP, "content-type": "application/x-protobuf"}
 _DIGITS: Final = 32
-"""Of the digest in an object's name."""
+"""The number of hexadecimal digits of the digest in an object's name."""
 # Numbers are not looked at: none is too long to be one.
 _DECODER: Final = json.JSONDecoder(parse_int=str, parse_float=str)
 
 
 class Delivery(NamedTuple):
-    """One request."""
+    """The request that delivers a chunk; `path` is below the service's URL."""
 
     method: str
     path: str
@@ -39,7 +39,7 @@ class Delivery(NamedTuple):
 
 
 def delivery_of(chunk: Chunk, options: UploadOptions) -> Delivery:
-    """The method, path, headers and content of the request that delivers a chunk."""
+    """Return the request that delivers a chunk by the configured protocol."""
     if options.protocol == "opa":
         return Delivery("POST", options.resource, _JSON, chunk.content)
     events = list(_events(chunk.content))
@@ -53,12 +53,14 @@ def delivery_of(chunk: Chunk, options: UploadOptions) -> Delivery:
 
 
 def count_rejected(options: UploadOptions, body: bytes) -> int:
-    """The events of a delivery that were not taken, although the request was."""
+    """Return how many events of a delivery the service rejected although it accepted the request;
+    `body` is that of its response.
+    """
     return rejected_records(body) if options.protocol == "otlp" else 0
 
 
 def _events(content: bytes) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the events of a chunk, each as text and as an object."""
+    """Yield the events of a chunk, each as its text and as an object whose numbers are texts."""
     text = gzip.decompress(content).decode("utf-8", errors="replace")
     start = 1
     while text[start : start + 1] == "{":
@@ -77,9 +79,8 @@ def _nanoseconds(event: Mapping[str, Any]) -> int:
 
 
 def _otlp(events: list[tuple[str, dict[str, Any]]]) -> bytes:
-    """The events as a compressed OTLP logs request.
-
-    Labels of the first event describe the sender.
+    """Return the events as a compressed OTLP logs request. Its resource has the `id` in the labels
+    of the first event.
     """
     labels = events[0][1].get("labels", {})
     resource = {"service.name": "doorward", "service.version": __version__}
@@ -91,7 +92,7 @@ def _otlp(events: list[tuple[str, dict[str, Any]]]) -> bytes:
 
 
 def _record(text: str, event: Mapping[str, Any]) -> Record:
-    """One event as an OTLP log record; its trace and span become those of the record."""
+    """Return one event as an OTLP log record, with its trace and span."""
     attributes = {"event.name": "opa.decision"}
     for name in ("decision_id", "path", "query"):
         if isinstance(event.get(name), str):

@@ -1,8 +1,8 @@
 """Discovery: a bundle whose document is configuration.
 
-The bundle is evaluated by itself, never together with the policies in force. What the file of the
-configuration says wins over what is discovered; the service and the keys that discovery itself
-depends on cannot change. A configuration that cannot be followed leaves the one before.
+The bundle is evaluated alone, never together with the active policies. Values of the configuration
+file win over discovered ones; the service and the keys on which discovery itself depends cannot
+change. A configuration that cannot be applied leaves the one before.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _FAILURES: Final = (ConfigError, LoadError, ManifestError, RegoError)
 
 
 class Discovery:
-    """Asks for configuration from a thread of its own, and has it applied."""
+    """Downloads configuration in a thread of its own, and applies it."""
 
     def __init__(
         self,
@@ -53,7 +53,9 @@ class Discovery:
         on_change: Callable[[BundleStatus], object] = lambda _status: None,
         runner: Runner | None = None,
     ) -> None:
-        """`apply` follows a document; ConfigError says why it cannot."""
+        """`apply` applies a document, and raises ConfigError if that is impossible. `on_change` is
+        called with each new status.
+        """
         self.options = options
         self._apply = apply
         self._settings = settings
@@ -68,11 +70,11 @@ class Discovery:
 
     @property
     def is_ready(self) -> bool:
-        """True if a configuration has been followed."""
+        """True if a discovered configuration has been applied."""
         return bool(self.status.last_successful_activation)
 
     def start(self) -> None:
-        """Activate the saved configuration, then start polling unless the trigger is manual."""
+        """Apply the saved configuration, then start polling unless the trigger is manual."""
         self.activate_saved()
         if self.options.bundle.trigger == "manual":
             return
@@ -80,7 +82,7 @@ class Discovery:
         self._task = self._runner.start(Job("discovery", _POLL, within, self._round))
 
     def forget(self) -> None:
-        """Follow what is there at the next request, even if it is the same."""
+        """Apply the configuration of the next download again, even if it is unchanged."""
         self._active = self._downloader.etag = ""
 
     def close(self) -> None:
@@ -88,11 +90,15 @@ class Discovery:
             self._task.stop()
 
     def poll(self) -> float:
-        """Ask once; the seconds until the next time."""
+        """Download and apply the configuration once, in this thread; return the seconds until it
+        should be requested again.
+        """
         return drive(self._round())
 
     def _round(self) -> Steps[float]:
-        """Download and apply the configuration once; return the seconds until the next round."""
+        """Download and apply the configuration once; return the seconds until the next round.
+        Yields its requests to the runner. Failures are recorded, not raised.
+        """
         polling, downloader = self.options.bundle.polling, self._downloader
         timers = Timers(())
         now = time.time_ns()
@@ -127,7 +133,9 @@ class Discovery:
         return choose_delay(polling.min_delay, polling.max_delay)
 
     def _fail(self, status: BundleStatus) -> float:
-        """Record a failure; return the seconds to wait, which grow with repeated failures."""
+        """Record a failure; return the seconds until the next attempt, which grow with repeated
+        failures.
+        """
         self._note(status)
         pause = backoff(self.options.bundle.polling.max_delay, self._failures)
         self._failures += 1
@@ -138,7 +146,9 @@ class Discovery:
         self._on_change(status)
 
     def _take(self, bundle: Bundle, status: BundleStatus) -> bool:
-        """Apply the configuration of a bundle; return False if it was refused."""
+        """Apply the configuration of a bundle. Return False, with the reason logged and in
+        `status`, if it was refused.
+        """
         try:
             self._apply(self._evaluate(bundle))
         except _FAILURES as error:
@@ -165,7 +175,9 @@ class Discovery:
         _log.error(f"Discovery reconfiguration error occurred: {text}", extra=_FIELDS)
 
     def _evaluate(self, bundle: Bundle) -> Value:
-        """Evaluate the discovery document of a bundle; raise `ConfigError` if it is undefined."""
+        """Return the discovery document of a bundle, evaluated alone. ConfigError if it is
+        undefined or the bundle is a delta; RegoError or LoadError if it cannot be compiled.
+        """
         if bundle.changes is not None:
             raise ConfigError("the configuration must not be a delta bundle")
         loaded = with_bundles(Loaded(), {"discovery": bundle})
@@ -176,7 +188,9 @@ class Discovery:
         return value  # type: ignore[no-any-return]  # a value of the language
 
     def activate_saved(self) -> None:
-        """Apply the configuration saved by an earlier run."""
+        """Apply the configuration that an earlier run saved, if `persist` is set; a failure is
+        logged and in `status`.
+        """
         options = self.options.bundle
         if self._saved is None or not options.persist:
             return
@@ -199,7 +213,9 @@ class Discovery:
         self._take(bundle, self.status)
 
     def _persist(self, content: bytes) -> None:
-        """Save the downloaded bundle to disk if the options ask for it; a failure is logged."""
+        """Save the downloaded bundle to disk if the options say so; a failure to write is only
+        logged.
+        """
         if self._saved is None or not self.options.bundle.persist or not content:
             return
         try:

@@ -1,4 +1,4 @@
-"""One bundle from its service, or from a file: what a single request brings."""
+"""One bundle from its service, or from a file: the result of a single request."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ from doorward.rego.shared import Timers
 __all__ = ["Download", "DownloadError", "Downloader", "limits_for"]
 
 LONG_POLLING: Final = "application/vnd.openpolicyagent.bundles"
-"""The type of content by which a server says that it can keep a request waiting."""
+"""The content type by which a server says that it supports long polls."""
 _MODES: Final = "modes=snapshot,delta"
 
 
 class DownloadError(Exception):
-    """No bundle. `status`: what the server answered; `cause`: what is wrong with the policies."""
+    """There is no valid bundle. `status` is that of the HTTP response, None without one; `cause`
+    are the errors in the bundle's policies.
+    """
 
     def __init__(
         self, message: str, *, status: int | None = None, cause: RegoError | None = None
@@ -36,7 +38,7 @@ class DownloadError(Exception):
 
 @record
 class Download:
-    """A downloaded bundle. `bundle` is None where there is nothing new."""
+    """A downloaded bundle with its ETag and bytes. `bundle` is None if it has not changed."""
 
     bundle: Bundle | None
     etag: str = ""
@@ -44,7 +46,7 @@ class Download:
 
 
 def limits_for(options: BundleOptions) -> Limits:
-    """The size limits of a bundle, by its options."""
+    """Return the size limits of a bundle for its option `size_limit_bytes`."""
     default = Limits()
     return Limits(
         policy_bytes=min(default.policy_bytes, options.size_limit),
@@ -54,20 +56,25 @@ def limits_for(options: BundleOptions) -> Limits:
 
 
 class Downloader:
-    """Asks for one bundle. `client` is None for a bundle that is a file. For one thread."""
+    """Downloads one bundle repeatedly. `client` is None for a bundle that is a file. Not
+    thread-safe.
+    """
 
     def __init__(self, options: BundleOptions, client: Client | None, *, v0: bool = False) -> None:
         self.options = options
         self.etag = ""
-        """What the server is told is here already."""
+        """The ETag that is sent with the next request; "" requests the bundle in any case."""
         self._client = client
         self._v0 = v0
         self._waits = options.polling.long_polling
         self.long_polls = self._waits is not None
-        """Whether the server keeps requests waiting, so that the next may follow at once."""
+        """True if the server keeps requests waiting, so that the next one may follow at once."""
 
     def fetch(self, timers: Timers) -> Steps[Download]:
-        """Download the bundle; raise `DownloadError` if the answer is not a valid bundle."""
+        """Download the bundle if it is not `etag` still; yields its request to the runner.
+        DownloadError if there is no response or no valid bundle in it. Stage durations are added to
+        `timers`.
+        """
         path = self.options.file
         if path is not None:
             return self._from_file(path, timers)
@@ -85,9 +92,8 @@ class Downloader:
         return Download(bundle, answer.headers.get("etag", ""), answer.body)
 
     def _answer(self, timers: Timers) -> Steps[Answer]:
-        """Request the bundle, as a long poll if the service supports it.
-
-        The ETag lets the service answer that nothing changed.
+        """Request the bundle from a service, as a long poll if it supports that; its ETag lets the
+        service answer that nothing changed. DownloadError without a response.
         """
         headers, wait = {"prefer": _MODES}, 0
         if self._waits is not None and self.long_polls:
@@ -116,7 +122,7 @@ class Downloader:
         return self._client is not None and self._client.service.is_registry
 
     def _pull(self, timers: Timers) -> Steps[Answer]:
-        """Download the bundle from an OCI registry."""
+        """Request the bundle from an OCI registry; DownloadError if there is none."""
         client, resource = self._client, self.options.resource
         assert client is not None
         try:
@@ -131,7 +137,9 @@ class Downloader:
             raise DownloadError(f"failed to pull {resource}: {error}") from None
 
     def _unpack(self, content: bytes, timers: Timers) -> Bundle:
-        """Read and verify the bundle in the bytes of a download."""
+        """Return the bundle in the bytes of a download; BundleError if it is invalid or its
+        signature is.
+        """
         options = self.options
         return read_download(
             options.name,
@@ -143,7 +151,9 @@ class Downloader:
         )
 
     def _from_file(self, path: str, timers: Timers) -> Download:
-        """Read the bundle of a `file://` URL; no bundle is returned if its digest is unchanged."""
+        """Read the bundle of a `file://` URL; its digest stands for the ETag. DownloadError if it
+        does not exist or is invalid.
+        """
         options = self.options
         if not os.path.exists(path):
             raise DownloadError(f"stat {path}: no such file or directory")
@@ -163,7 +173,9 @@ class Downloader:
         return Download(None if bundle.digest == self.etag else bundle, bundle.digest)
 
     def _read(self, read: Callable[[], Bundle], timers: Timers) -> Bundle:
-        """Call `read` and measure it; raise `DownloadError` for a bundle that cannot be used."""
+        """Call `read` and measure it. DownloadError for an invalid bundle, or a delta that should
+        be persisted.
+        """
         try:
             with timers.measure("rego_load_bundles"):
                 bundle = read()

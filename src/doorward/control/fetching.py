@@ -1,4 +1,4 @@
-"""The part that all kinds of credentials share: fetching them, and their errors."""
+"""The part that all kinds of credentials share: the requests for them, and their errors."""
 
 from __future__ import annotations
 
@@ -12,15 +12,19 @@ __all__ = ["CredentialsError", "Fetch", "document_of", "read_text"]
 _MAX_FILE: Final = 1 << 20
 
 Fetch: TypeAlias = Callable[[httpx.Request], httpx.Response]
-"""Sends a request for a token, with deadlines and a bounded body."""
+"""Sends a request for a token and returns the response, with a time limit and a bounded body;
+CredentialsError if there is none.
+"""
 
 
 class CredentialsError(Exception):
-    """Credentials that cannot be had; the text holds no secret."""
+    """Credentials are not available; the message, which contains no secret, says why."""
 
 
 def read_text(path: str) -> str:
-    """Read a file with credentials; raise `CredentialsError` if that fails."""
+    """Return the text of a file with credentials, at most 1 Mi characters; CredentialsError if it
+    cannot be read.
+    """
     try:
         with open(path, encoding="utf-8") as file:
             return file.read(_MAX_FILE)
@@ -32,7 +36,9 @@ def read_text(path: str) -> str:
 
 
 def document_of(response: httpx.Response, subject: str) -> dict[str, Any]:
-    """Parse the response as a JSON object; errors call it `subject`."""
+    """Return the JSON object in a response; CredentialsError, with `subject` as the name of the
+    response, if there is none.
+    """
     try:
         document = response.json()
     except (ValueError, RecursionError):

@@ -12,18 +12,19 @@ __all__ = ["LogFile"]
 
 
 class LogFile:
-    """Writes lines. When the file is full it becomes `path.1`, and that `path.2`, and so on.
-
-    A file that somebody else moved away or removed is made again. For one thread.
+    """Appends lines to a file. A full file becomes `path.1`, that becomes `path.2`, and so on. If
+    another program moves or removes the file, it is created again. Not thread-safe.
     """
 
     def __init__(self, options: FileOptions) -> None:
-        """OSError where the file cannot be written."""
+        """Open the file; OSError if it cannot be written."""
         self._options = options
         self._open()
 
     def _open(self) -> None:
-        """Open the file for appending, readable by its owner only; note its size and identity."""
+        """Open the file for appending, created readable by its owner only; record its size and
+        identity.
+        """
         descriptor = os.open(self._options.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         self._file = os.fdopen(descriptor, "ab", buffering=0)
         status = os.fstat(descriptor)
@@ -31,8 +32,11 @@ class LogFile:
         self._identity = status.st_dev, status.st_ino
 
     def write(self, lines: Sequence[bytes]) -> None:
-        """Append lines, rotating the file when it is full; raise OSError if that fails."""
+        """Append lines, after rotating the file if they would exceed `max_bytes`. OSError if that
+        fails.
+        """
         content = b"".join([line + b"\n" for line in lines])
+        # logrotate and the like move the file: the next lines belong to the new one.
         if self._is_elsewhere():
             self._file.close()
             self._open()
@@ -42,7 +46,9 @@ class LogFile:
         self._size += len(content)
 
     def _is_elsewhere(self) -> bool:
-        """Return True if the path names another file now, as after a rotation by others."""
+        """Return True if the path is another file now, or none, as after a rotation by another
+        program.
+        """
         try:
             status = os.stat(self._options.path)
         except OSError:
@@ -50,9 +56,8 @@ class LogFile:
         return (status.st_dev, status.st_ino) != self._identity
 
     def _rotate(self) -> None:
-        """Rename the file to `.1` and each older one to the next number, and open a new file.
-
-        The oldest is overwritten; without files to keep the log is deleted.
+        """Rename the file to `.1` and each older one to the next number, and open a new file. The
+        oldest is overwritten; if none is to be kept, the file is deleted.
         """
         path, keep = self._options.path, self._options.keep
         self._file.close()

@@ -1,11 +1,11 @@
-"""Chunks that wait to be sent: in memory, or on disk where it survives the process.
+"""Chunks that wait to be sent: in memory, or on disk, where they survive the process.
 
-Both are bounded; what is oldest goes first, and is counted. On disk, events stand in a journal
-until they are a chunk, and a chunk is a file until it was sent. A process that is killed loses what
-the decision log had not passed on (50 ms); what was sent at that moment may be sent again.
+Both are bounded; the oldest chunks are dropped first, and counted. On disk, events are in a journal
+until they are in a chunk, and a chunk is a file until it was sent. A process that is killed loses
+what the decision log had not passed on (50 ms); a chunk that was being sent may be sent again.
 
-Nothing is sent that is not whole: a line of the journal is JSON, a chunk has its checksum. What is
-damaged, and what a full disk does not take, is counted.
+Only complete content is sent: a line of the journal must be JSON, and a chunk has its checksum.
+Damaged content, and what does not fit on a full disk, is counted.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from doorward.control.chunks import Chunk
 __all__ = ["DiskOutbox", "MemoryOutbox", "Outbox", "SpoolError"]
 
 SLOTS: Final = 64
-"""Processes that may share one folder."""
+"""The most processes that can share one folder."""
 _JOURNAL: Final = "journal.jsonl"
 _END: Final = ".json.gz"
 _log: Final = logging.getLogger(__name__)
@@ -38,32 +38,40 @@ _FIELDS: Final = {"plugin": "decision_logs"}
 
 
 class SpoolError(Exception):
-    """A folder that cannot be used."""
+    """The folder of a spool cannot be used; the message says why."""
 
 
 class Outbox(Protocol):
-    """Chunks that wait. Safe in any number of threads."""
+    """Chunks that wait to be sent, the oldest first; thread-safe."""
 
     def note(self, lines: Iterable[bytes]) -> None:
-        """Keep events that do not fill a chunk yet."""
+        """Keep events that do not fill a chunk yet, in case the process ends."""
 
     def put(self, chunks: Iterable[Chunk]) -> int:
-        """Keep chunks in place of what was noted; the events that had to go for them."""
+        """Add chunks, which replace the events that were noted; return how many events were dropped
+        to stay within the limit.
+        """
 
     def take(self) -> tuple[object, Chunk] | None:
-        """The oldest chunk and its key; nobody else gets it until it is given back."""
+        """Return the oldest chunk and its key; None if none waits. No other thread gets it; the
+        caller passes it to `done` or `give_back`.
+        """
 
     def done(self, key: object) -> None:
-        """A chunk was sent."""
+        """Delete a chunk that was sent."""
 
     def give_back(self, key: object, chunk: Chunk) -> int:
-        """A chunk was not sent; the events that had to go for it."""
+        """Put back a chunk that was not sent, as the oldest; return how many events were dropped to
+        stay within the limit.
+        """
 
     def close(self) -> None: ...
 
 
 class MemoryOutbox:
-    """Chunks in memory, with at most `limit` bytes together."""
+    """Chunks in memory, of at most `limit` bytes together; the newest stays even if it is
+    larger.
+    """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -72,7 +80,7 @@ class MemoryOutbox:
         self._lock = threading.Lock()
 
     def note(self, lines: Iterable[bytes]) -> None:
-        """Memory holds them anyway."""
+        """Do nothing: the encoder holds the events in memory."""
 
     def put(self, chunks: Iterable[Chunk]) -> int:
         """Add chunks; return how many events were dropped to stay within the limit."""
@@ -92,7 +100,7 @@ class MemoryOutbox:
             return None, chunk
 
     def done(self, key: object) -> None:
-        """It is gone already."""
+        """Do nothing: `take` has removed the chunk."""
 
     def give_back(self, key: object, chunk: Chunk) -> int:
         """Put a chunk that was not sent back to the front; return how many events were dropped."""
@@ -112,14 +120,12 @@ class MemoryOutbox:
         return lost
 
     def close(self) -> None:
-        """Nothing outlives the process."""
+        """Do nothing: memory does not outlive the process."""
 
 
 class DiskOutbox:
-    """Chunks as files, with at most `limit` bytes together.
-
-    Several processes may share `folder`: each has a part of its own, and takes over what processes
-    that are gone left.
+    """Chunks as files, of at most `limit` bytes together. Several processes may share `folder`:
+    each has a numbered part of its own, and takes over the parts of processes that have ended.
     """
 
     def __init__(
@@ -130,8 +136,10 @@ class DiskOutbox:
         encode: Callable[[list[bytes]], Iterable[Chunk]],
         on_lost: Callable[[str, int], object] = lambda _reason, _count: None,
     ) -> None:
-        """`encode` makes chunks of the events that a process left in its journal; `on_lost` is
-        called with a reason and a number of events. SpoolError."""
+        """Lock a part of the folder and take over what ended processes left. `encode` makes chunks
+        of the events in their journals; `on_lost` is called with a reason and a number of lost
+        events. SpoolError if the folder cannot be used.
+        """
         self._limit = limit
         self._on_lost = on_lost
         self._lock = threading.Lock()
@@ -153,7 +161,9 @@ class DiskOutbox:
         return os.path.join(self._folder, name)
 
     def _lock_part(self, folder: str) -> str:
-        """Lock and return a numbered folder that no other process uses."""
+        """Create, lock and return a numbered folder that no other process uses. OSError if all
+        `SLOTS` are in use.
+        """
         for number in range(SLOTS):
             part = os.path.join(folder, str(number))
             os.makedirs(part, mode=0o700, exist_ok=True)
@@ -162,7 +172,9 @@ class DiskOutbox:
         raise OSError(None, "more processes write to this folder than it has parts for")
 
     def _is_locked(self, part: str) -> bool:
-        """Lock the folder `part`; return False if another process has it."""
+        """Try to lock the folder `part`. Return True if this process has the lock now, False if
+        another has it.
+        """
         descriptor = os.open(os.path.join(part, "lock"), os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -173,7 +185,9 @@ class DiskOutbox:
         return True
 
     def _recover(self, folder: str, encode: Callable[[list[bytes]], Iterable[Chunk]]) -> None:
-        """Take over the chunks and journals that earlier and ended processes left."""
+        """Take over the chunks and journals of this part and of parts whose processes have ended;
+        incomplete events are counted as lost.
+        """
         lock = self._locks[0]
         for name in sorted(os.listdir(folder)):
             part = os.path.join(folder, name)
@@ -198,7 +212,9 @@ class DiskOutbox:
         self._locks = [lock]
 
     def _adopt(self, path: str) -> None:
-        """Take over a chunk file that an earlier process left, moving it into the own folder."""
+        """Take over a chunk file that an earlier process left; it is moved into the part of this
+        process.
+        """
         name = os.path.basename(path)
         if os.path.dirname(path) != self._folder:
             os.replace(path, self._path(name))
@@ -206,7 +222,9 @@ class DiskOutbox:
         self._size += os.path.getsize(self._path(name))
 
     def note(self, lines: Iterable[bytes]) -> None:
-        """Append events to the journal, so that they survive a crash before they are chunks."""
+        """Append events to the journal, so that they survive the process. OSError if that fails;
+        the journal is then as before.
+        """
         content = b"".join([line + b"\n" for line in lines])
         written = 0
         try:
@@ -219,17 +237,15 @@ class DiskOutbox:
         self._journal_size += written
 
     def _cut_journal(self, size: int) -> None:
-        """Truncate the journal to `size` bytes; nothing happens if it is closed."""
+        """Truncate the journal to `size` bytes; does nothing after `close`."""
         if self._file >= 0:
             os.ftruncate(self._file, size)
             os.lseek(self._file, size, os.SEEK_SET)
             self._journal_size = size
 
     def put(self, chunks: Iterable[Chunk]) -> int:
-        """Write chunks to files and empty the journal; return how many events were dropped.
-
-        Only events dropped for space are returned; those that cannot be written are reported as
-        lost.
+        """Write chunks to files, then empty the journal; return how many events were dropped to
+        stay within the limit. Events that cannot be written are reported to `on_lost` instead.
         """
         with self._lock:
             unwritten = 0
@@ -251,7 +267,9 @@ class DiskOutbox:
             return self._trim()
 
     def _write(self, path: str, content: bytes) -> None:
-        """Write a file by renaming a temporary one, so that none is ever incomplete."""
+        """Write a file under a temporary name and rename it, so that it is never incomplete;
+        OSError if that fails.
+        """
         new = f"{path}.new"
         try:
             with open(new, "wb") as file:
@@ -264,9 +282,8 @@ class DiskOutbox:
             raise
 
     def take(self) -> tuple[object, Chunk] | None:
-        """Return the oldest readable chunk with its file name; None if none waits.
-
-        Damaged files are deleted and counted as lost.
+        """Return the oldest readable chunk with its file name; None if none waits. The file stays
+        until `done`. Damaged files are deleted and counted as lost.
         """
         with self._lock:
             while self._waiting:
@@ -311,10 +328,7 @@ class DiskOutbox:
         return lost
 
     def close(self) -> None:
-        """Release the folder; what waits there is sent by the next process.
-
-        Later calls do nothing.
-        """
+        """Release the folder, whose chunks the next process sends. Later calls do nothing."""
         descriptors = [each for each in (self._file, *self._locks) if each >= 0]
         self._file, self._locks = -1, []
         for descriptor in descriptors:
@@ -333,7 +347,7 @@ def _is_json(line: bytes) -> bool:
 
 
 def _content_of(path: str) -> bytes | None:
-    """Read a chunk file; None if it cannot be read or its checksum is wrong."""
+    """Return the bytes of a chunk file; None if it cannot be read or its checksum is wrong."""
     try:
         with open(path, "rb") as file:
             content = file.read()
@@ -343,5 +357,6 @@ def _content_of(path: str) -> bytes | None:
 
 
 def _events_of(name: str) -> int:
+    """The number of events in a chunk file, from its name; 1 if the name has none."""
     number = name.removesuffix(_END).rpartition("-")[2]
     return int(number) if number.isdigit() else 1

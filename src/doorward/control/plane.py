@@ -2,7 +2,7 @@
 
     configuration (file, then discovered) -> clients -> bundles, status, and the HTTP API
 
-`apply` may be called at any time. What does not change goes on as it is.
+`apply` may be called at any time; unchanged parts continue.
 """
 
 from __future__ import annotations
@@ -45,13 +45,15 @@ _FIXED: Final = {
     for name, each in options_of(Config).items()
     if not each.is_reloadable and each.key not in ("discovery", "storage")
 }
-"""Keys that are followed from the start only, each with its field; `reload` refuses another
-`discovery`."""
-"""What is followed from the start only: the key, and the attribute of a configuration."""
+"""The keys of the configuration that take effect only after a restart, each with its field.
+`discovery` is not among them: `reload` refuses a change of it.
+"""
 
 
 class ControlPlane:
-    """Everything that is fetched and reported. `start` after what serves is there."""
+    """Downloads bundles and configuration, and reports the status. `start` is called once the
+    servers are ready.
+    """
 
     def __init__(
         self,
@@ -70,11 +72,10 @@ class ControlPlane:
         runner: Runner | None = None,
         client_for: Callable[[Service], Client] | None = None,
     ) -> None:
-        """`on_config` is called with each configuration that is followed after the first.
-
-        `transport`: what requests go over, in place of the network. `tracer`: makes a span of each
-        of them. `runner`: what waits for
-        services, in place of threads; `client_for`: what asks them.
+        """`on_config` is called with each configuration that is applied after the first;
+        `on_bundles` with the statuses at each report for Prometheus. `transport`: in place of the
+        network, for tests. `tracer`: makes a span of each request. `runner`: runs the parts, by
+        default in threads. `client_for` makes the client of a service.
         """
         self._boot = self._config = config
         self._health = health
@@ -119,11 +120,11 @@ class ControlPlane:
         return self._config
 
     def client(self, service: str) -> Client | None:
-        """The client of a service of the configuration."""
+        """Return the client of a service; None if the configuration does not have it."""
         return self._clients.get(service)
 
     def start(self) -> None:
-        """Start downloading bundles and reporting the status."""
+        """Start downloading bundles and configuration, and reporting the status."""
         self.is_started = True
         self.status.start()
         self.note_status()
@@ -132,7 +133,7 @@ class ControlPlane:
             self.discovery.start()
 
     def close(self) -> None:
-        """Stop downloading and reporting."""
+        """Stop downloading and reporting, and close all connections."""
         if self.discovery is not None:
             self.discovery.close()
         self.bundles.close()
@@ -141,10 +142,12 @@ class ControlPlane:
             client.close()
 
     def reload(self, config: Config) -> None:
-        """Apply a configuration that was read again; raise `ConfigError` if that is impossible."""
+        """Apply a configuration that was read again; with discovery, at the next download.
+        ConfigError if `discovery` has changed.
+        """
         with self._lock:
             if config.discovery != self._boot.discovery:
-                raise ConfigError("`discovery` is followed from the start only")
+                raise ConfigError("`discovery` cannot change: restart to apply it")
             self._boot = config
             if self.discovery is None:
                 self.apply(config)
@@ -153,7 +156,9 @@ class ControlPlane:
                 self.discovery.forget()
 
     def apply(self, config: Config) -> None:
-        """Apply another configuration."""
+        """Apply another configuration, and call `on_config`. Keys that need a restart are logged
+        and not applied.
+        """
         with self._lock:
             changed = [
                 name
@@ -161,21 +166,20 @@ class ControlPlane:
                 if config.document.get(name) != self._config.document.get(name)
             ]
             for name in changed:
-                _log.warning(f"`{name}` changed: that is followed after the next start")
+                _log.warning(f"`{name}` changed: restart to apply it")
             self._follow(config)
             self._on_config(config)
 
     def _http_client(self, service: Service) -> Client:
-        """The client of a service, over httpx."""
+        """Return a client of a service over httpx."""
         # It brings httpx, and with that 60 modules that no other decision point needs.
         from doorward.control.client import ServiceClient
 
         return ServiceClient(service, transport=self._transport, tracer=self._tracer)
 
     def _follow(self, config: Config) -> None:
-        """Apply a configuration.
-
-        Clients of unchanged services stay; others are replaced and then closed.
+        """Apply a configuration to clients, status and bundles. Clients of unchanged services stay;
+        others are replaced and then closed.
         """
         older = self._clients
         self._clients = {
@@ -197,9 +201,8 @@ class ControlPlane:
                 each.close()
 
     def _discover(self, document: Value) -> None:
-        """Apply the discovered document as configuration, overlaid by that of the start.
-
-        Raise `ConfigError` if it changes what must stay.
+        """Apply a discovered document as configuration; values of the configuration file win.
+        ConfigError if it is invalid or changes a setting of discovery itself.
         """
         if not isinstance(document, dict):
             raise ConfigError("the discovered configuration is not an object")
@@ -216,9 +219,8 @@ class ControlPlane:
             self.apply(self._with_bundles(config))
 
     def _with_bundles(self, config: Config) -> Config:
-        """A discovered configuration, with the active bundles if it does not name any.
-
-        As in OPA, only `bundles: {}` deactivates them.
+        """Return a discovered configuration, with the active bundles and their services if it does
+        not name bundles. As in OPA, only `bundles: {}` deactivates them.
         """
         if not config.document.keys().isdisjoint(("bundle", "bundles")):
             return config
@@ -228,12 +230,12 @@ class ControlPlane:
         return replace(config, bundles=current.bundles, services={**services, **config.services})
 
     def note_status(self) -> None:
-        """Set the health of the status plugin if reports are configured: OK once started."""
+        """Set the health of the status plugin, if reports are configured: OK once started."""
         if self.status.is_enabled:
             self._health.set("status", State.OK if self.is_started else State.NOT_READY)
 
     def _note_bundles(self, statuses: Mapping[str, BundleStatus]) -> None:
-        """Update the health and the status reports with the state of all bundles."""
+        """Update the health and the status reports with the statuses of all bundles."""
         bundles = self.bundles
         if statuses or "bundle" in self._health.states:
             self._health.set("bundle", State.OK if bundles.is_ready else State.NOT_READY)
@@ -250,13 +252,17 @@ class ControlPlane:
 
 
 def followed(config: Config, boot: Config) -> Config:
-    """Return `config` with the values that only a restart can change taken from `boot`."""
+    """Return `config` with the values that need a restart taken from `boot`: the configuration that
+    is really in effect.
+    """
     fixed = {name: getattr(boot, name) for name in _FIXED.values()}
     return replace(config, tracing=boot.tracing, **fixed)
 
 
 def _check_fixed(discovered: Block, boot: Config, service: str) -> None:
-    """Raise `ConfigError` if a discovered configuration changes the settings of discovery."""
+    """Raise ConfigError if a discovered configuration changes the service of discovery or a key of
+    the configuration file.
+    """
     for key in ("services", "keys"):
         known = boot.block.plain().get(key)
         new = discovered.plain().get(key)

@@ -1,8 +1,8 @@
 """Bundles in registries of OCI artifacts (`type: oci`): a reference leads to a manifest.
 
-That leads to the first of its layers that is a tarball. Both are checked by their digests, so
-neither the registry nor what it redirects to can swap them. The digest of the layer stands for the
-`ETag` of a service.
+The manifest leads to the first of its layers that is a tarball. Both are checked by their digests,
+so neither the registry nor a server to which it redirects can replace them. The digest of the layer
+stands for the `ETag` of a service.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ _DIGEST: Final = re.compile(r"sha256:([0-9a-f]{64})")
 
 
 class RegistryError(Exception):
-    """No bundle; the text is OPA's where it has one."""
+    """There is no bundle; the message is OPA's if it has one. `status` is that of the registry's
+    response, None without one.
+    """
 
     def __init__(self, message: str, status: int | None = None) -> None:
         super().__init__(message)
@@ -40,7 +42,9 @@ class RegistryError(Exception):
 
 
 class Reference(NamedTuple):
-    """`host/name:tag`, `host/name@digest`, or both; requests go to the host of the service."""
+    """A reference `host/name:tag`, `host/name@digest`, or with both; requests go to the host of the
+    service, not to `host`. `tag` or `digest` may be "".
+    """
 
     name: str
     tag: str
@@ -48,12 +52,12 @@ class Reference(NamedTuple):
 
     @property
     def object(self) -> str:
-        """The name in the path of a manifest."""
+        """The digest or tag in the path of a manifest."""
         return self.digest or self.tag
 
 
 def parse_reference(text: str) -> Reference:
-    """Parse an OCI reference; raise `RegistryError` if it is not valid."""
+    """Parse an OCI reference; RegistryError, in OPA's words, if it is not valid."""
     host, slash, rest = text.partition("/")
     if not host:
         raise RegistryError("hostname required")
@@ -69,10 +73,9 @@ def parse_reference(text: str) -> Reference:
 
 
 def pull(client: Client, text: str, etag: str, limit: int) -> Answer:
-    """Download the tarball of a reference; the answer has an ETag.
-
-    Its status is 304 if it is still `etag`. `limit` bounds the size in bytes. Raise
-    `RegistryError` or `ServiceError`.
+    """Download the tarball that a reference leads to; the response has its digest as ETag, and
+    status 304 without content if that is still `etag`. RegistryError if there is none or it is
+    larger than `limit` bytes, ServiceError without a response or for a wrong digest.
     """
     try:
         reference = parse_reference(text)
@@ -84,6 +87,7 @@ def pull(client: Client, text: str, etag: str, limit: int) -> Answer:
     hexadecimal = digest.removeprefix("sha256:")
     if hexadecimal == etag:
         return Answer(304, {"etag": etag}, b"")
+    # Before the download: the manifest, whose digest is checked, says the size.
     if size > limit:
         raise RegistryError(f"the layer is larger than {limit} bytes")
     answer = client.request("GET", f"v2/{reference.name}/blobs/{digest}", limit=limit)
@@ -93,7 +97,9 @@ def pull(client: Client, text: str, etag: str, limit: int) -> Answer:
 
 
 def _manifest(client: Client, reference: Reference, text: str) -> dict[str, Any]:
-    """Fetch the manifest of an image and verify its digest; `text` names it in errors."""
+    """Fetch and parse the manifest of a reference, and verify its digest; `text` names it in
+    errors. RegistryError if there is none, ServiceError for a wrong digest.
+    """
     answer = client.request(
         "GET",
         f"v2/{reference.name}/manifests/{reference.object}",
@@ -114,7 +120,9 @@ def _manifest(client: Client, reference: Reference, text: str) -> dict[str, Any]
 
 
 def _layer(manifest: dict[str, Any]) -> tuple[str, int]:
-    """The digest and the size of the manifest's layer that is the bundle."""
+    """Return the digest and the size in bytes (0 if unknown) of the manifest's first tarball layer;
+    RegistryError if it has none.
+    """
     layers = manifest.get("layers")
     for each in layers if isinstance(layers, list) else ():
         if isinstance(each, dict) and each.get("mediaType") == LAYER:
@@ -126,7 +134,7 @@ def _layer(manifest: dict[str, Any]) -> tuple[str, int]:
 
 
 def _expect(answer: Answer, subject: str) -> None:
-    """Raise `RegistryError` unless the status is 200."""
+    """Raise RegistryError, naming `subject`, unless the status is 200."""
     if answer.status == 404:
         raise RegistryError(f"{subject}: not found", 404)
     if answer.status != 200:
@@ -135,7 +143,9 @@ def _expect(answer: Answer, subject: str) -> None:
 
 
 def _verify(content: bytes, digest: str) -> None:
-    """Raise an error unless the content has this SHA-256 digest."""
+    """Raise ServiceError unless the content has this SHA-256 digest, and RegistryError if it is not
+    such a digest.
+    """
     if (match := _DIGEST.fullmatch(digest)) is None:
         raise RegistryError(f"digest `{digest[:80]}` is not a SHA-256 digest")
     if hashlib.sha256(content).hexdigest() != match[1]:

@@ -1,10 +1,11 @@
-"""Rounds of work that ask services: what a round does is written once, and who waits is apart.
+"""Rounds of work that send requests to services. The steps of a round are written once; how it
+waits for responses is separate.
 
-A round is a generator. It yields what it asks, is sent the answer or has the reason thrown in why
-there is none, and returns the seconds until the next round:
+A round is a generator. It yields a request, receives the response (or the reason why there is none,
+as an exception), and returns the seconds until the next round:
 
-    _Poller.round ── Ask ──▶ Threads: a thread for each job asks, and waits
-                  ◀─ Answer  Schedule: one thread for all jobs; another process asks
+    _Poller.round ── Ask ──▶ Threads: a thread for each job sends, and waits
+                  ◀─ Answer  Schedule: one thread for all jobs; another process sends
 
 A parent of worker processes forks, so it may have no other threads: it has a `Schedule`.
 """
@@ -25,16 +26,15 @@ from doorward.edge import FAULTS, FIRST_PAUSE, LONGEST_PAUSE, Edge, Part, Parts,
 __all__ = ["Ask", "Asker", "Job", "Runner", "Schedule", "Steps", "Task", "Threads", "drive"]
 
 FAILURES: Final = (ServiceError, RegistryError)
-"""Why a request was not answered."""
+"""The exceptions that a round receives in place of a response."""
 
 T = TypeVar("T")
 
 
 @record
 class Ask:
-    """One request to the service of `client`, with the parameters of `Client.request`.
-
-    `pulls`: the bundle of a registry that `path` refers to, unless it is `etag` still.
+    """One request to the service of `client`, with the parameters of `Client.request`. With `pulls`
+    it is for the bundle of a registry that `path` refers to, unless that is still `etag`.
     """
 
     client: Client
@@ -48,7 +48,9 @@ class Ask:
     etag: str = ""
 
     def answer(self, client: Client | None = None) -> Answer:
-        """Send the request, through `client` if set; raise `ServiceError` or `RegistryError`."""
+        """Send the request, through `client` if set, and wait for the response. ServiceError or
+        RegistryError if there is none.
+        """
         client = client or self.client
         if self.pulls:
             return pull(client, self.path, self.etag, self.limit)
@@ -63,10 +65,13 @@ class Ask:
 
 
 Steps: TypeAlias = Generator[Ask, Answer, T]
+"""A round: yields requests, receives responses, and returns a value of type `T`."""
 
 
 def drive(steps: Steps[T]) -> T:
-    """Run a round to its end in this thread, sending its requests, and return its result."""
+    """Run a round to its end in this thread, sending its requests, and return its result.
+    Exceptions of the round are raised.
+    """
     try:
         ask = next(steps)
         while True:
@@ -83,10 +88,9 @@ def drive(steps: Steps[T]) -> T:
 
 @record
 class Job:
-    """Rounds, again and again, with the edge that guards them.
-
-    A round returns the seconds until the next, or None for as long as nobody wakes it. `within`:
-    seconds in which a round must have ended.
+    """A round that is repeated, with the edge that reports its unexpected exceptions. It returns
+    the seconds until the next round, or None to wait for `wake`. A round that takes more than
+    `within` seconds counts as stuck in `/health`.
     """
 
     name: str
@@ -94,17 +98,17 @@ class Job:
     within: float
     round: Callable[[], Steps[float | None]]
     pause: float | None = 0.0
-    """Until the first round."""
+    """The seconds before the first round; None: it waits for `wake`."""
 
 
 class Task(Protocol):
     """A job that was started."""
 
     def wake(self) -> None:
-        """Begin the next round now, or right after the one under way."""
+        """Begin the next round now or, during a round, directly after it."""
 
     def stop(self, timeout: float = 0.0) -> None:
-        """Begin no more; wait so long for the one under way."""
+        """Begin no further round, and wait at most `timeout` seconds for the present one."""
 
 
 class Runner(Protocol):
@@ -114,7 +118,7 @@ class Runner(Protocol):
 
 
 class Threads:
-    """A thread for each job, in which its rounds ask and wait."""
+    """Runs each job in a thread of its own, in which its rounds send requests and wait."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -124,6 +128,8 @@ class Threads:
 
 
 class _Thread:
+    """A job in a thread, which is started at once."""
+
     def __init__(self, job: Job, parts: Parts) -> None:
         self._job = job
         self._parts = parts
@@ -139,7 +145,9 @@ class _Thread:
         parts.add(self._part)
 
     def _round(self) -> bool:
-        """Wait until the pause ends or the task is woken, and run one round; False after `stop`."""
+        """Wait until the pause ends or the task is woken, and run one round. False after `stop`,
+        which ends the thread.
+        """
         self._part.rest()
         self._wakes.wait(self._pause)
         if self._stop.is_set():
@@ -153,7 +161,7 @@ class _Thread:
         self._wakes.set()
 
     def stop(self, timeout: float = 0.0) -> None:
-        """Ask the thread to end, and wait for it at most `timeout` seconds."""
+        """Ask the thread to end, and wait for it for at most `timeout` seconds."""
         self._parts.remove(self._part)
         self._stop.set()
         self._wakes.set()
@@ -165,15 +173,18 @@ class _Thread:
 
 
 class Asker(Protocol):
-    """Sends requests, and waits for the answers, somewhere else."""
+    """Sends requests, and waits for the responses, in another process or thread."""
 
     def send(self, number: int, ask: Ask) -> None:
-        """Send a request. Its outcome is given to `Schedule.note` with the same number;
-        ServiceError where nothing can come."""
+        """Send a request without waiting. Its outcome is later passed to `Schedule.note` with the
+        same number. ServiceError if it cannot be sent.
+        """
 
 
 class Schedule:
-    """Every job in one thread, which calls `run_due` and never waits for a service."""
+    """Runs all jobs in one thread, which calls `run_due` and never waits for a service. Not
+    thread-safe.
+    """
 
     def __init__(self, asker: Asker, parts: Parts) -> None:
         self._asker = asker
@@ -183,27 +194,33 @@ class Schedule:
         self._number = 0
 
     def start(self, job: Job) -> Task:
-        """Add a job to the schedule; its first round is due at once."""
+        """Add a job to the schedule; its first round is due after the job's `pause`."""
         task = _Task(job, self)
         self._tasks.append(task)
         self._parts.add(task.part)
         return task
 
     def run_due(self) -> float:
-        """Start the rounds that are due; return the seconds until the next one."""
+        """Run the rounds that are due up to their first request; return the seconds until the next
+        one is due, infinity if none is.
+        """
         due = [each for each in self._tasks if each.due <= monotonic()]
         for task in due:
             task.begin()
         return max(0.0, min((each.due for each in self._tasks), default=float("inf")) - monotonic())
 
     def note(self, number: int, outcome: Answer | Exception) -> None:
-        """Pass the outcome of a request to the round that waits for it."""
+        """Pass the outcome of a request to the round that waits for it, which continues; does
+        nothing if its task was stopped.
+        """
         task = self._asked.pop(number, None)
         if task is not None:
             task.go_on(outcome)
 
     def ask(self, task: _Task, ask: Ask) -> None:
-        """Send the request of a task; the task continues with the answer or the error."""
+        """Send the request of a task; the task continues with the outcome, at once if it cannot be
+        sent.
+        """
         self._number += 1
         try:
             self._asker.send(self._number, ask)
@@ -213,13 +230,14 @@ class Schedule:
             self._asked[self._number] = task
 
     def forget(self, task: _Task) -> None:
+        """Remove a task; outcomes of its requests are ignored."""
         self._tasks.remove(task)
         self._parts.remove(task.part)
         self._asked = {number: each for number, each in self._asked.items() if each is not task}
 
 
 class _Task:
-    """One job of a schedule."""
+    """One job of a schedule; `due` is the time of its next round in monotonic seconds."""
 
     def __init__(self, job: Job, schedule: Schedule) -> None:
         self.part = Part(job.name, within=job.within)
@@ -231,14 +249,19 @@ class _Task:
         self.due = _time_of(job.pause)
 
     def begin(self) -> None:
-        """Start a new round; it is not due again until the round has ended."""
+        """Start a new round and run it up to its first request. It is not due again until the round
+        has ended.
+        """
         self._is_woken, self.due = False, float("inf")
         self.part.beat()
         self._steps = self._job.round()
         self.go_on(None)
 
     def go_on(self, outcome: Answer | Exception | None) -> None:
-        """Continue the round with an outcome, up to its next request or its end."""
+        """Continue the round with an outcome, None at its start, up to its next request or its end.
+        An unexpected exception is reported, and the next round is due after a pause that doubles
+        each time.
+        """
         steps = self._steps
         if steps is None or self._is_stopped:
             return
@@ -273,7 +296,9 @@ class _Task:
             self.due = monotonic()
 
     def stop(self, timeout: float = 0.0) -> None:
-        """Take the task off the schedule; a round that waits for an answer is closed."""
+        """Remove the task from the schedule; a round that waits for an outcome is closed. Never
+        waits.
+        """
         if not self._is_stopped:
             self._is_stopped = True
             self._schedule.forget(self)

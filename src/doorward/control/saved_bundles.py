@@ -1,7 +1,7 @@
-"""The last good bundle of each name on disk, from which a start without its service begins.
+"""The last active bundle of each name on disk, with which a start without its service begins.
 
-A bundle is written beside the one before, to the disk, and renamed over it: a crash leaves one of
-the two. It is verified again when it is read; nobody but this user may read the folder.
+A bundle is written beside the previous one, synchronised to the disk, and renamed over it: a crash
+leaves one of the two. It is verified again when it is read; only this user may read the folder.
 """
 
 from __future__ import annotations
@@ -16,20 +16,22 @@ _FILE: Final = "bundle.tar.gz"
 
 
 class SavedBundles:
-    """Bundles below one folder."""
+    """Bundles saved below one folder, by name."""
 
     def __init__(self, folder: str) -> None:
         self._folder = os.path.join(folder, "bundles")
 
     def path(self, name: str) -> str:
-        """The file in which the bundle of that name is saved."""
+        """Return the file in which the bundle of that name is saved; it may not exist."""
         parts = [part for part in name.split("/") if part]
         assert parts
         assert ".." not in parts
         return os.path.join(self._folder, *parts, _FILE)
 
     def read(self, name: str, limit: int) -> bytes | None:
-        """Read a saved bundle; None if there is none. Raise OSError if it cannot be read."""
+        """Return the bytes of a saved bundle; None if there is none. OSError if it cannot be read
+        or is larger than `limit` bytes.
+        """
         try:
             with open(self.path(name), "rb") as file:
                 content = file.read(limit + 1)
@@ -40,10 +42,13 @@ class SavedBundles:
         return content
 
     def write(self, name: str, content: bytes) -> None:
-        """Replace a saved bundle; after an OSError the previous one is unchanged."""
+        """Save a bundle in place of the previous one, which is unchanged after an OSError. Creates
+        the folders.
+        """
         path = self.path(name)
         folder = os.path.dirname(path)
         os.makedirs(folder, mode=0o700, exist_ok=True)
+        # With the process's number: several processes may save the same bundle.
         new_path = f"{path}.{os.getpid()}.new"
         try:
             descriptor = os.open(new_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

@@ -1,7 +1,8 @@
-"""Status: how bundles, discovery, decision logs and plugins are, for a service, a log, metrics.
+"""Status: the state of bundles, discovery, decision logs and plugins, for a service, the log and
+metrics.
 
-Whatever changes is said at once, by a thread of its own; what changes while an update is under way
-is part of the next one. An update that fails is not repeated: the next says more.
+Every change is reported at once, by a thread of its own; changes during a report are part of the
+next one. A report that fails is not repeated: the next one contains more.
 """
 
 from __future__ import annotations
@@ -34,19 +35,20 @@ class Status(Protocol):
 
 
 class ToldStatus:
-    """The status in one of several workers: what their parent told it."""
+    """The status in one of several workers: a copy of what their parent sent."""
 
     def __init__(self) -> None:
         self.is_enabled = False
-        """Whether the parent reports its status."""
+        """True if the parent reports its status."""
         self.told: dict[str, Any] = {}
+        """The status that the parent sent last."""
 
     def document(self) -> dict[str, Any]:
         return self.told
 
 
 class StatusReporter:
-    """Knows the whole status, and reports it. Safe in any number of threads."""
+    """Collects the status of all parts, and reports it; thread-safe."""
 
     def __init__(
         self,
@@ -56,9 +58,8 @@ class StatusReporter:
         on_report: Callable[[Mapping[str, BundleStatus]], object] = lambda _statuses: None,
         runner: Runner | None = None,
     ) -> None:
-        """`plugins`: the state of each; `metrics`: numbers of this process, by their system.
-
-        `on_report` is called with the bundles at each update, where Prometheus is asked for.
+        """`plugins` returns the state of each plugin; `metrics` the metrics of this process, by
+        system. `on_report` is called with the bundles at each report if Prometheus is configured.
         """
         self._plugins = plugins
         self._metrics = metrics
@@ -72,10 +73,11 @@ class StatusReporter:
         self._runner = runner or Threads(Parts())
         self._task: Task | None = None
         self.news = 0
-        """How often something changed."""
+        """The number of changes so far."""
 
     @property
     def is_enabled(self) -> bool:
+        """True if reports are configured."""
         return self._options is not None
 
     def configure(
@@ -86,17 +88,20 @@ class StatusReporter:
         *,
         starts: bool = True,
     ) -> None:
-        """Use these options, client and labels for reports from now on."""
+        """Use these options, client and labels for reports from now on; None disables them.
+        `starts` False: `start` begins reporting later.
+        """
         self._options, self._client, self._labels = options, client, dict(labels)
         if options is not None and starts:
             self.start()
 
     def start(self) -> None:
-        """Start reporting."""
+        """Start reporting; does nothing if it is started or not configured."""
         if self._task is None and self._options is not None:
             self._task = self._runner.start(Job("status", _EDGE, 120.0, self._round))
 
     def _note(self) -> None:
+        """Count a change, and wake the thread that reports it."""
         self.news += 1
         if self._task is not None:
             self._task.wake()
@@ -110,18 +115,20 @@ class StatusReporter:
         self._note()
 
     def note_decision_logs(self, status: Mapping[str, Any]) -> None:
-        """Set the state of uploads: `code`, `message`, `http_code`; empty after success."""
+        """Set the state of uploads, `code`, `message` and `http_code`, empty after a success; a
+        change is reported.
+        """
         if status != self._decision_logs:
             self._decision_logs = dict(status)
             self._note()
 
     @property
     def decision_logs(self) -> Mapping[str, Any] | None:
-        """The outcome of the last upload; None before the first."""
+        """The state after the last upload; None before the first."""
         return self._decision_logs
 
     def document(self) -> dict[str, Any]:
-        """The whole status, as `/v1/status` shows it."""
+        """Return the whole status as JSON, as `/v1/status` shows it."""
         result: dict[str, Any] = {"labels": dict(self._labels)}
         if self._bundles:
             result["bundles"] = {name: each.document() for name, each in self._bundles.items()}
@@ -135,11 +142,13 @@ class StatusReporter:
         return result
 
     def report(self) -> None:
-        """Send one update everywhere it goes."""
+        """Send one report to all configured destinations, in this thread; failures are logged."""
         drive(self._reports())
 
     def _reports(self) -> Steps[None]:
-        """Report the status to each configured destination: console, Prometheus, service."""
+        """Report the status to each configured destination: log, Prometheus, service. Yields its
+        request to the runner.
+        """
         options = self._options
         if options is None:
             return
@@ -154,7 +163,9 @@ class StatusReporter:
     def _send(
         self, client: Client, options: StatusOptions, document: Mapping[str, Any]
     ) -> Steps[None]:
-        """Send the status to the service; a failure is logged, not raised."""
+        """Send the status to the service; a failure, or a status other than 2xx, is logged and not
+        raised.
+        """
         # A lone surrogate in a message must not stop the report: UTF-8 cannot encode it.
         content = marshal(dict(document.items())).encode(errors="replace") + b"\n"
         headers = {"content-type": "application/json"}
@@ -174,6 +185,6 @@ class StatusReporter:
             yield from self._reports()
 
     def close(self, timeout: float = 2.0) -> None:
-        """Stop reporting; wait at most `timeout` seconds."""
+        """Stop reporting; wait at most `timeout` seconds for a report in progress."""
         if self._task is not None:
             self._task.stop(timeout)

@@ -2,9 +2,8 @@
 
     lines of the decision log -> ChunkEncoder -> Outbox -> request, by a few threads -> gone
 
-Nothing of this is on the path of a decision. A service that is slow is asked several times at
-once; one that fails is asked again later, with the same chunk. What finds no room is counted by its
-reason.
+Nothing of this delays a decision. A slow service gets several requests at once; after a failure the
+same chunk is sent again later. Events for which there is no room are counted by reason.
 """
 
 from __future__ import annotations
@@ -27,15 +26,16 @@ from doorward.edge import Edge, Part, Parts, loop_thread
 __all__ = ["Uploads"]
 
 THREADS: Final = 4
-"""Chunks that are sent at the same time."""
+"""The most chunks that are sent at the same time."""
 _WITHIN: Final = 1000.0
+"""The seconds after which an upload without progress counts as stuck in `/health`."""
 _log: Final = logging.getLogger(__name__)
 _EDGE: Final = Edge("decision-log-upload", "sending decision logs failed")
 _FIELDS: Final = {"plugin": "decision_logs"}
 
 
 class _UploadError(Exception):
-    """A chunk that was not taken."""
+    """A service did not accept a chunk; `status` is that of its response, None without one."""
 
     def __init__(self, message: str, status: int | None = None) -> None:
         super().__init__(message)
@@ -43,7 +43,7 @@ class _UploadError(Exception):
 
 
 class Uploads:
-    """Sends events to one service. `write` is for one thread, the rest for any."""
+    """Sends events to one service. `write` is for one thread, all other methods for any."""
 
     def __init__(
         self,
@@ -54,15 +54,17 @@ class Uploads:
         on_status: Callable[[Mapping[str, Any]], object] = lambda _status: None,
         parts: Parts | None = None,
     ) -> None:
-        """`on_lost` is called with a reason and a number of events; `on_status` with how the last
-        attempt ended. SpoolError where the folder of the spool cannot be used."""
+        """`on_lost` is called with a reason and a number of lost events; `on_status` with the
+        outcome of each attempt, {} after a success. SpoolError if the folder of the spool cannot be
+        used.
+        """
         self.options = options
         self._client = client
         self._on_lost = on_lost
         self._on_status = on_status
         self._encoder = ChunkEncoder(options.chunk_bytes)
         self._events: deque[bytes] = deque()
-        """With the buffer type `event`, what waits to be encoded."""
+        """The events that are not encoded yet, with the buffer type `event`."""
         self._encoding = threading.Lock()
         self._outbox = self._make_outbox()
         self._allowed = max(options.rate or 0.0, 1.0)
@@ -77,7 +79,9 @@ class Uploads:
         self._threads: list[threading.Thread] = []
 
     def _make_outbox(self) -> Outbox:
-        """The outbox of the configuration: on disk if a spool folder is set, else in memory."""
+        """Return the outbox of the configuration: on disk if a spool folder is set, otherwise in
+        memory.
+        """
         options = self.options
         if not options.spool:
             return MemoryOutbox(options.buffer_bytes)
@@ -86,7 +90,7 @@ class Uploads:
         )
 
     def start(self) -> None:
-        """Start the threads that upload."""
+        """Start the threads that send: one decides when, the others help it."""
         for number in range(THREADS):
             # Only the first thread decides when to send; the others help it to empty the outbox.
             target = self._lead if number == 0 else self._help
@@ -102,7 +106,9 @@ class Uploads:
     # What comes from the decision log
 
     def write(self, lines: Sequence[bytes]) -> None:
-        """Queue events, each a JSON text without line breaks."""
+        """Queue events, each a JSON text without line breaks. Events above the rate or the buffer's
+        limit are lost and counted. OSError if the spool's journal cannot be written.
+        """
         lines = self._within_rate(lines)
         if not lines:
             return
@@ -122,9 +128,8 @@ class Uploads:
                 self._put(self._encoder.flush())
 
     def _within_rate(self, lines: Sequence[bytes]) -> Sequence[bytes]:
-        """The events that the rate limit allows now; the others are counted as lost.
-
-        Unused allowance accumulates for at most one second.
+        """Return the events that the rate limit allows now; the others are logged and counted as
+        lost. Unused allowance accumulates for at most one second.
         """
         rate = self.options.rate
         if rate is None:
@@ -149,7 +154,9 @@ class Uploads:
         return self._encoder.flush()
 
     def _put(self, chunks: list[Chunk]) -> None:
-        """Put chunks into the outbox, and report the events that were dropped or too large."""
+        """Put chunks into the outbox; log and count the events that were dropped or are too large.
+        With the trigger `immediate`, wake the thread that sends.
+        """
         self._note_lost(self._outbox.put(chunks))
         if self._encoder.too_large:
             size, limit = self._encoder.too_large[0], self.options.chunk_bytes
@@ -164,7 +171,7 @@ class Uploads:
             self._due.set()
 
     def _note_lost(self, events: int) -> None:
-        """Log and count events that the outbox dropped; nothing happens for 0."""
+        """Log and count events that the outbox dropped; does nothing for 0."""
         if events > 0:
             _log.error(
                 f"Dropped {events} events from buffer. Reduce reporting interval or increase "
@@ -180,7 +187,9 @@ class Uploads:
     # What goes to the service
 
     def _lead(self) -> bool:
-        """Wait until an upload is due, and send what waits with the other threads."""
+        """Wait until an upload is due, and send all chunks together with the other threads. False
+        after `stop`, and with a manual trigger, which ends the thread.
+        """
         options = self.options
         self._part.rest()
         if options.trigger == "manual":
@@ -202,7 +211,9 @@ class Uploads:
         return True
 
     def _help(self) -> bool:
-        """Drain the queue once a flush was requested; return False after `stop`."""
+        """Wait until an upload begins, and help to send its chunks. False after `stop`, which ends
+        the thread.
+        """
         self._flushes.wait()
         if self._stop.is_set():
             return False
@@ -211,7 +222,9 @@ class Uploads:
         return True
 
     def send(self) -> bool:
-        """Send everything that waits now; return True if the service accepted it."""
+        """Send all events that wait, now; return True if no chunk failed. The outcome is passed to
+        `on_status`.
+        """
         with self._encoding:
             while self._events:
                 if self._encoder.add(self._events.popleft()):
@@ -228,7 +241,9 @@ class Uploads:
         return not self._failed
 
     def _drain(self) -> int:
-        """Send chunks until none is left or one fails; return how many were sent."""
+        """Send chunks until none is left or one fails in any thread; return how many this thread
+        sent. A chunk that fails is put back, and the failure recorded.
+        """
         sent = 0
         while not self._failed and (taken := self._outbox.take()) is not None:
             self._part.beat()
@@ -244,9 +259,8 @@ class Uploads:
         return sent
 
     def _post(self, chunk: Chunk) -> None:
-        """Send a chunk; raise `_UploadError` unless the service accepts it.
-
-        Events that it rejects one by one are counted as lost.
+        """Send a chunk; raise _UploadError unless the service accepts it. Events that it rejects
+        singly are counted as lost.
         """
         method, path, headers, content = delivery_of(chunk, self.options)
         try:
@@ -260,7 +274,9 @@ class Uploads:
         self._lose("rejected", count_rejected(self.options, answer.body))
 
     def _note_failure(self, error: _UploadError) -> None:
-        """Log the first failure of a series and report it in the status."""
+        """Log the first failure of an upload and pass it to `on_status`; further ones of the same
+        upload are ignored.
+        """
         if self._failed:
             return
         self._failed = True
@@ -272,8 +288,9 @@ class Uploads:
         self._on_status(status)
 
     def close(self, timeout: float = 5.0) -> None:
-        """Send what waits, for `timeout` seconds at most. What is left is lost and counted, unless
-        it is on disk."""
+        """Stop the threads and send what waits, for about `timeout` seconds; with a manual trigger
+        nothing is sent. What is left is lost and counted, unless it is on disk.
+        """
         self._parts.remove(self._part)
         self._stop.set()
         self._due.set()
