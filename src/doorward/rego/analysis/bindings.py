@@ -72,7 +72,9 @@ class Binding:
     """Variables that must be bound before the expression, even if it binds them itself."""
 
     def missing(self) -> list[Var]:
-        """Return the needed variables that nothing has bound, in the order of the text."""
+        """Return the needed variables that neither `bound` nor the expression itself binds in time,
+        in the order of the text; [] if the expression is safe here.
+        """
         return [
             v
             for name, v in self.needs.items()
@@ -80,7 +82,9 @@ class Binding:
         ]
 
     def settle(self) -> None:
-        """Note that no later part of the expression can bind the variables that are missing now."""
+        """Record that the variables missing now must be bound before the expression: what it binds
+        from here on comes too late for them.
+        """
         self.before.update([var.name for var in self.missing()])
 
     def _is_bound(self, name: str) -> bool:
@@ -93,7 +97,9 @@ class Binding:
                 self.needs.setdefault(var.name, var)
 
     def value(self, term: Term) -> None:
-        """Add `term`, whose value is needed."""
+        """Add `term` as a value: its variables must be bound, except those in operands of
+        references, which iteration binds.
+        """
         if is_ground(term):
             return
         match term:
@@ -130,6 +136,7 @@ class Binding:
                 self.closure(term_vars(term))
 
     def closure(self, variables: Iterable[Var]) -> None:
+        """Record the variables of a closure as needed, if they also occur outside of it."""
         self.need(v for v in variables if v.name in self.outer)
 
     def operand(self, term: Term) -> None:
@@ -160,7 +167,9 @@ class Binding:
                 self.value(term)
 
     def equation(self, left: Term, right: Term) -> None:
-        """Add `left = right`; the known side binds the other, part by part."""
+        """Add `left = right`. Its parts are matched in any order: a side that is known binds the
+        variables of the other side. Sides that stay unknown are needed as values.
+        """
         pairs = list(equations(left, right))
         for a, b in pairs:
             _prebind(self, a)
@@ -207,7 +216,9 @@ def _prebind(binding: Binding, term: Term) -> None:
 
 
 def equations(left: Term, right: Term) -> Iterator[tuple[Term, Term]]:
-    """Yield the equations of `left = right` after taking arrays and objects apart."""
+    """Yield the equations that `left = right` consists of: arrays of equal length and objects with
+    the same plain keys are matched part by part, other terms as a whole.
+    """
     match left, right:
         case Array(a), Array(b) if len(a) == len(b):
             for x, y in zip(a, b, strict=True):
@@ -228,7 +239,10 @@ def _same_keys(a: Pairs, b: Pairs) -> bool:
 
 
 def _shapes_differ(a: Term, b: Term) -> bool:
-    """Return True if two literals can never match; OPA then reports their variables as unsafe."""
+    """Return True if two literals can never match, such as an array and a number. OPA then reports
+    their variables as unsafe. False for references and calls, and for objects of one size unless
+    all keys are scalars.
+    """
     literals = (Array, Object, Set, Scalar)
     if isinstance(a, Object) and isinstance(b, Object) and len(a.items) == len(b.items):
         # Keys that are computed may be those of the other side.
@@ -237,7 +251,10 @@ def _shapes_differ(a: Term, b: Term) -> bool:
 
 
 def analyse(expr: Expr, bound: AbstractSet[str], outer: AbstractSet[str], arity: Arity) -> Binding:
-    """Return what `expr` needs and binds if the variables `bound` are bound before it."""
+    """Return the variables that `expr` needs and binds if those in `bound` are bound before it.
+    `outer` are the variables of the body that occur outside closures. A negated expression binds
+    nothing.
+    """
     binding = Binding(bound, outer, arity)
     for item in expr.withs:
         if not names_function(item, arity):
@@ -315,8 +332,8 @@ def _is_data(term: Term) -> bool:
 
 
 def as_call(value: Term) -> Call | None:
-    """Return the call that a bare name would be, if it could name a function (`count`,
-    `data.lib.f`); else None.
+    """Return the call without operands of the function that a bare name could stand for, such as
+    `count` or `data.lib.f`; None for any other term. The function need not exist.
     """
     if isinstance(value, Var):
         return Call(Ref(value, (), value.span), (), value.span)

@@ -64,7 +64,9 @@ _Part = TypeVar("_Part", bound=Term)
 def order_modules(
     modules: Sequence[Module], callees: Callees
 ) -> tuple[Sequence[Module], list[Diagnostic]]:
-    """Return every module with its bodies in safe order, and the errors for unsafe variables."""
+    """Return every module with its bodies in safe order, and the errors for unsafe variables. If
+    there are errors, the modules are returned unchanged.
+    """
     orders: dict[int, _Order | None] = {}
     findings = []
     for rule in _branches(rule for module in modules for rule in module.rules):
@@ -88,7 +90,9 @@ def order_modules(
 
 
 def order_query(body: Body, callees: Callees) -> tuple[Body, list[Diagnostic]]:
-    """Return a query's body in safe order, and the errors for unsafe variables."""
+    """Return a query's body in safe order, and the errors for unsafe variables. If there are
+    errors, the body is returned unchanged.
+    """
     origins = Origins()
     flattener = Flattener(callees.arity, unify_equals=False, origins=origins)
     order = SafeOrder(callees.operands, flattener.templates)
@@ -105,7 +109,9 @@ def order_query(body: Body, callees: Callees) -> tuple[Body, list[Diagnostic]]:
 def order_steps(
     body: Body, around: Iterable[str], callees: Callees, negations: Negations
 ) -> Body | None:
-    """Return a body, whose calls are separate expressions, in safe order; None if there is none."""
+    """Return a body, whose calls are separate expressions, in safe order, with the variables
+    `around` bound before it; None if there is no safe order.
+    """
     if is_in_order(body, around, callees.arity):
         return body
     origins = Origins()
@@ -213,7 +219,7 @@ class _Rebuilding:
         return replace(head, ref=ref, key=key, value=value)
 
     def body(self, body: Body) -> Body:
-        """A body in order."""
+        """Return a body in safe order, with the bodies inside it in order."""
         return self._order_comprehension(body, ())[0]
 
     def _order_comprehension(
@@ -276,9 +282,9 @@ class _Rebuilding:
     def _in_order(
         self, body: Body, heads: Sequence[Term], read: Sequence[Term] = ()
     ) -> tuple[Sequence[Expr], dict[int, Var]]:
-        """Return a body's expressions in order, and the variables for those of its `heads` that
-        moved into it, by the identity of the heads. `read`: heads in the order of evaluation, each
-        of which must find its variables bound.
+        """Return a body's expressions in order, and the variables that replace those of its `heads`
+        that moved into it, by the `id` of the head. `read`: heads in the order of evaluation, whose
+        variables must be bound by then. Raise _UnsafeError if no order exists.
         """
         flat = self.origins.flat(body)
         if flat is None:  # a part of an expression that was taken apart
@@ -291,8 +297,8 @@ class _Rebuilding:
 
 
 class _Sequence:
-    """One body: which of its flat expressions belong to one written expression; they take the place
-    of the last of them.
+    """The order of one body. Several flat expressions may come from one written expression, which
+    is placed where the last of them is.
     """
 
     def __init__(
@@ -320,7 +326,10 @@ class _Sequence:
         """The expressions whose parts are separate expressions."""
 
     def exprs(self) -> tuple[Sequence[Expr], dict[int, Var]]:
-        """Return the expressions in order, and the variables that stand for heads."""
+        """Return the expressions in order, and the variables that replace heads, by the `id` of the
+        head. Raise _UnsafeError if a variable stays unbound even with expressions taken apart.
+        """
+        # Ends: each round takes one more part apart, and a part is taken apart once.
         while True:
             groups = list(self._groups())
             missing, part = self._missing(groups)
@@ -345,7 +354,9 @@ class _Sequence:
                 yield self._equation(part), group
 
     def _steps_of(self, part: Expr | Term) -> list[Expr]:
-        """The flat expressions that an expression or a head stands for, in order."""
+        """Return the flat expressions of a written expression or head, in order; [] if it has
+        none.
+        """
         return self.parts.get(id(part), [])
 
     def _equation(self, head: Term) -> Expr:
@@ -355,8 +366,8 @@ class _Sequence:
         return Expr(call, span=head.span)
 
     def _missing(self, groups: Sequence[tuple[Expr, list[Expr]]]) -> tuple[set[str], Expr | Term]:
-        """Return the variables that the first expression or head lacks where it stands, and that
-        expression or head.
+        """Return the variables that the first unready expression or head lacks where it stands, and
+        that expression or head. If all are ready, the set is empty.
         """
         bound = set(self.ordered.around)
         for expr, steps in groups:
@@ -373,8 +384,8 @@ class _Sequence:
         return set(), Scalar(None)
 
     def _bind(self, steps: Iterable[Expr], bound: set[str]) -> set[str]:
-        """Add the variables that `steps` bind to `bound`; return those the first unready step
-        lacks.
+        """Add the variables that `steps` bind to `bound`. Return the variables that the first
+        unready step lacks, an empty set if all are ready; the steps after it are not added.
         """
         steps = list(steps)
         if any(map(self.order.is_template, steps)):
@@ -388,8 +399,9 @@ class _Sequence:
         return set()
 
     def _take_apart(self, missing: AbstractSet[str], lacking: Expr | Term) -> bool:
-        """Move the part of a head or expression that binds `missing` before `lacking`, which needs
-        it; return False if there is none to move.
+        """Make the first part that binds one of `missing` a separate expression: a head moves into
+        the body, an expression is split into its flat ones. Return False if there is no such part
+        besides `lacking`.
         """
         bound = set(self.ordered.around)
         for step in self.ordered.exprs:

@@ -16,7 +16,7 @@ __all__ = ["Callee", "Callees", "call_path", "replaced_function", "replaced_name
 
 
 def call_path(operator: Ref) -> tuple[Key, ...] | None:
-    """Return the path below `data` of a resolved operator; None for a built-in."""
+    """Return the path below `data` of a resolved operator, in key form; None for a built-in."""
     if not (isinstance(operator.head, Var) and operator.head.name == "data"):
         return None
     return tuple(to_key(a.value) for a in operator.args if isinstance(a, Scalar))
@@ -67,14 +67,14 @@ class Callees:
 
     def operands(self, call: Call) -> int | None:
         """Return the number of declared operands of the callee; 0 for a rule that is not a
-        function.
+        function, None for a variadic or unknown callee.
         """
         callee = self.find(call)
         return None if callee is None else callee.arity
 
     def arity(self, call: Call) -> int | None:
-        """Return the number of declared operands of the callee; None if it is unknown or
-        variadic.
+        """Return the number of declared operands of the function or built-in that is called; None
+        if it is unknown, variadic, or a rule that is not a function.
         """
         callee = self.find(call)
         if callee is None or (callee.node is not None and not callee.node.is_function):
@@ -83,8 +83,8 @@ class Callees:
 
 
 def replaced_names(item: With, callees: Callees) -> list[str]:
-    """Return the names that `item` replaces: a function or built-in, or the rules at and below a
-    path.
+    """Return the names that a `with` replaces: one function or built-in, or all rules at and below
+    a path of data; [] for the input or base data.
     """
     name = replaced_function(item, callees)
     if name is not None:

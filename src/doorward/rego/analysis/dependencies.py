@@ -56,10 +56,9 @@ _SEEN_OUTSIDE: Final = _HEARD | _REMOTE
 
 @record
 class Uses:
-    """The built-ins and the nodes that the parts of a rule and of its `else` use. `reads_world`: it
-    reads the input, or calls a built-in whose answer can differ between two decisions. `changes`:
-    it contains an object comprehension or a `with`. Rules that use the same things share one
-    object.
+    """The built-ins and rule nodes that a rule and its `else` branches use. `reads_world`: it reads
+    the input, or calls a built-in whose answer can differ between two decisions. `changes`: it
+    contains an object comprehension or a `with`. Rules with equal uses share one object.
     """
 
     builtins: frozenset[str]
@@ -141,7 +140,7 @@ def _uses(rule: Rule, callees: Callees, shared: dict[object, Uses]) -> Uses:
 
 
 def parts_of(rule: Rule) -> Iterator[Node]:
-    """Yield every node of a rule and its `else` branches, except the name it defines."""
+    """Yield every node of a rule and its `else` branches, except the constant name in the head."""
     if rule.else_rule is None:
         return _branch_parts(rule)
     return chain.from_iterable(map(_branch_parts, branches(rule)))
@@ -155,8 +154,8 @@ def _branch_parts(rule: Rule) -> Iterator[Node]:
 
 
 def parts_below(top: Node) -> Iterator[Node]:
-    """Yield `top` and everything it reads, including `with` targets, but not the heads of
-    references and calls.
+    """Yield `top` and all nodes inside it. Left out are the head variables of references, and the
+    target of a `with` that replaces the input; other targets count as read.
     """
     return _parts([top])
 
@@ -194,7 +193,9 @@ def _differs(builtin: Builtin | None) -> bool:
 
 
 def targets(part: object, callees: Callees) -> Iterator[RuleNode]:
-    """Yield the nodes whose rules one part of a rule reads."""
+    """Yield the nodes of the rules that one part of a rule reads: the callee of a call, or the
+    rules that a reference below `data` may reach. Nothing for other parts.
+    """
     if isinstance(part, Call):
         callee = callees.find(part)
         if callee is not None and callee.node is not None:
@@ -206,7 +207,10 @@ def targets(part: object, callees: Callees) -> Iterator[RuleNode]:
 
 
 def _matching(node: RuleNode, operands: Sequence[Term]) -> Iterator[RuleNode]:
-    """Yield the nodes with rules that a reference with these operands can reach."""
+    """Yield the nodes with rules that a reference with these operands can reach from `node`. An
+    operand that is not constant matches every key. If the reference ends above rules, all of them
+    are reached.
+    """
     for n, operand in enumerate(operands):
         if node.definitions:
             break
@@ -222,7 +226,7 @@ def _matching(node: RuleNode, operands: Sequence[Term]) -> Iterator[RuleNode]:
 
 
 def in_order(root: RuleNode, graph: Dependencies) -> Iterator[RuleNode]:
-    """Yield the nodes with rules, each after those it reads."""
+    """Yield the nodes with rules, each after those it reads; nodes on a cycle in some order."""
     seen: set[int] = set()
     for start in root.walk():
         if not start.definitions or id(start) in seen:
@@ -244,7 +248,9 @@ def in_order(root: RuleNode, graph: Dependencies) -> Iterator[RuleNode]:
 def definitions_in_order(
     root: RuleNode, graph: Dependencies, callees: Callees
 ) -> Iterator[Definition]:
-    """Yield all rules, each after those it reads."""
+    """Yield all rules, each after those it reads. Nodes that read themselves come last, ordered
+    rule by rule, since no single rule of them is recursive.
+    """
     circular: list[RuleNode] = []
     for node in in_order(root, graph):
         if id(node) in graph.circular:
@@ -288,8 +294,9 @@ def nodes_read(body: Body, callees: Callees, graph: Dependencies) -> list[RuleNo
 
 
 def has_effects(nodes: Iterable[RuleNode], callees: Callees) -> bool:
-    """Return True if evaluating one of the nodes has an outside effect: it prints or uses the
-    network.
+    """Return True if the rules of one of these nodes call a built-in with an effect outside: one
+    that prints, traces, records a test case or uses the network. Rules that they read are not
+    followed.
     """
     for node in nodes:
         for definition in node.definitions:
@@ -303,7 +310,9 @@ def has_effects(nodes: Iterable[RuleNode], callees: Callees) -> bool:
 
 
 def longest_chain(root: RuleNode, graph: Dependencies) -> int:
-    """Return the length of the longest chain of nodes that read one another."""
+    """Return the number of nodes in the longest chain in which each node reads the next; 0 without
+    rules.
+    """
     lengths: dict[int, int] = {}
     for node in in_order(root, graph):
         read = graph.reads.get(id(node), ())
@@ -312,7 +321,9 @@ def longest_chain(root: RuleNode, graph: Dependencies) -> int:
 
 
 def constant_nodes(root: RuleNode, graph: Dependencies) -> frozenset[int]:
-    """Return the identities of the nodes whose answers depend only on data."""
+    """Return the `id`s of the nodes whose answers depend only on data: neither they nor what they
+    read uses the input or a built-in that differs between decisions.
+    """
     readers: dict[int, list[int]] = {}
     for reader, targets in graph.reads.items():
         for target in targets:
@@ -329,8 +340,8 @@ def constant_nodes(root: RuleNode, graph: Dependencies) -> frozenset[int]:
 
 
 def check_recursion(root: RuleNode, graph: Dependencies, callees: Callees) -> list[Diagnostic]:
-    """Return an error for each rule that can read itself; nodes that read themselves without such a
-    rule are recorded in `graph`.
+    """Return an error for each rule that can read itself. If there is none, the nodes on cycles or
+    reading one are recorded in `graph.circular`.
     """
     nodes = _cyclic(root, graph)
     rules = _Rules(nodes, callees)
@@ -366,8 +377,8 @@ class _Rules:
         return known
 
     def path(self, start: Definition, branch: Rule) -> list[Definition] | None:
-        """Return the rules on a shortest path from a branch of `start` back to it; None if there is
-        none.
+        """Return the rules between a branch of `start` and `start` on a shortest cycle; [] if the
+        branch reads `start` directly, None if it cannot be reached.
         """
         first = self._targets(_branch_parts(branch))
         if start in first:

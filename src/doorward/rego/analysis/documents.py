@@ -24,8 +24,8 @@ Path: TypeAlias = tuple[Key, ...]
 
 
 class Documents(NamedTuple):
-    """The documents that are read, virtual and base, in Rego's order; if one base document contains
-    another, only the outer one.
+    """The paths of the documents that a query reads, sorted as Rego sorts arrays. `base` contains
+    no path below another of its paths.
     """
 
     base: list[Path]
@@ -33,7 +33,9 @@ class Documents(NamedTuple):
 
 
 def read_documents(body: Body, callees: Callees) -> Documents:
-    """Return the documents that `body` reads, directly or through rules."""
+    """Return the documents that `body` reads, directly or through rules. A path ends before its
+    first operand that is not a scalar.
+    """
     base: set[Path] = set()
     read: dict[int, RuleNode] = {}
     for part in _parts(body, callees, read):
@@ -70,7 +72,9 @@ def _parts(body: Body, callees: Callees, read: dict[int, RuleNode]) -> Iterator[
 
 
 def _base(part: object, callees: Callees) -> Iterator[Path]:
-    """Yield the base document or input path that a reference reads, if no rules define it."""
+    """Yield the path of the input or base document that `part` refers to; nothing if `part` is not
+    such a reference, or if rules define the document, a part above it, or documents below it.
+    """
     if isinstance(part, Var) and part.name == "input":
         yield ("input",)
     if not isinstance(part, Ref) or not isinstance(part.head, Var):
@@ -92,6 +96,7 @@ def _base(part: object, callees: Callees) -> Iterator[Path]:
 
 
 def _outer(paths: set[Path]) -> list[Path]:
+    """Return the paths that do not lie below another one of them."""
     return [path for path in paths if not any(path[:n] in paths for n in range(1, len(path)))]
 
 

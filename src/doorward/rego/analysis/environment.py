@@ -53,7 +53,7 @@ class TypeNode:
 
     @property
     def written(self) -> tuple[Key, ...]:
-        """The keys that rules are written with, without the one that stands for all others."""
+        """The keys of the children; without the key that stands for the open keys of rules."""
         return tuple(key for key in self.children if not isinstance(from_key(key), tuple))
 
     def put(self, path: Sequence[Key], type_: Type) -> None:
@@ -61,7 +61,9 @@ class TypeNode:
         self._child(path).type = type_
 
     def insert(self, path: Sequence[Key], type_: Type) -> None:
-        """Add a rule's type at `path` to the types of other rules and of the objects above."""
+        """Add a rule's type at `path`: it is merged with the types of other rules there, and added
+        to the object types above and below.
+        """
         node = self
         for n, key in enumerate(path):
             node = node.children.setdefault(key, TypeNode())
@@ -161,9 +163,9 @@ class Scope:
         )
 
     def below_replacements(self, replaced: Iterable[tuple[Ref | Var, Type]]) -> Scope:
-        """Return a scope in which `with` replaces documents: each has its own type or that of the
-        value, and documents above it are objects. Rules that read a replaced document may have any
-        type.
+        """Return a scope for an expression whose `with` replaces documents. A replaced document has
+        the union of its type and that of the new value; rules that read a replaced document have
+        type any. Variables are shared with this scope. Return `self` if no document is replaced.
         """
         tree = TypeNode()
         documents = [(_document_path(target), target, value) for target, value in replaced]
@@ -182,7 +184,9 @@ class Scope:
         return scope
 
     def variable(self, name: str) -> Type | None:
-        """Return the type of a variable; None if it is not known yet."""
+        """Return the type of a variable here or in an enclosing scope; None if it is not known yet.
+        A built-in that is called somewhere has its function type.
+        """
         scope: Scope | None = self
         while scope is not None:
             type_ = scope.variables.get(name)
@@ -192,7 +196,9 @@ class Scope:
         return self.globals.builtin(name) if name in self.globals.called else None
 
     def reference(self, ref: Ref | Var) -> Type:
-        """Return the type of a reference; UNKNOWN if it has none."""
+        """Return the type of a reference: any for unknown documents; UNKNOWN if its head is neither
+        a document nor a known variable, or if nothing can be there.
+        """
         head, args = (ref.head, ref.args) if isinstance(ref, Ref) else (ref, ())
         if not isinstance(head, Var):
             return UNKNOWN
@@ -228,7 +234,9 @@ def _look_up(node: TypeNode | None, path: Sequence[Term]) -> Type | None:
 
 
 def select_path(type_: Type, path: Sequence[Term]) -> Type:
-    """Return the type that `path` leads to in a value; UNKNOWN if there can be nothing."""
+    """Return the type that `path` leads to in a value of `type_`; UNKNOWN if there can be no such
+    part. Operands that are not scalars stand for any key.
+    """
     for operand in path:
         if isinstance(operand, Scalar):
             type_ = select(type_, operand.value)
@@ -238,12 +246,12 @@ def select_path(type_: Type, path: Sequence[Term]) -> Type:
 
 
 def is_constant(term: Term) -> bool:
-    """Return True if a term is written out: no variables, references or calls in it."""
+    """Return True if a term contains no variable, reference, call or comprehension."""
     return is_ground(term)
 
 
 def constant(term: Term) -> Key:
-    """The value of a constant term, in key form."""
+    """Return the value of a term for which `is_constant` is True, in key form."""
     return to_key(_value(term))
 
 

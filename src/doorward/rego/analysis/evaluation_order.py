@@ -48,7 +48,9 @@ __all__ = ["definition_in_steps", "is_step", "query_in_steps", "rule_in_steps"]
 
 
 def rule_in_steps(rule: Rule, callees: Callees) -> Rule:
-    """Return `rule`, without its `else`, in steps; what its head computes moves into its body."""
+    """Return `rule`, without its `else`, with one step per expression; computed parts of its head
+    move into its body. If the steps have no safe order, the rule keeps its body.
+    """
     steps = _Steps(callees, {"eq", "equal", "assign"})
     head, after, result = rule.head, list[Expr](), steps.lifting.result
     args = None if head.args is None else tuple([result(arg, after) for arg in head.args])
@@ -76,7 +78,9 @@ def definition_in_steps(definition: Definition, callees: Callees) -> Definition:
 
 
 def query_in_steps(body: Body, callees: Callees) -> Body:
-    """Return a query's body in steps; `is_step` recognises the added expressions."""
+    """Return a query's body in steps. It is returned unchanged if the steps would change the order
+    of its own expressions. `is_step` recognises the added expressions.
+    """
     steps = _Steps(callees, {"eq", "assign"})
     result = steps.ordered(steps.body(body), set())
     if result is None:
@@ -96,8 +100,8 @@ def is_step(expr: Expr) -> bool:
 
 
 class _Steps:
-    """Splits expressions into steps of evaluation. `equalities`: the calls that take references as
-    they are.
+    """Splits expressions into steps of evaluation. `equalities`: the names of the calls whose
+    operands may be references, such as `eq`.
     """
 
     def __init__(self, callees: Callees, equalities: set[str]) -> None:
@@ -108,8 +112,9 @@ class _Steps:
         self.operands = Operands(equalities, self.local, self._expr)
 
     def ordered(self, body: Body, bound: set[str]) -> Body | None:
-        """Return `body` with calls taken apart, in safe order and in steps; None if there is no
-        safe order.
+        """Return `body`, whose calls are separate expressions, in safe order and with references in
+        operands as steps; `bound` are the variables bound before it. None if there is no safe
+        order.
         """
         negations = Negations(in_query="equal" not in self.equalities, prefix="__negated")
         result = order_steps(body, bound, self.callees, negations)
@@ -121,11 +126,13 @@ class _Steps:
         return Var(f"__step{self.count - 1}{GENERATED}", span)
 
     def call(self, call: Call, out: list[Expr]) -> Var:
-        """The result of a call, equated with it."""
+        """Append an equation of a new variable with the call to `out`; return the variable."""
         return self._bind(call, out)
 
     def template(self, term: TemplateString, out: list[Expr]) -> Var:
-        """The value of a template string, of which the parts stay in it."""
+        """Append an equation of a new variable with the template string to `out`, its parts
+        unchanged; return the variable.
+        """
         return self._bind(term, out)
 
     def _bind(self, term: Term, out: list[Expr]) -> Var:
@@ -146,7 +153,9 @@ class _Steps:
             out += self._expr(expr)
 
     def _expr(self, expr: Expr) -> list[Expr]:
-        """Return an expression as a sequence of steps; the steps for `with` values come first."""
+        """Return an expression as a sequence of steps, of which it is the last; steps for `with`
+        values come first. [] for `some x`.
+        """
         first: list[Expr] = []
         withs = tuple([self._with(item, first) for item in expr.withs])
         before, references = list[Expr](), dict[str, Term]()

@@ -67,7 +67,7 @@ def called_builtins(calls: Iterable[CallSite]) -> frozenset[str]:
 
 
 def sites_of(top: Module | Body) -> Sites:
-    """Return every call and every `with` in a module or query."""
+    """Return every call and every `with` in a module or query, in the order of the text."""
     calls: list[CallSite] = []
     withs: list[With] = []
     first: tuple[Node, ...] = top if isinstance(top, tuple) else (top,)
@@ -106,8 +106,8 @@ def check_values(calls: Iterable[CallSite], callees: Callees) -> list[Diagnostic
 def check_calls(
     calls: Iterable[CallSite], callees: Callees, tops: Sequence[Module | Body]
 ) -> list[Diagnostic]:
-    """Return an error for each call of an unknown function or with a wrong number of operands.
-    `tops` are what contains the calls.
+    """Return an error for each call of an unknown function or with a wrong number of operands, in
+    OPA's order. `tops` are the modules or queries that contain the calls.
     """
     wrong = {
         id(call): errors
@@ -121,7 +121,9 @@ def check_calls(
 
 
 def _check(call: Call, span: Span, callees: Callees, *, is_value: bool) -> Iterator[Diagnostic]:
-    """Yield the error for one call: an unknown function, or a wrong number of operands."""
+    """Yield the error of one call, if it has one: the function is unknown, or the number of
+    operands is wrong. A call that is an expression may have one operand more, for its result.
+    """
     callee = callees.find(call)
     argument_count = len(call.args)
     if callee is not None and callee.arity in (None, argument_count):
@@ -154,7 +156,9 @@ def _name_in_source(call: Call) -> str:
 
 
 def _similar(name: str, callees: Callees) -> str | None:
-    """Return a hint with the most similar function name; None if there is none."""
+    """Return the hint "did you mean …?" with the most similar function name; None if no name is
+    similar.
+    """
     from difflib import get_close_matches  # only policies with errors pay for it
 
     known = [builtin.name for builtin in callees.registry if not builtin.deprecated]

@@ -61,8 +61,8 @@ class Failures:
         self._known: dict[int, bool] = dict.fromkeys(graph.circular, True)
 
     def rule(self, rule: Rule) -> bool:
-        """Return True if evaluating a rule or one of its `else` branches may fail; conflicting
-        answers are left to `node`.
+        """Return True if evaluating a rule or one of its `else` branches may raise an error.
+        Conflicts between the answers of several rules are not covered here; `node` covers them.
         """
         uses = self._graph.uses.get(id(rule))
         if uses is not None:
@@ -94,7 +94,9 @@ class Failures:
         return any(map(self._part, parts_below(expr)))
 
     def node(self, node: RuleNode) -> bool:
-        """Return True if evaluating the rules at `node` may end in an error."""
+        """Return True if evaluating the rules at `node`, or any rules they read, may raise an
+        error, conflicting values included; cached.
+        """
         known, waiting = self._known, [node]
         while waiting:
             current = waiting[-1]
@@ -104,6 +106,8 @@ class Failures:
             elif read is None or any(known.get(id(target), False) for target in read):
                 known[id(current)] = True
             elif unknown := [target for target in read if id(target) not in known]:
+                # By a stack instead of recursion, since chains of rules can be longer than
+                # Python's limit.
                 waiting += unknown
             else:
                 known[id(current)] = self._itself(current)
@@ -169,8 +173,8 @@ def _parts(node: RuleNode) -> Iterator[object]:
 
 
 def _may_halt(builtin: Builtin) -> bool:
-    """Return True if a call may end the evaluation: custom code, or a built-in with outside
-    effects.
+    """Return True if a call may end the evaluation: the built-in is not Doorward's own, is not
+    pure, or builds template strings.
     """
     is_ours = REGISTRY.get(builtin.name) is builtin
     return not is_ours or not builtin.pure or builtin.name == "internal.template_string"

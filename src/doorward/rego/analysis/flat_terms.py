@@ -34,8 +34,8 @@ class FlatTerms:
     is_object: Callable[[Any], bool]
 
     def pattern_names(self, term: Any) -> Iterator[str]:
-        """Yield the variables that matching `term` binds, which excludes sets, keys and heads of
-        references.
+        """Yield the variables that matching `term` with a value binds, once for each occurrence.
+        Sets, object keys and heads of references bind none.
         """
         kind = type(term)
         if kind is self.var:
@@ -52,8 +52,8 @@ class FlatTerms:
                 yield from self.pattern_names(value)
 
     def walked_names(self, terms: Iterable[Any], safe: AbstractSet[str]) -> set[str]:
-        """Return the variables that references in `terms` bind by iteration, their heads being
-        bound.
+        """Return the variables in operands of references in `terms`, bound by iteration. A
+        reference counts only if its head is in `safe`, a document, or not a variable.
         """
         names: set[str] = set()
         for term in terms:
@@ -89,7 +89,10 @@ class FlatTerms:
     def call_names(
         self, args: Sequence[Any], count: int | None, safe: AbstractSet[str]
     ) -> set[str]:
-        """Return the variables that a call with `count` declared operands binds; None: unknown."""
+        """Return the variables that a call binds: by iteration, and in the operands after the
+        `count` declared ones if all variables in the declared ones are safe. None as `count`
+        (unknown): an empty set.
+        """
         if count is None:
             return set()
         names = self.walked_names(args, safe)
@@ -167,8 +170,8 @@ class _Unification:
         return kind is not self.terms.var or head.name in ROOTS or self.is_safe(head.name)
 
     def _two(self, x: str, y: str) -> None:
-        """Mark one of two variables if the other is bound; otherwise remember that they wait for
-        each other.
+        """Mark one of two variables if the other is bound; otherwise record in `unknown` that each
+        becomes bound with the other.
         """
         if self.is_safe(y):
             self.mark(x)
@@ -190,7 +193,7 @@ class _Unification:
             self.mark(x)
 
     def _objects(self, a: Sequence[tuple[Any, Any]], b: Sequence[tuple[Any, Any]]) -> None:
-        """Unify the values under equal keys of two objects of the same size."""
+        """Unify the values under equal keys of two objects; nothing if their sizes differ."""
         others = dict(b)
         if len(a) == len(b):
             for key, value in a:

@@ -65,7 +65,7 @@ Names = Callable[[Span], Iterable[str]]
 
 
 def add_hints(errors: Sequence[Diagnostic], names: Names, registry: Registry) -> list[Diagnostic]:
-    """`errors` with hints where there is something to say."""
+    """Return `errors`, in the same order, with a hint and an edit where a likely cause is known."""
     return [_with_hint(error, names, registry) for error in errors]
 
 
@@ -87,7 +87,9 @@ def _with_hint(error: Diagnostic, names: Names, registry: Registry) -> Diagnosti
 
 
 def _fix(name: str, hint: str | None, span: Span) -> Fix | None:
-    """Return the edit that replaces one name by another, as the hint proposes; else None."""
+    """Return the edit that replaces `name`, within the first `MAX_TEXT` characters of `span`, by
+    the name that the hint proposes; None if the hint names none or `name` is not there.
+    """
     meant = _MEANT.match(hint or "")
     if meant is None:
         return None
@@ -124,13 +126,14 @@ def _of_function(name: str, span: Span, names: Names, registry: Registry) -> str
 
 
 def _near(name: str, names: Iterable[str]) -> str | None:
+    """Return the hint "did you mean …?" with the most similar name; None if no name is similar."""
     close = near_name(name, names)
     return f"did you mean `{close}`?" if close is not None else None
 
 
 def near_name(name: str, names: Iterable[str]) -> str | None:
-    """Return the one of `names`, other than `name` itself, that is most similar to it; None without
-    any.
+    """Return the most similar of `names`, other than `name` itself; None if none is similar enough.
+    Only the first `MAX_NAMES` names are compared.
     """
     known = [each for each, _ in zip(names, range(MAX_NAMES), strict=False) if each != name]
     close = get_close_matches(name, known, 1, _LIKE)
@@ -138,7 +141,10 @@ def near_name(name: str, names: Iterable[str]) -> str | None:
 
 
 def names_of_modules(modules: Sequence[Module], span: Span) -> Iterator[str]:
-    """Yield the names that are visible at a position in one of the parsed `modules`."""
+    """Yield the names that are visible at `span`: `input`, `data`, imports, rules of the package,
+    and variables of the rule around it. Nothing if no module has this source. A name may come
+    several times, and misspelt names are among them.
+    """
     module_of_error = next((each for each in modules if each.span.source is span.source), None)
     if module_of_error is None:
         return
@@ -158,8 +164,9 @@ def names_of_modules(modules: Sequence[Module], span: Span) -> Iterator[str]:
 
 
 def near_path(path: Path, root: RuleNode, data: Any) -> str | None:
-    """Return the existing document most similar to `path` (`data` first); None if `path` itself
-    exists or nothing is similar.
+    """Return the path of the existing document most similar to `path`, whose first part is `data`,
+    as text. Only the first key that does not exist is replaced, and the path ends there. None if
+    `path` exists, leads into a rule, or nothing is similar.
     """
     node: RuleNode | None = root
     base = data
@@ -176,7 +183,7 @@ def near_path(path: Path, root: RuleNode, data: Any) -> str | None:
 
 
 def _names(node: RuleNode | None, base: Any) -> Iterator[str]:
-    """Yield the names of rules and base data below a node."""
+    """Yield the string keys of rules and base data below a node, at most `MAX_NAMES`."""
     keys: dict[Key, None] = dict.fromkeys(node.children if node is not None else ())
     if isinstance(base, dict):
         keys |= dict.fromkeys(base)

@@ -69,7 +69,7 @@ Comprehension = ArrayComprehension | SetComprehension | ObjectComprehension
 
 
 def callee_name(operator: Ref) -> str:
-    """The dotted name under which a built-in is declared."""
+    """Return the dotted name under which a built-in is declared, such as `io.jwt.decode`."""
     return Call(operator, ()).name
 
 
@@ -90,7 +90,9 @@ class Inference:
         return findings
 
     def _expr(self, expr: Expr, scope: Scope) -> Iterator[Finding]:
-        """Yield the type errors of one expression: in comprehensions, references, then its call."""
+        """Yield the type errors of one expression: those in comprehensions, then in references,
+        then of the call itself, unless that error only follows from the earlier ones.
+        """
         if expr.withs:
             values = [(item.target, self.type(item.value, scope)) for item in expr.withs]
             scope = scope.below_replacements(values)
@@ -118,7 +120,9 @@ class Inference:
         return self._call(expr, expr.term, scope)
 
     def _replacement(self, item: With, scope: Scope) -> Finding | None:
-        """Return the error if `with` replaces a function by one of other operands; else None."""
+        """Return the error if a `with` replaces a function by one of a different type; None if it
+        does not, or replaces a document.
+        """
         target, value = self._function(item.target, scope), self._function(item.value, scope)
         if target is None or value is None or unifies(target, value):
             return None
@@ -134,7 +138,9 @@ class Inference:
         return type_ if isinstance(type_, Function) else None
 
     def _callee(self, operator: Ref, scope: Scope) -> Type:
-        """Return the type of a call's operator; UNKNOWN if it does not exist."""
+        """Return the type of a call's operator, a Function if it is one; UNKNOWN if there is no
+        such function.
+        """
         if isinstance(operator.head, Var) and (
             operator.head.name in ROOTS
             # As in OPA, a variable whose type is known by now hides built-ins that begin with it.
@@ -178,7 +184,9 @@ class Inference:
     # Types of terms
 
     def type(self, term: Term, scope: Scope) -> Type:
-        """Return the type of a flat term; UNKNOWN if it is not known yet."""
+        """Return the type of a flat term; UNKNOWN if it cannot be inferred yet. any if the type
+        would have too many parts.
+        """
         match term:
             case Scalar(value):
                 return type_of(value)
@@ -235,8 +243,8 @@ class Inference:
     # Unification
 
     def _meet(self, a: Term, type_a: Type, b: Term, type_b: Type, scope: Scope) -> bool:
-        """Return True if the two sides can be equal; variables on one side get the types of the
-        other.
+        """Return True if the two sides of an equation can be equal. Variables whose type is unknown
+        on one side get the type of the other side, in `scope`.
         """
         unknown_a, unknown_b = has_unknown(type_a), has_unknown(type_b)
         if unknown_a and not unknown_b:
@@ -274,8 +282,8 @@ class Inference:
         return self._all_meet(((value, others[key]) for key, value in a.items), scope)
 
     def fit(self, term: Term, type_: Type, scope: Scope, *, widen: bool = False) -> bool:
-        """Return True if `term` can have the type; its variables get types. `widen`: a variable
-        that has another type gets the union.
+        """Return True if `term` can have the type `type_`. Variables in it without a type get one
+        in `scope`. With `widen`, a variable with another type that unifies gets the union of both.
         """
         match term:
             case Var(name) if name not in ROOTS:
@@ -306,7 +314,9 @@ class Inference:
         return unifies(self.type(term, scope), type_)
 
     def _fit_options(self, term: Array | Object | Set, type_: AnyOf, scope: Scope) -> bool:
-        """Return True if a literal fits one of a union's options."""
+        """Return True if a literal fits at least one option of a union; its variables get the union
+        of the fitting types. Any literal fits the type any.
+        """
         if type_.options:
             fits = [self.fit(term, option, scope, widen=True) for option in type_.options]
             return any(fits)

@@ -58,11 +58,13 @@ class Origins:
             self._parts[id(step)] = step, term
 
     def add_body(self, written: Body, flat: Body) -> None:
-        """Note that `flat` was made of a body, of which the heads may have become a part."""
+        """Record `flat` as the flat form of a body; it may also contain the steps of heads."""
         self._bodies[id(written)] = written, flat
 
     def part_of(self, step: Expr) -> Expr | Term:
-        """The expression, or the term of a head, that `step` is a part of."""
+        """Return the written expression, or the term of a head, that the flat expression `step`
+        came from. KeyError if it was not recorded.
+        """
         return self._parts[id(step)][1]
 
     def flat(self, written: Body) -> Body | None:
@@ -75,7 +77,7 @@ class Dialect(Protocol):
     """How flat bodies of one kind are written: for diagnostics, or for evaluation."""
 
     def local(self, span: Span) -> Var:
-        """A new variable for the term at `span`."""
+        """Return a new variable for the term at `span`."""
 
     def call(self, call: Call, out: list[Expr]) -> Var:
         """Append the expression of a call, whose operands hold no calls, to `out`; the variable of
@@ -98,8 +100,8 @@ class Lifting:
         self.origins = origins
 
     def body(self, body: Body, heads: Sequence[Term] = ()) -> tuple[Body, tuple[Term, ...]]:
-        """Return a flat body, which also computes the heads of its comprehension, and the flat
-        heads.
+        """Return a body with its calls as separate expressions, and its heads as terms without
+        calls; the steps of the heads come last in the body.
         """
         out: list[Expr] = []
         self.dialect.exprs(body, out)
@@ -110,7 +112,9 @@ class Lifting:
         return flat, values
 
     def result(self, term: Term, out: list[Expr]) -> Term:
-        """Return `term` without anything to evaluate; that is appended to `out`."""
+        """Return `term` as a term without calls, references or comprehensions. What has to be
+        evaluated is appended to `out` as expressions, whose variables the result contains.
+        """
         begin = len(out)
         flat = self.term(term, out)
         if is_evaluated(flat):
@@ -122,7 +126,7 @@ class Lifting:
         return flat
 
     def terms(self, terms: Sequence[Term], out: list[Expr]) -> tuple[Term, ...]:
-        """`terms` without calls: those are in `out`."""
+        """Return `terms` without calls; the calls are appended to `out`."""
         return tuple([self.term(term, out) for term in terms])
 
     def term(self, term: Term, out: list[Expr]) -> Term:

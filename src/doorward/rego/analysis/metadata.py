@@ -34,7 +34,9 @@ FUNCTIONS: Final = frozenset({"rego.metadata.chain", "rego.metadata.rule"})
 
 
 def answer_metadata(modules: Sequence[Module]) -> list[Module]:
-    """Return the modules with each metadata call replaced by its answer."""
+    """Return the modules with each call of `rego.metadata.chain` and `rego.metadata.rule` replaced
+    by its constant answer.
+    """
     return [
         replace(
             module, rules=tuple(_insert_metadata(rule, module, modules) for rule in module.rules)
@@ -70,7 +72,9 @@ def _insert_metadata(rule: Rule, module: Module, modules: Sequence[Module]) -> R
 def _insert_metadata_of_rule(
     rule: Rule, chain: list[dict[str, Any]], of_rule: dict[str, Any]
 ) -> Rule:
-    """Replace the metadata calls in one rule by `chain` or the rule's `of_rule` annotations."""
+    """Return the rule with its metadata calls replaced: `rego.metadata.chain` by `chain`,
+    `rego.metadata.rule` by `of_rule`. A call with an output operand becomes an equation.
+    """
 
     matches: dict[int, tuple[Term, Call]] = {}
 
@@ -94,8 +98,9 @@ def _insert_metadata_of_rule(
 
 
 def labels_at(span: Span, modules: Sequence[Module]) -> dict[str, Any]:
-    """Return the `labels` that apply to the rule or branch at `span`, from its own METADATA and all
-    around it; of equal names the nearest wins. `modules` are as parsed.
+    """Return the `labels` of METADATA that apply to the rule at `span`: its own, then those of its
+    document, package and packages above. Of equal names the nearest wins. `modules` are as parsed;
+    StopIteration if none has the source of `span`.
     """
     labels: dict[str, Any] = {}
     rule, module = _rule_around(span, modules)
@@ -106,7 +111,9 @@ def labels_at(span: Span, modules: Sequence[Module]) -> dict[str, Any]:
 
 
 def _rule_around(span: Span, modules: Sequence[Module]) -> tuple[Rule, Module]:
-    """Return the last rule that begins before `span`, with its module."""
+    """Return the last rule that begins at or before `span`, with its module. StopIteration if no
+    module has this source, ValueError if no rule begins there.
+    """
     module = next(each for each in modules if each.span.source == span.source)
     return max(
         ((rule, module) for rule in module.rules if rule.span.start <= span.start),
@@ -137,6 +144,9 @@ def _rule_path(rule: Rule, module: Module) -> list[Any]:
 
 
 def _chain(rule: Rule, module: Module, modules: Sequence[Module]) -> Iterator[dict[str, Any]]:
+    """Yield the entries of `rego.metadata.chain` for a rule, from its own METADATA to the outermost
+    package.
+    """
     yield from _own_entries(list(_own(rule, module)), _rule_path(rule, module))
     yield from _around(rule, module, modules)
 

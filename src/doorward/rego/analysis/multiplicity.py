@@ -78,11 +78,13 @@ class Multiplicity:
         """For each body, the names that are used outside of its closures."""
 
     def note(self, node: Rule | Expr | Body) -> None:
-        """`node` may have several answers."""
+        """Record that `node` may have several answers."""
         self._several.add(id(node))
 
     def may_have_several(self, node: Rule | Expr | Body) -> bool:
-        """Return True if `node`, which was analysed, may have several answers."""
+        """Return True if `node`, an object that was analysed, may have several answers. Nodes are
+        compared by identity.
+        """
         return id(node) in self._several
 
     def outer(self, node: Rule | Body, heads: tuple[Term, ...] = ()) -> frozenset[str]:
@@ -172,7 +174,9 @@ def _has_open_part(operator: Ref, bound: AbstractSet[str]) -> bool:
 
 
 def is_pattern(term: Term, bound: AbstractSet[str], outer: AbstractSet[str], arity: Arity) -> bool:
-    """Return True if matching `term` needs only what is bound."""
+    """Return True if `term` can be matched with a value without further variables being bound: only
+    keys of objects and other evaluated parts must be bound.
+    """
     match term:
         case Scalar() | Var():
             return True
@@ -196,8 +200,9 @@ def is_open(operand: Term, bound: AbstractSet[str]) -> bool:
 def in_order(
     terms: Sequence[Term], bound: AbstractSet[str], outer: AbstractSet[str], arity: Arity
 ) -> Iterator[int]:
-    """Yield the positions of `terms` in the order of computation: terms that bind variables first.
-    The caller adds to `bound` in between.
+    """Yield the positions of `terms` in the order of computation: always the first term that is
+    known, or the first one left if none is. The caller adds the variables that a term binds to
+    `bound` before it asks for the next.
     """
     waiting = list(range(len(terms)))
     while len(waiting) > 1:
@@ -211,9 +216,10 @@ def in_order(
 def ready_equations(
     left: Term, right: Term, bound: AbstractSet[str], outer: AbstractSet[str], arity: Arity
 ) -> Iterator[tuple[Term, Term]]:
-    """Yield the equations of `left = right` in order, each as pattern and value. Of two known sides
-    the left is the value, as in OPA, so that its error is not hidden by an undefined right side.
-    The caller adds to `bound` in between.
+    """Yield the equations of `left = right` as pairs of a pattern and a known value, in the order
+    in which they become ready. If both sides are known, the left is the value, as in OPA, so that
+    its error is not hidden by an undefined right side. The caller adds to `bound` in between.
+    AssertionError for an unsafe equation.
     """
     waiting = list(equations(left, right))
     while waiting:
@@ -246,8 +252,9 @@ def closure_outer(body: Body, heads: tuple[Term, ...]) -> frozenset[str]:
 
 
 class _Walk:
-    """Follows rules in the way code generation does: which variables are bound when, and which
-    expressions loop.
+    """Follows rules in the order in which code generation evaluates them, with the variables bound
+    so far. `walks` counts the iterations found so far; a node during which it grows may have
+    several answers.
     """
 
     def __init__(
@@ -342,7 +349,9 @@ class _Walk:
         self.closure((Expr(expr.term, False, (), expr.span),), expr, self.outer)
 
     def closure(self, body: Body, node: Expr | Body, outer: frozenset[str]) -> None:
-        """Analyse a body with its own variables, of which only the truth matters."""
+        """Analyse a body with its own variables, of which only the truth matters. If it iterates,
+        `node` is recorded.
+        """
         before = self.walks
         with self.scope(outer):
             self.body(body)
@@ -350,6 +359,7 @@ class _Walk:
             self.multiplicity.note(node)
 
     def tested(self, body: Body) -> None:
+        """Analyse the body of an `every`, `not`, `and` or `or`."""
         self.closure(body, body, self.outer | self.multiplicity.outer(body))
 
     def holds(self, term: Term | SomeDecl | SomeIn | Every | Not | And | Or) -> None:
@@ -383,6 +393,7 @@ class _Walk:
                 self.term(term)
 
     def has_output(self, term: Call) -> bool:
+        """Return True if a call has one operand more than its function declares."""
         arity = self.callees.arity(term)
         return arity is not None and len(term.args) == arity + 1
 
@@ -478,7 +489,9 @@ class _Walk:
     # Patterns
 
     def bind_target(self, pattern: Term) -> bool:
-        """Bind the variable of a loop if it is new; return True if so."""
+        """Return True if `pattern` is a single unbound variable, which is then bound unless it is a
+        wildcard; otherwise False.
+        """
         if not isinstance(pattern, Var) or not is_open(pattern, self.bound):
             return False
         if not pattern.is_wildcard:

@@ -80,8 +80,8 @@ def _calls_in(term: Term) -> Iterator[Call]:
 
 
 class Negations:
-    """Splits negated expressions. `equalities`: the calls that compare both sides as a whole.
-    `prefix` begins the names of the variables it makes.
+    """Splits negated expressions. In a query (`in_query`) only `=` compares its sides as a whole,
+    in a module also `==`. `prefix` begins the names of new variables, by default OPA's.
     """
 
     def __init__(self, *, in_query: bool, prefix: str = "") -> None:
@@ -90,7 +90,9 @@ class Negations:
         self.count = 0
 
     def apart(self, expr: Expr) -> Expr:
-        """Return the negated `expr` with what is evaluated before it in `before`."""
+        """Return the negated `expr` with the equations for its calls and references in `before`.
+        `not print(…)` is returned unchanged.
+        """
         assert isinstance(expr.term, get_args(Term))  # nothing else can be negated
         if is_print(expr.term):
             return expr
@@ -177,8 +179,8 @@ class _Parts:
         return self._outermost(term)
 
     def _outermost(self, term: Term) -> Term:
-        """Return a term whose operands have variables in place of references; a reference itself
-        stays.
+        """Return a reference whose operands have variables in place of references; other terms as
+        `_read` returns them. `input` and `data` stay.
         """
         match term:
             case Ref(_, args):

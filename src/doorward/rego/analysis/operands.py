@@ -46,12 +46,12 @@ __all__ = ["Operands", "equation", "is_evaluated", "is_print"]
 
 
 def equation(left: Term, right: Term, span: Span) -> Expr:
-    """`left = right`, as an expression of its own."""
+    """Return the expression `left = right` at `span`."""
     return Expr(Call(Ref(Var("eq", span), (), span), (left, right), span), span=span)
 
 
 def is_print(term: Term) -> bool:
-    """Return True if `term` takes operands that are undefined."""
+    """Return True if `term` is a call of `print`, whose operands may be undefined."""
     return isinstance(term, Call) and term.name == "print" and not term.infix
 
 
@@ -86,11 +86,15 @@ class Operands:
         self.part_steps = part_steps
 
     def body(self, body: Iterable[Expr]) -> Body:
-        """A body with an equation before each expression for each of its operands."""
+        """Return a body with an equation before each expression for each of its operands that has
+        to be evaluated.
+        """
         return tuple([step for expr in body for step in self.expr(expr)])
 
     def expr(self, expr: Expr) -> list[Expr]:
-        """Return the equations for an expression's operands, then the expression."""
+        """Return the equations for an expression's operands, then the expression. [expr] if it
+        needs none, [] for `some x`.
+        """
         before = [step for each in expr.before for step in self.expr(each)]
         term = expr.term
         match term:

@@ -140,7 +140,9 @@ class _Shortener:
         return tuple([self.term(term, out) for term in terms])
 
     def term(self, term: Term, out: list[Expr]) -> Term:
-        """Return a term with its chains split; parts go to `out`."""
+        """Return a term with its chains split; the expressions for the parts are appended to `out`.
+        The operands of `print` are left unchanged.
+        """
         match term:
             case Call(infix=True):
                 return self.chain(term, out)
@@ -166,7 +168,9 @@ class _Shortener:
         return term
 
     def chain(self, term: Call, out: list[Expr]) -> Term:
-        """Return the last part of a chain; each part before is assigned to a variable in `out`."""
+        """Return the last part of a chain of operators. After every `LINKS` operators, the value so
+        far is assigned to a new variable by an expression in `out`.
+        """
         calls = list(_links(term))
         operand = self.term(calls[-1].args[0], out)
         for number, call in enumerate(reversed(calls), start=1):

@@ -66,9 +66,9 @@ __all__ = [
 
 @record
 class CheckOptions:
-    """The options of a check: `strict` adds OPA's strict-mode errors, `max_errors` limits the
-    report. `schemas` are the schemas that METADATA can name; the schema of the whole input has the
-    name ().
+    """The options of a check. `strict` adds OPA's strict-mode errors. `max_errors` limits the
+    reported errors; 0 or less means no limit. `schemas` are the schemas that METADATA can name; the
+    schema of the whole input has the name ().
     """
 
     strict: bool = False
@@ -122,7 +122,9 @@ class Program:
         return (call for each in self.sites for call in each.calls)
 
     def reuse(self, before: Program) -> None:
-        """Take over the results of an earlier check for modules that are the same objects."""
+        """Take over the results of an earlier check for the modules that are the same objects and
+        whose packages have the same rule names. They go into `known` and `known_resolved`.
+        """
         numbers = {id(source): n for n, source in enumerate(before.sources)}
         for module in self.sources:
             package, number = module.package.path, numbers.get(id(module))
@@ -133,14 +135,16 @@ class Program:
 
     @property
     def new(self) -> list[Module]:
-        """Return the modules without results from an earlier check."""
+        """The modules without results from an earlier check."""
         pairs = zip(self.sources, self.modules, strict=True)
         return [module for source, module in pairs if id(source) not in self.known]
 
     def with_known(
         self, modules: Sequence[Module], known: Mapping[int, Module] | None = None
     ) -> list[Module]:
-        """Return all modules: `modules`, which were new, and those known before."""
+        """Return all modules in the order of `sources`: the reused ones from `known`, the others
+        from `modules`.
+        """
         rest, known = iter(modules), self.known if known is None else known
         return [known[id(s)] if id(s) in self.known else next(rest) for s in self.sources]
 
@@ -192,7 +196,7 @@ def build_rule_tree(program: Program) -> list[Diagnostic]:
 
 
 def check_annotations(program: Program) -> list[Diagnostic]:
-    """Any time before types, which rely on it."""
+    """Report METADATA that is declared twice. Any time before types, which rely on it."""
     return schemas.check_annotations(program.modules)
 
 
@@ -204,17 +208,19 @@ def check_replacements(program: Program) -> list[Diagnostic]:
 
 
 def check_conflicts(program: Program) -> list[Diagnostic]:
-    """Before anything relies on a name being one thing only."""
+    """Report conflicting rules, before anything relies on a name being one thing only."""
     return tree.check_conflicts(program.modules)
 
 
 def check_calls(program: Program) -> list[Diagnostic]:
-    """Before safety, which needs to know what each call gives back."""
+    """Report calls of unknown functions or with a wrong number of operands. Before safety, which
+    needs to know the output of each call.
+    """
     return existence.check_calls(program.all_calls, program.callees, program.modules)
 
 
 def order_bodies(program: Program) -> list[Diagnostic]:
-    """Put bodies in safe order, and rebuild the tree from the result."""
+    """Put bodies in safe order and rebuild the tree of rules from them; report unsafe variables."""
     ordered, errors = order_modules(program.new, program.callees)
     if not errors:
         program.modules = program.with_known(ordered)
@@ -275,9 +281,12 @@ def check(
     options: CheckOptions,
     before: Program | None = None,
 ) -> Program:
-    """Compile `modules` to a program; CompileError with all errors. `before`: an earlier program,
-    checked with the same options, whose results for unchanged modules are reused. Neither may read
-    METADATA.
+    """Compile `modules` to a checked program. Raise CompileError with the errors of the first pass
+    that fails, at most `max_errors`, with hints. The deadline of `CLOCK` is checked before each
+    pass.
+
+    `before`: an earlier program, checked with the same options, whose results for unchanged modules
+    are reused. Neither may read METADATA.
     """
     if before is not None:
         program = _check_again(Program(modules_in_order(modules), registry, options), before)
@@ -302,7 +311,9 @@ def check(
 
 
 def resolved_modules(program: Program) -> list[Module]:
-    """Return the modules of a checked program with names resolved and bodies as written."""
+    """Return the modules of a checked program with names resolved and bodies as written. They are
+    computed again if the program was restored without them.
+    """
     if not program.resolved:
         again = Program(program.sources, program.registry, program.options)
         split_operator_chains(again)
@@ -319,8 +330,8 @@ def modules_in_order(modules: Iterable[Module]) -> list[Module]:
 
 
 def _check_again(program: Program, before: Program) -> Program | None:
-    """Check `program` with the results of `before`; None if all must be checked again, because of
-    an error or since the set of functions changed.
+    """Check `program` with the results of `before`. Return None if everything must be checked
+    again: no module is unchanged, there is an error, or the functions or their arities differ.
     """
     program.reuse(before)
     if not program.known:
@@ -346,7 +357,10 @@ def check_query(
     package: tuple[str, ...] = (),
     imports: Sequence[Import] = (),
 ) -> Query:
-    """Compile a query against `program`; CompileError with all errors."""
+    """Compile a query against `program`, with the names that are visible in `package` and by
+    `imports`. Raise CompileError with the errors of the first failed stage, or if the query is
+    nested too deeply.
+    """
     try:
         return _check_query(body, program, package, imports)
     except RecursionError:
@@ -386,8 +400,9 @@ def _check_query(
 def report(
     errors: Sequence[Diagnostic], limit: int, *, is_ordered: bool = False
 ) -> list[Diagnostic]:
-    """Return at most `limit` errors, without repetitions, by position unless they are in OPA's
-    order.
+    """Return the errors to report: without repetitions, sorted by position unless `is_ordered`. If
+    there are more than `limit`, the first `limit` and the error "error limit reached"; a `limit` of
+    0 is none.
     """
     unique = list(dict.fromkeys(errors))
     if not is_ordered:

@@ -17,9 +17,9 @@ class ReadPaths:
         self._paths = {path for part in parts for path in _paths(part)}
 
     def above(self, path: Sequence[Key]) -> bool:
-        """Return True if a reference ends above `path`; a variable key counts as any key. A
-        reference to all of data does not reach the server's own documents, which belong to it only
-        under `with`.
+        """Return True if some rule reads a document above `path` as a whole; a key that is not
+        constant counts as any key. Below `data.system` this is also True if all of `data` or any of
+        its keys is read, since that leaves `system` out except under `with`.
         """
         if path[:1] == (SYSTEM,) and any(read[:1] in ((), (None,)) for read in self._paths):
             return True

@@ -22,7 +22,9 @@ class Readers:
         self._readers: dict[int, list[RuleNode]] | None = None
 
     def of(self, path: Sequence[Key]) -> list[tuple[Key, ...]]:
-        """Return the paths below `data` of the rules that read those at or below `path`."""
+        """Return the paths below `data` of the rules that read rules at or below `path`, directly
+        or through others. [] if there are no rules at `path`.
+        """
         replaced = self._root.find(path)
         if replaced is None:
             return []

@@ -51,7 +51,9 @@ class TermTypes(Protocol):
 
 
 def check_references(expr: Expr, scope: Scope, types: TermTypes) -> Iterator[Finding]:
-    """Yield the type errors in the references of a flat expression, except in inner bodies."""
+    """Yield the type errors in the references of a flat expression. Variables that are operands get
+    the types of the keys, in `scope`.
+    """
     for ref in _references(expr):
         problem = _Check(ref, scope, types).run()
         if problem is not None:
@@ -60,7 +62,7 @@ def check_references(expr: Expr, scope: Scope, types: TermTypes) -> Iterator[Fin
 
 def bodies_of(expr: Expr) -> Body:
     """Return the expressions in the bodies of `every`, `not`, `and` and `or`, for which OPA infers
-    no types: it only checks their references and comprehensions.
+    no types: it only checks their references and comprehensions. () for other expressions.
     """
     match expr.term:
         case Every(_, _, _, body) | Not(body):
@@ -133,8 +135,8 @@ class _Check:
         return self._below(any_, 1)
 
     def _walk(self, node: TypeNode | None) -> tuple[Finding | None, bool]:
-        """Return the error in the part of the reference that the tree covers, and True if the
-        reference leads out of it.
+        """Return the error in the part of the reference that the tree of types covers, and True if
+        the reference leads out of the tree without an error.
         """
         for position, operand in enumerate(self.ref.args, start=1):
             if node is None:

@@ -24,7 +24,10 @@ def check_replacements(withs: Iterable[With], callees: Callees) -> list[Diagnost
 
 
 def _check(item: With, callees: Callees) -> Diagnostic | None:
-    """Return the error if a `with` target cannot be replaced; else None."""
+    """Return the error if the target of a `with` cannot be replaced: it lies inside a rule's
+    document, is neither a document nor a function, or is a built-in that OPA does not replace. None
+    if it can be.
+    """
     target = item.target
     head = target.head if isinstance(target, Ref) else target
     if isinstance(head, Var) and head.name == "input":

@@ -50,7 +50,9 @@ def required_builtins(modules: Iterable[Module], registry: Registry) -> list[str
 
 
 def _functions_called(rule: Rule, documents: Set[str]) -> Iterator[str]:
-    """Yield the functions that a rule calls, and `eq` where a part is assigned first."""
+    """Yield the names of the functions that a rule calls, and `eq` for each part that OPA assigns
+    to a variable first. Names may repeat.
+    """
     for node in walk(rule):
         terms: tuple[Node | None, ...] = ()
         match node:

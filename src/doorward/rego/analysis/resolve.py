@@ -86,8 +86,9 @@ def resolve_modules(
     strict: bool = False,
     builtins: Container[str] = (),
 ) -> Resolved:
-    """Return every module with its names resolved. `exports`: the names of the rules per package.
-    `builtins`: the names of built-ins; variables with other names are ordinary.
+    """Return every module with its names resolved, and the errors of the first stage that has any.
+    `exports`: the names of the rules of each package. `builtins`: the names that can hide a
+    built-in if a variable has them.
     """
     resolved, errors, ask_metadata = [], [], False
     for module in modules:
@@ -121,6 +122,7 @@ def resolve_query(
 
 
 def _rule_name(rule: Rule) -> str:
+    """Return the first name of a rule's reference; "" if it is not a name."""
     head = rule.head.ref.head
     return head.name if isinstance(head, Var) else ""
 
@@ -150,7 +152,10 @@ _DEFAULTS: Final = ResolverOptions()
 
 
 class Resolver:
-    """Resolves the names of one module."""
+    """Resolves the names of one module. Errors are collected in `names.errors`. `shares_names`
+    becomes True if a variable has the name of a built-in, `asks_metadata` if a function of
+    `rego.metadata` is called.
+    """
 
     def __init__(
         self,
@@ -181,7 +186,9 @@ class Resolver:
         return replace(module, rules=rules)
 
     def _check_imports(self, imports: Sequence[Import]) -> None:
-        """Report imports that are unused (when strict) or shadow another."""
+        """Report imports that have the name of an earlier import, and with `strict` also those that
+        are not used.
+        """
         first: dict[str, Import] = {}
         for item in imports:
             name = import_name(item)
@@ -351,7 +358,7 @@ class Resolver:
         return replace(term, key=key, value=value, domain=domain, body=body)
 
     def _assigns(self, call: Call) -> bool:
-        """Return True if `:=` is what it says: no rule has its name."""
+        """Return True if `:=` assigns: False if a rule or import is named `assign`."""
         return self._global("assign", call.span) is None
 
     def _assign(self, call: Call, scope: Scope) -> Call:
@@ -439,7 +446,10 @@ class Resolver:
         return replace(term, parts=parts)
 
     def _var(self, var: Var, name: str, scope: Scope, *, use: bool = True) -> Term:
-        """Return what a variable name means: a declared variable, a rule or import, or itself."""
+        """Return the meaning of a variable: a declared variable under its unique name, the path of
+        a rule or import, or the variable itself. Without `use` only this scope's own declarations
+        count, and the variable does not count as used.
+        """
         if var.is_wildcard:
             return var
         declared = scope.declared.get(name) if not use else scope.find(name)
@@ -483,7 +493,10 @@ class Resolver:
         return None
 
     def _call(self, call: Call, scope: Scope, *, is_term: bool = True) -> Call:
-        """Return a call with names resolved, either as a term or as a whole expression."""
+        """Return a call with names resolved. A callee that is a local variable gets the suffix `@`,
+        so that no function has its name; inside a term that is reported as an error, except in
+        heads.
+        """
         args = tuple(self.term(arg, scope) for arg in call.args)
         self.asks_metadata |= call.name in METADATA_CALLS
         operator = call.operator

@@ -51,7 +51,9 @@ def check_types(
     schemas: Schemas | None = None,
     called: frozenset[str] = frozenset(),
 ) -> tuple[Globals, list[Diagnostic]]:
-    """Infer the types of all rules; return them and the type errors."""
+    """Infer the types of all rules. Return the tree of their types, and the type errors. An invalid
+    schema of the input is the only error reported then.
+    """
     known = Globals(callees.registry, called, readers=Readers(root, graph).of)
     if schemas is not None and () in schemas:
         try:
@@ -84,8 +86,8 @@ def check_types(
 
 
 def _shape(definition: Definition, root: RuleNode) -> Hashable:
-    """Return a key for a definition without its constants, at its node; None if the node has few
-    definitions.
+    """Return a key for a definition without its constants; None if its node has fewer than
+    `MIN_SHARED` definitions or the definition has no shape.
     """
     path, tail = head_path(definition.rule.head.ref)
     node = None if tail else root.find(path)
@@ -120,7 +122,9 @@ def flatten_rule(rule: Rule, arity: Arity) -> FlatRule:
 def _check_rule(
     flat: FlatRule, known: Globals, documents: tuple[TypeNode, ...]
 ) -> list[Diagnostic]:
-    """Infer the type of one rule and add it to `known`; return its errors."""
+    """Infer the type of one rule and add it to `known`; return its errors. A rule with errors gets
+    the type any.
+    """
     scope = Scope(known, documents=documents)
     inference = Inference(known)
     findings = inference.body(flat.body, scope)

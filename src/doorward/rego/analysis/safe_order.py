@@ -45,7 +45,7 @@ class Ordered:
 
     @property
     def is_as_written(self) -> bool:
-        """Return True if the order is that of the body as written."""
+        """True if all expressions have an order, and it is that of the body."""
         return len(self.exprs) == len(self.body) and all(
             [a is b for a, b in zip(self.exprs, self.body, strict=True)]
         )
@@ -68,9 +68,9 @@ def take_in_order(
     outputs: Callable[[Any, AbstractSet[str]], set[str]],
     unsafe: Unsafe,
 ) -> list[Any]:
-    """Return the expressions of a body in the order in which they become ready, with `around` bound
-    before. `outputs` returns what an expression binds. Those that never become ready go to
-    `unsafe`.
+    """Return the expressions of `steps` in the order in which they become ready, with the variables
+    `around` bound before. `outputs(expr, safe)` returns the variables that an expression binds.
+    Expressions that never become ready are left out and put into `unsafe`.
     """
     here: set[str] = set()
     for step in steps:
@@ -118,7 +118,9 @@ class _Rounds:
         return ordered
 
     def _try(self, step: Step) -> set[str] | None:
-        """Return the variables that an expression binds if it is ready; None if it is not."""
+        """Return the variables that an expression binds if it is ready; None if it is not, and then
+        its missing variables stay in `unsafe`.
+        """
         expr, unsafe = step.expr, self.unsafe
         outputs = self.outputs(expr, self.safe)
         inside = step.inside & self.here
@@ -152,13 +154,14 @@ class SafeOrder:
     def __init__(self, arity: Arity, templates: AbstractSet[int]) -> None:
         self._arity = arity
         self._templates = templates
+        # By identity; a Step holds its expression, so that the `id` is not reused.
         self._steps: dict[int, Step] = {}
         self.orders: dict[int, Ordered] = {}
         """The order of each body, those in closures included, by the identity of the body."""
 
     def body(self, body: Body, around: AbstractSet[str]) -> Unsafe:
-        """Put a body in order, with `around` bound before it; return the expressions without an
-        order.
+        """Put a body and the bodies inside it in order, with `around` bound before it; the orders
+        go into `orders`. Return the expressions without an order, empty if the body is safe.
         """
         unsafe: Unsafe = {}
         ordered = take_in_order([*map(self._step, body)], around, self.outputs, unsafe)
@@ -191,7 +194,7 @@ class SafeOrder:
         return (step.names | (step.inside & here)) - self.outputs(expr, bound) - bound
 
     def names(self, expr: Expr) -> set[str]:
-        """The variables of an expression outside of its closures."""
+        """Return the variables of an expression outside of its closures."""
         return self._step(expr).names
 
     def outputs(self, expr: Expr, safe: AbstractSet[str]) -> set[str]:

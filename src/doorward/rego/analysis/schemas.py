@@ -50,7 +50,7 @@ level.
 
 
 class SchemaError(Exception):
-    """The schema cannot be read; the message is OPA's if OPA has one."""
+    """Raised for a schema that cannot be read. The message is OPA's if OPA has one."""
 
 
 def schema_type(schema: Any) -> Type:
@@ -95,7 +95,9 @@ class _Reader:
         return self._type(_part(schema), depth)
 
     def _type(self, part: _Part, depth: int) -> Type:
-        """Return the type for a part of the schema; any, beyond the limits on depth and size."""
+        """Return the type for a part of the schema. any for a schema without a type, and beyond the
+        limits `_MAX_DEPTH` and `_MAX_PARTS`. SchemaError if `allOf` cannot be merged.
+        """
         self.left -= 1
         if depth > _MAX_DEPTH or self.left < 0:
             return any_
@@ -167,7 +169,9 @@ def _schemas_of(schema: Mapping[str, Any], name: str) -> list[Any]:
 
 
 def _all_of(part: _Part, parts: Sequence[Any]) -> _Part:
-    """Return the first of `parts` with what the others add; SchemaError if their types differ."""
+    """Return the joined parts of `allOf`, with what `part` itself adds if both are objects or both
+    arrays. SchemaError if their types differ.
+    """
     joined = _join([_part(each) for each in parts])
     if any(kind in part.kinds and kind in joined.kinds for kind in ("object", "array")):
         return _join([joined, part])
@@ -177,7 +181,9 @@ def _all_of(part: _Part, parts: Sequence[Any]) -> _Part:
 
 
 def _join(parts: Sequence[_Part]) -> _Part:
-    """Merge schemas into the first of them; SchemaError if their types differ."""
+    """Merge schemas into the first of them, which is changed and returned. SchemaError if their
+    types differ.
+    """
     for part in parts:
         kind = "object" if part.properties else "array" if part.items else ""
         if kind and kind not in part.kinds:
@@ -226,8 +232,8 @@ class AnnotatedDocuments:
                 by_path.setdefault(module.package.path, []).append((position, block))
 
     def of(self, rule: Rule, module: Module, rules: TypeNode) -> TypeNode | list[Diagnostic] | None:
-        """Return the types of documents that apply to `rule`, or the errors in their schemas; None
-        if there are none.
+        """Return the types that annotations give to documents read by `rule`, or a list of the
+        errors in their schemas; None if no annotation applies. `rules` has the types known so far.
         """
         named = [i for block in self._blocks(rule, module) for i in _schemas(block)]
         # The same annotations say the same, as long as no rule is among what they describe.
@@ -261,8 +267,8 @@ class AnnotatedDocuments:
         yield from (a for a in rule.annotations if a.scope == "rule")
 
     def _type_of(self, item: Mapping[str, Any]) -> Type | SchemaError | None:
-        """Return the type of an annotation's schema, or its error; None if no schemas are
-        loaded.
+        """Return the type of one `schemas` entry, or a SchemaError, not raised, if the schema is
+        invalid or not defined; None if it names a schema and none are loaded.
         """
         name = item.get("schema")
         if name is None:
@@ -309,7 +315,9 @@ def _with(type_: object, path: Sequence[Key], new: Type) -> Type:
 
 
 def check_annotations(modules: Sequence[Module]) -> list[Diagnostic]:
-    """Return an error for each document or package that has two annotations of the same scope."""
+    """Return an error for each document or package that has two annotations of the same scope; []
+    if there are none.
+    """
     first: dict[tuple[object, ...], Span] = {}
     errors: list[Diagnostic] = []
     for scope, described_path, annotation in _describe(modules):

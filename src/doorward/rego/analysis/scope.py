@@ -31,7 +31,7 @@ __all__ = ["Names", "Scope", "Stage", "operand_source", "pattern_vars", "source_
 
 
 def source_name(name: str) -> str:
-    """The name as the author wrote it; `_` for a wildcard."""
+    """Return the name as the author wrote it: `x` for `x@3`, `_` for a wildcard."""
     return "_" if name.startswith("$") else name.partition("@")[0]
 
 
@@ -97,12 +97,12 @@ class Names:
         self.errors.append((stage, Diagnostic(COMPILE_ERROR, message, span)))
 
     def begin_rule(self) -> None:
-        """From here on, `is_clean` speaks of the next rule."""
+        """Begin another rule: `is_clean` then ignores the errors so far."""
         self.start = len(self.errors)
 
     @property
     def is_clean(self) -> bool:
-        """True if the rule at hand has no errors yet: only then is it told what it does not use."""
+        """True if the present rule has no errors yet. Unused variables are only reported then."""
         return len(self.errors) == self.start
 
 
@@ -173,8 +173,8 @@ class Scope:
         return Var(before.unique, var.span)
 
     def find(self, name: str) -> Declared | None:
-        """Return the declaration that `name` refers to here and mark it as used; None if there is
-        none.
+        """Return the declaration that `name` refers to, here or in an enclosing scope, and mark it
+        as used. None if there is none, or if an enclosing body uses the name without declaring it.
         """
         scope: Scope | None = self
         while scope is not None:
@@ -190,7 +190,9 @@ class Scope:
         return None
 
     def refer(self, name: str) -> None:
-        """Record a use of `name`, which is not declared."""
+        """Record a use of the undeclared `name`, so that a later declaration in this body is an
+        error. Nothing is recorded if an enclosing body already uses it.
+        """
         scope: Scope | None = self
         while scope is not None and scope.in_head is self.in_head:
             if name in scope.referenced:

@@ -59,8 +59,10 @@ class Reading:
         *,
         opens_collections: bool = False,
     ) -> None:
-        """`takes_any`: whether all constants of a kind are the same to a call.
-        `opens_collections`: whether arrays and sets of texts count as constants."""
+        """`takes_any` returns True for a call that treats all constants of a kind alike, so that
+        they do not belong to the shape. With `opens_collections`, arrays and sets of strings count
+        as constants.
+        """
         self.definition = definition
         self._takes_any = takes_any
         self._opens_collections = opens_collections
@@ -69,8 +71,9 @@ class Reading:
         self.spans: list[Span] = []
 
     def shape(self) -> Hashable:
-        """Return a key for the definition without its constants and positions; NoShape if it has
-        none.
+        """Return a hashable key for the definition without its constants and positions, which go
+        into `constants` and `spans`. Raise NoShape if it has no constants, or has an `else`,
+        `default`, `with` or another part that shapes do not cover.
         """
         definition = self.definition
         rule, head = definition.rule, definition.rule.head
@@ -125,7 +128,9 @@ class Reading:
         return self._term(node)
 
     def _open(self, term: Term) -> Hashable:
-        """Return the shape of a term in which constants of a kind are interchangeable."""
+        """Return the shape of a term; a string, an integer other than 0 and 1, or a collection of
+        strings only contributes its kind and is collected as a constant.
+        """
         if type(term) is Scalar:
             value = term.value
             if type(value) is str or (type(value) is int and value not in (0, 1)):

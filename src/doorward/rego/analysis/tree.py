@@ -57,7 +57,9 @@ class Definition:
 
 @dataclass(eq=False, slots=True)
 class RuleNode:
-    """A place below `data`. `path` does not include `data`; keys are values in key form."""
+    """A path below `data`, with the rules defined there and the nodes below. `path` does not
+    include `data`; its keys are values in key form.
+    """
 
     path: tuple[Key, ...]
     children: dict[Key, RuleNode] = field(default_factory=dict)
@@ -100,7 +102,9 @@ class RuleNode:
             yield from child.walk()
 
     def numbers(self) -> dict[int, int]:
-        """The numbers of the nodes in the order of `walk`, by identity."""
+        """Return the number of each node in the order of `walk`, from 0, by the `id` of the
+        node.
+        """
         return {id(node): number for number, node in enumerate(self.walk())}
 
     def find(self, path: Sequence[Key]) -> RuleNode | None:
@@ -112,12 +116,15 @@ class RuleNode:
 
 
 def path_text(path: Sequence[Key]) -> str:
-    """`data.a["b c"]`: a path below `data` as a reference."""
+    """Return a path below `data` as a reference, such as `data.a["b c"]`."""
     return "data" + "".join([operand_source(from_key(key)) for key in path])
 
 
 def head_path(ref: Ref) -> tuple[tuple[Key, ...], tuple[Term, ...]]:
-    """Return the constant prefix of a resolved rule reference, and the rest."""
+    """Return the constant prefix of a resolved rule reference, in key form and without `data`, and
+    the operands after it: `data.a.p[x].y` has the prefix `("a", "p")` and the operands `x` and
+    `"y"`.
+    """
     path: list[Key] = []
     for n, arg in enumerate(ref.args):
         if not isinstance(arg, Scalar):
@@ -149,7 +156,9 @@ def build_tree(modules: Sequence[Module]) -> RuleNode:
 
 
 def _gather(node: RuleNode) -> None:
-    """Add the rules below a node whose own rules also reach there (`p[x].y` and `p.a.y`)."""
+    """Move the rules below a node whose own rules also reach there (`p[x].y` and `p.a.y`) to the
+    node. Functions and nodes with a default stay.
+    """
     for below in list(node.walk()):
         if below is node or below.is_function or below.default:
             continue
@@ -233,14 +242,14 @@ def _check_package(node: RuleNode) -> Iterator[Diagnostic]:
 
 
 def check_base_data(modules: Sequence[Module], data: Value) -> list[Diagnostic]:
-    """Return the errors of rules at paths where base data exists; the REST API refuses these, while
-    in an engine rules win. `modules` are resolved.
+    """Return an error for each rule at a path where base data exists; [] if there is none. The REST
+    API refuses such data, while in an engine rules win. `modules` are resolved.
     """
     return list(data_conflicts(insert_rules(modules), data))
 
 
 def data_conflicts(node: RuleNode, data: Value | Undefined) -> Iterator[Diagnostic]:
-    """Yield the same errors below a node of an existing tree."""
+    """Yield an error for each rule at or below `node` at whose path `data` has a value."""
     for key, child in node.children.items():
         if not isinstance(key, str):
             continue  # only names lead to data

@@ -47,6 +47,7 @@ class Finding:
 
 
 def undefined_function(operator: Ref, span: Span) -> Finding:
+    """Return the finding for a call of an unknown function."""
     message = f"undefined function {ref_text(operator)}"
     return Finding(Diagnostic(TYPE_ERROR, message, span))
 

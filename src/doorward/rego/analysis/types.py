@@ -126,7 +126,7 @@ def object_of(fields: Iterable[tuple[object, Type]], rest: tuple[Type, Type] | N
 
 
 def union(a: Type, b: Type) -> Type:
-    """The type of what is `a` or `b`."""
+    """Return the type of values that have type `a` or `b`."""
     return a if a == b else union_of((a, b))
 
 
@@ -156,7 +156,9 @@ def union_functions(a: Function, b: Function) -> Function:
 
 
 def merge(a: Type | None, b: Type) -> Type:
-    """Return the type of a path to which several rules give `a` and then `b`."""
+    """Return the type of a path to which several rules give `a` and then `b`; None as `a` means no
+    rule so far. Open objects and sets are merged part by part; if only one is a function, `b` wins.
+    """
     if a is None:
         return b
     if isinstance(a, Function) or isinstance(b, Function):
@@ -189,7 +191,9 @@ def _merge_into_options(rest: tuple[Type, Type], options: AnyOf) -> Type:
 
 
 def keys_of(type_: Type | None) -> Type:
-    """Return the type of the keys of a value of this type; UNKNOWN if it has none."""
+    """Return the type of the keys of a value of this type; UNKNOWN for a type without keys, any for
+    any.
+    """
     match type_:
         case ArrayType():
             return number
@@ -241,7 +245,9 @@ def _values_with_functions(
 
 
 def select(type_: Type | None, key: Value) -> Type:
-    """Return the type at the constant `key`; UNKNOWN if there can be nothing."""
+    """Return the type of the part under the constant `key` in a value of `type_`; UNKNOWN if no
+    value of this type has such a part. The part of a set is the key itself.
+    """
     match type_:
         case ArrayType(items, rest):
             if type(key) is Number and key.text == "-0":
@@ -348,7 +354,7 @@ def _parts(type_: Type) -> Iterator[Type]:
 
 
 def unifies(a: Type | None, b: Type | None) -> bool:
-    """Return True if some value has both types."""
+    """Return True if some value may have both types; False if one is None or UNKNOWN."""
     if a is None or b is None or a == UNKNOWN or b == UNKNOWN:
         return False
     if isinstance(a, Function) or isinstance(b, Function):

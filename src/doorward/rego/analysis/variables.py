@@ -131,6 +131,8 @@ def expr_vars(expr: Expr, *, closures: bool = True) -> Iterator[Var]:
 
 
 def body_vars(body: Body, *, closures: bool = True) -> Iterator[Var]:
-    """Yield every variable of a body."""
+    """Yield every variable of a body, once for each occurrence; with `closures=False` not those
+    inside closures.
+    """
     for expr in body:
         yield from expr_vars(expr, closures=closures)

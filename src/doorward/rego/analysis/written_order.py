@@ -41,8 +41,8 @@ after all others.
 
 
 def is_rule_in_order(rule: Rule, arity: Arity) -> bool:
-    """Return True if a quick check shows that a rule, without its `else`, is safe as written; False
-    may be wrong.
+    """Return True if a quick check shows that a rule, without its `else`, is safe in its written
+    order. False means only that the full check is needed.
     """
     head = rule.head
     bound = set(ROOTS)
@@ -55,7 +55,9 @@ def is_rule_in_order(rule: Rule, arity: Arity) -> bool:
 
 
 def is_in_order(body: Body, bound: Iterable[str], arity: Arity) -> bool:
-    """Return True if a quick check shows that a body is safe as written, with `bound` before it."""
+    """Return True if a quick check shows that a body is safe as written, with the variables `bound`
+    before it. False means only that the full check is needed; always for negated expressions.
+    """
     if any([expr.negated for expr in body]):
         return False
     return _Body(arity, {*ROOTS, *bound}).holds(body, ())
@@ -81,7 +83,9 @@ class _Body:
         )
 
     def _is_ready(self, expr: Expr) -> bool:
-        """Return True if `expr` needs only what is bound; what it binds is then added."""
+        """Return True if `expr` needs only variables that are bound; those it binds are then added
+        to `bound`. False may be wrong.
+        """
         term = expr.term
         for item in expr.withs:
             if not (_is_plain(item.target) and self._is_bound(item.value, None)):
@@ -131,7 +135,7 @@ class _Body:
 
     def _is_bound(self, term: object, loops: set[str] | None) -> bool:
         """Return True if all variables of `term` are bound, except those that a reference iterates
-        over: these go to `loops`, or without it are not allowed.
+        over, which are added to `loops`. If `loops` is None, such variables are not allowed.
         """
         if is_ground(term):
             return True
@@ -175,7 +179,9 @@ def _is_plain(target: Ref | Var) -> bool:
 
 
 def _runs(operand: Term, loops: set[str] | None) -> bool:
-    """Return True for a variable operand that may iterate, which is added to `loops`."""
+    """Return True and add the operand to `loops` if it is a variable; False for other operands, or
+    if `loops` is None.
+    """
     if loops is None or not isinstance(operand, Var):
         return False
     loops.add(operand.name)

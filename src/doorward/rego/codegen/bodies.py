@@ -61,8 +61,8 @@ def body(state: FunctionState, body: Body) -> None:
 
 
 def trace(state: FunctionState, node: Rule | Expr, *, holds: bool = False) -> None:
-    """Write a report to the tracer that `node` is about to be evaluated, or holds, with the
-    variables bound so far.
+    """Write a report to the tracer that `node` is about to be evaluated, or holds if `holds`, with
+    the variables bound so far. Nothing is written unless the plan is traced.
     """
     if not state.plan.traced:
         return
@@ -130,7 +130,9 @@ def _holds(state: FunctionState, node: Term | SomeDecl | SomeIn | Every | Not | 
 
 
 def _true(state: FunctionState, operand: Operand) -> None:
-    """Write a test that a value is neither undefined nor false."""
+    """Write a test that a value is not false; the operand is already tested to be defined. Nothing
+    is written for a constant other than false.
+    """
     if operand.is_constant:
         if operand.value is False:
             state.code.test(ast.Constant(value=False))
@@ -178,7 +180,9 @@ def _some_in(state: FunctionState, node: SomeIn) -> None:
 
 
 def _walk(state: FunctionState, domain: Term) -> Operand:
-    """Return a collection of which only the values are iterated."""
+    """Return the collection whose values a loop iterates. For a whole rule document this may be the
+    sorted list of its members, which is cheaper than the set.
+    """
     node, rest = state.plan.rule_of(domain) if isinstance(domain, Ref) else (None, ())
     if node is None or rest or state.plan.alias(node) is not None:
         return term(state, domain)
@@ -227,7 +231,7 @@ def _every(state: FunctionState, node: Every) -> None:
 
 
 def _test(state: FunctionState, body: Body) -> ast.expr:
-    """Return a test for a body with its own variables."""
+    """Return a test that a body with its own variables has a solution."""
     with state.env.scope(state.env.outer | state.multiplicity.outer(body)):
         return _exists(state, body, body)
 
@@ -266,9 +270,11 @@ def _operands_first(state: FunctionState, before: Body) -> None:
 
 
 def _exists(state: FunctionState, body: Body, node: Expr | Body) -> ast.expr:
-    """Return a test, to be used at once, for whether `body` of `node` has a solution: the condition
-    itself, a flag, or, if the body loops, the call of an inner function, whose first success ends
-    all loops.
+    """Return a test that `body` has a solution; the caller must use it before it writes anything
+    else. `node` is the expression or body that was analysed.
+
+    The test is the condition itself, a flag, or, if the body loops, the call of an inner function,
+    whose first success ends all loops.
     """
     name = state.temps.holding("holds")
     always, tails = state.reads.always, len(state.code.tails)
@@ -312,7 +318,9 @@ def _is_test_of(statement: ast.stmt, flag: str) -> bool:
 
 
 def _replace(state: FunctionState, expr: Expr) -> None:
-    """Continue in the evaluation under the `with` modifiers of `expr`."""
+    """Write the start of an evaluation under the `with` modifiers of `expr`; code written after
+    this reads from it.
+    """
     inputs: list[ast.expr] = []
     data: list[ast.expr] = []
     functions: list[ast.expr] = []
@@ -366,8 +374,8 @@ def _mock(state: FunctionState, name: str, value: Term) -> ast.expr:
 
 
 def _print(state: FunctionState, node: Call) -> None:
-    """Write a call of `print`; the values of each operand are collected, since it may have none or
-    several.
+    """Write a call of `print`, if its output is received. The values of each operand are collected
+    in a list, since an operand may have none or several.
     """
     if not state.plan.prints:
         return

@@ -28,8 +28,8 @@ __all__ = ["cache_answers"]
 
 
 def cache_answers(function: ast.FunctionDef, name: str, known: ast.expr) -> None:
-    """Change `function` to cache its answers; the local `name` gets `known`, the cached call or
-    None.
+    """Change `function` in place so that it caches its answers. Its local variable `name` gets the
+    value of `known`: the cached call, or None where nothing is cached.
     """
     _keep_returns(function.body, name)
     has_answer = all_of(
@@ -55,7 +55,9 @@ def _is_not(left: ast.expr, right: ast.expr) -> ast.Compare:
 
 
 def _keep_returns(statements: list[ast.stmt], name: str) -> None:
-    """Change the return statements to store the value; inner functions are left unchanged."""
+    """Change the return statements, in nested blocks too, to store the value that they return.
+    Inner functions are left unchanged.
+    """
     waiting = list(statements)
     while waiting:
         statement = waiting.pop()

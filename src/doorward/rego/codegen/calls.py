@@ -45,7 +45,7 @@ __all__ = ["call_into", "call_value", "condition", "has_output", "predicate"]
 
 
 def call_value(state: FunctionState, term: Call) -> Operand:
-    """Write a call whose value is used."""
+    """Write a call whose value is used; return its operand, which is tested to be defined."""
     test = condition(state, term)
     if test is not None:
         return Operand(state.code.bind_temp(test), "boolean")
@@ -53,7 +53,9 @@ def call_value(state: FunctionState, term: Call) -> Operand:
 
 
 def condition(state: FunctionState, term: Call) -> ast.expr | None:
-    """Return a Python test for a comparison or membership; None for other calls."""
+    """Return a Python test for a comparison or membership, after writing its operands. None for
+    other calls and for built-ins that a `with` may replace; then nothing is written.
+    """
     if term.name in state.plan.mocked:
         return None
     write = COMPARISONS.get(term.name)
@@ -139,7 +141,10 @@ def _function(
 def _builtin(
     state: FunctionState, builtin: Builtin, values: Sequence[Operand], term: Call
 ) -> Operand:
-    """Write a call of a built-in: in line, with checked operands, or in general."""
+    """Write a call of a built-in and return its result, tested to be defined. The call is written
+    in line, with checked operands, or as a general call. A relation becomes a loop over its
+    results.
+    """
     operands = [operand.code for operand in values]
     function = state.constants.named(f"fn.{builtin.name}", builtin.call)
     args = operands
@@ -169,7 +174,10 @@ def _builtin(
 
 
 def predicate(state: FunctionState, term: Call) -> ast.expr | None:
-    """Return a Python test for a call of a built-in with a boolean result; None for other calls."""
+    """Return a Python test for a call of a built-in with a boolean result. None for other calls,
+    for built-ins that a `with` may replace and for those that need the evaluation; then nothing is
+    written.
+    """
     callee = state.plan.callees.find(term)
     builtin = callee.builtin if callee is not None else None
     if builtin is None or builtin.name in state.plan.mocked or builtin.context:
@@ -201,7 +209,9 @@ def _write_call(state: FunctionState, builtin: Builtin, values: Sequence[Operand
 
 
 def _last_name(builtin: Builtin) -> str:
-    """`lower`, and `verify_hs256` of `io.jwt.verify_hs256`."""
+    """Return the part of a built-in's name after the last dot: `verify_hs256` of
+    `io.jwt.verify_hs256`.
+    """
     return builtin.name.rpartition(".")[2]
 
 
@@ -244,8 +254,9 @@ def _with_checks(
 
 
 def _prepare(state: FunctionState, builtin: Builtin, values: Sequence[Operand]) -> Inline | None:
-    """Return the call with its constant operands processed now, such as a compiled pattern; None if
-    impossible.
+    """Return the call with its constant operands processed now, such as a compiled pattern. None if
+    the built-in cannot be prepared, an operand other than the last is not constant or is invalid,
+    or the last is not in a local variable.
     """
     if builtin.prepare is None or not all(o.is_constant for o in values[:-1]):
         return None
@@ -273,8 +284,8 @@ def _compile_call(
 
 
 def _guard(state: FunctionState, target: str, value: ast.expr, site: ast.expr) -> None:
-    """Write `target = value`, in which a built-in's error becomes what the evaluation makes of
-    it.
+    """Write `target = value`. If `value` raises an error of a built-in, `target` becomes what the
+    evaluation returns for the failed call.
     """
     error = state.temps.holding("error")
     failed = method_of(load(state.env.evaluation), "failed", load(error), site)

@@ -40,7 +40,9 @@ _EQUATIONS = ("equal", "eq")
 
 
 def comprehension(state: FunctionState, node: Comprehension) -> Operand:
-    """Write a comprehension; its loops are closed again. Return the collection."""
+    """Write a comprehension and return the collection; its loops are closed again. If it depends on
+    a single variable, its result is looked up first, and stored for the next value.
+    """
     out = state.temps.holding("collected")
     outer = state.env.outer | state.multiplicity.outer(node.body, _heads(node))
     with state.env.scope(outer), state.counters.one_value():
@@ -109,8 +111,10 @@ class Dependency:
 
 
 def dependency_of(state: FunctionState, node: Comprehension) -> Dependency | None:
-    """The only value bound outside that a comprehension in a loop reads, where an equation compares
-    it; None for another comprehension."""
+    """Return the only variable bound outside that a comprehension reads, if an equation in it
+    compares the variable, so that its results can be cached by that value. None for other
+    comprehensions, and for those that are evaluated once or may fail.
+    """
     plan = state.plan
     if plan.in_order or plan.limited or state.env.evaluation != "ctx":
         return None
@@ -132,7 +136,9 @@ def dependency_of(state: FunctionState, node: Comprehension) -> Dependency | Non
 
 
 def _common_path(nodes: list[Node], name: str) -> tuple[str, ...] | None:
-    """The names that follow a variable wherever it stands; None where they differ."""
+    """Return the names that follow a variable in all its references; () if it is used as a whole
+    somewhere and never otherwise, None if the names differ.
+    """
     references = _references(nodes, name)
     paths = {tuple(constant_names(ref.args)) for ref in references}
     if nodes.count(Var(name)) != len(references):

@@ -34,7 +34,9 @@ class Constants:
         return self.named(name, known if known == path else path)
 
     def named(self, name: str, value: Any) -> ast.Name:
-        """Return a name for an object with a fixed name, such as a built-in."""
+        """Return code that reads `value` under a fixed name, such as that of a built-in.
+        InternalError if the name already stands for another object.
+        """
         if name not in self.shared:
             bind(self.names, name, value)
         elif self.shared[name] is not value:

@@ -56,9 +56,9 @@ def link_exactly(plan: Plan) -> Linked:
 
 
 class ExactRules:
-    """The rules of one document, for code that computes the answer as a whole, and at one key. A
-    chain is a rule with its `else` branches; functions for its rules are stored by chain, number in
-    it, and what they return.
+    """The rules of one document as exact code, which computes its answer as a whole or at one key.
+    A chain is a rule with its `else` branches. Functions are compiled when they are first called;
+    `functions` stores them by chain, number in the chain, and what they return.
     """
 
     def __init__(self, node: RuleNode, code: Functions) -> None:
@@ -72,7 +72,9 @@ class ExactRules:
         self.is_set = not self.is_single and node.is_set_of_members
 
     def __call__(self, ctx: Evaluation, *args: Any) -> Any:
-        """The whole answer of the rules, or UNDEFINED."""
+        """Return the whole answer of the rules for the operands `args`; UNDEFINED if there is none.
+        EvalError if two rules give different values.
+        """
         if self.code.plan.traced:
             return traced(self.node.name, self._whole)(ctx, *args)
         return self._whole(ctx, *args)
@@ -106,8 +108,8 @@ class ExactRules:
         return self._part(ctx, path)
 
     def _part(self, ctx: Evaluation, path: Sequence[Any]) -> Any:
-        """Return the part of an object at a path, cached, without evaluating rules for other
-        keys.
+        """Return the object of the rules with at least the part at `path`; rules for other keys are
+        not evaluated. The result is cached in `ctx.parts`.
         """
         slot = self.code.plan.slot(self.node)
         store = ctx.constants if self.code.plan.is_constant(self.node) else ctx.cache
@@ -157,7 +159,9 @@ class ExactRules:
     # Answers
 
     def _answer(self, ctx: Evaluation, args: Sequence[Any], selection: Selection) -> Any:
-        """Return the common answer of all chains; EvalError if two differ."""
+        """Return the common answer of all chains, the first if one is enough; UNDEFINED if none
+        holds. EvalError if two differ.
+        """
         result: Any = UNDEFINED
         join = one_of_function if self.node.is_function else one
         for number, numbers in selection.chains:
@@ -234,7 +238,9 @@ class ExactRules:
 
 
 def _read(ctx: Evaluation, args: Sequence[Any], subject: Subject) -> Any:
-    """Return the value of an operand or path that an index compares."""
+    """Return the value of an operand, or of a path below the input or base data, that an index
+    compares; UNDEFINED if there is none.
+    """
     document, *path = subject
     if document == "args":
         (number,) = path

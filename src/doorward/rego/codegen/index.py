@@ -75,12 +75,14 @@ class _Split:
 
     @property
     def cost(self) -> float:
-        """Return the number of candidates to expect."""
+        """The number of candidates to expect for a value."""
         sizes = self.sizes
         return max(sum(size * size for size in sizes) / max(sum(sizes), 1), len(self.always))
 
     def choice(self) -> Choice:
-        """Return the table."""
+        """Return the table, in which definitions that do not test the source are candidates for
+        every value.
+        """
         candidates = {
             key: tuple(sorted([*numbers, *self.always])) for key, numbers in self.named.items()
         }
@@ -88,7 +90,10 @@ class _Split:
 
 
 def _tests(definition: Definition, failures: Failures) -> Iterator[tuple[Source, list[Key]]]:
-    """Yield the terms that must equal one of some constants for `definition` to hold."""
+    """Yield for a definition what must equal one of some constants for it to hold: the number of a
+    parameter or a path below `input`, with the constants. Only expressions before the first that
+    may fail count; with `else`, only parameters.
+    """
     for number, parameter in enumerate(definition.rule.head.args or ()):
         value = constant_value(parameter)
         if value is not NOT_CONSTANT:

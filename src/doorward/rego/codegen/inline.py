@@ -66,7 +66,9 @@ little.
 
 
 def operand_tests(builtin: Builtin, operands: Sequence[Operand]) -> list[ast.expr] | None:
-    """Return tests for what is not known of the operands; None if one test each is not enough."""
+    """Return the tests that the operands have the declared kinds, as far as that is not known; []
+    if it is known. None if one test each is not enough, or more than `MAX_INLINE` are needed.
+    """
     tests: list[ast.expr] = []
     for type_, operand in zip(builtin.signature.args, operands, strict=True):
         allowed = kinds(type_)
@@ -92,7 +94,10 @@ _CLASS: Final[Mapping[str, str]] = {
 
 
 def arithmetic(name: str, operands: Sequence[Operand], direct: ast.Call) -> ast.expr:
-    """Return code for arithmetic: Python's for integers, otherwise the built-in."""
+    """Return code for `plus`, `minus` or `mul`: Python's operator if the operands are integers at
+    run time, otherwise the call `direct`. Returns `direct` alone for other built-ins, and for a
+    product without a small constant factor.
+    """
     operator = _ARITHMETIC.get(name)
     if operator is None or not all(
         isinstance(o.code, ast.Name) or type(o.value) is int for o in operands
@@ -118,7 +123,9 @@ _ARITHMETIC: Final[Mapping[str, ast.operator]] = {
 
 
 def written_out(builtin: Builtin, operands: Sequence[Operand]) -> Inline | None:
-    """Return the call in Python's own terms; None if there is no such form."""
+    """Return the call in Python's own terms, with the tests it needs; None if there is no such form
+    for these operands.
+    """
     write = WRITTEN.get(builtin.name)
     if write is None or len(builtin.signature.args) != len(operands):
         return None

@@ -132,7 +132,9 @@ def _sides(expr: Expr) -> list[tuple[Term, Term]]:
 
 
 def _names_below(term: Term, item: str) -> list[str] | None:
-    """Return the names that lead from a variable to `term`; None for other terms."""
+    """Return the names that lead from the variable `item` to `term`, [] for the variable itself;
+    None for other terms.
+    """
     if isinstance(term, Var):
         return [] if term.name == item else None
     if not isinstance(term, Ref) or not isinstance(term.head, Var) or term.head.name != item:
@@ -142,8 +144,9 @@ def _names_below(term: Term, item: str) -> list[str] | None:
 
 
 def _is_known(state: FunctionState, value: Term, *, is_quiet: bool) -> bool:
-    """Return True if `value` can be computed before the loop. `is_quiet`: nothing before it can
-    fail, so that it may be undefined.
+    """Return True if `value` can be computed before the loop: it is constant, a bound variable, or,
+    with `is_quiet`, a path. `is_quiet`: nothing before the equation can fail, so that the path may
+    be undefined.
     """
     match value:
         case Scalar():

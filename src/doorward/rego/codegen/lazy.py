@@ -85,8 +85,8 @@ class Functions:
     def stub(
         self, name: str, source: Source, write: Write, shared: Shared | None = None
     ) -> FunctionType:
-        """Return a stub that generates and compiles its code on the first call; or takes `shared`
-        code.
+        """Return a function that generates and compiles its code on the first call; with `shared`,
+        it uses the code of a group if that can be shared.
         """
         stub = FunctionType(_STUB, self.namespace, name)
         stub.__kwdefaults__ = {"generate": partial(self._generate, stub, source, write, shared)}
@@ -120,8 +120,9 @@ class Functions:
         return group.code
 
     def _code(self, source: Source, write: Write) -> CodeType:
-        """Generate and compile code; with a larger stack in another thread if it nests too
-        deeply.
+        """Generate and compile code. If the stack is too short for it, this is repeated in another
+        thread with a stack of its own. CompileError if Python's compiler refuses the code there
+        too.
         """
         try:
             return self._compile(source, write)
@@ -231,7 +232,7 @@ def _is_long(rule: Rule) -> bool:
 
 
 def generate_now(function: Callable[..., Any]) -> None:
-    """Generate the code of a stub that was not called yet."""
+    """Generate the code of a stub that was not called yet; do nothing for other functions."""
     if isinstance(function, FunctionType) and function.__code__ is _STUB:
         defaults = function.__kwdefaults__
         if defaults is not None:  # None: another thread has just done it

@@ -67,7 +67,9 @@ class _Rows:
         return tree
 
     def _mark_blocks(self, item: ast.AST, row: int) -> int:
-        """Mark the blocks in `item`; `row` is the last row shown. Return the new last row."""
+        """Insert comments before the statements in `item` that begin another row of the policy than
+        `row`, the last row shown. Changes `item`; return the new last row.
+        """
         for name in ("body", "handlers"):
             statements: list[ast.stmt] = []
             for inner in getattr(item, name, ()):

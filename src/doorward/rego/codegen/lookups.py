@@ -52,7 +52,9 @@ MAX_UNCOUNTED: Final = 16
 def lookup_path(
     state: FunctionState, base: Operand, operands: Sequence[Term], lookup: str = "lookup"
 ) -> Operand:
-    """Write `base[a][b]…`; constant names in a row are one step."""
+    """Write `base[a][b]…` and return the value. Constant names in sequence are one step; an open
+    operand becomes a loop, in which code written next runs.
+    """
     n = 0
     while n < len(operands):
         run = constant_names(operands[n:])
@@ -66,14 +68,18 @@ def lookup_path(
 
 
 def lookup_in(document: str) -> str:
-    """The function that looks a key up in what a document holds."""
+    """Return the name of the runtime function that looks up a key in a document: `lookup_data` for
+    "data", otherwise `lookup`.
+    """
     return "lookup_data" if document == "data" else "lookup"
 
 
 def lookup_names(
     state: FunctionState, base: Operand, names: Sequence[str], lookup: str = "lookup"
 ) -> Operand:
-    """Write `base[name]…`; the longest part that was read before is not read again."""
+    """Write `base[name]…` with a test that it is defined, and return the value. Objects on the way
+    that were read before are not read again.
+    """
     code = state.code.bind_temp(base.code)
     key = (state.temps.original(code.id), *names)
     known = state.reads.recall(key)
@@ -186,7 +192,9 @@ def _may_go_uncounted(state: FunctionState) -> bool:
 
 
 def share(state: FunctionState, document: str, names: Sequence[str]) -> None:
-    """Read an object of which several members will be read, and its getter."""
+    """Read an object several members of which will be read, and a function that reads a member.
+    Later reads of members use that function.
+    """
     base = state.of_evaluation(document)
     assert isinstance(base, ast.Name)
     temp = read(state, base, names, lookup_in(document))
@@ -203,7 +211,9 @@ def _get(value: ast.expr, name: str, default: ast.expr) -> ast.expr:
 
 
 def _look_up(base: Operand, key: Operand, general: ast.expr) -> ast.expr:
-    """Return `base[key]` or UNDEFINED, by Python itself if one test shows that this is right."""
+    """Return code for `base[key]` or UNDEFINED. It uses Python's own lookup if a test of classes
+    shows that this is right, otherwise the `general` code.
+    """
     if not isinstance(base.code, ast.Name):
         return general
     if key.is_constant:

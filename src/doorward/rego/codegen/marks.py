@@ -47,7 +47,9 @@ class MarkTable:
     __slots__ = ("_by_place", "blank", "definitions")
 
     def __init__(self, root: RuleNode, constant: frozenset[int]) -> None:
-        """`constant`: nodes whose answers depend on data alone."""
+        """Number all definitions and `else` branches below `root`, except those of functions and of
+        nodes in `constant`, whose answers depend only on data.
+        """
         self.definitions: list[Mark] = []
         self._by_place: dict[tuple[int, int], int] = {}
         for node in root.walk():
@@ -63,7 +65,9 @@ class MarkTable:
         """The marks of an evaluation before it begins, to be copied."""
 
     def number(self, rule: Rule) -> int | None:
-        """The number of a definition, or of what its steps were taken apart to."""
+        """Return the number of a definition, or of the one that `rule` is the form in steps of;
+        None if it has none.
+        """
         return self._by_place.get(_place(rule))
 
     def read(self, marks: Marks) -> Iterator[Mark]:
@@ -75,5 +79,6 @@ class MarkTable:
 
 
 def _place(rule: Rule) -> tuple[int, int]:
+    """Return a key for the position of a rule: the identity of its source, and the offset."""
     # The table holds the rules, and so their sources: an identity stays one source's.
     return id(rule.span.source), rule.span.start

@@ -46,7 +46,9 @@ class Operand:
 
 
 def constant_value(term: Term) -> Any:
-    """The value of a term without variables, references and calls; else NOT_CONSTANT."""
+    """Return the value of a term without variables, references, calls and comprehensions;
+    NOT_CONSTANT for other terms.
+    """
     return _value(term) if is_ground(term) else NOT_CONSTANT
 
 
@@ -65,7 +67,7 @@ def _value(term: Term) -> Any:
 
 
 def items_kind(value: Value) -> str:
-    """Return the common kind of all items of an array or set; "" if there is none."""
+    """Return "string" if `value` is a non-empty array or set of strings, otherwise ""."""
     if not isinstance(value, (list, frozenset)):
         return ""
     return "string" if value and all(type(item) is str for item in value) else ""

@@ -49,8 +49,9 @@ def match(state: FunctionState, pattern: Term, value: Operand) -> None:
 
 
 def loop_target(state: FunctionState, pattern: Term, kind: str = "") -> ast.Name:
-    """Return the name that a loop assigns: the variable itself if `pattern` is a new one. `kind`:
-    the kind of all its values.
+    """Return the name that a loop assigns: that of the variable if `pattern` is a new variable,
+    which is then bound; otherwise a temporary, to be matched by `match_target`. `kind`: the kind of
+    all values.
     """
     if isinstance(pattern, Var) and not pattern.is_wildcard and is_open(state, pattern):
         name = state.temps.fresh(pattern.name.partition("@")[0])
@@ -109,7 +110,9 @@ def _match_object(
 
 
 def equality(a: Operand, b: Operand) -> ast.expr:
-    """Return a test of two values for equality, in Python's own terms if those are exact."""
+    """Return a test that two values are equal as Rego defines it, by Python's `==` or `is` where
+    these are exact.
+    """
     if a.is_constant and b.is_constant:
         return ast.Constant(value=equal(a.value, b.value))
     if a.is_constant:

@@ -65,7 +65,9 @@ class Plan:
         return self.callees.root
 
     def mark(self, rule: Rule) -> int | None:
-        """The number that code notes for a definition; None where it notes nothing."""
+        """Return the number under which code records the outcomes of a definition; None if it
+        records nothing.
+        """
         return None if self.marks is None else self.marks.number(rule)
 
     @property
@@ -83,7 +85,9 @@ class Plan:
         return True
 
     def is_read_above(self, path: Sequence[Key], expr: Expr) -> bool:
-        """Return True if rules, or `expr`, read a document above a path below `data`."""
+        """Return True if some rule, or `expr`, reads a document above a path below `data` as a
+        whole.
+        """
         if self.graph.paths is None:
             rules = (d.rule for node in self.root.walk() for d in node.definitions)
             self.graph.paths = ReadPaths(part for rule in rules for part in parts_of(rule))
@@ -143,8 +147,9 @@ class Plan:
         return value if plain and value.head.name == "input" else None
 
     def rule_of(self, term: Ref) -> tuple[RuleNode | None, Sequence[Term]]:
-        """Return the node whose rules a reference reads, and the operands after it; None if it
-        reads none, or not by a constant path.
+        """Return the node whose rules a reference reads along constant operands, and the operands
+        after it. (None, ()) if it reads base data or a function, or has an open operand before the
+        rules.
         """
         if not isinstance(term.head, Var) or term.head.name != "data":
             return None, ()
@@ -160,8 +165,8 @@ class Plan:
         return None, ()
 
     def only_rule(self, expr: Expr) -> str | None:
-        """Return the name of the rules whose answer is all that `expr` tests, if it is not stored;
-        else None.
+        """Return the name of the rules if `expr` only tests their answer, as in `data.a.allow`;
+        None for other expressions, and for rules that depend only on data.
         """
         term = expr.term
         if expr.negated or expr.withs or not isinstance(term, Ref):
@@ -176,7 +181,7 @@ class Plan:
     # Places whose definitions are chosen from a table
 
     def definition_name(self, node: RuleNode, number: int) -> str:
-        """The function of one definition: `data.a.p#3`."""
+        """Return the name of the function of one definition, such as `data.a.p#3`."""
         return f"{node.name}#{number}"
 
     def table_name(self, node: RuleNode) -> str:

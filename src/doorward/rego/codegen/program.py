@@ -38,8 +38,8 @@ class Unit:
         return self.source.name
 
     def functions(self) -> Iterator[CodeType]:
-        """Yield the compiled code of each function; CompileError if Python's compiler refuses
-        one.
+        """Yield the compiled code of each function. CompileError with one diagnostic for each
+        function that Python's compiler refuses.
         """
         try:
             module = self._compile_tree(self.tree)
@@ -113,12 +113,14 @@ def generate(plan: Plan, constants: Constants) -> list[Unit]:
 
 
 def unit(source: Source, body: list[ast.stmt]) -> Unit:
-    """Functions of one source, to be compiled."""
+    """Return the unit of the functions `body` of one source, which are not compiled yet."""
     return Unit(source, ast.Module(body=body, type_ignores=[]))
 
 
 def link(plan: Plan, units: Sequence[Unit], constants: Constants) -> Linked:
-    """Return the functions of the units, in a namespace with only what they may use."""
+    """Return the compiled functions of the units in one namespace, which contains only what
+    generated code may use. CompileError if Python's compiler refuses a function.
+    """
     namespace: dict[str, Any] = {"__builtins__": {}, **EXPORTS}
     for name, value in constants.names.items():
         bind(namespace, name, value)

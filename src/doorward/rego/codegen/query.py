@@ -44,8 +44,9 @@ def query_variables(body: Body, arity: Arity) -> list[str]:
 def query_bindings(
     name: str, body: Body, variables: Sequence[str], plan: Plan, constants: Constants
 ) -> ast.FunctionDef:
-    """Return a function of `ctx` that returns a list of tuples: the values of `variables`, then of
-    the expressions that are terms (True for others).
+    """Return a function of `ctx` that returns a list with one tuple for each solution of the query:
+    the values of `variables`, UNDEFINED for an unbound one, then one value for each expression:
+    that of a term, True for others.
     """
     outer = closure_outer(body, ())
     state = _new_query(body, outer, plan, constants)
@@ -70,8 +71,8 @@ def query_bindings(
 
 
 def query_value(name: str, body: Body, plan: Plan, constants: Constants) -> ast.FunctionDef:
-    """Return a function of `ctx` that returns the first value of the last expression of `body`, or
-    UNDEFINED; the expressions before it are its steps.
+    """Return a function of `ctx` that returns the first value of the last expression of `body`,
+    which may be false; UNDEFINED if there is none. The expressions before it are its steps.
     """
     *steps, expr = body
     state = _new_query(body, frozenset(), plan, constants)

@@ -71,7 +71,9 @@ class BodyReads:
         """True if the reads of the other expressions were collected too."""
 
     def before(self, position: int) -> None:
-        """Before a loop at `position`, read the paths that every round would read."""
+        """Before a loop at `position`, write the reads of paths that every round needs. Nothing is
+        written if the expression there begins no loop, or in exact and traced code.
+        """
         if self._state.plan.in_order or not _loops(self._state, self._body[position]):
             return
         if position >= self._tested:
@@ -118,7 +120,9 @@ def _loops(state: FunctionState, expr: Expr) -> bool:
 
 
 def never_fails(plan: Plan, expr: Expr) -> bool:
-    """Return True if `expr` cannot be an error: it calls nothing and reads no rule."""
+    """Return True if `expr` cannot raise an error: it has no `with`, calls only comparisons, and
+    reads only the input and base data.
+    """
     if expr.withs:
         return False
     for node in walk(expr):
@@ -143,8 +147,9 @@ def _read_quietly(state: FunctionState, path: tuple[str, ...]) -> None:
 
 
 def share_reads(state: FunctionState, references: Iterable[Ref]) -> None:
-    """Read the objects that several of `references` go through, once for all; a missing one is
-    UNDEFINED.
+    """Write reads of the objects that at least `MIN_SHARED` of `references` pass through, once at
+    the start of the function; a missing object is UNDEFINED. Nothing is written in exact and traced
+    code.
     """
     if state.plan.in_order:
         return
@@ -184,7 +189,10 @@ def read_for_rounds(state: FunctionState, rule: Rule) -> None:
 
 
 def plain_path(plan: Plan, ref: Ref) -> tuple[str, ...]:
-    """Return the document and the constant names that `ref` reads; () for other references."""
+    """Return the document and the constant names that `ref` reads without evaluating a rule, such
+    as `("input", "user")`; () for other references. Rules that only rename a path of the input are
+    followed.
+    """
     if not isinstance(ref.head, Var):
         return ()
     names = constant_names(ref.args)

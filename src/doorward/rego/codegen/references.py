@@ -37,7 +37,9 @@ def ref(state: FunctionState, reference: Ref) -> Operand:
 
 
 def _data(state: FunctionState, reference: Ref) -> Operand:
-    """Write the value of a reference below `data`: of rules, base data or both."""
+    """Write the value of a reference below `data`, from rules, base data or both. A reference to a
+    function has no value.
+    """
     node: RuleNode | None = state.plan.root
     path: list[Key] = []
     for n, operand in enumerate(reference.args):
@@ -83,7 +85,7 @@ def _rule_path(state: FunctionState, node: RuleNode, operands: Sequence[Term]) -
 
 
 def _base(state: FunctionState, operands: Sequence[Term]) -> Operand:
-    """Write a lookup in base data, by its texts in exact code."""
+    """Write a lookup in base data; in exact code through `base_at`, by its whole path."""
     if not state.plan.exact:
         return _document_path(state, "data", operands)
     values = [constant_value(operand) for operand in operands]
@@ -133,8 +135,8 @@ def members_of_rules(state: FunctionState, node: RuleNode) -> Operand:
 
 
 def rule_answer(state: FunctionState, node: RuleNode) -> ast.Name:
-    """Write the answer of the rules at `node` without a test; return the name, which may be
-    UNDEFINED.
+    """Write the answer of the rules at `node`, from the evaluation's cache or computed and stored
+    there. Return its name; the value may be UNDEFINED, which is not tested.
     """
     cache = state.of_evaluation("constants" if state.plan.is_constant(node) else "cache")
     slot = ast.Constant(value=state.plan.slot(node))
@@ -152,7 +154,7 @@ def rule_answer(state: FunctionState, node: RuleNode) -> ast.Name:
 
 
 def name_of_rules(node: RuleNode) -> str:
-    """The last part of the path of rules."""
+    """Return the last name in the path of a node; "" if it is not a string."""
     return node.path[-1] if node.path and isinstance(node.path[-1], str) else ""
 
 

@@ -92,8 +92,8 @@ class Selection:
 
 class RuleIndex:
     """The index of the rules of one document, as chains of a rule and its `else` branches.
-    `is_virtual` tells whether there are rules on a path below `data`, or below the path; `prints`
-    whether someone receives the output of `print`.
+    `is_virtual` returns True if there are rules on or below a path below `data`, which is then not
+    indexed. `prints`: output of `print` is received, so that rules that print are always evaluated.
     """
 
     def __init__(
@@ -143,7 +143,9 @@ class RuleIndex:
         )
 
     def select(self, read: Callable[[Subject], Any]) -> Selection:
-        """Return the rules to evaluate; `read` returns the value of a subject, or UNDEFINED."""
+        """Return the rules to evaluate, in OPA's order. `read` returns the value of a subject,
+        UNDEFINED if it has none; it is called at most once for each subject.
+        """
         known: dict[Subject, Any] = {}
 
         def value_of(subject: Subject) -> Any:
@@ -319,8 +321,8 @@ class _Reader:
                 self._glob(pattern, delimiters, text)
 
     def _operand(self, body: Body) -> _Paths:
-        """Return the alternatives of an operand of `and` or `or`, which has its own variables; none
-        if any input fits.
+        """Return the alternatives of an operand of `and` or `or`, which has its own variables; []
+        if it compares nothing, so that any input fits.
         """
         inner = _Reader(
             self.rule,
@@ -368,8 +370,9 @@ class _Reader:
         return True
 
     def _one_way(self, left: Term, right: Term, constants: dict[str, Term]) -> bool:
-        """Collect the test of an equation with its subject on the left; return False if it has
-        none.
+        """Collect the test of an equation with its subject on the left. Return False if the left
+        side is not a subject or the right side is not indexed. A variable that equals a constant is
+        recorded in `constants`.
         """
         if isinstance(left, Var) and left.name not in ROOTS:
             if _is_constant(right):
@@ -496,8 +499,8 @@ def _members(collection: Term) -> Sequence[Term]:
 
 
 def _constant_head(rule: Rule) -> Any:
-    """Return the constant value of a rule as a key, for which one answer is enough; None if it has
-    none.
+    """Return the constant value of a rule in key form, in a tuple of one; None for a rule with
+    `contains`, an open reference, or a computed value.
     """
     if rule.head.key is not None or any(not isinstance(a, Scalar) for a in rule.head.ref.args):
         return None

@@ -91,12 +91,14 @@ def rule_functions(
 
 
 def definitions_of(node: RuleNode) -> list[Definition]:
-    """The definitions of a node that have a body: all but the default."""
+    """Return the definitions of a node without its default."""
     return [d for d in node.definitions if not d.rule.default]
 
 
 def choose_definitions(node: RuleNode, plan: Plan) -> Choice | None:
-    """The table that chooses among the definitions; None where each is evaluated."""
+    """Return the table that chooses among the definitions by a value of the input or an operand;
+    None if each definition is tried.
+    """
     return None if plan.in_order else choose(definitions_of(node), plan.failures)
 
 
@@ -291,8 +293,8 @@ def _in_order(definition: Definition, plan: Plan) -> Definition:
 
 
 def _final(definitions: Sequence[Definition], plan: Plan) -> tuple[bool, ...]:
-    """Return, per definition, True if its first success is the answer of all: they all have the
-    same value, and OPA evaluates nothing before it that may fail.
+    """Return for each definition True if its first success is the answer of all: they all have the
+    same constant value, and OPA evaluates nothing before it that may fail.
     """
     rules = [d.rule for d in definitions]
     if not has_one_answer(rules) or any(rule.else_rule for rule in rules):
@@ -456,8 +458,8 @@ def _fallback(state: FunctionState, default: Definition | None) -> None:
 def _fallback_value(
     state: FunctionState, default: Definition | None
 ) -> Callable[[], ast.expr] | None:
-    """Return a function for code of the default, a new node per use; None if it must be
-    computed.
+    """Return a function that makes code for the default, or for UNDEFINED without one; None if the
+    default must be computed or traced.
     """
     if default is None:
         return lambda: runtime("UNDEFINED")
@@ -555,7 +557,9 @@ def _branch(
 
 
 def _may_go_on(state: FunctionState, rules: _Rules, rule: Rule) -> bool:
-    """Return True if OPA continues after the first answer of `rule` with what may fail."""
+    """Return True if OPA evaluates more of `rule` after its first answer and that may fail, so that
+    a constant answer must not be returned at once.
+    """
     if not state.plan.failures.rule(rule):
         return False
     return not has_one_answer([d.rule for d in rules.node.definitions if not d.rule.default])
@@ -592,8 +596,8 @@ def _fill(
     *,
     leave: Callable[[], ast.expr] | None,
 ) -> None:
-    """Write one definition, which adds its items to the set or object `out`, perhaps only under
-    `keys`. `leave`: as in `_rule_scope`.
+    """Write one definition, which adds its items to the set or object `out`. With `keys`, only
+    items whose first keys equal these variables are added. `leave`: as in `_rule_scope`.
     """
     rule = definition.rule
     several = state.plan.mark(rule) is not None and state.multiplicity.may_have_several(rule)
@@ -682,7 +686,9 @@ def _note_answer(state: FunctionState, rule: Rule) -> None:
 
 
 def _head_value(state: FunctionState, rule: Rule) -> Operand:
-    """Write the value of a rule's head, after tracing that it holds."""
+    """Write the value of a rule's head, `true` if it has none, and the report to the tracer that
+    the rule holds.
+    """
     value = rule.head.value
     if value is None:
         operand = Operand(ast.Constant(value=True), "boolean", True)

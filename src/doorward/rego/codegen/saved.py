@@ -45,7 +45,9 @@ class SavedFunctions:
 
 
 def save_functions(plan: Plan, linked: Linked) -> SavedFunctions:
-    """Return the functions of a program whose code is generated one by one."""
+    """Return the functions of a program whose code is generated lazily; code that was not generated
+    yet is saved as None.
+    """
     code: dict[str, bytes | None] = {}
     rows: dict[str, tuple[Any, ...]] = {}
     tables: dict[str, tuple[dict[Any, Chosen], Chosen]] = {}
@@ -74,8 +76,9 @@ def save_functions(plan: Plan, linked: Linked) -> SavedFunctions:
 
 
 def link_saved(plan: Plan, saved: SavedFunctions) -> Linked:
-    """Return the program of `plan`, whose tree must be the one with which the functions were
-    saved.
+    """Return the program of `plan` with the saved functions; those without code are generated at
+    their first call. The tree of `plan` must be the one with which they were saved. KeyError if it
+    has other rules or built-ins.
     """
     nodes = list(plan.root.walk())
     for slots, known in ((plan.slots, saved.slots), (plan.call_slots, saved.call_slots)):
@@ -109,7 +112,7 @@ def _link_node(functions: Functions, node: RuleNode, saved: SavedFunctions) -> N
 
 
 def _fill_stub(stub: FunctionType, saved: SavedFunctions) -> FunctionType:
-    """Give a stub its saved code and constants, if there are any."""
+    """Give a stub its saved code and constants, and return it; unchanged if no code was saved."""
     code = saved.code[stub.__name__]
     if code is not None:
         row = saved.rows.get(stub.__name__)

@@ -43,7 +43,9 @@ __all__ = ["Group", "Part", "Rows", "Unshared", "lines_are_watched", "parts", "r
 
 
 class Unshared(Exception):
-    """Definitions cannot share code that names something other than a constant of one of them."""
+    """Raised where the code of a group would depend on something other than the constants of its
+    definitions.
+    """
 
 
 class Rows(list[tuple[Any, ...]]):
@@ -74,7 +76,10 @@ class Group:
     definition: Definition = field(init=False)
 
     def seal(self) -> None:
-        """Write the shared definition with variables; no further members can join."""
+        """Set `definition` to the first definition with variables in place of its constants; no
+        members can join afterwards. Unshared if a constant occurs more than once in the tree, or
+        not at all.
+        """
         names = {id(node): variable(n) for n, node in enumerate(self.nodes)}
         rule = self.first.rule
         if sum(id(node) in names for node in walk(rule)) != len(names):
@@ -134,7 +139,7 @@ def _values(member: Reading) -> tuple[Any, ...]:
 
 
 def variable(number: int) -> str:
-    """The name of a variable in place of a constant, which no policy can write."""
+    """Return the name of the variable for constant `number`, which no policy can write."""
     return f"constant {number}"
 
 
@@ -193,7 +198,10 @@ class Part:
 
 
 def parts(definitions: Sequence[Definition], plan: Plan) -> list[Part]:
-    """Return the definitions of a node as parts, those of the same shape together."""
+    """Return the definitions of a node as parts, in order; those of the same shape are one part, at
+    the position of the first. Each is a part of its own if there are fewer than `MIN_SHARED`, or
+    one of them may fail.
+    """
     alone = [Part(definition, (n,)) for n, definition in enumerate(definitions)]
     if len(definitions) < MIN_SHARED or not plan.shares:
         return alone

@@ -121,7 +121,9 @@ class Environment:
             self._operands, self.outer = saved
 
     def enter(self, evaluation: str) -> None:
-        """Read from `evaluation` from here on."""
+        """Use the variable `evaluation` as the evaluation from here on, until `same_evaluation`
+        ends.
+        """
         self.evaluation = evaluation
 
     @contextmanager
@@ -135,8 +137,8 @@ class Environment:
 
 
 class Reads:
-    """The references that were read already, so that they are not read again while their values are
-    known.
+    """The references that the function has read already, by their keys, so that they are not read
+    again while their values are known.
     """
 
     __slots__ = ("_always", "_branches", "_code", "_getters", "_maybe", "_of_data", "_seen")
@@ -177,8 +179,8 @@ class Reads:
         self._always = always
 
     def recall(self, key: Read) -> ast.Name | None:
-        """Return the name of the value read under `key`, tested to be defined; None if it was not
-        read.
+        """Return the name of the value read under `key`; None if it was not read here. Writes a
+        test that it is defined, if that was not tested yet.
         """
         known = self._seen.get(key)
         if known is None:
@@ -189,7 +191,7 @@ class Reads:
         return known
 
     def remember(self, key: Read, name: ast.Name) -> None:
-        """Record that `name` was read under `key` and is tested to be defined."""
+        """Record that `name` was read under `key`, and write a test that it is defined."""
         if not self._code.conditional:
             self._always[key] = name
         self._seen[key] = name
@@ -204,7 +206,9 @@ class Reads:
         known[key] = name
 
     def note_maybe(self, key: Read, name: ast.Name) -> None:
-        """The same, where it was read for several definitions."""
+        """Record that `name` was read under `key` within the current scope, for several
+        definitions, and may be UNDEFINED.
+        """
         self._maybe[key] = name
 
     # Objects of which several members are read
@@ -230,7 +234,7 @@ class Reads:
     # Base data
 
     def mark_data(self, name: str) -> None:
-        """`name` was read from base data."""
+        """Record that the value of `name` was read from base data."""
         self._of_data.add(name)
 
     def is_of_data(self, value: ast.expr) -> bool:
@@ -275,7 +279,7 @@ class Counters:
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """Context at whose end the loops opened inside are closed."""
+        """Context at whose end the count of enclosing uncounted loops is as before."""
         saved = self.uncounted
         try:
             yield
@@ -284,7 +288,7 @@ class Counters:
 
     @contextmanager
     def one_value(self) -> Iterator[None]:
-        """Context for code with a single value, whatever loops are in it."""
+        """Context for code that has a single value: the loops in it count as one comprehension."""
         saved = self.loops
         try:
             yield

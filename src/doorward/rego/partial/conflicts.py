@@ -56,15 +56,17 @@ _VALUE: Final = Var("__value__")
 
 
 def path_of_rule(rule: Rule) -> str:
-    """Return the reference in a rule's head as text."""
+    """Return the reference in a rule's head as text, beginning with `data`; a variable operand
+    becomes `_`, as in `data.p.q[_]`.
+    """
     parts = [part.value if type(part) is Constant else "_" for part in rule.path[1:]]
     return "data" + "".join(map(operand_text, parts))
 
 
 @record
 class _Outcome:
-    """One way in which a rule holds: the rest of its reference, its value, and its residual
-    body.
+    """One solution of a rule: its value, the conditions that are left, and `keys`, the operands of
+    its reference from the index `start` of `find_conflict` on.
     """
 
     rule: Rule
@@ -79,9 +81,13 @@ def find_conflict(
     solutions: Callable[[Rule, Bindings], Solutions],
     start: int | None = None,
 ) -> Conflict | None:
-    """Return the first two of `rules` that may hold at once with different values; None if there
-    are none. `solutions` yields once per way in which a rule holds. `start` is the index in the
-    rules' references from which keys tell their documents apart.
+    """Return the first two of `rules` that may both hold with different values, or one rule twice
+    if it alone may give several values; None if there is no such pair.
+
+    `solutions` yields once for each solution of a rule and leaves its conditions in `search.saved`.
+    From index `start` on, the operands of the references are keys: two outcomes with different
+    constant keys do not conflict. Above `MAX_PAIRS` comparisons the next pair is returned as a
+    conflict.
     """
     if _have_one_value(rules):
         return None
@@ -97,8 +103,8 @@ def find_conflict(
 
 
 def conflicts_of_branches(rules: Sequence[Rule]) -> list[Conflict]:
-    """Return the possible conflicts of rules with `else`, whose bodies are not compared: two rules
-    conflict if not all their branches have the same value.
+    """Return a list of one possible conflict, or [] if there is none, for rules with `else`. Bodies
+    are not compared: two or more rules conflict unless all branches have the same constant value.
     """
     branches = [branch for rule in rules for branch in rule.branches()]
     if len(rules) < 2 or _have_one_value(branches):
@@ -107,6 +113,7 @@ def conflicts_of_branches(rules: Sequence[Rule]) -> list[Conflict]:
 
 
 def _have_one_value(rules: Sequence[Rule]) -> bool:
+    """Return True if all rules have the same constant value."""
     value = rules[0].value
     return type(value) is Constant and all(rule.value == value for rule in rules)
 
@@ -132,8 +139,9 @@ def _outcomes(
 def is_determined(
     search: SearchContext, value: Term, body: Body, around: Collection[str] = ()
 ) -> bool:
-    """Return True if a value is known or read from a single path, so that it cannot be one of
-    several. `around`: variables that have one value outside the body.
+    """Return True if `value` has exactly one value for one set of documents: it is constant, a
+    single path, or the result of a call with such operands. `body` is the body that computes it.
+    The variables in `around` count as single values, since they are bound outside the body.
     """
     single = frozenset(around) | ROOTS
     if type(value) is Constant:
@@ -150,11 +158,15 @@ def is_determined(
 
 
 def _is_closed(term: Term, single: Container[str]) -> bool:
+    """Return True if all variables in the term are in `single`."""
     return all(type(each) is not Var or each.name in single for each in inner_terms((term,)))
 
 
 def _gives(search: SearchContext, expr: Expr, value: Term, single: Container[str]) -> bool:
-    """Return True if a call with known operands and columns has exactly this one result."""
+    """Return True if `expr` is a call whose last operand is its result `value`, and which has
+    exactly one result because all other operands are single. Relations such as `walk` may have
+    several results.
+    """
     if expr.negated or type(expr.operator) is not str or expr.is_equation:
         return False
     declared = search.program.builtin(expr.operator)
@@ -164,11 +176,12 @@ def _gives(search: SearchContext, expr: Expr, value: Term, single: Container[str
 
 
 def _pairs(outcomes: Sequence[_Outcome]) -> Iterator[tuple[_Outcome, _Outcome]]:
-    """Yield pairs of outcomes that may have different values, except those that different constants
-    of one reference keep apart.
+    """Yield the pairs of outcomes that have to be compared. Pairs with the same constant value are
+    left out, and pairs whose bodies equate one reference with different constants.
     """
     groups = _apart(outcomes)
     for group in groups:
+        # Each outcome is compared only with later ones; `is_determined` has looked at it alone.
         for number, one in enumerate(group):
             for other in group[number + 1 :]:
                 if type(one.value) is not Constant or one.value != other.value:
@@ -176,8 +189,10 @@ def _pairs(outcomes: Sequence[_Outcome]) -> Iterator[tuple[_Outcome, _Outcome]]:
 
 
 def _apart(outcomes: Sequence[_Outcome]) -> list[list[_Outcome]]:
-    """Group the outcomes by the constant that one reference equals; outcomes of two groups never
-    hold together.
+    """Group the outcomes by the constant that their bodies equate with one common reference;
+    outcomes of different groups never hold together. There is one group if there are fewer than
+    three outcomes or no common reference. The reference with the most different constants is
+    chosen.
     """
     if len(outcomes) < 3:
         return [list(outcomes)]
@@ -230,6 +245,7 @@ def exclude_each_other(
     outside, common to both. `one` may use the renamed variables of `other`.
     """
     known = [renamed for expr in other if (renamed := _rename_expr(expr, around)) is not None]
+    # Types may already exclude them: `x = 1` and `startswith(x, "a")`.
     typed = search.well_typed((*one, *known))
     if typed is None:
         return True
@@ -237,8 +253,8 @@ def exclude_each_other(
 
 
 def _rename(terms: Sequence[Term], around: Collection[str]) -> tuple[Term, ...]:
-    """Rename the variables of `terms` with a suffix: two solutions of one rule share names but not
-    values.
+    """Return `terms` with the suffix `__other__` on each variable that is neither a document nor in
+    `around`. Two solutions of one rule use the same names for different values.
     """
 
     def rename(term: Term) -> Term:
@@ -252,7 +268,9 @@ def _rename(terms: Sequence[Term], around: Collection[str]) -> tuple[Term, ...]:
 
 
 def _rename_expr(expr: Expr, around: Collection[str]) -> Expr | None:
-    """Rename an expression's variables; None if it cannot be used to show a contradiction."""
+    """Return the expression with its variables renamed as by `_rename`; None for an expression with
+    `every`, `with` or a comprehension, which proves no contradiction.
+    """
     if expr.every is not None or expr.withs:
         return None
     if any(type(term) is Comprehension for term in inner_terms(expr.args)):
@@ -264,8 +282,8 @@ def _rename_expr(expr: Expr, around: Collection[str]) -> Expr | None:
 
 
 def _contradicts(body: Body) -> bool:
-    """Return True if the body has an expression and its negation, or tests that no value
-    satisfies.
+    """Return True if the body certainly never holds: it has an expression and its negation, `x !=
+    x`, or comparisons with constants that no value satisfies. False means unknown.
     """
     exprs = [expr for expr in body if not expr.withs and expr.every is None]
     positive = {_key(expr) for expr in exprs if not expr.negated}
@@ -282,8 +300,8 @@ def _contradicts(body: Body) -> bool:
 
 
 def _key(expr: Expr) -> tuple[object, ...]:
-    """Return a key that is equal for equal expressions; an equation's constant counts as its right
-    side.
+    """Return a hashable key for an expression without regard to `not`. An equation with its
+    constant on the left gets the key of the same equation with the constant on the right.
     """
     args = expr.args
     if expr.is_equation and type(args[0]) is Constant:
@@ -298,8 +316,9 @@ value; behind `not` it holds only for the value, if there is one.
 
 
 def _test(expr: Expr) -> _Test | None:
-    """Return the test that an expression makes of a term: term, operator, constant and whether the
-    term must exist; None for others.
+    """Return an expression as a `_Test`, the constant always on the right: `3 < x` is `(x, "gt", 3,
+    True)`, and `not x < 3` is `(x, "gte", 3, False)`. Return None if the expression is not a
+    comparison of a single variable or path with a constant.
     """
     if expr.withs or expr.every is not None:
         return None
@@ -324,7 +343,9 @@ def _is_single(term: Term) -> bool:
 
 
 def _have_no_value(tests: Sequence[_Test]) -> bool:
-    """Return True if no value satisfies all tests and one of them requires a value."""
+    """Return True if no value satisfies all of the tests, which are on one term. False if none of
+    them requires a value, since an undefined term satisfies those.
+    """
     if not any(has_value for _, _, _, has_value in tests):
         return False
     for _, operator, value, _ in tests:

@@ -34,7 +34,9 @@ Solutions: TypeAlias = Iterator[None]
 
 @record
 class Site:
-    """An expression that is being evaluated: its place, and the bindings of its variables."""
+    """The expression that is being evaluated: its index in the body, and the bindings of its
+    variables.
+    """
 
     expr: Expr
     index: int
@@ -58,7 +60,10 @@ class PartialTracer(Protocol):
     """Receives the events of one partial evaluation."""
 
     def note(self, span: Span, *, holds: bool, is_rule: bool) -> None:
-        """The rule or expression at `span` is about to be asked, or holds or is left over."""
+        """Receive one event for the rule or expression at `span`. `holds` is False before its
+        evaluation begins, and True for each solution, which may have left conditions in the
+        residual.
+        """
 
 
 class SearchContext(Protocol):

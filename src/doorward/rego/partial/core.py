@@ -142,6 +142,8 @@ class With:
 
 @record(guarded=False)
 class Every:
+    """An `every key, value in domain { body }`."""
+
     key: Term
     value: Term
     domain: Term
@@ -150,9 +152,11 @@ class Every:
 
 @record(guarded=False)
 class Expr:
-    """One expression: a call `operator(args)`, the one term in `args` if there is no operator, or
-    an `every`. A call may have one more operand, which the result must be equal to. `generated`:
-    the compiler made it from a part of another expression.
+    """One expression: a call `operator(args)`; without an operator, the one term in `args`, which
+    must not be false; or an `every`.
+
+    If a call has one operand more than its function declares, the last one is unified with the
+    result. `generated`: the compiler made the expression from a part of another one.
     """
 
     args: tuple[Term, ...]
@@ -175,9 +179,10 @@ Body: TypeAlias = tuple[Expr, ...]
 
 @dataclass(eq=False, slots=True)
 class Rule:
-    """One rule. `path`: its reference with `data`; operands are constants or variables. `package`:
-    the number of parts of `path` that belong to its package, with `data`. `args`: the parameters of
-    a function. `key`: the member that `contains` adds; `value` is then None.
+    """One rule. `path` is its reference, which begins with `data`; the operands are constants or
+    variables, and the first `package` parts are its package. `args` are the parameters of a
+    function, None for other rules. `key` is the member that `contains` adds; then `value` is None.
+    `otherwise` is its `else`.
     """
 
     path: tuple[Term, ...]
@@ -221,7 +226,9 @@ FALSE: Final = Constant(False)
 
 
 def equation(left: Term, right: Term, like: Expr | None = None) -> Expr:
-    """Return `left = right` with the position and the `with` of the expression `like`."""
+    """Return the expression `left = right`. It takes its position and its `with` from the
+    expression `like` if there is one.
+    """
     if like is None:
         return Expr((left, right), EQUALITY)
     return Expr((left, right), EQUALITY, withs=like.withs, span=like.span)
@@ -265,7 +272,9 @@ def object_items(term: Term) -> Iterator[tuple[Term, Term]]:
 
 
 def is_ground(term: Term) -> bool:
-    """Return True if the term contains no variable; the head of a reference does not count."""
+    """Return True if the term contains no variable, apart from the head of a reference.
+    Comprehensions and calls count as not ground.
+    """
     kind = type(term)
     if kind is Constant:
         return True
@@ -277,7 +286,9 @@ def is_ground(term: Term) -> bool:
 
 
 def is_path(term: Term) -> bool:
-    """Return True if the term is a reference from a document along constants."""
+    """Return True if the term is a reference below `input` or `data` with only constant operands,
+    such as `input.a["b"]`.
+    """
     if type(term) is not Ref:
         return False
     head, *rest = term.parts
@@ -309,8 +320,9 @@ def parts(term: Term) -> Iterator[Term]:
 
 
 def map_parts(term: Term, change: Callable[[Term], Term]) -> Term:
-    """Return `term` with `change` applied to the terms directly inside it; comprehensions stay
-    unchanged.
+    """Return `term` with `change` applied to the terms directly inside it. Constants, variables and
+    comprehensions are returned unchanged; a collection becomes a `Constant` if all its new parts
+    are constants.
     """
     match term:
         case Ref(items):
@@ -327,7 +339,9 @@ def map_parts(term: Term, change: Callable[[Term], Term]) -> Term:
 
 
 def bodies(expr: Expr) -> Iterator[Comprehension | Every]:
-    """Yield the outermost comprehensions and `every` of an expression."""
+    """Yield the outermost comprehensions and the `every` of an expression, those in its `with`
+    values included, but not those inside their bodies.
+    """
     if expr.every is not None:
         yield expr.every
         waiting: list[Term] = [expr.every.domain]
@@ -361,12 +375,16 @@ def inner_terms(terms: Iterable[Term]) -> Iterator[Term]:
 
 
 def variables(term: Term) -> Iterator[str]:
-    """Names of the variables in `term`, those of closures and heads of references included."""
+    """Yield the names of the variables in `term`, once for each occurrence, including those in
+    comprehensions and the heads of references.
+    """
     return (each.name for each in inner_terms((term,)) if type(each) is Var)
 
 
 def expr_terms(expr: Expr) -> list[Term]:
-    """Return the terms of an expression, including those in the body of `every`."""
+    """Return the terms of an expression: its operands, the targets and values of `with`, and for an
+    `every` also its key, value, domain and the terms of its body. The operator is not included.
+    """
     terms: list[Term] = list(expr.args)
     for item in expr.withs:
         terms += (item.target, item.value)
@@ -379,14 +397,16 @@ def expr_terms(expr: Expr) -> list[Term]:
 
 
 def with_args(expr: Expr, args: Iterable[Term]) -> Expr:
-    """`expr` with other operands."""
+    """Return `expr` with other operands and without an `every`."""
     return changed(expr, tuple(args), expr.withs)
 
 
 def changed(
     expr: Expr, args: tuple[Term, ...], withs: tuple[With, ...], every: Every | None = None
 ) -> Expr:
-    """Return `expr` with other operands, `with` and `every`; five times faster than `replace`."""
+    """Return `expr` with the given operands, `with` and `every`; operator, `not` and positions
+    stay. Without `every` the result has none. Five times faster than `dataclasses.replace`.
+    """
     return Expr(
         args,
         expr.operator,

@@ -92,7 +92,9 @@ class DataMember:
         self._refused = refused
 
     def children(self) -> list[DataMember]:
-        """Return the members inside that rules read one by one; [] if the whole value is read."""
+        """Return the members of this object or array that the rules read, as `DataMember`s whose
+        `is_removable` is set. Return [] if the value is used as a whole, here or above.
+        """
         depth = len(self.location)
         reads, compared, ordered = self._patterns
         if any(len(each) <= depth for each in (*compared, *(p for _, p in self._refused))):
@@ -126,19 +128,25 @@ def _items(value: Any) -> Iterable[tuple[Any, Any]]:
 
 
 def _below(patterns: Iterable[Location], depth: int, key: str | int) -> tuple[Location, ...]:
+    """Return the patterns that lead to `key` at `depth`, or below it."""
     return tuple([each for each in patterns if _is_at(each, depth, key)])
 
 
 def _is_at(pattern: Location, depth: int, key: str | int) -> bool:
+    """Return True if the pattern is longer than `depth` and has `key` or `ANY` there."""
     return len(pattern) > depth and pattern[depth] in (ANY, key)
 
 
 def find_data_use(
     rules: Sequence[Rule], entries: Iterable[tuple[str, ...]], arity: Arity
 ) -> DataUse:
-    """Return how the documents at `entries` (all rules if there are none) use data."""
+    """Return how the documents at `entries` use data, with all rules that they need; no `entries`
+    means all documents. If the analysis exceeds its limits, the result has no reads, so that no
+    member is removable.
+    """
     documents = list(entries)
     try:
+        # The first run only finds the rules that are reached; the second flow is over those alone.
         uses = _Uses(_Flow(rules, arity))
         uses.enter(documents)
         # What rules that are not reached hand to functions, such as tests, does not count.
@@ -156,11 +164,13 @@ def find_data_use(
 
 
 class _TooMany(Exception):
-    """A variable may come from more locations than are followed."""
+    """Raised if the locations exceed `MAX_LOCATIONS` in number or `MAX_DEPTH` in length."""
 
 
 class _Group:
-    """All definitions of one path. `path`: its constants, up to the first variable."""
+    """All rules of one constant path below `data`; the path ends before the first variable. `kind`
+    is one of `_FLAG`, `_SET`, `_VALUE` and `_OTHER`.
+    """
 
     def __init__(self, path: Location) -> None:
         self.path = path
@@ -178,7 +188,7 @@ class _Group:
 
 
 def _matches(left: Location, right: Location) -> bool:
-    """Return True where the shorter one may be a beginning of the other."""
+    """Return True if one location may be a prefix of the other; `ANY` matches any key."""
     return all([a is ANY or b is ANY or a == b for a, b in zip(left, right, strict=False)])
 
 
@@ -252,20 +262,25 @@ class _Flow:
                 self.bindings.update(_variables(term))
 
     def results(self, expr: Expr) -> tuple[Term, ...]:
-        """Return the operands of a call after those that its function declares: its outputs."""
+        """Return the operands of a call after the declared ones, which receive its result; () for
+        an equation or a single term. Of a variadic or unknown function it is the last operand.
+        """
         if expr.operator is None or expr.is_equation:
             return ()
         number = self.arity(expr.operator)
         return expr.args[-1:] if number is None else expr.args[number:]
 
     def is_wildcard(self, term: Term) -> bool:
-        """Return True for a variable that nothing else reads."""
+        """Return True for a variable that occurs only once in all rules."""
         return type(term) is Var and self.occurrences[term.name] == 1
 
     # Kinds of rules.
 
     def _kind(self, group: _Group) -> str:
-        """Classify a group of rules: set, flag (true or undefined), single value, or other."""
+        """Classify the rules of one path: `_SET`; `_FLAG`, whose value is true, and false by
+        default; `_VALUE`, a single rule without iteration; or `_OTHER`, whose use of data is not
+        followed.
+        """
         rules = group.rules
         if any(rule.otherwise is not None or not rule.is_ground for rule in rules):
             return _OTHER
@@ -297,7 +312,9 @@ class _Flow:
     # Origins.
 
     def _settle(self) -> None:
-        """Propagate locations through bindings until nothing changes."""
+        """Propagate locations through the bindings of all rules until nothing changes. Raise
+        `_TooMany` above `MAX_LOCATIONS`.
+        """
         while True:
             before = sum(map(len, self.origins.values()))
             for expr in self._expressions:
@@ -326,6 +343,7 @@ class _Flow:
                         self._add(result, self.locations(rule.value))
 
     def _add(self, term: Term, locations: set[Location]) -> None:
+        """Add locations to the origins of `term`, if it is a variable."""
         if type(term) is Var and locations:
             self.origins[term.name] |= locations
 
@@ -335,7 +353,9 @@ class _Flow:
         return self.groups.get(path)  # type: ignore[arg-type]
 
     def locations(self, term: Term) -> set[Location]:
-        """Return the locations in data that a term's value may come from, through rules too."""
+        """Return the locations in data that a term's value may come from, also through rules; an
+        empty set for a term that is neither a variable nor a reference.
+        """
         if type(term) is Var:
             return {()} if term.name == "data" else self.origins.get(term.name, set())
         if type(term) is not Ref:
@@ -346,8 +366,8 @@ class _Flow:
         return known
 
     def find_anchored(self, term: Term) -> Iterator[tuple[int, Location]]:
-        """Yield locations, each with the number of its leading keys that a variable's value stands
-        for.
+        """Yield pairs `(count, location)` for a term. The first `count` keys of the location are
+        those of the value of its head variable; 0 for a reference that begins with `data`.
         """
         head = term.parts[0] if type(term) is Ref else term
         if type(head) is not Var or head.name == "data":
@@ -362,7 +382,9 @@ class _Flow:
                 yield (len(origin) if is_inside else 0), location
 
     def descend(self, locations: Iterable[Location], key: str | int | None) -> set[Location]:
-        """Return the locations one key below each of these; None or `ANY` stands for any key."""
+        """Return the locations one key below each of `locations`, and those of the values that
+        rules have there. `ANY` as the key is any key. Raise `_TooMany` below `MAX_DEPTH` keys.
+        """
         reached: set[Location] = set()
         for location in locations:
             if len(location) >= MAX_DEPTH:
@@ -383,7 +405,7 @@ class _Flow:
         return values
 
     def groups_at(self, location: Location) -> list[_Group]:
-        """Return the rules at a location or above it."""
+        """Return the groups of rules whose path is `location` or a prefix of it."""
         return [
             group
             for path, group in self.groups.items()
@@ -391,7 +413,7 @@ class _Flow:
         ]
 
     def groups_below(self, location: Location) -> list[_Group]:
-        """Return the rules below a location."""
+        """Return the groups of rules whose path is longer than `location` and begins with it."""
         return [
             group
             for path, group in self.groups.items()
@@ -400,7 +422,10 @@ class _Flow:
 
 
 class _Uses:
-    """Collects the reads of the rules that the entry points use."""
+    """Collects the locations that the entry points use, in `reads`, `compared`, `refused` and
+    `ordered`. The argument `refused` of its methods is True where a missing member may make a
+    decision true, such as below `not`.
+    """
 
     def __init__(self, flow: _Flow) -> None:
         self._flow = flow
@@ -416,12 +441,15 @@ class _Uses:
         """Terms of objects that are the answers of entry points."""
 
     def has_visited(self, rule: Rule) -> bool:
-        """Return True if the entries may need the rule."""
+        """Return True if the entry points given to `enter` may need the rule."""
         path = _constant_path(rule)
         return (path, False) in self._visited or (path, True) in self._visited
 
     def enter(self, entries: Sequence[tuple[str, ...]]) -> None:
-        """Record the reads of the documents at `entries` and of all rules they need."""
+        """Record the reads of the documents at `entries`, or of all documents if there are none,
+        and of all rules that they need. The variables under `allow`, `allowed` and `decision` in an
+        answer object are not recorded as values if nothing else reads them.
+        """
         groups = list(self._flow.groups.values())
         if entries:
             groups = [each for each in groups if any(_matches(each.path, e) for e in entries)]
@@ -440,8 +468,8 @@ class _Uses:
                     self._value(value, refused=False)
 
     def _visit(self, group: _Group, *, refused: bool) -> None:
-        """Record the reads of a group of rules, once; `refused` means that removing data may change
-        the answer in an unsafe way.
+        """Record the reads of a group of rules, at most once for each value of `refused`. Groups of
+        kind `_OTHER` are always visited as refused.
         """
         refused |= group.kind == _OTHER
         if (group.path, refused) in self._visited:
@@ -501,8 +529,8 @@ class _Uses:
             self._value(term, refused=refused)
 
     def _equation(self, left: Term, right: Term, *, refused: bool) -> None:
-        """Record the two sides of an equation: as reads if it binds a variable, otherwise as
-        compared values.
+        """Record the two sides of an equation: as reads if it is the only binding of a variable,
+        otherwise as values that are compared. An answer object is left to `enter`.
         """
         for term, other in ((left, right), (right, left)):
             if type(other) not in (Var, Ref) or type(term) not in (Var, Ref):
@@ -519,7 +547,9 @@ class _Uses:
             self._value(term, refused=refused, is_true=other == TRUE)
 
     def _call(self, expr: Expr, operator: Ref, *, refused: bool) -> None:
-        """Record the operands of a call of a policy's function, and visit the function."""
+        """Record the operands of a call of a policy's function, and visit the function. The
+        operands of an unknown function are recorded as refused values.
+        """
         group = self._flow.group_of(operator)
         if group is None:
             for term in expr.args:
@@ -537,7 +567,9 @@ class _Uses:
     # Terms.
 
     def _read(self, term: Term, *, refused: bool) -> None:
-        """Record that a reference is followed, while its value is not compared here."""
+        """Record that a reference is followed without a comparison of its value. Also visits the
+        rules at its locations; rules below a location are visited as refused.
+        """
         if type(term) is Ref:
             if type(term.parts[0]) not in (Var, Ref):
                 self._value(term.parts[0], refused=refused)
@@ -556,7 +588,9 @@ class _Uses:
                 self._visit(group, refused=True)
 
     def _operands(self, term: Ref, *, refused: bool) -> None:
-        """Record the keys of a reference; an index into an array makes its order count."""
+        """Record the operands of a reference. An operand that may be an index puts the locations
+        before it into `ordered`, unless it is a wildcard.
+        """
         known = self._flow.locations(term.parts[0])
         for part in term.parts[1:]:
             key = _key_of(part)
@@ -566,7 +600,10 @@ class _Uses:
             known = self._flow.descend(known, key)
 
     def _value(self, term: Term, *, refused: bool, is_true: bool = False) -> None:
-        """Record a term whose value is compared or returned."""
+        """Record a term whose value is compared or returned; comprehensions are recorded as
+        refused. With `is_true` the value is compared with true, so a default of false does not
+        matter.
+        """
         if type(term) is Comprehension:
             self._body(term.body, refused=True)
             for head in (term.key, term.term):
@@ -586,8 +623,8 @@ class _Uses:
                 self._value(part, refused=refused)
 
     def _refuse_defaults(self, term: Term) -> None:
-        """Mark the locations of a rule that is false by default, since it also answers without
-        data.
+        """Visit rules with a default at the locations of `term` as refused: they have a value even
+        without data, so a missing member changes the value to the default.
         """
         for location in self._flow.locations(term):
             for group in self._flow.groups_at(location):
@@ -614,8 +651,8 @@ def _constant_path(rule: Rule) -> Location:
 
 
 def _answer_of(group: _Group) -> Object | None:
-    """Return the object that is the value of a group's only rule and that its body binds to a
-    variable; None for other groups.
+    """Return the object that the body of a group's only rule binds to the rule's value; None if the
+    group is not of kind `_VALUE` or its value is not such an object.
     """
     rule = group.rules[0]
     for expr in rule.body if group.kind == _VALUE else ():

@@ -35,7 +35,9 @@ __all__ = ["Branch", "Definitions", "Outcome"]
 
 
 class Outcome:
-    """One way in which a rule gives a value; `constant` is UNDEFINED if the value is not known."""
+    """One solution of a rule: its value and the conditions under which the rule has it. `constant`
+    is UNDEFINED if the value depends on something unknown.
+    """
 
     def __init__(self, value: Term, body: Body, *, is_determined: bool) -> None:
         self.constant: Value | Undefined = value.value if type(value) is Constant else UNDEFINED
@@ -57,7 +59,7 @@ class Outcome:
 
 @record
 class Branch:
-    """A rule, or an `else` of one; it counts if no earlier branch of the rule holds."""
+    """A rule, or an `else` of one. It applies only if no earlier branch of the same rule holds."""
 
     path: str
     span: Span
@@ -82,8 +84,9 @@ class Definitions:
 
 
 def define(search: SearchContext, path: Ref) -> Definitions | None:
-    """Return the definitions of a document; None if a rule that holds always makes it true and the
-    rest leaves it undefined or false, so that the residual queries already describe it.
+    """Return the definitions of the document at `path`, rule by rule. Return None if they add
+    nothing to the residual queries: the document is a function, or is true where a rule holds and
+    otherwise false or undefined.
     """
     node = search.program.find(path.parts)
     if node is None or not node.is_virtual:
@@ -108,7 +111,7 @@ def _is_plain(node: Node) -> bool:
 
 
 def _excluder(search: SearchContext) -> Callable[[Outcome, Outcome], bool]:
-    """Return a predicate that is True if two outcomes never hold together."""
+    """Return a function that is True if two outcomes can never hold for the same documents."""
 
     def exclude(one: Outcome, other: Outcome) -> bool:
         return exclude_each_other(search, one.core_body, other.core_body)
@@ -127,8 +130,8 @@ def _branches(search: SearchContext, rule: Rule) -> tuple[Branch, ...]:
 
 
 def _outcomes(search: SearchContext, rule: Rule) -> Iterable[Outcome]:
-    """Return the ways in which a rule gives a value, without those that never hold by their
-    types.
+    """Return the outcomes of one rule or branch. Outcomes whose conditions can never hold, because
+    of their types, are left out.
     """
     bindings = search.child()
     outcomes = []

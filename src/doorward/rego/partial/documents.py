@@ -41,7 +41,9 @@ Path = tuple[Term, ...]
 
 
 class Reach:
-    """Returns True if the evaluation of something would leave an expression in the residual."""
+    """Tells if the evaluation of a term, rule or expression would leave something in the residual.
+    The answers for rules are cached.
+    """
 
     def __init__(self, search: SearchContext) -> None:
         self._search = search
@@ -86,13 +88,15 @@ class Reach:
         return any(self.rule(rule) for rule in search.program.reachable(path))
 
     def rule(self, rule: Rule) -> bool:
-        """Return True if a rule may reach an unknown; the result is cached per set of replaced
-        functions.
+        """Return True if a rule or one of its `else` branches may reach an unknown. The result is
+        cached for each set of replaced functions; a rule that is reached from itself counts as
+        False.
         """
         # What a function is replaced by may be unknown where the function is not.
         rules = self._rules.setdefault(self._search.replaced.functions_number, {})
         known = rules.get(id(rule))
         if known is None:
+            # Breaks the cycle where a reference with an unknown key may lead back to this rule.
             rules[id(rule)] = False
             known = rules[id(rule)] = any(map(self._branch, rule.branches()))
         return known
@@ -106,7 +110,10 @@ class Reach:
         )
 
     def expr(self, expr: Expr, bindings: Bindings | None) -> bool:
-        """Return True if an expression may reach an unknown, an impure built-in included."""
+        """Return True if an expression may reach an unknown. An expression with `with` always
+        counts, and a built-in that is not pure counts unless `nondeterministic`; the latter also
+        adds "world" to `search.consulted`.
+        """
         if expr.withs:
             return True
         if expr.every is not None:
@@ -131,17 +138,23 @@ class Reach:
 
 
 def _is_truth(term: Term) -> bool:
-    """Return True if a value is requested only to see that it is not false."""
+    """Return True if `term` is a variable that `Search.truth` made: its value only has to be other
+    than false.
+    """
     return type(term) is Var and term.name.startswith("$_term_")
 
 
 def asks_the_world(declared: Builtin) -> bool:
-    """Return True if the answer may be another one when the residual is evaluated."""
+    """Return True if a built-in is not pure, so that it may answer differently when the residual is
+    evaluated.
+    """
     return not declared.pure
 
 
 def constant_prefix(path: Path) -> Path:
-    """Return the path up to its first part that is not constant, the head excepted."""
+    """Return the path up to its first operand that is not constant; the head always belongs to
+    it.
+    """
     for location, part in enumerate(path):
         if location and type(part) is not Constant:
             return path[:location]
@@ -161,6 +174,8 @@ def data(
 
 
 class _Walk:
+    """Follows a reference that begins with `data` key by key, through base data and rules."""
+
     def __init__(
         self,
         search: SearchContext,
@@ -178,7 +193,9 @@ class _Walk:
         self.site = site
 
     def go(self, pos: int, plugged: list[Term], node: Node | None) -> Solutions:
-        """Follow the path from `pos` on; `plugged` are the keys before it."""
+        """Follow the path from index `pos` on. `plugged` is the constant path so far, and `node`
+        has the rules there; None if there are no rules below.
+        """
         if pos == len(self.path):
             return self._end(tuple(plugged), node)
         key = plug(self.path[pos], self.b1)
@@ -197,7 +214,9 @@ class _Walk:
         return self.go(pos + 1, here, child)
 
     def _each(self, pos: int, plugged: list[Term], node: Node | None) -> Solutions:
-        """Follow an unbound key: try every key of base data and rules."""
+        """Follow an unbound key: try every key that base data or rules have here. If the caller
+        disabled inlining here, save the whole reference instead.
+        """
         search = self.search
         if search.disabled.from_caller(tuple(plugged)):
             rest = [plug(part, self.b1) for part in self.path[pos:]]
@@ -253,8 +272,9 @@ class _Walk:
 
 
 def base(search: SearchContext, path: Sequence[Term]) -> Any:
-    """Return base data at a constant path, with the values that `with` sets; UNDEFINED if there is
-    none.
+    """Return base data at a constant path, merged with the values that `with` sets below it;
+    UNDEFINED if there is none. If `with` replaces the document or one above it, only the
+    replacement counts. Without keys, `data.system` is left out. Adds "base" to `search.consulted`.
     """
     search.consulted.add("base")
     keys = [as_value(part) for part in path[1:]]
@@ -274,7 +294,9 @@ def base(search: SearchContext, path: Sequence[Term]) -> Any:
 
 
 class _Virtual:
-    """Evaluates a reference to rules at `path[pos]`, or to what continues from there."""
+    """Evaluates a reference whose part `path[pos]` leads to rules, and follows the rest of the path
+    inside their values.
+    """
 
     def __init__(self, walk: _Walk, node: Node, plugged: Path, pos: int) -> None:
         self.walk = walk
@@ -285,8 +307,9 @@ class _Virtual:
         self.path = walk.path
 
     def solutions(self) -> Solutions:
-        """Yield for each way in which the rules lead to the result; an unknown rule with `else` is
-        saved as a reference.
+        """Yield for each solution in which the reference equals the result; nothing for a function.
+        A rule with `else` that is unknown and must not be inlined is saved as a reference. Adds
+        "rules" to `search.consulted`.
         """
         node, walk, search = self.node, self.walk, self.search
         search.consulted.add("rules")
@@ -308,7 +331,9 @@ class _Virtual:
 
     @property
     def _keeps_else(self) -> bool:
-        """Return True if the rule has an `else` that must not be inlined."""
+        """True if the rules have an `else` and the residual has to refer to them: always, except in
+        `truth` mode without `keep_else`.
+        """
         if not self.node.has_else:
             return False
         settings = self.search.settings
@@ -325,8 +350,9 @@ class _Virtual:
     # Complete rules
 
     def _complete(self) -> Solutions:
-        """Yield the solutions of a complete rule: its known value, its inlined bodies, or a
-        reference to the support.
+        """Yield the solutions of a complete rule. A known rule is evaluated. An unknown one is
+        inlined, or saved as a reference to the support if its default matters, inlining is
+        disabled, or `shallow` is set.
         """
         search, walk, default = self.search, self.walk, self.node.default
         if not search.is_unknown(Ref(self.path), walk.b1):
@@ -355,7 +381,9 @@ class _Virtual:
                 yield from self._inside(rule.value, bindings, self.pos + 1)
 
     def _note_conflict(self) -> None:
-        """Record rules that may give this document two values."""
+        """Record in `search.conflicts` two rules that may give this document two values. A document
+        is compared only once for the same known documents.
+        """
         search = self.search
         seen = self.plugged, known_documents(search)
         if seen not in search.compared:
@@ -365,7 +393,10 @@ class _Virtual:
                 search.conflicts.append(conflict)
 
     def _value(self) -> Any:
-        """Return the value of known rules, or the default; UNDEFINED if there is neither."""
+        """Return the value of a document whose rules are all known, or else its default; UNDEFINED
+        if there is neither. The value is cached until the present `with` ends. EvalError for two
+        different values.
+        """
         search = self.search
         cached = search.replaced.cached(self.plugged)
         if cached is not None:
@@ -379,7 +410,9 @@ class _Virtual:
         return value
 
     def _value_of(self, rule: Rule, before: Any) -> Any:
-        """Return the rule's value, or `before` if it does not hold; EvalError if the two differ."""
+        """Return the value of the first branch of `rule` that holds; `before` if none does.
+        EvalError if the value differs from `before`.
+        """
         for branch in rule.branches():
             known = before
             answered = False
@@ -410,8 +443,9 @@ class _Virtual:
     # Sets, objects, and references with variables
 
     def _partial(self) -> Solutions:
-        """Yield the solutions of a partial set or object: all of it, one rule at a time, or through
-        the support.
+        """Yield the solutions of a reference to a partial set or object. An unknown document goes
+        into the support if it is read as a whole, if `shallow` is set or inlining is disabled;
+        otherwise its rules are tried one by one.
         """
         search, walk = self.search, self.walk
         unknown = search.is_unknown(Ref(self.path[: self.pos + 1]), walk.b1)
@@ -498,7 +532,9 @@ class _Virtual:
         return self._inside(term, own, self.pos + 1)
 
     def _whole(self) -> Any:
-        """Return the whole set or object that known rules build."""
+        """Return the whole set or object that known rules build; cached until the present `with`
+        ends. EvalError for two values under one key.
+        """
         cached = self.search.replaced.cached(self.plugged)
         if cached is not None:
             return cached[0]
@@ -512,7 +548,9 @@ class _Virtual:
         return value
 
     def _below(self, key: Term) -> Value:
-        """Return the part of the document that is needed to look `key` up."""
+        """Return the part of the document that the rules with a matching key build: enough to look
+        up `key`.
+        """
         building = _Building(self.node.rules, self.pos)
         for rule in self.node.rules:
             bindings = self.search.child()
@@ -533,7 +571,13 @@ class _Virtual:
         return is_defined
 
     def _support(self, add: Any) -> Solutions:
-        """Put the rules into the support with `add`, and save a reference to them there."""
+        """Add the node's rules to the support with `add`, unless they are there, and save an
+        equation of the result with a reference to them. `add` returns True if a rule may hold.
+
+        If no rule may hold, a complete document has no solution, and a whole set or object is
+        empty. If the support already has these rules for other known documents, the original
+        reference is saved.
+        """
         search, walk, node = self.search, self.walk, self.node
         # Rules below an object would become packages, which are there without a member.
         is_mixed = not node.is_ground and any(rule.is_ground for rule in node.rules)

@@ -77,7 +77,9 @@ MAX_PARTS: Final = 2_000_000
 
 
 class Partial:
-    """The result of a partial evaluation; each of its forms is made when it is first read."""
+    """The result of a partial evaluation. Each form of it (trees, text, JSON) is computed at its
+    first use.
+    """
 
     def __init__(
         self,
@@ -133,9 +135,9 @@ class Partial:
 
     @property
     def kept(self) -> dict[int, Any]:
-        """A cache for readers of `queries`: results per expression, by its `id`. It contains, with
-        None at first, only expressions that are the same objects in each residual of these
-        policies; nothing may be stored for others.
+        """A cache for readers of `queries`: from the `id` of an expression to the reader's result,
+        None until it is stored. Only expressions that are the same objects in all residuals of
+        these policies have an entry; a reader must not add others.
         """
         return {} if self._settled is None else self._settled.kept
 
@@ -230,13 +232,15 @@ class Lowered:
         return Program(self._rules, self._packages, self._checked.callees, all_rules=True)
 
     def data_use(self, entries: Iterable[tuple[str, ...]]) -> DataUse:
-        """Return how the rules of the documents at `entries` use data."""
+        """Return how the rules of the documents at `entries` use data; of all documents if
+        `entries` is empty.
+        """
         callees = self._checked.callees
         return find_data_use(self._rules, entries, lambda each: declared_arity(each, callees))
 
     def prepare(self, query: nodes.Body, settings: Settings) -> Question:
-        """Return a resolved query with everything that its evaluation needs except an input and
-        data.
+        """Return a question for `evaluate`: the resolved query, lowered, with everything that does
+        not depend on an input or data. It can be evaluated any number of times.
         """
         body = lower_query(query, self._checked.callees)
         names = {name for expr in body for term in expr_terms(expr) for name in variables(term)}
@@ -256,7 +260,10 @@ class Lowered:
     def evaluate(
         self, question: Question, evaluation: Evaluation, tracer: PartialTracer | None = None
     ) -> Partial:
-        """Evaluate a query partially; EvalError if its known part ends in an error."""
+        """Evaluate a question partially with the input, data and deadline of `evaluation`.
+        EvalError if its known part ends in an error, at the deadline, or if the residual exceeds
+        `max_size` expressions or `MAX_PARTS` parts.
+        """
         settings, settled, size = question.settings, question.settled, _Size()
 
         def well_typed(body: Body) -> Body | None:
@@ -276,6 +283,8 @@ class Lowered:
         for _ in search.body(body, search.root, search.root.number):
             left = [saved.plug(search.names) for saved in search.saved[0]]
             bound = _equations_of_bindings(search)
+            # Sizes are counted before types are checked and text is made, which are
+            # linear in the text and not in the shared terms.
             size.take(_terms_of(bound))
             residual = well_typed((*left, *_in_order(bound)))
             if residual is not None:
@@ -297,7 +306,9 @@ class Lowered:
         )
 
     def _settled_for(self, program: Program, documents: tuple[tuple[Term, ...], ...]) -> Settled:
-        """Return the prepared rule bodies for a set of unknown documents, from a bounded cache."""
+        """Return the prepared rule bodies for a set of unknown documents. They are cached; at
+        `MAX_UNKNOWNS` sets the cache is emptied.
+        """
         key = program, documents
         settled = self._settled.get(key)
         if settled is None:
@@ -330,7 +341,9 @@ class Lowered:
         )
 
     def _holds_types(self, body: Body) -> bool:
-        """Return True if the residual passes the type check; one that fails it never holds."""
+        """Return True if the residual passes the type check; a residual that fails it never holds.
+        The results of up to `MAX_SHAPES` shapes of bodies are cached.
+        """
         if not any(map(_may_be_wrong, body)):
             return True
         shape = _shape(body)
@@ -360,8 +373,8 @@ def _document(body: Body) -> Ref | None:
 
 
 class _Size:
-    """Refuses a residual whose text would be too long: values share parts, which their text
-    repeats.
+    """Counts the parts of a residual as its text repeats them, since values in memory share
+    parts.
     """
 
     def __init__(self) -> None:
@@ -408,7 +421,10 @@ def _terms_of(body: Body) -> list[Term]:
 
 
 def settings(unknowns: Iterable[str], options: PartialOptions) -> Settings:
-    """Return the settings of a partial evaluation; ValueError for an invalid path or namespace."""
+    """Return the settings of a partial evaluation. ValueError if an unknown or a path of
+    `disable_inlining` is not a path below `input` or `data`, or if `namespace` or `helpers` is not
+    a name for a package.
+    """
     namespace = options.namespace
     for name in (namespace, options.helpers):
         if name is not None and not _NAMESPACE.fullmatch(name):
@@ -430,19 +446,23 @@ _NAMESPACE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
 def _has_closure(expr: Expr) -> bool:
+    """Return True if the expression contains a comprehension or an `every`."""
     return next(bodies(expr), None) is not None
 
 
 def _may_be_wrong(expr: Expr) -> bool:
-    """Return True if the types of an expression are worth checking."""
+    """Return True if the types of an expression can be wrong: it is an `every`, a call, or an
+    equation without an operand of any type.
+    """
     if expr.every is not None or (expr.operator is not None and not expr.is_equation):
         return True
     return expr.operator is not None and not any(map(_has_any_type, expr.args))
 
 
 def _shape(body: Body) -> object:
-    """Return a key for the types of a body, independent of scalar values and variable names; None
-    if types depend on more than that.
+    """Return a cache key for the types of a body. It contains the types of scalars instead of their
+    values, and numbers instead of the names of variables. None for a body with `every`, `with`, a
+    function of the policies, or other terms.
     """
     names: dict[str, int] = {}
     shape: list[object] = []
@@ -463,7 +483,7 @@ def _shape(body: Body) -> object:
 
 
 def _has_any_type(term: Term) -> bool:
-    """Return True if a term can be of any type, as long as no call says more of it."""
+    """Return True if the term may be of any type: it is a variable or a reference below `input`."""
     return type(term) is Var or (type(term) is Ref and term.parts[0] == INPUT)
 
 

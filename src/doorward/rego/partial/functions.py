@@ -29,7 +29,9 @@ from doorward.rego.values import UNDEFINED
 
 
 def call(search: SearchContext, site: Site, operator: Operator, args: Sequence[Term]) -> Solutions:
-    """Yield for each way in which a call holds; the last of `args` may be its output."""
+    """Yield for each solution of a call; the last of `args` may be its output. A replacement by
+    `with` is used instead of the function. No solution if the policies have no such function.
+    """
     mock = search.replaced.function(operator)
     if mock is not None:
         instead = _function_of(search, mock)
@@ -58,7 +60,9 @@ def _function_of(search: SearchContext, mock: Term) -> Operator | None:
 
 
 def _without_mocks(search: SearchContext, work: Any, site: Site, *operands: Any) -> Solutions:
-    """Yield the solutions of `work`, run while no function is replaced."""
+    """Yield the solutions of `work(search, site, *operands)`. No function is replaced while `work`
+    runs, and the replacements are in effect again at each yield.
+    """
     replaced = search.replaced
     replaced.push_functions({}, hide=True)
     is_inside = True
@@ -86,8 +90,9 @@ def _constant_answer(
 
 
 def arity_of(search: SearchContext, operator: Operator) -> int:
-    """Return the number of declared operands; for a variadic function, the number of operands
-    passed.
+    """Return the number of operands that a function declares. For a variadic or unknown built-in
+    the number is larger than any call's, so that no operand counts as an output; -1 for an unknown
+    function of the policies.
     """
     count = search.program.arity(operator)
     if count is None:
@@ -96,7 +101,10 @@ def arity_of(search: SearchContext, operator: Operator) -> int:
 
 
 def _builtin(search: SearchContext, site: Site, name: str, args: Sequence[Term]) -> Solutions:
-    """Yield for each result of a built-in; save the call if an operand is unknown."""
+    """Call a built-in with its known operands and yield once for each result, or save the call if
+    something in it is unknown. No solution if the result is undefined, or false in a call without
+    an output. EvalError for an unknown name.
+    """
     bindings = site.bindings
     declared = search.program.builtin(name)
     if declared is None:
@@ -122,7 +130,9 @@ def _builtin(search: SearchContext, site: Site, name: str, args: Sequence[Term])
 
 
 def _bare(expr: Expr) -> Expr:
-    """`expr` without its `with`: what it replaces is active while it is evaluated."""
+    """Return `expr` without its `with` and `not`: the replacements are already in effect while it
+    is evaluated.
+    """
     return replace(expr, withs=(), negated=False) if expr.withs else expr
 
 
@@ -141,7 +151,10 @@ class _Function:
         self.has_result = len(args) > self.count
 
     def solutions(self) -> Solutions:
-        """Yield for each way in which the call holds, inlined or through a support function."""
+        """Yield for each solution of the call. It is saved if the function has `else` that must not
+        be inlined. An unknown call goes through a support function if a default matters, inlining
+        is disabled or `shallow` is set; any other call is inlined.
+        """
         search, node = self.search, self.node
         is_unknown = search.is_unknown_expr(_bare(self.site.expr), self.site.bindings)
         if (
@@ -186,7 +199,9 @@ class _Function:
             yield from self._rule(self.node.default, state, [False])
 
     def _note_conflict(self) -> None:
-        """Record rules that may give two values for these operands."""
+        """Record in `search.conflicts` two rules of the function that may give different values for
+        these operands.
+        """
         search, site = self.search, self.site
 
         def solutions(rule: Rule, own: Bindings) -> Solutions:
@@ -200,8 +215,9 @@ class _Function:
             search.conflicts.append(conflict)
 
     def _rule(self, rule: Rule, state: list[Any], answered: list[bool]) -> Solutions:
-        """Yield for each way in which one rule applies; `state[0]` becomes its value and
-        `answered[0]` True.
+        """Yield for each solution of one rule for the operands. Also set `answered[0]` to True and
+        `state[0]` to the rule's value. In a call without an output, false is not a solution;
+        EvalError if another rule gave another value before.
         """
         search, site = self.search, self.site
         bindings = search.child()
@@ -229,7 +245,10 @@ class _Function:
                 yield
 
     def _support(self) -> Solutions:
-        """Put the function into the support, if possible, and save the call."""
+        """Add the function to the support, unless it is there, and save a call of it. If the
+        support has it for other known documents, save a call of the original function. No solution
+        if none of its rules may hold.
+        """
         search = self.search
         if not search.support.is_open(self.operator.parts, known_documents(search)):
             yield from search.save_call(self.operator, self.args, self.count, self.site)
@@ -262,4 +281,5 @@ class _Function:
 
 
 def _variables(term: Term) -> list[str]:
+    """Return the names of the variables in a term, except `input` and `data`."""
     return [name for name in variables(term) if name not in ROOTS]

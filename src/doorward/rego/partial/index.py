@@ -39,8 +39,9 @@ _NAMED: Final = Var("__any__")
 def in_index_order(
     rules: Sequence[Rule], is_virtual: Callable[[Ref], bool], *, all_rules: bool = False
 ) -> list[Rule]:
-    """Return `rules` in the order in which OPA's rule index yields them. `is_virtual` tells if a
-    reference leads to rules. `all_rules`: the order that OPA uses without looking rules up.
+    """Return `rules` in the order in which OPA's rule index yields them; rules of equal rank keep
+    their order. `is_virtual` returns True if a reference leads to rules, which are not indexed.
+    `all_rules`: the order in which OPA walks the index without a lookup.
     """
     if len(rules) < 2:
         return list(rules)
@@ -92,7 +93,9 @@ def _value_rank(level: Term, value: Term, scalars: dict[tuple[Term, Term], int])
 
 
 def _tests(rule: Rule, is_virtual: Callable[[Ref], bool], frequency: Counter[Term]) -> Tests:
-    """Return the indexable tests of a rule, by subject, and count the subjects."""
+    """Return the indexable tests of a rule as a dict from subject to value; a later test of the
+    same subject replaces an earlier one. Also counts each subject in `frequency`.
+    """
     tests: Tests = {}
     for expr in rule.body:
         test = None if expr.withs or expr.negated or expr.every else _test(rule, expr, is_virtual)
@@ -103,7 +106,9 @@ def _tests(rule: Rule, is_virtual: Callable[[Ref], bool], frequency: Counter[Ter
 
 
 def _test(rule: Rule, expr: Expr, is_virtual: Callable[[Ref], bool]) -> tuple[Term, Term] | None:
-    """Return the subject and value of an indexable test; None for other expressions."""
+    """Return the subject and the value of a test that OPA indexes: `input.a` alone, or `input.a =
+    1` in either order; None for other expressions.
+    """
     if expr.operator is None:
         subject = _subject(rule, expr.args[0], is_virtual)
         return None if type(subject) is not Ref else (subject, _NAMED)
@@ -118,8 +123,8 @@ def _test(rule: Rule, expr: Expr, is_virtual: Callable[[Ref], bool]) -> tuple[Te
 
 
 def _subject(rule: Rule, term: Term, is_virtual: Callable[[Ref], bool]) -> Term | None:
-    """Return the subject of an index level: a path of base documents or a function argument; None
-    for other terms.
+    """Return the subject of an index level: a constant path of base documents, or for a parameter
+    of the function its position as a `Constant`; None for other terms.
     """
     if type(term) is Var:
         args = rule.args or ()

@@ -85,7 +85,9 @@ def lower_modules(
 
 
 def _is_in_order(rule: nodes.Rule, callees: Callees) -> bool:
-    """Return True if it is certain that the rule and its `else` branches need no reordering."""
+    """Return True if the bodies of a rule and its `else` branches certainly need no reordering;
+    False may also mean that this is not known.
+    """
     branch: nodes.Rule | None = rule
     while branch is not None:
         if not is_rule_in_order(branch, callees.arity):
@@ -95,7 +97,9 @@ def _is_in_order(rule: nodes.Rule, callees: Callees) -> bool:
 
 
 def _reserved_names(module: nodes.Module) -> Iterator[str]:
-    """Yield the names of a module that look like generated variables."""
+    """Yield the variables of a module if its text contains `__local`, the prefix of generated
+    variables, or is not known; otherwise nothing.
+    """
     text = module.span.source.text
     if not text or "__local" in text:
         yield from (node.name for node in walk(module) if isinstance(node, nodes.Var))
@@ -111,8 +115,8 @@ def lower_query(body: nodes.Body, callees: Callees) -> Body:
 
 
 def declared_arity(operator: Operator, callees: Callees) -> int | None:
-    """Return the number of operands that a function or built-in declares; None if it is
-    variadic.
+    """Return the number of operands that a function or built-in declares; None if it is variadic or
+    unknown.
     """
     if type(operator) is str:
         builtin = callees.registry.get(operator)
@@ -126,6 +130,10 @@ def declared_arity(operator: Operator, callees: Callees) -> int | None:
 
 
 class _Stages:
+    """The stages of lowering over one set of rules, with the state that they share: generated names
+    and the rules that a stage may skip. The methods change `Rule`s in place, expressions never.
+    """
+
     def __init__(self, locals_: Locals, callees: Callees) -> None:
         self.locals = locals_
         self.callees = callees
@@ -139,7 +147,9 @@ class _Stages:
         self.without_replacements: set[int] = set()
 
     def finish(self, rules: Sequence[Rule]) -> None:
-        """Apply all stages after the first to the rules."""
+        """Apply all stages after the first to the rules, which are changed in place. Each stage
+        runs over all rules before the next begins.
+        """
         for rule in rules:
             self.split_calls_of(rule)
         for rule in rules:
@@ -158,7 +168,9 @@ class _Stages:
             rule.body = self.plain_operands(rule.body)
 
     def arity(self, operator: Operator) -> int | None:
-        """Operands that are declared; None where any number is taken."""
+        """Return the number of operands that a function declares; None if it is variadic or
+        unknown.
+        """
         return declared_arity(operator, self.callees)
 
     # 1. Names
@@ -240,7 +252,9 @@ class _Stages:
         return tuple(node) or (_TRUE,)
 
     def expr(self, expr: nodes.Expr) -> list[Expr]:
-        """Lower an expression to zero, one or more expressions."""
+        """Lower an expression to a list of expressions: [] for `some x` and `print`, several for
+        `and`.
+        """
         match expr.term:
             case nodes.SomeDecl(symbols):
                 for var in symbols:
@@ -281,8 +295,9 @@ class _Stages:
     def _close(
         self, expr: nodes.Expr, operands: Sequence[nodes.Body], *, holds: bool
     ) -> list[Expr]:
-        """Lower `or` (`holds`) or a negated body: whatever the operands bind stays local to
-        them.
+        """Lower `or` (`holds` is True) or the `not` of a body (`holds` is False) to a comparison of
+        comprehensions with empty arrays. Variables of the operands stay local to their
+        comprehension.
         """
         self.closures += 1
         answers = array([Comprehension("array", None, TRUE, self.body(body)) for body in operands])
@@ -291,7 +306,9 @@ class _Stages:
         return [self._mark(lowered, expr)]
 
     def _some_in(self, term: nodes.SomeIn) -> Expr:
-        """Lower `some k, v in xs` to `v = xs[k]`."""
+        """Lower `some k, v in xs` to `v = xs[k]`, and `some v in xs` to the same with a new
+        variable as the key.
+        """
         key = self.locals.fresh() if term.key is None else None
         declared = [var.name for p in (term.key, term.value) if p for var in pattern_vars(p)]
         for name in sorted(declared):
@@ -317,7 +334,9 @@ class _Stages:
         return tuple([self._with(item) for item in expr.withs]) if expr.withs else ()
 
     def _with(self, item: nodes.With) -> With:
-        """Lower a `with`; its value may be the name of a built-in."""
+        """Lower a `with`. A value that is the name of a built-in becomes a reference of that one
+        variable.
+        """
         self.replacements += 1
         target = item.target
         name = target if isinstance(target, nodes.Ref) else nodes.Ref(target, ())
@@ -335,7 +354,9 @@ class _Stages:
         return With(where, self.term(value))
 
     def operator(self, call: nodes.Call) -> Operator:
-        """Return a function's reference or a built-in's name."""
+        """Return the reference of a policy's function, which begins with `data`, or the name of a
+        built-in.
+        """
         operator = call.operator
         if isinstance(operator.head, nodes.Var) and operator.head.name == "data":
             return Ref((DATA, *[self.term(arg) for arg in operator.args]))
@@ -344,7 +365,9 @@ class _Stages:
     # Terms
 
     def term(self, term: nodes.Term) -> Term:
-        """Lower a term; sets and objects are put in order."""
+        """Lower a term. The items of sets and objects are sorted as OPA does; `input` and `data`
+        become references without operands.
+        """
         if type(term) is nodes.Scalar:
             return Constant(term.value)
         if type(term) is nodes.Var:
@@ -376,8 +399,8 @@ class _Stages:
         return Call("internal.template_string", (array(map(self._part, term.parts)),))
 
     def _part(self, part: str | nodes.Expr) -> Term:
-        """Lower a part of a template string: a constant, or a set comprehension that may be
-        empty.
+        """Lower one part of a template string: text and scalars become constants, an expression
+        becomes a set comprehension, which is empty if the expression is undefined.
         """
         if isinstance(part, str):
             return Constant(part)
@@ -392,7 +415,9 @@ class _Stages:
     # 2. Calls
 
     def split_calls_of(self, rule: Rule) -> None:
-        """Move the calls in a rule's terms into expressions of its body."""
+        """Move the calls in a rule's head and body into expressions of the body; changes the rule
+        in place.
+        """
         added: list[Expr] = []
         if rule.args is not None:
             rule.args = tuple([self.split_term(arg, added) for arg in rule.args])
@@ -410,7 +435,9 @@ class _Stages:
         return tuple(out)
 
     def split_expr(self, expr: Expr, out: list[Expr]) -> None:
-        """Append an expression to `out`, preceded by expressions for the calls in its terms."""
+        """Append `expr` to `out`, preceded by an expression for each call inside its terms; these
+        get the same `with`, but not the `not`.
+        """
         if expr.withs:
             withs = [replace(item, value=self.split_term(item.value, out)) for item in expr.withs]
             expr = replace(expr, withs=tuple(withs))
@@ -459,7 +486,9 @@ class _Stages:
     # 3. Heads and replacements
 
     def plain_heads(self, body: Body) -> Body:
-        """Comprehensions whose heads are values."""
+        """Return the body with references and calls in the heads of its comprehensions replaced by
+        variables, which the comprehensions' bodies bind.
+        """
         return map_comprehensions(body, self._plain_head)
 
     def _plain_head(self, node: Comprehension) -> Comprehension:
@@ -473,7 +502,9 @@ class _Stages:
         return replace(node, key=key, term=term, body=(*node.body, *added)) if added else node
 
     def plain_rule_head(self, rule: Rule) -> None:
-        """Move references and comprehensions in a rule's head into its body."""
+        """Move references and comprehensions in a rule's head to the end of its body; changes the
+        rule in place.
+        """
         added: list[Expr] = []
         if rule.key is not None:
             rule.key = self._value(rule.key, added)
@@ -484,6 +515,9 @@ class _Stages:
         rule.body = (*rule.body, *added)
 
     def _value(self, term: Term, added: list[Expr]) -> Term:
+        """Return a term of a rule's head: itself if it contains no reference or comprehension,
+        otherwise a new variable, whose equation is appended to `added`.
+        """
         (term,) = map_comprehensions((Expr((term,)),), self._plain_head)[0].args
         return self._bind(term, added) if is_evaluated(term) else term
 
@@ -494,7 +528,9 @@ class _Stages:
         return var
 
     def plain_withs(self, body: Body) -> Body:
-        """Move computed values of `with` into expressions before."""
+        """Return the body with an equation before each expression whose `with` has a computed
+        value; the `with` then reads the variable. Names of functions stay.
+        """
         out: list[Expr] = []
         for expr in map_bodies(body, self.plain_withs):
             withs = []
@@ -516,8 +552,9 @@ class _Stages:
     # 5. Operands
 
     def plain_operands(self, body: Body) -> Body:
-        """Move references inside operands into expressions before; `==` between two values becomes
-        `=`.
+        """Return the body with references and comprehensions inside operands replaced by variables,
+        which equations before the expression bind; `==` becomes `=`. Equations and single terms
+        keep an outermost reference.
         """
         out: list[Expr] = []
         for expr in body:
@@ -535,8 +572,8 @@ class _Stages:
         return tuple(out)
 
     def _outermost(self, term: Term, expr: Expr, out: list[Expr]) -> Term:
-        """Return an operand whose inner references are replaced by variables; a reference itself
-        may stay.
+        """Return `term` for a position in which a reference or comprehension may stand. References
+        inside it become variables, whose equations are appended to `out`.
         """
         if type(term) is Ref:
             if all([type(part) in _ATOMS for part in term.parts]):
@@ -548,7 +585,9 @@ class _Stages:
         return self._operand(term, expr, out)
 
     def _operand(self, term: Term, expr: Expr, out: list[Expr]) -> Term:
-        """Return an operand with references and comprehensions replaced by variables."""
+        """Return `term` with references and comprehensions replaced by new variables, whose
+        equations are appended to `out`.
+        """
         match term:
             case Constant() | Var():
                 return term
@@ -565,7 +604,9 @@ def is_evaluated(term: Term) -> bool:
 
 
 def map_bodies(body: Body, change: object) -> Body:
-    """Apply `change` to the bodies of the comprehensions and `every` in `body`, one level down."""
+    """Return `body` with `change`, from a body to a body, applied to the bodies of its
+    comprehensions and `every`. Closures inside those are left to `change`.
+    """
     assert callable(change)
 
     def whole(node: Comprehension) -> Comprehension:
@@ -575,7 +616,9 @@ def map_bodies(body: Body, change: object) -> Body:
 
 
 def map_comprehensions(body: Body, change: object) -> Body:
-    """Apply `change` to all comprehensions in `body`, the inner ones first."""
+    """Return `body` with `change`, from a comprehension to a comprehension, applied to all its
+    comprehensions, the inner ones first.
+    """
     assert callable(change)
 
     def below(inner: Body) -> Body:

@@ -25,7 +25,7 @@ class Locals:
         self._names: dict[str, str] = {}
 
     def fresh(self) -> Var:
-        """A new variable."""
+        """Return a variable with the next free generated name."""
         while True:
             name = f"{self._prefix}{self._count}__"
             self._count += 1

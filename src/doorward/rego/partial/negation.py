@@ -35,7 +35,10 @@ MAX_INLINED: Final = 16
 
 
 def negated(search: SearchContext, site: Site) -> Solutions:
-    """Yield for `not e`: if `e` has no solution, or for each way to save that it has none."""
+    """Yield for each solution of `not e`. If `e` is known, yield once if it has no solution.
+    Otherwise save the opposite of its residual: in place if that is small and exact, else as the
+    negation of a generated rule in the support.
+    """
     positive = negated_as(site.expr, negated=False, withs=())
     if not search.is_unknown_expr(site.expr, site.bindings):
         for _ in search.body((positive,), site.bindings, search.number()):
@@ -50,7 +53,9 @@ def negated(search: SearchContext, site: Site) -> Solutions:
 
 
 def in_turn(search: SearchContext, rule: Rule, own: Bindings) -> Solutions:
-    """The ways in which a rule holds after `else`: where none of the rules before it does."""
+    """Yield for each solution of an `else` branch: its body holds and none of the rules before it
+    does.
+    """
     return _after(search, rule.before, rule, own)
 
 
@@ -85,7 +90,9 @@ def _apply(search: SearchContext, earlier: Rule, rule: Rule, site: Site) -> Solu
 def _without(
     search: SearchContext, residuals: Sequence[Body], site: Site, number: int, unknown: set[str]
 ) -> Solutions:
-    """Yield for each way in which none of `residuals` holds."""
+    """Save conditions under which none of `residuals` holds, and yield once for each set of them;
+    yield once without conditions if `residuals` is empty.
+    """
     if not residuals:
         yield
     elif _can_stand_in_place(unknown, residuals):
@@ -129,7 +136,9 @@ def _save(search: SearchContext, exprs: Sequence[Expr], site: Site) -> Solutions
 
 
 def _complements(residuals: Sequence[Body]) -> Iterator[list[Expr]]:
-    """Yield each way to choose one expression per residual that must fail."""
+    """Yield each list of negated expressions that makes all `residuals` false: one expression of
+    each residual is negated. The number of lists is the product of the residuals' lengths.
+    """
     if not residuals:
         yield []
         return
@@ -143,7 +152,9 @@ def _complements(residuals: Sequence[Body]) -> Iterator[list[Expr]]:
 def _by_support(
     search: SearchContext, residuals: Sequence[Body], site: Site, number: int, unknown: set[str]
 ) -> Solutions:
-    """Put the residuals into a support rule and save its negation."""
+    """Add one support rule for each residual, with the unknown variables as parameters, save the
+    negated reference to them, and yield once.
+    """
     name = f"__not{site.number}_{site.index}_{number}__"
     path: tuple[Term, ...] = (DATA, Constant(search.settings.name), Constant(name))
     used = {n for body in residuals for expr in body for n in _all_variables(expr)}
@@ -161,23 +172,27 @@ def _all_variables(expr: Expr) -> Iterator[str]:
 
 
 def _can_stand_in_place(safe: set[str], residuals: Sequence[Body]) -> bool:
-    """Return True if the opposite of each expression holds wherever the expression does not. Under
-    `with` that may be false: if the value is undefined, neither holds.
+    """Return True if each expression can be negated in the residual itself: exactly one of the
+    expression and its `not` holds, all its variables are in `safe`, and at most `MAX_INLINED`
+    conjunctions result. An expression under `with` cannot: if the value is undefined, neither
+    holds.
     """
     size = 1
     for body in residuals:
+        # De Morgan: one conjunction for each choice of an expression from every residual.
         size *= len(body)
         for expr in body:
             if expr.withs or _nests(expr):
                 return False
+            # `not` over a variable that only this residual binds is unsafe in Rego.
             if not expr.negated and not set(expr_variables(expr)) <= safe | ROOTS:
                 return False
     return size <= MAX_INLINED
 
 
 def _nests(expr: Expr) -> bool:
-    """Return True if an operand would be evaluated outside the negation and may be undefined
-    there.
+    """Return True for an `every`, and for an expression with an operand that Rego evaluates before
+    the negation: if that operand is undefined, so is the negation.
     """
     if expr.every is not None:
         return True

@@ -41,8 +41,9 @@ Arity: TypeAlias = Callable[[Operator], int | None]
 
 
 def in_safe_order(body: Body, known: Iterable[str], arity: Arity) -> Body:
-    """Return `body` ordered so that variables are bound before use, inner bodies too; `known` are
-    bound outside.
+    """Return `body` in an order in which variables are bound before they are used; inner bodies are
+    ordered too. `known` are the variables bound outside. Expressions without such an order are
+    placed last.
     """
     steps = [Step(expr, set(expr_variables(expr)), _close_over(expr)) for expr in body]
     around, unsafe = set(ROOTS.union(known)), dict[int, tuple[Expr, set[str]]]()
@@ -102,7 +103,9 @@ def _names(term: Term) -> Iterator[str]:
 
 
 def expr_variables(expr: Expr) -> Iterator[str]:
-    """Yield the variables of an expression outside its inner bodies."""
+    """Yield the variables of an expression, those of `with` included, but not those inside
+    comprehensions or the body of `every`. A path yields its head, `input` or `data`.
+    """
     terms = list(expr.args)
     if expr.every is not None:
         terms.append(expr.every.domain)
@@ -134,7 +137,9 @@ def outputs_of_body(body: Body, safe: set[str], arity: Arity) -> set[str]:
 
 
 def outputs_of(expr: Expr, safe: AbstractSet[str], arity: Arity) -> set[str]:
-    """Return the variables that `expr` binds if those in `safe` are bound."""
+    """Return the variables that `expr` binds if those in `safe` are bound; an empty set for a
+    negated expression, or if a variable of its `with` is not in `safe`.
+    """
     if expr.negated:
         return set()
     for item in expr.withs:
@@ -152,6 +157,7 @@ def outputs_of(expr: Expr, safe: AbstractSet[str], arity: Arity) -> set[str]:
 
 
 def _path(ref: Ref) -> tuple[Term, tuple[Term, ...]]:
+    """Return the head and the operands of a reference."""
     return ref.parts[0], ref.parts[1:]
 
 

@@ -13,7 +13,10 @@ __all__ = ["parse_path", "path_names"]
 
 
 def parse_path(text: str) -> tuple[Term, ...]:
-    """Parse a path such as `input.user["a b"]` or `data.rows`; ValueError for other texts."""
+    """Parse a path such as `input.user["a b"]` or `data.rows` to terms: a `Var` and constants.
+    ValueError for text that is not valid Rego, or not a path below `input` or `data` with scalar
+    operands.
+    """
     try:
         body = parse_query(Source("", text))
     except ParseError as error:
@@ -36,8 +39,9 @@ def parse_path(text: str) -> tuple[Term, ...]:
 
 
 def path_names(text: str) -> tuple[str, tuple[str | int, ...]]:
-    """Parse a path to its root, `input` or `data`, and the names below it; ValueError for other
-    texts.
+    """Parse a path to its root, "input" or "data", and the keys below it: `input.a[0]` is
+    `("input", ("a", 0))`. ValueError for other text, also for keys that are neither strings nor
+    integers.
     """
     head, *operands = parse_path(text)
     assert isinstance(head, Var)

@@ -42,9 +42,10 @@ class Settings:
 
 @dataclass(eq=False, slots=True)
 class Node:
-    """A place below `data`. `own`: the rules whose constant prefix ends here. `rules`: all rules
-    that define a part of the document here, with those below a reference that continues with a
-    variable. `branches`: the same rules, each followed by its `else` branches.
+    """The rules at one path below `data`, and its children by key. `own`: the rules whose constant
+    prefix is this path. `rules`: all rules without `default` that define a part of the document
+    here, in index order. `branches`: the same, each followed by its `else` branches. `hidden`: the
+    path is below `data.system`.
     """
 
     key: Key = None
@@ -57,16 +58,20 @@ class Node:
 
     @property
     def is_virtual(self) -> bool:
+        """True if rules or a default define this document."""
         return bool(self.rules) or self.default is not None
 
     @property
     def is_function(self) -> bool:
+        """True if the first rule, or the default, has parameters. The node must be virtual."""
         first = self.default or self.rules[0]
         return bool(first.args)
 
     @property
     def is_ground(self) -> bool:
-        """Return True if the rules make one document without variables in its path."""
+        """True if no rule has a variable in its reference and all references have the same length:
+        the rules define one document.
+        """
         return all(
             rule.is_ground and len(rule.path) == len(self.rules[0].path) for rule in self.rules
         )
@@ -86,7 +91,9 @@ class Node:
 
 
 class Program:
-    """The rules of all modules, by place; `all_rules` has them in the order of OPA's filters."""
+    """An index of the rules of all modules by their paths. `all_rules`: the rules of a path are in
+    the order of OPA's filters, which use the rule index without a lookup.
+    """
 
     def __init__(
         self,
@@ -99,6 +106,7 @@ class Program:
         self.callees = callees
         self._all_rules = all_rules
         self.root = Node()
+        # A package without rules is a node too: it is an empty object and not undefined.
         for package in packages:
             node = self.root
             for key in package:
@@ -123,8 +131,8 @@ class Program:
         return child
 
     def _gather(self, node: Node) -> None:
-        """Collect a node's default and its rules in index order, those of nodes below a variable
-        path included.
+        """Set a node's `default`, `rules` and `branches`. If a rule of the node continues with a
+        variable, the rules of all nodes below belong to the same document.
         """
         node.default = next((rule for rule in node.own if rule.default), None)
         rules = [rule for rule in node.own if not rule.default]
@@ -136,7 +144,9 @@ class Program:
         node.branches = [branch for rule in node.rules for branch in rule.branches()]
 
     def _is_virtual(self, ref: Ref) -> bool:
-        """Return True if there are rules at the path below `data`, or above or below it."""
+        """Return True if the reference leads to a rule, to a part of one, or to a package or prefix
+        of rules; False for base data.
+        """
         if ref.parts[0] != DATA:
             return False
         node = self.root
@@ -172,14 +182,18 @@ class Program:
         return node
 
     def function(self, operator: Operator) -> Node | None:
-        """Return the node of a function; None if the policies have no such function."""
+        """Return the node of the function with this path; None if the policies have no such
+        function, or `operator` is the name of a built-in.
+        """
         if type(operator) is not Ref or operator.parts[0] != DATA:
             return None
         node = self.find(operator.parts)
         return node if node is not None and node.is_virtual and node.is_function else None
 
     def reachable(self, path: Sequence[Term]) -> Iterator[Rule]:
-        """Every rule that a reference may lead to; a variable may be any key."""
+        """Yield every rule that a reference may lead to. A part that is not constant stands for any
+        key, except those below `data.system`.
+        """
         yield from self._reachable(self.root, path, 1)
 
     def _reachable(self, node: Node, path: Sequence[Term], pos: int) -> Iterator[Rule]:
@@ -211,7 +225,7 @@ def _constant_prefix(path: Sequence[Term]) -> Iterator[Constant]:
 
 
 def path_of(node_path: Iterable[Key]) -> tuple[Term, ...]:
-    """Return a path below `data` as terms."""
+    """Return the path below `data` with these keys as terms, beginning with `DATA`."""
     path: list[Any] = [DATA]
     path += [Constant(from_key(key)) for key in node_path]
     return tuple(path)

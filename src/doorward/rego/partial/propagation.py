@@ -37,8 +37,8 @@ __all__ = ["Propagation"]
 
 
 class Propagation:
-    """Simplifies bodies in which the variables `live` must stay bound. `whole`: a body whose
-    expressions are all removed is `true`, not empty.
+    """Simplifies bodies. The variables in `live` stay bound, since the reader of the residual knows
+    them. With `whole`, a body without remaining expressions becomes `true` instead of ().
     """
 
     def __init__(self, program: Program, live: Iterable[str], *, whole: bool = False) -> None:
@@ -48,7 +48,9 @@ class Propagation:
         self._generated = 0
 
     def apply(self, body: Body) -> Body:
-        """Return the simplified body; unchanged if its equations contradict each other."""
+        """Return the simplified body. It is returned unchanged if equations give one variable two
+        constants, or if a variable would be left unbound.
+        """
         plain = [_is_plain(expr) for expr in body]
         if body and all(plain):
             return body
@@ -90,8 +92,9 @@ class Propagation:
         return self._with_what_is_asked(body, result, removed)
 
     def _with_what_is_asked(self, body: Body, result: list[Expr], removed: dict[str, Term]) -> Body:
-        """Add back the removed equations that bind a variable, or whose reference nothing else
-        reads.
+        """Return `result` with those removed equations that are still needed: they bind a variable,
+        or nothing else requires that their value is defined. Return `body` if a variable stays
+        unbound.
         """
         safe = {*ROOTS, *self._live}
         unsafe = {name for expr in result for name in expr_variables(expr)} - safe
@@ -122,7 +125,9 @@ class Propagation:
         return tuple(result)
 
     def _stays(self, expr: Expr, removed: dict[str, Term], heads: set[str]) -> bool:
-        """Return True if an expression must stay; otherwise record it in `removed`."""
+        """Return True if the expression must stay. Otherwise return False; an equation or call that
+        defines a variable is also recorded in `removed` under the variable's name.
+        """
         if expr.negated or expr.withs:
             return True
         if expr.is_equation:
@@ -203,7 +208,9 @@ class _EqualVariables:
         return root
 
     def merge(self, a: str, b: str) -> bool:
-        """Unite the sets of two variables; return False if they have different constants."""
+        """Unite the sets of two variables, represented by a live variable if one of the two roots
+        is live. Return False if the sets have different constants.
+        """
         one, other = self.make(a), self.make(b)
         if one is other:
             return True
@@ -218,7 +225,9 @@ class _EqualVariables:
 
 
 def _equal_variables(body: Body, live: frozenset[str]) -> _EqualVariables | None:
-    """Return the sets of variables that equations make equal; None if constants contradict."""
+    """Return the sets of variables that equations make equal, with the constants they equal; None
+    if one set has two constants.
+    """
     sets = _EqualVariables(live)
     for expr in body:
         if not expr.is_equation or expr.negated or expr.withs:
@@ -269,8 +278,8 @@ class _Plug:
         return map_parts(term, self.term)
 
     def variable(self, var: Var) -> Term:
-        """Return what stands for a variable: a constant, another variable, or a removed equation's
-        other side.
+        """Return the replacement of a variable: its constant, the value of its removed equation, or
+        the variable that represents its set. In a negated expression only ground values are put in.
         """
         root = self._sets.find(var.name)
         if root is not None:

@@ -29,19 +29,22 @@ Path = tuple[Term, ...]
 
 
 def kept(search: SearchContext, site: Site) -> tuple[With, ...]:
-    """The replacements that the residual needs: those of functions are done."""
+    """Return the `with` of an expression that the residual needs: those of documents. Replaced
+    functions are evaluated during the search.
+    """
     return tuple([item for item in site.expr.withs if not _is_function(search, item.target)])
 
 
 def _is_function(search: SearchContext, target: Ref) -> bool:
+    """Return True if the target of a `with` is a built-in or a function of the policies."""
     head = target.parts[0]
     return (head != INPUT and head != DATA) or search.program.function(target) is not None
 
 
 def under_with(search: SearchContext, site: Site) -> Solutions:
-    """Yield for each way in which an expression holds while `with` replaces parts of documents.
-    What it refers to stays in separate rules if it is unknown, since the residual needs the same
-    replacement.
+    """Yield for each solution of an expression while its `with` is in effect. An expression with an
+    unknown replacement value of a document is saved unchanged. The documents that it refers to are
+    not inlined meanwhile, because the residual evaluates them under the same `with`.
     """
     functions: dict[Operator, Term] = {}
     documents: list[tuple[Path, Term]] = []
@@ -88,8 +91,8 @@ def _evaluate(
     documents: Sequence[tuple[Path, Term]],
     disabled: tuple[Path, ...],
 ) -> Solutions:
-    """Yield the solutions of the expression while the replacements are in effect; they are
-    suspended at each yield.
+    """Yield the solutions of the expression while the replacements are in effect. They are
+    suspended at each yield, and ended when the caller stops early.
     """
     replaced = search.replaced
     new_input, new_data = search.input, replaced.data

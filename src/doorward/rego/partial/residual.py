@@ -49,7 +49,9 @@ def sorted_rules(rules: Sequence[core.Rule]) -> list[core.Rule]:
 
 
 def _rule_rank(rule: nodes.Rule) -> tuple[Any, ...]:
-    """Return the key by which OPA orders the rules of a support module."""
+    """Return the key by which OPA orders the rules of a support module: parameters, reference, key,
+    value, `default`, body.
+    """
     head = rule.head
     args = tuple(map(rank, head.args or ()))
     key = () if head.key is None else (rank(head.key),)
@@ -104,8 +106,8 @@ def _expr(expr: core.Expr) -> nodes.Expr:
 
 
 def uses(term: core.Term, body: core.Body) -> bool:
-    """Return True if the body of an `every` reads its key or value; Rego refuses one that is not
-    read.
+    """Return True if `body`, of an `every`, reads the variable `term`, its key or value. Rego
+    rejects a declared variable that is not read.
     """
     names = {n for e in body for each in core.expr_terms(e) for n in core.variables(each)}
     return isinstance(term, core.Var) and term.name in names
@@ -136,12 +138,16 @@ def _operator(operator: core.Operator) -> nodes.Ref:
 
 
 def plain_name(name: str) -> str:
-    """`$1` as `_1`: a wildcard that stands twice is one variable, so it needs a name."""
+    """Return a variable's name in the text of a residual: `$1` becomes `_1`. A wildcard that occurs
+    twice is one variable, so it needs a name.
+    """
     return f"_{name[1:].removeprefix('_')}" if name.startswith("$") else name
 
 
 def _term(term: core.Term) -> nodes.Term:
-    """Convert a term to its syntax tree."""
+    """Convert a term to its syntax tree; a reference whose head is a reference becomes one
+    reference.
+    """
     match term:
         case core.Constant(value=value):
             return _value(value)
@@ -201,7 +207,9 @@ def _rule_to_json(rule: core.Rule) -> Json:
 
 
 def _head_to_json(rule: core.Rule) -> Json:
-    """Convert a rule's head to JSON, with the fields that OPA has for its form."""
+    """Convert a rule's head to JSON. `name` and `key` are present only for the forms of rules for
+    which OPA prints them.
+    """
     first, *rest = rule.path[rule.package :]
     assert isinstance(first, core.Constant)
     is_object = rule.value is not None and rule.args is None and len(rest) == 1

@@ -73,9 +73,9 @@ _TICKS: Final = 256
 
 
 class Search:
-    """One partial evaluation; used once. `evaluation` is what built-ins need: time, deadline,
-    caches. `settled`: the steps of rules that are the same in any search with the same unknowns;
-    None, or with a `tracer`, every step is taken.
+    """One partial evaluation, which can be used once. `evaluation` provides the input, data,
+    deadline and what built-ins need. `settled` has the steps of rules that are the same in every
+    search with the same unknowns; without it, or with a `tracer`, each expression is evaluated.
     """
 
     def __init__(
@@ -120,11 +120,13 @@ class Search:
         return self.numbers
 
     def child(self) -> Bindings:
-        """Bindings for another rule's body."""
+        """Return empty bindings with a new number, for another evaluation of a rule's body."""
         return Bindings(self.number())
 
     def rule(self, rule: Rule, own: Bindings) -> Solutions:
-        """The ways in which the body of a rule of the program holds."""
+        """Yield for each solution of a rule's body in the bindings `own`, without regard to the
+        rules before its `else`.
+        """
         return self._trace(self._rule(rule, own), rule.span, is_rule=True)
 
     def _rule(self, rule: Rule, bindings: Bindings) -> Solutions:
@@ -139,11 +141,16 @@ class Search:
         return self.body(steps, bindings, bindings.number)
 
     def branch(self, rule: Rule, own: Bindings) -> Solutions:
-        """The ways in which the body of a rule holds, and none of those before its `else`."""
+        """Yield for each solution of a rule's body in `own`; of an `else` branch, only those under
+        the condition that no earlier branch holds.
+        """
         return negation.in_turn(self, rule, own) if rule.before else self.rule(rule, own)
 
     def body(self, body: Sequence[Step], bindings: Bindings, number: int) -> Solutions:
-        """Yield for each way in which all expressions of `body` hold."""
+        """Yield for each solution of all expressions of `body`, from left to right with
+        backtracking. Comparisons of the input that have no solution are recorded in `failures`.
+        Closing the iterator undoes all bindings.
+        """
         count = len(body)
         solutions: list[Solutions] = []
         has_solution = [False] * count
@@ -160,6 +167,7 @@ class Search:
                 if index == count:
                     yield
                 else:
+                    # The next expression has had no solution yet for these bindings.
                     has_solution[index] = False
                     solutions.append(self._part(body[index], index, bindings, number))
         finally:
@@ -174,7 +182,9 @@ class Search:
         return self._trace(self.expr(Site(part, index, bindings, number)), part.span)
 
     def _trace(self, solutions: Solutions, span: Span, *, is_rule: bool = False) -> Solutions:
-        """The same solutions; the tracer is told of the question and of each of them."""
+        """Return the same solutions, which also report to the tracer, if there is one, that the
+        evaluation began and each solution.
+        """
         return solutions if self._tracer is None else _tell(self._tracer, solutions, span, is_rule)
 
     def _save_run(self, run: Run) -> Solutions:
@@ -189,7 +199,9 @@ class Search:
             del saved[-count:]
 
     def _note_failure(self, expr: Step) -> None:
-        """Record the input references of a comparison that does not hold."""
+        """Record the last reference below `input` among the operands of an expression without a
+        solution, in `failures`. Nothing after `MAX_FAILURES` of them.
+        """
         if type(expr) is not Expr or expr.operator is None or len(self.failures) >= MAX_FAILURES:
             return
         paths = [arg for arg in expr.args[:2] if type(arg) is Ref and arg.parts[0] == INPUT]
@@ -218,7 +230,7 @@ class Search:
         return functions.call(self, site, expr.operator, expr.args)
 
     def truth(self, site: Site) -> Solutions:
-        """Yield for each way in which a single term has a value other than false."""
+        """Yield for each value of a single term other than false; an unknown term is saved."""
         (term,) = site.expr.args
         result = Var(f"$_term_{site.number}_{site.index}")
         bindings = site.bindings
@@ -229,7 +241,9 @@ class Search:
                 yield
 
     def every(self, site: Site, every: Every) -> Solutions:
-        """Yield if an `every` holds for all items; save it if its domain or body is unknown."""
+        """Yield once if the body of an `every` holds for all items. If the domain or body is
+        unknown, save the `every` and yield once. No solution if the domain is not a collection.
+        """
         bindings = site.bindings
         if self.is_unknown(every.domain, bindings) or any(
             self.is_unknown_expr(expr, bindings) for expr in every.body
@@ -292,13 +306,17 @@ class Search:
             self.saved[-1].pop()
 
     def _take(self, count: int) -> None:
-        """Count saved expressions; EvalError above `max_size`."""
+        """Count `count` more saved expressions. EvalError if there are more than
+        `settings.max_size`.
+        """
         self._size += count
         if self._size > self.settings.max_size:
             raise EvalError(LIMIT_ERROR, "partial evaluation makes too many expressions", NOWHERE)
 
     def save_equation(self, a: Term, b: Term, b1: Bindings, b2: Bindings, site: Site) -> Solutions:
-        """Save `a = b` in the residual and yield once; their variables are unknown from then on."""
+        """Save `a = b` in the residual and yield once. Variables in `a` and `b` that it would bind
+        are unknown until the caller continues.
+        """
         count = self.mark_outputs(a, b1) + self.mark_outputs(b, b2)
         try:
             closed = self.names.close(a, b1), self.names.close(b, b2)
@@ -309,7 +327,9 @@ class Search:
     def save_call(
         self, operator: Operator, args: Sequence[Term], arity: int, site: Site
     ) -> Solutions:
-        """Save a call in the residual and yield once; its output is unknown from then on."""
+        """Save a call in the residual and yield once. Its output, if there is one operand more than
+        `arity`, is unknown until the caller continues.
+        """
         bindings = site.bindings
         count = self.mark_outputs(args[-1], bindings) if arity == len(args) - 1 else 0
         try:
@@ -318,7 +338,9 @@ class Search:
             self.unknowns.unmark(count)
 
     def mark_outputs(self, term: Term, bindings: Bindings) -> int:
-        """Mark the variables that `term` would bind as unknown; return their number."""
+        """Mark the unbound variables that a pattern would bind as unknown. Return the number of
+        marks, for `Unknowns.unmark`.
+        """
         if type(term) is Var:
             self.unknowns.mark(term, bindings)
             return 1
@@ -339,7 +361,9 @@ class Search:
 
     @contextmanager
     def apart(self) -> Iterator[list[Saved]]:
-        """Collect the expressions that this block saves in a separate residual."""
+        """Collect the expressions that the block saves in a new list, the value of the context,
+        instead of the present residual.
+        """
         saved_here: list[Saved] = []
         self.saved.append(saved_here)
         try:
@@ -350,7 +374,9 @@ class Search:
     # Unification
 
     def unify(self, a: Term, b: Term, b1: Bindings, b2: Bindings, site: Site) -> Solutions:
-        """Yield for each way in which `a`, read in `b1`, equals `b`, read in `b2`."""
+        """Yield for each way to make `a`, read in the bindings `b1`, equal to `b`, read in `b2`.
+        Variables are bound until the caller continues; an equation with something unknown is saved.
+        """
         if type(a) is Var:
             a, b1 = apply(a, b1)
         if type(b) is Var:
@@ -365,7 +391,10 @@ class Search:
             yield from self._unify_parts(a, b, b1, b2, site)
 
     def _unify_parts(self, a: Term, b: Term, b1: Bindings, b2: Bindings, site: Site) -> Solutions:
-        """Yield for each way in which two collections of the same kind are equal."""
+        """Yield for each way to make two collections equal, at least one of which has parts that
+        are not constant; nothing if their kinds or sizes differ. Objects and sets with unknown keys
+        are saved as an equation.
+        """
         kind = kind_of(a)
         if kind != kind_of(b):
             return
@@ -477,7 +506,9 @@ class Search:
     # References
 
     def ref(self, a: Ref, b: Term, b1: Bindings, b2: Bindings, site: Site) -> Solutions:
-        """Yield for each way in which the document that a known reference leads to equals `b`."""
+        """Yield for each document that the known reference `a` leads to, made equal to `b`. No
+        solution without an input, or for a head that is not bound.
+        """
         head = a.parts[0]
         if head == DATA:
             yield from documents.data(self, a.parts, b, b1, b2, site)
@@ -547,7 +578,7 @@ class Search:
         return Var(f"$_leaf_{self._generated}")
 
     def _count(self) -> None:
-        """Check the deadline now and then; EvalError if it is over."""
+        """Check the deadline at every 256th call; EvalError if it has passed."""
         self._ticks -= 1
         if self._ticks < 0:
             self._ticks = _TICKS
@@ -579,15 +610,17 @@ def _bind(var: Var, term: Term, bindings: Bindings, other: Bindings) -> Solution
 
 
 def kind_of(term: Term) -> str:
-    """Return "array", "object" or "set"; "" for other terms."""
+    """Return "array", "object" or "set" for a collection, constant or not; "" for all other terms,
+    comprehensions included.
+    """
     if type(term) is Constant:
         return _VALUE_KINDS.get(type(term.value), "")
     return _KINDS.get(type(term), "")
 
 
 def _can_be_equal(a: Term, b: Term) -> bool:
-    """Return False if a comprehension and a value are of different kinds; True if that is not
-    known.
+    """Return False if `a` is a comprehension and `b` is certainly of another kind; otherwise
+    True.
     """
     if type(a) is not Comprehension or type(b) in (Var, Ref):
         return True
@@ -603,14 +636,16 @@ def array_items(term: Term) -> Sequence[Term]:
 
 
 def has_open_keys(term: Term, where: Bindings) -> bool:
-    """Return True if a key of an object or member of a set is unknown."""
+    """Return True if a key of an object or a member of a set is not constant in these bindings."""
     if type(term) is Object:
         return any(type(plug(key, where)) is not Constant for key, _ in term.items)
     return type(term) is Set and any(type(plug(each, where)) is not Constant for each in term.items)
 
 
 def member(term: Term, where: Bindings, key: Constant) -> tuple[Term, Bindings] | None:
-    """Return the value under `key` in `term` and its bindings; None if there is none."""
+    """Return the value under `key` in a term, with the bindings in which to read it; None if there
+    is none. The member of a set is its own value.
+    """
     if type(term) is Constant:
         target = lookup(term.value, key.value)
         return None if target is UNDEFINED else (Constant(target), where)
@@ -628,7 +663,9 @@ def member(term: Term, where: Bindings, key: Constant) -> tuple[Term, Bindings] 
 
 
 def members(term: Term, where: Bindings) -> Iterator[tuple[Term, tuple[Term, Bindings]]]:
-    """Yield the keys in a term, each with the value under it and its bindings."""
+    """Yield each key in a collection with the value under it and that value's bindings; nothing for
+    other terms. The members of a set are keys and values.
+    """
     if type(term) is Constant:
         for known, item in iterate(term.value):
             yield Constant(known), (Constant(item), where)

@@ -50,8 +50,9 @@ Step: TypeAlias = Expr | Run
 
 
 class Settled:
-    """The steps of rules for a set of unknowns; thread-safe. `well_typed`: the rest of a body after
-    its types were checked; None if the body never holds.
+    """The steps of rules for one set of unknowns, computed once for each rule; thread-safe.
+    `well_typed` returns a body without expressions that its types decide, and None if the body
+    never holds.
     """
 
     def __init__(
@@ -107,8 +108,9 @@ class Settled:
             yield Run(tuple(run))
 
     def _without_names(self, rule: Rule) -> Body:
-        """Return the body with variables replaced by the unknown references they stand for, where
-        calls become settled by that.
+        """Return the rule's body with variables replaced by the unknown references that they stand
+        for, if the call can then be saved unchanged or is a comparison with known input. The
+        equations of replaced variables are left out.
         """
         uses = Counter(_variables_of(rule))
         named: dict[str, int] = {}
@@ -160,7 +162,7 @@ class Settled:
         return not self._unknowns.reaches(value.parts, None)
 
     def _names(self, expr: Expr) -> str | None:
-        """Return the variable that only stands for an unknown reference; None for other
+        """Return the variable that an equation makes equal to an unknown reference; None for other
         expressions.
         """
         if not expr.is_equation or expr.negated or expr.withs:
@@ -182,8 +184,8 @@ class Settled:
     # Single expressions
 
     def _settle(self, expr: Expr) -> Expr | None:
-        """Return the form in which an expression is always saved; None if that depends on known
-        values.
+        """Return the expression that the search would save for `expr`, whatever is known; None if
+        that depends on known values or on types.
         """
         if expr.withs or expr.every is not None or not self._is_settled(expr):
             return None

@@ -48,8 +48,8 @@ MAX_TERM: Final = 100_000
 
 
 class Bindings:
-    """The variables of one body: the term that each stands for, and the bindings in which that term
-    is read.
+    """The bindings of one body: for each bound variable its term, and the bindings in which that
+    term is read. `number` tells the evaluations of bodies apart; 0 is the query.
     """
 
     __slots__ = ("number", "unknown", "values")
@@ -62,8 +62,8 @@ class Bindings:
 
 
 def apply(term: Term, bindings: Bindings) -> tuple[Term, Bindings]:
-    """Resolve a variable through its bindings; return the final term and the bindings in which to
-    read it.
+    """Follow a variable through its bindings. Return the final term, a `Var` if it is unbound, and
+    the bindings in which to read it.
     """
     while type(term) is Var:
         bound = bindings.values.get(term.name)
@@ -74,7 +74,9 @@ def apply(term: Term, bindings: Bindings) -> tuple[Term, Bindings]:
 
 
 def plug(term: Term, bindings: Bindings) -> Term:
-    """Return `term` with its bound variables replaced; comprehensions stay unchanged."""
+    """Return `term` with its bound variables replaced; unbound ones keep their names, and
+    comprehensions stay unchanged. EvalError if the result exceeds `MAX_TERM` parts.
+    """
     if type(term) is Var:
         term, bindings = apply(term, bindings)
     kind = type(term)
@@ -97,7 +99,9 @@ class _Plugging:
         self._sizes: dict[int, int] = {}
 
     def plug(self, term: Term, bindings: Bindings) -> Term:
-        """Return the term with bound variables replaced; EvalError if it gets too large."""
+        """Return the term with bound variables replaced. EvalError if it has more than `MAX_TERM`
+        parts, counting shared parts each time.
+        """
         if type(term) is Var:
             target, where = apply(term, bindings)
             if type(target) is Var:
@@ -137,6 +141,7 @@ class Names:
         key = name, bindings.number
         target = self._names.get(key)
         if target is None:
+            # Body 0 is the query; its variables are those that the caller reads.
             target = f"{name}{bindings.number}" if bindings.number else name
             # `x1` may be a name of the query as well.
             while target in self._taken:
@@ -163,8 +168,9 @@ class Names:
         return _Plugging(lambda name, where: Var(self.of(name, where))).plug(term, bindings)
 
     def close(self, term: Term, bindings: Bindings) -> Term:
-        """Return `term` with its comprehensions made self-contained: the bindings of their
-        variables go into their bodies.
+        """Return a comprehension that does not depend on bindings outside: the values of its bound
+        variables become equations in its body. Other terms are returned unchanged, even with
+        comprehensions inside.
         """
         if type(term) is Comprehension:
             names = dict.fromkeys(_free(term))
@@ -226,7 +232,9 @@ def map_expr(expr: Expr, change: Callable[[Term], Term]) -> Expr:
 
 
 def _free(term: Term) -> Iterator[str]:
-    """Yield the names of all variables in a term, in comprehensions too."""
+    """Yield the names of all variables in a term, once for each occurrence, including those in
+    comprehensions.
+    """
     if type(term) is Var:
         yield term.name
     elif type(term) is Comprehension:
@@ -254,8 +262,8 @@ def _free_of(expr: Expr) -> Iterator[str]:
 
 @record
 class Saved:
-    """An expression of the residual, whose terms are read in the given bindings; None: they are
-    plain. The two sides of an equation may belong to different bodies.
+    """An expression of the residual. Its terms are read in the bindings `left`, the right side of
+    an equation in `right` if there is one. If `left` is None, the expression is final.
     """
 
     expr: Expr
@@ -283,13 +291,16 @@ Path: TypeAlias = tuple[Term, ...]
 
 
 class Unknowns:
-    """The unknowns: the documents that are unknown from the start, and variables that become so."""
+    """The unknown documents, which do not change, and the stack of variables that are unknown at
+    present.
+    """
 
     def __init__(self, documents: Sequence[Path]) -> None:
         self.documents = tuple(documents)
         self.variables: list[tuple[Var, Bindings]] = []
 
     def mark(self, var: Var, bindings: Bindings) -> None:
+        """Mark a variable as unknown until `unmark`; marks nest."""
         self.variables.append((var, bindings))
         bindings.unknown[var.name] = bindings.unknown.get(var.name, 0) + 1
 
@@ -374,23 +385,26 @@ class Disabled:
         self._passing.pop()
 
     def from_caller(self, path: Path) -> bool:
+        """Return True if the caller disabled the inlining of a document at, above or below
+        `path`.
+        """
         return any(_overlap(path, other) for other in self.always)
 
     def has(self, path: Path) -> bool:
-        """Return True if the document at `path` must not be inlined."""
+        """Return True if the document at `path`, or one above or below it, must not be inlined."""
         if self.always and self.from_caller(path):
             return True
         return any(_overlap(path, other) for frame in self._passing for other in frame)
 
 
 def _overlap(path: Path, other: Path) -> bool:
-    """Return True if one is the beginning of the other."""
+    """Return True if one path is a prefix of the other."""
     return all(a == b for a, b in zip(path, other, strict=False))
 
 
 class Replaced:
-    """The replacements of parts of `data` and of functions by `with`, and the answers that are
-    valid meanwhile.
+    """A stack of the replacements by `with`, of parts of `data` and of functions. Values of rules
+    are cached for each level.
     """
 
     def __init__(self) -> None:
@@ -414,7 +428,9 @@ class Replaced:
         self.pop_functions()
 
     def push_functions(self, functions: Mapping[Operator, Term], *, hide: bool = False) -> None:
-        """Replace functions, in addition to those replaced before unless `hide`."""
+        """Replace functions until `pop_functions`. Those replaced before stay replaced, unless
+        `hide` is set: then only `functions` are.
+        """
         before = self._functions[-1] if self._functions and not hide else {}
         self._functions.append({**before, **functions})
         self._count += 1
@@ -426,16 +442,16 @@ class Replaced:
 
     @property
     def functions_number(self) -> int:
-        """Another one for each replacement of functions; 0 where none is replaced."""
+        """A number that identifies the present replacements of functions; 0 if none is replaced."""
         return self._numbers[-1] if self._numbers else 0
 
     def function(self, operator: Operator) -> Term | None:
-        """Return the replacement of a function; None for the function itself."""
+        """Return the replacement of a function; None if it is not replaced."""
         return self._functions[-1].get(operator) if self._functions else None
 
     def covers(self, path: Sequence[Term]) -> bool:
-        """Return True if a part of `data` at or above the path is replaced, so that rules there do
-        not count.
+        """Return True if `with` replaces the document at `path` or one above it: rules and base
+        data there do not count.
         """
         return any(
             len(target) <= len(path) and tuple(path[: len(target)]) == target
@@ -460,6 +476,9 @@ class Replaced:
         return to_key(None if self.data is UNDEFINED else self.data), *self._targets, functions
 
     def cached(self, path: Path) -> tuple[Any] | None:
+        """Return the cached value of a document as a tuple of one, UNDEFINED included; None if it
+        is not cached.
+        """
         return self._cache[-1].get(path)
 
     def cache(self, path: Path, value: Any) -> None:
@@ -481,8 +500,8 @@ class Support:
         return (path[0], Constant(self._namespace), *path[1:])
 
     def is_open(self, path: Path, known: Hashable) -> bool:
-        """Return True if the rules at `path` may be added to the support: they are not there yet
-        for other known documents.
+        """Return True if the support may contain the rules at `path` under the key `known`. The
+        first call for a path decides: later calls with another key return False.
         """
         return self._known.setdefault(path, known) == known
 

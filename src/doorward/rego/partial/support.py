@@ -28,7 +28,9 @@ Path = tuple[Term, ...]
 
 
 def known_documents(search: SearchContext) -> Hashable:
-    """Return a key for the documents that are known now, which `with` may have changed."""
+    """Return a hashable key for the input and data that `with` has replaced; None if no `with` is
+    in effect.
+    """
     known = search.replaced.known()
     if known is None:
         return None
@@ -38,7 +40,9 @@ def known_documents(search: SearchContext) -> Hashable:
 def add_complete(
     search: SearchContext, path: Path, rule: Rule, own: Bindings, saved: Sequence[Saved]
 ) -> None:
-    """Add the residual of one branch of a complete rule to the support."""
+    """Add the residual of one branch of a complete rule to the support under `path`. Nothing is
+    added if it never holds by its types.
+    """
     body = search.well_typed(body_of(saved, search.names))
     if body is None:
         return
@@ -81,7 +85,9 @@ def add_partial(search: SearchContext, rule: Rule, own: Bindings, saved: Sequenc
 def add_function(
     search: SearchContext, location: Path, rule: Rule, own: Bindings, saved: Sequence[Saved]
 ) -> None:
-    """Add the residual of one branch of a function with unknown arguments to the support."""
+    """Add the residual of one branch of a function, its parameters unknown, to the support at
+    `location`. Nothing is added if it never holds by its types.
+    """
     body = search.well_typed(body_of(saved, search.names))
     if body is not None:
         assert rule.value is not None
@@ -92,8 +98,8 @@ def add_function(
 
 
 def _package_of(path: Path) -> int:
-    """Return the length of the package in a reference with variables: all leading names but the
-    last.
+    """Return the number of parts of a reference that form its package, `data` included. The package
+    ends before the last plain name: `data.a.b.c[x]` has the package `data.a.b`.
     """
     end = 2
     for location in range(2, len(path)):
@@ -107,8 +113,8 @@ def _package_of(path: Path) -> int:
 
 
 def _value_of_default(value: Term, body: Body) -> tuple[Term, Body]:
-    """Return a default's value and an empty body: a condition moves into a comprehension in the
-    value.
+    """Return the value and body of a default rule in the support. If the body is one equation that
+    defines the value, its right side becomes the value, and the body `true`.
     """
     if len(body) == 1 and body[0].is_equation and body[0].args[0] == value:
         return body[0].args[1], (Expr((TRUE,)),)

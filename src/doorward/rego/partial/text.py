@@ -27,7 +27,9 @@ _BRACKETS: Final = {"array": ("[", "]"), "set": ("{", "}"), "object": ("{", "}")
 
 
 def module_text(package: Path, rules: Sequence[core.Rule]) -> str:
-    """A support module."""
+    """Return the text of a support module: the package line, an empty line, one line for each
+    rule.
+    """
     return "\n".join([f"package {_path(package[1:])}", "", *map(_rule, rules), ""])
 
 
@@ -54,7 +56,9 @@ def _rule(rule: core.Rule) -> str:
 
 
 def body_text(body: core.Body) -> str:
-    """Expressions in one line; "" for none."""
+    """Return a body as one line of Rego, the expressions separated by `; `; "" for an empty
+    body.
+    """
     return "; ".join(map(_expr, body))
 
 

@@ -46,6 +46,10 @@ def in_reported_order(
 
 
 class _Reporter:
+    """Collects the errors of calls in `errors`, in OPA's order. The comprehensions among the
+    operands of a wrong call are not visited.
+    """
+
     def __init__(self, wrong: Mapping[int, Sequence[Diagnostic]]) -> None:
         self.wrong = wrong
         self.errors: list[Diagnostic] = []

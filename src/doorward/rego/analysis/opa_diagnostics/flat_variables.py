@@ -46,7 +46,7 @@ Closure = ArrayComprehension | SetComprehension | ObjectComprehension | Every | 
 
 
 def all_vars(term: Term) -> Iterator[Var]:
-    """Every variable of a flat term, those of flat bodies inside of it too."""
+    """Yield every variable of a flat term, including those in the bodies of comprehensions."""
     return term_vars(term, read_body=_body_vars)
 
 
@@ -56,7 +56,9 @@ def _body_vars(body: Body) -> Iterator[Var]:
 
 
 def expr_vars(expr: Expr, *, closures: bool = False) -> Iterator[Var]:
-    """Yield every variable of a flat expression, its `with` modifiers included."""
+    """Yield every variable of a flat expression and of its `with`; those inside closures only with
+    `closures`.
+    """
     term = expr.term
     match term:
         case Call(_, args):

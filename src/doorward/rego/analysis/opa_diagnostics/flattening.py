@@ -84,7 +84,9 @@ class Flattener:
         self.lifting = Lifting(self, origins)
 
     def rule(self, rule: Rule) -> FlatRule:
-        """Return a rule, without its `else`, whose calls are separate expressions."""
+        """Return a rule, without its `else`, in flat form: calls are separate expressions, and the
+        steps of its head follow the body.
+        """
         out, result = list[Expr](), self.lifting.result
         self.exprs(rule.body, out)
         head = rule.head
@@ -98,11 +100,13 @@ class Flattener:
         return FlatRule(replace(head, ref=ref, args=args, key=key, value=value), flat, rule)
 
     def body(self, body: Body) -> Body:
-        """A body, calls taken out of all its terms."""
+        """Return a body whose calls are separate expressions."""
         return self.lifting.body(body)[0]
 
     def with_operands(self, body: Body) -> Body:
-        """A flat body in the second grain: with its operands bound to variables."""
+        """Return a flat body with an equation before each expression for each reference or
+        comprehension among its operands.
+        """
         return Operands(_EQUALITIES, self.local, lambda part: (part,)).body(body)
 
     def local(self, span: Span) -> Var:
@@ -133,7 +137,9 @@ class Flattener:
             self.origins.add_expr(expr, out[begin:])
 
     def _expr(self, expr: Expr, withs: tuple[With, ...], out: list[Expr]) -> None:
-        """Append the flat form of an expression to `out`, without regard to what it was."""
+        """Append the flat form of an expression to `out`, with the given `with`; the last appended
+        expression corresponds to `expr`.
+        """
         for before in expr.before:
             self.expr(before, out)
         flat = replace(expr, withs=withs, before=()) if withs or expr.before else expr
@@ -208,7 +214,9 @@ class Flattener:
         return local
 
     def template(self, term: TemplateString, out: list[Expr]) -> Var:
-        """Append the parts of a template string to `out`; return the variable of its text."""
+        """Append an array of the parts of a template string, each captured in a comprehension, to
+        `out`; return a new variable that is equated with a string.
+        """
         captured = tuple(
             self._capture(self._at_expr(p.term, term.span), p)
             for p in term.parts
@@ -220,11 +228,16 @@ class Flattener:
         return local
 
     def _at_expr(self, term: object, span: Span) -> object:
-        """A lone variable of a template string is reported where the expression around stands."""
+        """Return a lone variable of a template string with the span of the enclosing expression,
+        where OPA reports it; other terms unchanged.
+        """
         return replace(term, span=self.expr_span or span) if isinstance(term, Var) else term
 
     def _capture(self, term: object, part: Expr | None = None) -> Term:
-        """Return `{x | x = term}`, in which the term may be undefined."""
+        """Return the comprehension `{x | x = term}`, in which the term may be undefined. It is
+        recorded in `templates`, and its expressions in `captured`, unless the part is a lone
+        variable of a template string.
+        """
         inside: list[Expr] = []
         assert isinstance(term, Term)  # template strings hold nothing else
         span = term.span

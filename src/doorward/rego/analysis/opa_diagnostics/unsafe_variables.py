@@ -47,8 +47,8 @@ _CLOSED = (ArrayComprehension, Set, SetComprehension, ObjectComprehension)
 
 
 def first_stage(findings: Iterable[Findings]) -> list[Diagnostic]:
-    """Return the errors that OPA reports for all rules: those of the first stage with any
-    errors.
+    """Return the errors that OPA reports for all rules: undeclared variables if there are any, else
+    those in heads, else those in bodies; [] if there are none.
     """
     listed = list(findings)
     for kind in ("undeclared", "heads", "bodies"):
@@ -61,8 +61,8 @@ def first_stage(findings: Iterable[Findings]) -> list[Diagnostic]:
 def query_errors(
     body: Body, unsafe: Unsafe, flattener: Flattener, callees: Callees
 ) -> list[Diagnostic]:
-    """Return the errors for the unsafe variables of a query; `unsafe` has the expressions without a
-    safe order.
+    """Return the errors for the unsafe variables of a query; [] if it is safe. `unsafe` has the
+    expressions without a safe order. Undeclared variables hide the other errors.
     """
     return _undeclared_variables(unsafe, flattener) or _report(unsafe) + _captures(
         body, unsafe, callees
@@ -70,8 +70,8 @@ def query_errors(
 
 
 def _captures(body: Body, unsafe: Unsafe, callees: Callees) -> list[Diagnostic]:
-    """Return errors for the variables, named `_`, that OPA adds to a query for the values of its
-    expressions; they are unsafe if the expression is.
+    """Return an error for each expression of a query whose value OPA stores in a variable `_`, if
+    the expression is unsafe: then so is `_`.
     """
     captures = []
     for expr in body:
@@ -99,7 +99,9 @@ def _open(expr: Expr) -> Iterator[str]:
 
 
 def _has_value(expr: Expr, callees: Callees) -> bool:
-    """Return True if OPA captures the value of a query's expression."""
+    """Return True if OPA stores the value of a query's expression: it is a term, or a call with a
+    result other than `=` and `:=`, and not negated.
+    """
     term = expr.term
     if expr.negated or isinstance(term, (And, Every, Not, Or, SomeDecl, SomeIn)):
         return False
@@ -151,7 +153,9 @@ def _in_arguments(rule: Rule) -> list[Diagnostic]:
 
 
 def _undeclared_variables(unsafe: Unsafe, flattener: Flattener) -> list[Diagnostic]:
-    """Return an error for each variable that an argument of `print` lacks."""
+    """Return an error for each unbound variable in an operand of `print` or a template string,
+    sorted by position. Generated variables are left out.
+    """
     errors = []
     for expr, names in unsafe.values():
         for inner in (expr, *_inside_captures(expr)):
@@ -175,7 +179,9 @@ def _inside_captures(expr: Expr) -> Iterator[Expr]:
 
 
 def _report(unsafe: Unsafe) -> list[Diagnostic]:
-    """Return one error per variable, where it is first missing."""
+    """Return one error for each unsafe variable, at the first position where it is missing. If only
+    generated variables are missing, "expression is unsafe" for the expressions instead.
+    """
     spans: dict[str, Span] = {}
     for expr, names in unsafe.values():
         for name in sorted(names):

@@ -36,7 +36,7 @@ def store(name: str) -> ast.Name:
 
 
 def runtime(name: str) -> ast.Name:
-    """A name of `runtime.exports`."""
+    """Return code for a name of `runtime.exports`."""
     return load(f"rt.{name}")
 
 
@@ -45,7 +45,7 @@ def call(function: ast.expr, *args: ast.expr) -> ast.Call:
 
 
 def method(name: str, *args: ast.expr) -> ast.Call:
-    """A call of a method of the evaluation."""
+    """Return code for the call of a method of the evaluation `ctx`."""
     return method_of(load("ctx"), name, *args)
 
 
@@ -89,15 +89,15 @@ def _inverse(test: ast.expr) -> ast.expr:
 def except_clause(
     errors: ast.expr, target: str, value: ast.expr, error: str | None = None
 ) -> ast.ExceptHandler:
-    """Return an except clause that sets `target = value` for the `errors`, one of which is named
-    `error`.
+    """Return an except clause that assigns `value` to `target` if one of `errors` is raised.
+    `error` is the name of the caught error, None if it needs none.
     """
     assign = ast.Assign(targets=[store(target)], value=value)
     return ast.ExceptHandler(type=errors, name=error, body=[assign])
 
 
 def all_of(tests: Sequence[ast.expr]) -> ast.expr:
-    """A test for whether all of `tests`, at least one, hold."""
+    """Return a test that all of `tests` hold; there must be at least one."""
     return tests[0] if len(tests) == 1 else ast.BoolOp(op=ast.And(), values=list(tests))
 
 
@@ -106,7 +106,7 @@ def name_of(node: ast.expr) -> str | None:
 
 
 def is_undefined_test(test: ast.expr) -> bool:
-    """Return True if `test` is `… is not rt.UNDEFINED`."""
+    """Return True if `test` has the form `… is not rt.UNDEFINED`."""
     return (
         isinstance(test, ast.Compare)
         and isinstance(test.ops[0], ast.IsNot)

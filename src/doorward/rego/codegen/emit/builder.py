@@ -129,13 +129,14 @@ class Builder:
         self.add(ast.Assign(targets=[store(name)], value=value))
 
     def attempt(self, target: str, value: ast.expr, *handlers: ast.ExceptHandler) -> None:
-        """Write `target = value`, or what one of `handlers` makes of an error."""
+        """Write `target = value` in a `try` statement with these `handlers`."""
         assign = ast.Assign(targets=[store(target)], value=value)
         self.add(ast.Try(body=[assign], handlers=list(handlers), orelse=[], finalbody=[]))
 
     def bind_temp(self, value: ast.expr, wish: str = "", *, holds: str = "") -> ast.Name:
-        """Assign `value` to a local name, so that it is computed once; the name is `wish` or says
-        what it `holds`.
+        """Assign `value` to a new local variable, so that it is computed once, and return the
+        variable. It is named `wish` if that is free, otherwise after what it `holds`. A `value`
+        that is a variable is returned as it is, unless there is a `wish`.
         """
         if isinstance(value, ast.Name) and not wish:
             return value
@@ -146,7 +147,7 @@ class Builder:
         return load(name)
 
     def run(self, value: ast.expr) -> None:
-        """An expression evaluated for its effect."""
+        """Write an expression that is evaluated for its effect."""
         self.add(ast.Expr(value=value))
 
     def give_back(self, value: ast.expr) -> None:
@@ -156,7 +157,9 @@ class Builder:
     # Tests and loops
 
     def test(self, condition: ast.expr) -> None:
-        """Write a test: what is written next runs only if `condition` holds."""
+        """Write a test: code written next runs only if `condition` holds. The test is joined to the
+        one just opened if that is still empty; in `leaving` it returns instead of nesting.
+        """
         if self._join(condition):
             return
         self.opened_tests = _conjuncts(condition)
@@ -178,8 +181,9 @@ class Builder:
         self._enter(self.opened.body)
 
     def _join(self, condition: ast.expr) -> bool:
-        """Add `condition` to the test just opened, if that is still empty; return False
-        otherwise.
+        """Add `condition` to the test that was just opened and return True. Return False if nothing
+        is open, code follows the test, it has `MAX_TESTS` conditions, or failures of another row
+        are recorded.
         """
         opened = self.opened
         if opened is None or len(self.opened_tests) >= MAX_TESTS:
@@ -201,7 +205,7 @@ class Builder:
         return True
 
     def test_defined(self, value: ast.expr) -> None:
-        """Everything written from here on runs only if `value` is not UNDEFINED."""
+        """Write a test: code written next runs only if `value` is not UNDEFINED."""
         self.test(ast.Compare(left=value, ops=[ast.IsNot()], comparators=[runtime("UNDEFINED")]))
 
     def loop(self, target: ast.expr, iterable: ast.expr) -> None:
@@ -217,11 +221,15 @@ class Builder:
         self.loops += 1
 
     def note_failures(self, number: int | None) -> None:
-        """Note the tests that fail for a definition, up to the end of the scope or to a loop."""
+        """Record failing tests for definition `number` from here on, until the scope ends or a loop
+        begins. None records nothing.
+        """
         self.number = number
 
     def note(self, number: int, row: int) -> None:
-        """Note that a definition answered (row 0), or failed at a row."""
+        """Write a record for definition `number`: row 0 if it answered, otherwise the row of the
+        condition that failed.
+        """
         self.add(self._note_failure(number, row))
 
     def _note_failure(self, number: int, row: int) -> ast.stmt:
@@ -239,9 +247,9 @@ class Builder:
 
     @contextmanager
     def leaving(self, value: Callable[[], ast.expr] | None) -> Iterator[None]:
-        """Context in which failing tests, except those in loops and scopes, return `value`. The
-        caller returns the same value at the end and writes nothing in between. None changes
-        nothing.
+        """Context in which a failing test returns `value()` instead of opening a block, except in
+        loops and scopes. The caller must return the same value at the end and write nothing in
+        between. None changes nothing.
         """
         before, self.leave = self.leave, value
         self.opened = None
@@ -253,7 +261,9 @@ class Builder:
     # Inner functions
 
     def ensure_depth(self) -> None:
-        """Continue in an inner function if blocks are nested as deep as Python allows."""
+        """Continue in an inner function if blocks are nested as deep as Python allows; otherwise do
+        nothing.
+        """
         if self.loops < MAX_LOOPS and self.depth < MAX_DEPTH:
             return
         inner = self.inner_function(self.temps.fresh("rest"))
@@ -313,7 +323,7 @@ class Builder:
             yield self.block
 
     def splice(self, statements: Sequence[ast.stmt]) -> None:
-        """Append what was captured."""
+        """Append captured statements to the current block."""
         self.block += statements
 
     def function(

@@ -35,7 +35,9 @@ class Temporaries:
         """Names that the function binds first, in this order."""
 
     def fresh(self, wish: str = "") -> str:
-        """Return a new local name: `wish`, or a number."""
+        """Return a new local name: `wish`, or `wish` with a number if that is taken or reserved by
+        Python; `_2`, `_3`, … without a wish.
+        """
         base = wish or "_"
         if wish and wish not in self.taken and not _is_reserved(wish):
             self.taken.add(wish)
@@ -48,7 +50,9 @@ class Temporaries:
         return f"{base}{number}"
 
     def holding(self, text: str) -> str:
-        """Return a new local name that says what it holds, such as `_domain`; or a number."""
+        """Return a new local name that begins with `_` and `text`, such as `_domain`; `_2`, `_3`, …
+        if `text` is not an ASCII identifier or is longer than `MAX_NAME`.
+        """
         is_name = text.isascii() and text.isidentifier() and len(text) <= MAX_NAME
         return self.fresh(f"_{text}" if is_name else "")
 
@@ -67,7 +71,7 @@ class Temporaries:
         self.copies[name] = self.original(original)
 
     def original(self, name: str) -> str:
-        """The name that `name` is another one for, so that debuggers show it as policies do."""
+        """Return the name that `name` is a copy of; `name` itself if it is not a copy."""
         return self.copies.get(name, name)
 
     def bind_at_start(self, name: str, value: ast.expr) -> ast.Name:
