@@ -339,6 +339,10 @@ ATTACKS: Final[dict[str, tuple[str, Callable[[], Any]]]] = {
         "yaml.is_valid(input)",
         lambda: "".join(f"k{n}: [1, 2, {{b: c}}]\n" for n in range(11_000)),
     ),
+    "a long YAML text to write": (
+        "yaml.marshal(input)",
+        lambda: [{"a": n} for n in range(50_000)],
+    ),
     "Rego": (
         'rego.parse_module("a.rego", input)',
         lambda: "package a\n" + "".join(f"p{n} if input.x == {n}\n" for n in range(20_000)),

@@ -36,6 +36,7 @@ DECLARED: Final = {
         "urlquery.decode_object urlquery.encode urlquery.encode_object yaml.is_valid "
         "yaml.marshal yaml.unmarshal"
     ),
+    "formatting": "sprintf strings.render_template",
     "globs": "glob.match glob.quote_meta",
     "graphql": (
         "graphql.is_valid graphql.parse graphql.parse_and_verify graphql.parse_query "
@@ -64,9 +65,9 @@ DECLARED: Final = {
     "semver": "semver.compare semver.is_valid",
     "sets": "and intersection or set_diff union",
     "strings": (
-        "concat contains endswith format_int indexof indexof_n lower replace split sprintf "
+        "concat contains endswith format_int indexof indexof_n lower replace split "
         "startswith strings.any_prefix_match strings.any_suffix_match strings.count "
-        "strings.render_template strings.replace_n strings.reverse strings.split_n substring "
+        "strings.replace_n strings.reverse strings.split_n substring "
         "trim trim_left trim_prefix trim_right trim_space trim_suffix upper"
     ),
     "time": (

@@ -298,12 +298,10 @@ def uri_is_valid(uri: Value) -> bool:
     return True
 
 
-@builtin(
-    "yaml.marshal", any_, returns=string, checks_deadline=True, inverse=inverse("yaml_marshal")
-)
-def yaml_marshal(x: Value) -> str:
+@builtin("yaml.marshal", any_, returns=string, context=True, inverse=inverse("yaml_marshal"))
+def yaml_marshal(context: Context, x: Value) -> str:
     """The YAML text of `x`, in blocks, keys sorted."""
-    return go_yaml.marshal(x)
+    return go_yaml.marshal(x, context.check_deadline)
 
 
 @builtin("yaml.unmarshal", string, returns=any_, context=True, inverse=inverse("unmarshal"))

@@ -7,17 +7,14 @@ compares many texts with many others looks at the clock.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
-from itertools import islice, repeat
+from itertools import repeat
 from typing import Any, Final, TypeAlias
 
-from doorward.base.records import record
 from doorward.rego.builtins.inversion import inverse
 from doorward.rego.builtins.registry import builtin, operand_error
 from doorward.rego.builtins.registry.context import Context
 from doorward.rego.builtins.registry.operands import exact_operand, machine_integer, refuse_operand
 from doorward.rego.builtins.registry.signature import (
-    any_,
     any_of,
     array,
     boolean,
@@ -28,13 +25,11 @@ from doorward.rego.builtins.registry.signature import (
 )
 from doorward.rego.errors import BuiltinError, LimitError, OperandError
 from doorward.rego.golang.octets import from_bytes, to_bytes
-from doorward.rego.golang.sprintf import Argument, format_text
 from doorward.rego.golang.strings import MAX_TEXT
 from doorward.rego.golang.strings import lower as go_lower
 from doorward.rego.golang.strings import upper as go_upper
-from doorward.rego.golang.templates import render
-from doorward.rego.numbers import AnyNumber, Number, integer_of, number_text
-from doorward.rego.values import Key, Value, kind_name, sorted_keys, sorted_values, to_rego
+from doorward.rego.numbers import AnyNumber
+from doorward.rego.values import Key, Value, kind_name, sorted_keys, sorted_values
 
 __all__: list[str] = []
 
@@ -403,118 +398,3 @@ def format_int(value: AnyNumber, base: AnyNumber) -> str:
     if form is None:
         raise OperandError("operand 2 must be one of {2, 8, 10, 16}")
     return format(int(exact_operand(value)), form)
-
-
-@builtin("sprintf", string, array(any_), returns=string, context=True, inverse=inverse("sprintf"))
-def sprintf(context: Context, template: str, values: list[Value]) -> str:
-    """Go's `fmt.Sprintf`: `%v` for any value, `%s` for strings, `%d` for integers, …"""
-    pieces = _compile(template)
-    if pieces is not None and len(pieces) == len(values) + 1:
-        quick = _quick(pieces, values)
-        if quick is not None:
-            return quick
-    context.check_deadline()
-    return format_text(template, [_argument(value) for value in values])
-
-
-@record
-class _Piece:
-    """A verb of a template, with the text after it."""
-
-    verb: str
-    """The verb: `s`, `v`, `d`, `x` or `f`; empty for the first piece, which is only text."""
-    layout: str
-    """The width and precision in the syntax of Python's format; empty if there are none."""
-    text: str
-
-
-_VERB: Final = re.compile(r"(-)?([1-9][0-9]?)?(?:\.([0-9]))?([svdxf])", re.ASCII)
-
-
-@lru_cache(maxsize=1024)
-def _compile(template: str) -> list[_Piece] | None:
-    """Split a template of `sprintf` for `_quick`. None if it has verbs or flags other than the
-    usual ones, or is long: then `golang.sprintf` formats it. Cached.
-    """
-    if len(template) >= 4096:
-        return None
-    first, *others = template.split("%")
-    pieces = [_Piece("", "", first)]
-    for piece in others:
-        match = _VERB.match(piece)
-        if match is None:
-            return None
-        left, width, precision, verb = match.groups()
-        if (precision is None) == (verb == "f"):
-            return None
-        layout = ""
-        if width is not None:
-            layout = ("<" if left else ">") + width
-        elif left:
-            return None
-        if verb == "f":
-            layout += f".{precision}f"
-        pieces.append(_Piece(verb, layout, piece[match.end() :]))
-    return pieces
-
-
-def _quick(pieces: list[_Piece], values: list[Value]) -> str | None:
-    """Format the common cases of `sprintf`; there must be one value for each verb. None if a value
-    does not fit its verb in a simple way (`%d` of a text), or the result is too long: then
-    `golang.sprintf` decides.
-    """
-    out = [pieces[0].text]
-    for piece, value in zip(islice(pieces, 1, None), values, strict=True):
-        kind, verb, layout = type(value), piece.verb, piece.layout
-        if kind is str:
-            if verb != "s" and verb != "v":
-                return None
-            text: Any = value
-        elif kind is int:
-            if verb == "x":
-                text = format(value, "x")
-            elif verb == "d" or verb == "v":
-                text = str(value)
-            else:
-                return None
-        elif kind is Number or kind is float:
-            if verb != "f":
-                return None
-            if kind is float or not _FRACTION.fullmatch(value.text):  # type: ignore[union-attr]
-                number = _argument(value)
-                if type(number) is not float:
-                    return None
-            text, layout = float.__format__(value, layout), ""  # type: ignore[arg-type] # a number
-        elif verb == "v" or verb == "s":
-            text = to_rego(value)
-        else:
-            return None
-        out.append(format(text, layout) if layout else text)
-        out.append(piece.text)
-    return "".join(out) if sum(map(len, out)) <= MAX_TEXT else None
-
-
-_FRACTION: Final = re.compile(r"-?[0-9]{1,18}\.[0-9]{0,18}[1-9]")
-"""Matches a number that Go holds as a float64: one that is not written as an integer."""
-
-
-def _argument(value: Any) -> Argument:
-    """A value as Go's formatter gets it: integers and strings unchanged, other numbers as a float
-    or, if too large for one, as their text; other values as Rego text.
-    """
-    if type(value) in {int, str}:
-        return value  # type: ignore[no-any-return] # checked on the line above
-    if type(value) is Number or type(value) is float:
-        integer = integer_of(value)
-        text = number_text(value)
-        if integer is not None or "." not in text:
-            return text if integer is None else integer
-        number = float(text)
-        return text if number in (float("inf"), float("-inf")) else number
-    return to_rego(value)
-
-
-@builtin("strings.render_template", string, object_(string, any_), returns=string, context=True)
-def strings_render_template(context: Context, value: str, variables: dict[Key, Value]) -> str:
-    """Go's `text/template` with `variables` as its dot; a missing key is `<undefined>`."""
-    return render(value, variables, context.check_deadline)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import binascii
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from math import isinf, isnan
 from typing import Any, Final
@@ -322,22 +322,32 @@ def _go_g(value: float, *, single: bool = False) -> str:
     return sign + _positional(digits, exponent)
 
 
-def marshal(value: Value) -> str:
+def marshal(value: Value, check: Callable[[], None] = lambda: None) -> str:
     """Return the YAML text of a value, with keys in natural order (`a9` before `a10`). LimitError
     if its JSON is longer than `MAX_TEXT`, BuiltinError for a string with control characters.
+    `check` is called every few milliseconds, and may raise.
     """
     import yaml  # only policies that use YAML need it
 
     _check_size(value)  # which also refuses what is nested more deeply than we follow here
-    events: list[Any] = [
-        yaml.StreamStartEvent(),
-        yaml.DocumentStartEvent(explicit=False),
-        *_events(yaml, value),
-        yaml.DocumentEndEvent(explicit=False),
-        yaml.StreamEndEvent(),
-    ]
-    text: str = yaml.emit(events, Dumper=_emitter(), allow_unicode=True, width=80)
+
+    def events() -> Iterator[Any]:
+        """Yield the events of the whole stream, and check now and then."""
+        yield yaml.StreamStartEvent()
+        yield yaml.DocumentStartEvent(explicit=False)
+        for number, event in enumerate(_events(yaml, value)):
+            if not number % _CHECKED:
+                check()
+            yield event
+        yield yaml.DocumentEndEvent(explicit=False)
+        yield yaml.StreamEndEvent()
+
+    text: str = yaml.emit(events(), Dumper=_emitter(), allow_unicode=True, width=80)
     return text.removesuffix("...\n")
+
+
+_CHECKED: Final = 256
+"""Events that are written between two checks of the deadline: a few milliseconds."""
 
 
 @lru_cache(maxsize=1)

@@ -82,7 +82,7 @@ def parse_module(
             pass
         comments = cursor.lexer.comment_nodes()
         notes: list[Annotations] = []
-        if annotations:
+        if annotations and any("METADATA" in comment.text for comment in comments):
             from doorward.rego.syntax.annotations import read_annotations  # and a YAML parser
 
             notes, faults = read_annotations(comments, parse_term)
