@@ -89,6 +89,9 @@ class BenchServer:
         self._connection = _Connection(self._path)
 
     def __enter__(self) -> BenchServer:
+        """Start the server and block until it answers; raise LoadError, with its output, if it does
+        not.
+        """
         command = [
             sys.executable,
             "-m",
@@ -112,6 +115,7 @@ class BenchServer:
     def __exit__(
         self, kind: type[BaseException] | None, error: object, trace: TracebackType | None
     ) -> None:
+        """Terminate the server, kill it after its grace period, and delete its folder."""
         self._connection.close()
         self._process.terminate()
         try:

@@ -59,7 +59,10 @@ class _Parts:
 
 
 class _Level(click.ParamType[int]):
-    """The value of -O, refused in OPA's words; below 0 is none, above 2 the most."""
+    """The value of -O, refused in OPA's words if it is not an integer.
+
+    Values below 0 count as 0, values above 2 as 2.
+    """
 
     name = "level"
 

@@ -137,6 +137,7 @@ class _Known:
         v0: bool,
         allowed: Capabilities | None,
     ) -> None:
+        """The note depends on the texts of all policies and on every option of the compiler."""
         self._folder = saved_programs.saved_folder()
         compiling = Options(
             v0=v0,

@@ -112,8 +112,10 @@ def bootstrap(
 
 
 def _worker_addresses(addresses: tuple[str, ...], workers: int) -> tuple[str, ...]:
-    """Return the addresses of all workers of the decision points at `addresses`, one for each
+    """Return the addresses of all workers of each decision point, in order; unchanged for one
     worker.
+
+    `unix:a.sock` with two workers -> `unix://a.sock.0`, `unix://a.sock.1`.
     """
     if workers == 1:
         return addresses

@@ -59,6 +59,8 @@ class _Annotation:
 
 @dataclass(slots=True)
 class _Content:
+    """What a bundle or file contains; `namespaces` has the files by package or data path."""
+
     manifest: Manifest | None = None
     namespaces: dict[str, list[str]] = field(default_factory=dict)
     said: list[_Annotation] = field(default_factory=list)

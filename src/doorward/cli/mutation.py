@@ -126,6 +126,9 @@ class _Properties:
     """
 
     def __init__(self, loaded: Loaded, original: Version, *, v0: bool, registry: Registry) -> None:
+        """Search for counterexamples in the original, and leave out the properties that have
+        one.
+        """
         self._v0, self._registry = v0, registry
         self._digests: dict[str, str] = {}
         engine = original.snapshot.engine

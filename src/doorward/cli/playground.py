@@ -81,6 +81,7 @@ class _App:
         self._console = console
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request of the browser; a fault is reported and becomes a 500."""
         if scope["type"] != "http":
             return
         request = Request(scope, receive)

@@ -46,14 +46,15 @@ Path = tuple[str, ...]
 
 
 def _refuse(reason: str) -> NoReturn:
+    """Raise AmbiguousRequestError with a reason; the request is answered with 400."""
     raise AmbiguousRequestError(reason)
 
 
 def check_pairs(text: str, what: str) -> None:
-    """Refuse a raw query or form with too many pairs or with a name that ends elsewhere for Node's
-    qs.
+    """Raise AmbiguousRequestError for a raw query or form with too many pairs, or a name that ends
+    elsewhere for Node's qs.
 
-    Raise AmbiguousRequestError; `what` names the pairs in its text, such as `query parameter`.
+    `what` names the pairs in the error, such as `query parameter`.
     """
     if text.count("&") >= MAX_FIELDS:
         _refuse(f"more than {MAX_FIELDS} {what}s")

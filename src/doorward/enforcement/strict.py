@@ -30,6 +30,7 @@ __all__ = ["check_body", "check_parsed", "check_query", "check_request", "parse_
 
 
 def _refuse(reason: str) -> NoReturn:
+    """Raise AmbiguousRequestError with a reason; the request is answered with 400."""
     raise AmbiguousRequestError(reason)
 
 
@@ -71,7 +72,9 @@ _ENCODED_HIGH: Final = re.compile(r"(?:%[89a-f][0-9a-f])+", re.IGNORECASE)
 
 
 def check_request(http: Mapping[str, Any], target: str, headers: Mapping[str, str]) -> None:
-    """Refuse a method, target or header that servers read in different ways."""
+    """Raise AmbiguousRequestError for a method, target or header that servers read in different
+    ways.
+    """
     method = http.get("method", "")
     if method not in _METHODS and not _METHOD.match(method):
         _refuse("method is not in capitals")
@@ -83,7 +86,9 @@ def check_request(http: Mapping[str, Any], target: str, headers: Mapping[str, st
 
 
 def _check_headers(method: str, target: str, headers: Mapping[str, str]) -> None:
-    """Refuse headers that servers read in different ways, or that contradict the request line."""
+    """Raise AmbiguousRequestError for headers that servers read in different ways, or that
+    contradict the request line.
+    """
     if not _right_names.issuperset(headers):
         _check_header_names(headers)
     for name in _CREDENTIALS:
@@ -101,7 +106,7 @@ def _check_headers(method: str, target: str, headers: Mapping[str, str]) -> None
 
 
 def _check_target(method: str, target: str) -> None:
-    """Refuse a target that servers read in different ways."""
+    """Raise AmbiguousRequestError for a target that servers read in different ways."""
     path = target.partition("?")[0]
     if not path.startswith("/") and not (path == "*" and method == "OPTIONS"):
         _refuse("path does not start with a slash")
@@ -119,7 +124,8 @@ def _check_target(method: str, target: str) -> None:
 
 
 def check_query(query: Mapping[str, list[str]], text: str) -> None:
-    """Refuse parsed parameters of a query that applications could read in another way.
+    """Raise AmbiguousRequestError for parsed query parameters that applications could read in
+    another way.
 
     `text` is the raw query.
     """
@@ -148,8 +154,9 @@ _QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.)*+(")?', re.DOTALL)
 
 
 def _check_header_names(headers: Mapping[str, str]) -> None:
-    """Refuse header names that servers read in different ways; remember accepted names up to a
-    limit.
+    """Raise AmbiguousRequestError for header names that servers read in different ways.
+
+    Accepted names are remembered up to a limit and not checked again.
     """
     names = "\n".join(headers)
     if names != names.lower():
@@ -175,10 +182,9 @@ _right_names: Final[set[str]] = set()
 
 
 def _check_authorization(name: str, value: str) -> None:
-    """Refuse a credentials header with a comma unless it separates parameters, as in `Digest a=1,
-    b=2`.
+    """Raise AmbiguousRequestError for a comma in a credentials header, which may join two headers.
 
-    Any other comma joins two headers.
+    A comma between parameters, as in `Digest a=1, b=2`, is accepted.
     """
     if len(value) > MAX_VALUE:
         _refuse(f"{name} header with parameters is too long")
@@ -193,7 +199,7 @@ def _check_authorization(name: str, value: str) -> None:
 def _read_header_map(entries: Iterable[Mapping[str, str]]) -> dict[str, str]:
     """Return the headers of a header map, repeated ones joined by commas.
 
-    Refuse the request if a header that must be unique is repeated.
+    Raise AmbiguousRequestError if a header that must be unique is repeated.
     """
     headers: dict[str, str] = {}
     for entry in entries:
@@ -219,7 +225,7 @@ _FIRST_VALUE: Final = json.JSONDecoder()
 def check_body(
     headers: Mapping[str, str], body: str, raw_body: bytes, *, reads_grpc: bool = False
 ) -> bool:
-    """Refuse a body whose headers do not fit it, before it is parsed.
+    """Raise AmbiguousRequestError for a body whose headers do not fit it, before it is parsed.
 
     Return True for plain JSON of the announced length, which `parse_json` checks further.
     `reads_grpc`: the body of a gRPC request will be decoded and so must not be compressed.
@@ -257,8 +263,8 @@ def check_body(
 
 
 def _check_content_type(content_type: str, body: str, raw_body: bytes) -> None:
-    """Refuse a content type that is ambiguous, or a body that other readers take for another
-    kind.
+    """Raise AmbiguousRequestError for an ambiguous content type, or a body that other readers take
+    for another kind.
     """
     if len(content_type) > MAX_VALUE:
         _refuse("content type cannot be read")
@@ -331,9 +337,10 @@ def _is_json(raw: bytes) -> bool:
 def check_parsed(
     headers: Mapping[str, str], value: Value, text: str | bytes, *, truncated: bool
 ) -> None:
-    """Refuse a parsed body that was cut off, or whose form fields could be read in another way.
+    """Raise AmbiguousRequestError for a body that was cut off, or form fields that could be read in
+    another way.
 
-    `text` is the body before parsing.
+    `text` is the body before parsing, `value` after it.
     """
     if truncated:
         _refuse("body is cut")
@@ -353,7 +360,7 @@ steps."""
 def _fold(name: str, kind: str) -> str:
     """Return one text for all names that some application treats as equal: NFKC, without case.
 
-    Refuse a long name outside ASCII; `kind` names it in the error.
+    Raise AmbiguousRequestError for a long name outside ASCII; `kind` names it in the error.
     """
     if len(name) > MAX_NAME and not name.isascii():
         _refuse(f"name of a {kind} is too long to compare")
@@ -365,10 +372,10 @@ _METHOD_FIELD: Final = "_method"
 
 
 def _check_fields(fields: Mapping[str, Any], kind: str) -> list[str]:
-    """Refuse names and values of a query or form that applications trim, drop or decode
-    differently.
+    """Return the names of a query or form, folded to one case.
 
-    Return the names folded to one case.
+    Raise AmbiguousRequestError for names or values that applications trim, drop or decode
+    differently, or for too many.
     """
     _check_names(fields, kind)
     folded = [_fold(name, kind) for name in fields]
@@ -386,7 +393,7 @@ def _check_fields(fields: Mapping[str, Any], kind: str) -> list[str]:
 
 
 def _check_names(names: Iterable[str], kind: str) -> None:
-    """Refuse names that contain NUL or that differ only in case."""
+    """Raise AmbiguousRequestError for names that contain NUL or that differ only in case."""
     seen: dict[str, str] = {}
     for name in names:
         if "\0" in name:
@@ -396,8 +403,9 @@ def _check_names(names: Iterable[str], kind: str) -> None:
 
 
 def _read_object(pairs: list[tuple[str, Value]]) -> dict[str, Value]:
-    """Return a JSON object from its pairs; refuse duplicate keys and keys that differ only in
-    case.
+    """Return a JSON object from its pairs.
+
+    Raise AmbiguousRequestError for duplicate keys and keys that differ only in case.
     """
     result = dict(pairs)
     if len(result) != len(pairs):
@@ -414,7 +422,9 @@ def _read_object(pairs: list[tuple[str, Value]]) -> dict[str, Value]:
 
 
 def _read_number(text: str) -> int | Number:
-    """Return a JSON number with its digits; refuse one that a double cannot hold exactly."""
+    """Return a JSON number with its digits; raise AmbiguousRequestError if a double would round
+    it.
+    """
     number = parse_number(text)
     if len(text) > 4:
         _check_double(text)
@@ -422,7 +432,9 @@ def _read_number(text: str) -> int | Number:
 
 
 def _check_double(text: str) -> None:
-    """Refuse a number that readers with doubles would round, or that is too large for a double."""
+    """Raise AmbiguousRequestError for a number that readers with doubles would round, or that is
+    too large for one.
+    """
     double = float(text)
     if math.isinf(double):
         _refuse("number that no double can hold")
@@ -478,7 +490,9 @@ def parse_json(text: str | bytes) -> Value:
 
 
 def _check_escapes(text: str) -> None:
-    r"""Refuse `\u0000`, which ends a name in some readers, and half a surrogate pair."""
+    r"""Raise AmbiguousRequestError for `\u0000`, which ends a name in some readers, and half a
+    surrogate pair.
+    """
     high_ends_at = -1
     for match in _ESCAPE.finditer(text):
         code = int(match[1] or "20", 16)

@@ -37,6 +37,7 @@ class StrictPart(NamedTuple):
 
 
 def _refuse(reason: str) -> NoReturn:
+    """Raise AmbiguousRequestError with a reason; the request is answered with 400."""
     raise AmbiguousRequestError(reason)
 
 
@@ -60,7 +61,9 @@ def check_multipart(boundary: str, body: bytes) -> list[StrictPart]:
 
 
 def _check_names(parts: list[StrictPart]) -> None:
-    """Refuse a name that is both a field and a file, and a field that sets the character set."""
+    """Raise AmbiguousRequestError for a name of both a field and a file, and a field that sets the
+    character set.
+    """
     fields = {part.name for part in parts if part.filename is None}
     if not fields.isdisjoint(part.name for part in parts if part.filename is not None):
         _refuse("name of both a field and a file")
@@ -69,7 +72,9 @@ def _check_names(parts: list[StrictPart]) -> None:
 
 
 def _read_part(piece: bytes) -> StrictPart:
-    """Return one part of a form; refuse any form that other readers could divide in another way."""
+    """Return one part of a form; raise AmbiguousRequestError if readers could divide it
+    differently.
+    """
     if len(piece) < 4 or not piece.startswith(b"\r\n") or not piece.endswith(b"\r\n"):
         _refuse("boundary that is not on a line of its own")
     head, blank, content = piece[2:-2].partition(b"\r\n\r\n")
@@ -90,7 +95,10 @@ def _read_part(piece: bytes) -> StrictPart:
 
 
 def _read_headers(head: bytes) -> dict[str, str]:
-    """Return the headers of a part; refuse duplicates and lines that can be read in two ways."""
+    """Return the headers of a part by lower-case name.
+
+    Raise AmbiguousRequestError for duplicates and lines that can be read in two ways.
+    """
     headers: dict[str, str] = {}
     lines = head.split(b"\r\n")
     if len(lines) > MAX_PART_HEADERS:
@@ -110,7 +118,10 @@ def _read_headers(head: bytes) -> dict[str, str]:
 
 
 def _read_disposition(value: str) -> tuple[str, str | None]:
-    """Return the name and file name (None for a field) of a part; refuse unusual quoting."""
+    """Return the name and file name (None for a field) of a part.
+
+    Raise AmbiguousRequestError for unusual quoting or characters.
+    """
     disposition = _DISPOSITION.fullmatch(value)
     if disposition is None:
         _refuse("part whose name can be read in two ways")
@@ -139,7 +150,7 @@ def _is_file_name(text: str) -> bool:
 
 
 def _check_text(content: bytes) -> None:
-    """Refuse a form field that is not UTF-8."""
+    """Raise AmbiguousRequestError for a form field that is not UTF-8."""
     try:
         content.decode()
     except UnicodeDecodeError:
@@ -147,7 +158,8 @@ def _check_text(content: bytes) -> None:
 
 
 def _check_type(text: str) -> None:
-    """Refuse the content type of a part if it is malformed, ambiguous, nested or not in UTF-8.
+    """Raise AmbiguousRequestError for a part's content type that is malformed, ambiguous, nested or
+    not in UTF-8.
 
     "" is accepted.
     """

@@ -122,6 +122,9 @@ class _EnvoyCodec:
         return to_input(request, self._options, self._services, self._version)
 
     def write(self, decision: Decision) -> bytes:
+        """Return the serialized CheckResponse of a decision; raise ResultError if its result is
+        unusable.
+        """
         return to_response(
             decision.result,
             decision.decision_id,

@@ -74,6 +74,10 @@ class GrpcioServer:
         deadline: float = DEADLINE,
         tracer: Tracer | None = None,
     ) -> None:
+        """`checks` has the check function of each API version. `on_state` is told each change of
+        state, `parts` get the threads to watch, `deadline` is the evaluation deadline in seconds.
+        Does not listen yet; raise StartError if `addr` is malformed.
+        """
         self._options = options
         self._on_state = on_state
         self._parts = parts or Parts()
@@ -306,6 +310,10 @@ def _to_handler(
     """
 
     def handle(messages: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
+        """Wait for the message of a call and a free slot, and return the check's answer.
+
+        b"" if the caller gave up meanwhile; a failure aborts the call.
+        """
         request = silent.receive(messages, context)
         if request is None:
             context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "no message came")

@@ -311,6 +311,9 @@ def _tracing(
     known = {f"/{SERVICES[version]}/Check".encode(): each for version, each in checks.items()}
 
     def bind(method: methods.Method, request: Request) -> methods.Method:
+        """Return the method that runs the check of this request in a span; other methods
+        unchanged.
+        """
         # Health and reflection are called often and make no spans.
         check = known.get(request.path)
         if check is None:

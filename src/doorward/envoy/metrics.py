@@ -61,6 +61,7 @@ class _ErrorCounter(Collector):
             self._counts[reason] += 1
 
     def collect(self) -> Iterator[Metric]:
+        """Yield the metric with one sample for each reason code."""
         family = UntypedMetricFamily("error_counter", "A counter for errors", labels=("reason",))
         with self._lock:
             for reason, count in self._counts.items():

@@ -314,7 +314,9 @@ class _Writer:
         self._count = 0
 
     def predicate(self, predicate: Predicate) -> Q:
-        """Return a predicate as a `Q`."""
+        """Return a predicate as a `Q`; raise FilterError for a value that no database compares
+        exactly.
+        """
         match predicate:
             case Null(field, negated):
                 return Q(IsNull(self._view(field, "text"), not negated))
@@ -432,7 +434,10 @@ class _Writer:
             check_double(value)
 
     def _compare(self, column: Anything, operator: str, value: StoredValue, kind: Kind) -> Q:
-        """Return the comparison of a column with a known value, exact in every database."""
+        """Return the comparison of a column with a known value, exact in every database.
+
+        Raise FilterError for a number or text for which that is not possible.
+        """
         if kind in _FIELDS:
             return self._operation(column, operator, Value(value, output_field=_FIELDS[kind]()))
         if kind == "text":
@@ -675,6 +680,9 @@ class _Elements(Func):  # type: ignore[misc]  # Django has no types
         negated: bool = False,
         **options: Anything,
     ) -> None:
+        """`holds` is the condition of an element called `name`; `element` and `path` lead to the
+        array in `document`.
+        """
         condition = ExpressionWrapper(holds, output_field=models.BooleanField())
         super().__init__(document, condition, **options)
         self.element = element

@@ -103,6 +103,8 @@ _MIRRORED: Final = {"gt": "lt", "gte": "lte"}
 
 @record
 class IsNull:
+    """A condition: a column or value is NULL; or, `negated`, is not."""
+
     field: Field
     negated: bool = False
 
@@ -207,11 +209,15 @@ class Elements:
 
 @record
 class All:
+    """A condition: all parts hold; without parts it always holds."""
+
     parts: tuple[Predicate, ...]
 
 
 @record
 class Any:
+    """A condition: one of the parts holds; without parts it never holds."""
+
     parts: tuple[Predicate, ...]
 
 

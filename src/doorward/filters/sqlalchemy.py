@@ -170,6 +170,7 @@ class _Table:
     """
 
     def __init__(self, entity: Anything) -> None:
+        """Raise FilterError unless `entity` is a mapped class, an alias or a table."""
         self._entity = entity
         if isinstance(entity, Table):
             self.columns: Mapping[str, ColumnElement[Anything]] = dict(entity.c)
@@ -336,7 +337,9 @@ class _Writer:
         self._count = 0
 
     def predicate(self, predicate: Predicate) -> ColumnElement[bool]:
-        """Return a predicate as an SQLAlchemy condition."""
+        """Return a predicate as an SQLAlchemy condition; raise FilterError for a value that no
+        database compares exactly.
+        """
         match predicate:
             case IsNull(field, negated):
                 column = self._view(field, "text")
@@ -446,7 +449,10 @@ class _Writer:
         value: StoredValue,
         kind: Kind,
     ) -> ColumnElement[bool]:
-        """Return the comparison of a column with a known value, exact for its kind."""
+        """Return the comparison of a column with a known value, exact for its kind.
+
+        Raise FilterError for a number or text that databases cannot compare exactly.
+        """
         if kind == "uuid":
             of_uuid: Anything = column.type
             bound_uuid = literal(value if of_uuid.as_uuid else str(value), column.type)
@@ -668,12 +674,18 @@ class _ElementsOfJson(_ElementsOfArray):
 
 
 class _Rounded(FunctionElement[Decimal]):
+    """An expression for a number, rounded by SQLite to the digits of its type as programs read
+    it.
+    """
+
     inherit_cache = True
     name = "rounded"
     type = Numeric()
 
 
 class _Single(FunctionElement[float]):
+    """An expression for a number of single precision, by the digits that programs read."""
+
     inherit_cache = True
     name = "single"
     type = Double()
@@ -715,6 +727,8 @@ class _Related(FunctionElement[bool]):
 
 
 class _Match(FunctionElement[bool]):
+    """A condition: a text begins with, ends with or contains another, by code points."""
+
     inherit_cache = True
     type = Boolean()
     operator = ""
@@ -725,6 +739,8 @@ class _Match(FunctionElement[bool]):
 
 
 class _NoMatch(_Match):
+    """A condition: a text search does not hold."""
+
     inherit_cache = True
     name = "text_matches_not"
 
@@ -900,7 +916,7 @@ def _compile_elements(element: _ElementsOfArray, compiler: Anything, **options: 
 
 @compiles(_Rounded)
 def _compile_rounded(element: _Rounded, compiler: Anything, **options: Anything) -> str:
-    """Return the SQL of a number rounded, in SQLite, to the digits of its type."""
+    """Return the SQL of a number; for SQLite rounded to the digits of its type."""
     (column,) = element.clauses
     inner: str = compiler.process(column, **options)
     if compiler.dialect.name != "sqlite":

@@ -43,6 +43,10 @@ class ForwardAuth:
         )
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Answer an HTTP request of a proxy, or ASGI's lifespan events.
+
+        A fault is reported and becomes a denial. Raise ValueError for other kinds of connections.
+        """
         if scope["type"] == "lifespan":
             await receive()
             await send({"type": "lifespan.startup.complete"})

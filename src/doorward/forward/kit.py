@@ -45,6 +45,7 @@ class Site:
     """The bytes of a body that the decision point sees, if the proxy can send bodies."""
 
     def __post_init__(self) -> None:
+        """Raise ValueError for a malformed address, secret or header name."""
         for address in (self.listen, self.upstream, self.pdp):
             if not _ADDRESS.fullmatch(address):
                 raise ValueError(f"not HOST:PORT: {address}")

@@ -151,7 +151,7 @@ def _all(pairs: Iterable[tuple[bytes, bytes]], name: str) -> list[str]:
 
 
 def _one(pairs: Pairs, name: str) -> str:
-    """Return the single value of a header; refuse the request if it is missing, empty or
+    """Return the single value of a header; raise AmbiguousRequestError if it is missing, empty or
     repeated.
     """
     values = _all(pairs, name)

@@ -120,6 +120,9 @@ class Api:
             health.parts.add(self._service.changes.part)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer an HTTP request; also count its duration, and log a line for it. Other connections
+        are ignored.
+        """
         if scope["type"] != "http":
             return
         request = Request(scope, receive)

@@ -22,6 +22,7 @@ class Body:
     __slots__ = ("_authorized", "_is_authorized", "content_type", "text")
 
     def __init__(self, text: bytes, content_type: str = "") -> None:
+        """`text` is the decompressed body."""
         self.text: Final = text
         self.content_type: Final = content_type
         self._authorized: Value | Undefined = UNDEFINED

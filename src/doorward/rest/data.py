@@ -74,6 +74,9 @@ class Call:
     """The state of one request for a document: snapshot, timers and size."""
 
     def __init__(self, pdp: PDP, path: tuple[str, ...], context: RequestContext | None) -> None:
+        """Begin a request for the document at `path`, with the newest snapshot; `context` None logs
+        no headers.
+        """
         self.started = perf_counter_ns()
         self.parse_ns = 0
         self.compile_ns: int | None = None

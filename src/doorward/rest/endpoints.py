@@ -218,7 +218,7 @@ async def find_filters(exchange: Exchange) -> Response:
 
 
 async def filter_document(exchange: Exchange) -> Response:
-    """Turn a rule into filters of a database."""
+    """Answer POST /v1/compile/PATH with the policy as a filter of rows."""
     pdp, params, context = exchange.service.pdp, exchange.parameters, exchange.context()
     accept = exchange.request.headers.get("accept", "")
 

@@ -41,6 +41,7 @@ class RequestLog:
     def __init__(
         self, write: Callable[[bytes], object], line: Line, stamp: Stamp, *, parts: Parts
     ) -> None:
+        """Start the thread and register it with `parts`, which report it if it is stuck."""
         self._write = write
         self._line = line
         self._stamp = stamp

@@ -123,6 +123,9 @@ class Routes:
     """
 
     def __init__(self, rows: Sequence[Route]) -> None:
+        """Index the rows by path; raise ValueError if rows of one path share a method or differ in
+        name.
+        """
         self.rows = tuple(rows)
         self._exact: dict[tuple[str, ...], tuple[Route, ...]] = {}
         self._open: dict[tuple[str, ...], tuple[Route, ...]] = {}

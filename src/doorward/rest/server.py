@@ -79,7 +79,10 @@ def bind(address: str, *, unix_permissions: int = 0o755) -> socket.socket:
 
 
 def _bind_tcp(address: str) -> socket.socket:
-    """Bind `HOST:PORT`; without a host, all addresses. Raise `BindError` for another form."""
+    """Return a socket that listens at `HOST:PORT`, or at all addresses without a host.
+
+    Raise BindError for another form, OSError if the address is not available.
+    """
     host, colon, port = address.rpartition(":")
     if not colon or "://" in address or not port.isdecimal() or int(port) > 65535:
         raise BindError(f"listen {address}: expected HOST:PORT, :PORT or unix:///PATH")

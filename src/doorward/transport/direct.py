@@ -39,6 +39,9 @@ class DirectListener:
         listener: socket.socket,
         accept: Callable[[], asyncio.BaseProtocol],
     ) -> None:
+        """Begin to accept from `listener`, which listens already; `accept` makes the protocol of a
+        connection.
+        """
         listener.setblocking(False)
         self._loop = loop
         self._listener = listener
@@ -93,6 +96,7 @@ class DirectTransport(asyncio.Transport):
     def __init__(
         self, loop: asyncio.AbstractEventLoop, end: socket.socket, protocol: asyncio.BaseProtocol
     ) -> None:
+        """`end` is a connected, non-blocking socket, which the transport then owns."""
         super().__init__()
         self._loop = loop
         self._end = end

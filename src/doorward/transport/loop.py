@@ -254,7 +254,9 @@ class LoopServer:
             self._loop.close()
 
     async def _serve(self) -> None:
-        """Listen on all endpoints until the server ends, then close listeners and connections."""
+        """Listen on all endpoints, release `start`, and wait for the end; then close listeners and
+        abort connections.
+        """
         self._ended = self._loop.create_future()
         self._endpoints = self._open_endpoints(self._loop)
         self._listening = [await self._listen(each) for each in self._endpoints]

@@ -60,6 +60,9 @@ class Http2Server:
         parts: Parts | None = None,
         name: str = "grpc",
     ) -> None:
+        """`make_services` is called once on the loop; the sockets listen already and are closed by
+        `stop`.
+        """
         self._make_services = make_services
         self._sockets = sockets
         self._options = options or ServerOptions()

@@ -84,6 +84,7 @@ class Channel:
     """
 
     def __init__(self, end: socket.socket) -> None:
+        """`end` is a connected socket, of which the other process has the other end."""
         self._end = end
         self._end.settimeout(SENDING)
         self._received = bytearray()

@@ -183,6 +183,11 @@ class _Parts:
     def __init__(
         self, keeps: _Nodes | None, removes: _Nodes, sets: _Nodes, *, is_set: bool
     ) -> None:
+        """Combine the nodes of the three trees that stand for one value; `keeps` None keeps
+        everything.
+
+        Raise PathError if two different values are set at one path for all members.
+        """
         self._nodes = keeps, removes, sets
         self._known: dict[Name, Any] = {}
         self.is_set = is_set

@@ -17,6 +17,7 @@ class Metrics:
     """Prometheus metrics of response decisions, registered in `registry`."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
+        """Register a counter and a histogram of responses in `registry`."""
         self._responses = Counter(
             "ext_proc_responses",
             "Responses by what became of them, and why.",

@@ -114,6 +114,9 @@ def _to_decision_point(description: Description, places: Places) -> Document:
 
 
 def _to_envoy(description: Description) -> Document:
+    """Return the service of Envoy, with its configuration and the shared sockets as read-only
+    mounts.
+    """
     return {
         "image": description.envoy_image,
         "entrypoint": ["envoy"],
@@ -124,6 +127,7 @@ def _to_envoy(description: Description) -> Document:
 
 
 def _to_application(description: Description) -> Document:
+    """Return the service of the application, which gets neither sockets nor capabilities."""
     return {
         "image": description.app_image,
         "cap_drop": ["ALL"],

@@ -119,6 +119,9 @@ def to_files(description: Description) -> dict[str, str]:
 
 
 def _to_dashboard(description: Description) -> dict[str, Any]:
+    """Return the dashboard as Grafana's JSON model, with a data source and the scrape jobs as
+    variables.
+    """
     return {
         "title": f"Doorward: {description.name}",
         "uid": f"doorward-{description.name}"[:40],
@@ -137,6 +140,7 @@ def _to_source() -> dict[str, Any]:
 
 
 def _to_jobs(description: Description) -> dict[str, Any]:
+    """Return the dashboard variable that selects scrape jobs; all are selected at first."""
     return {
         "name": "job",
         "type": "query",

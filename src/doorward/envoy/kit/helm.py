@@ -53,6 +53,7 @@ def to_files(description: Description) -> dict[str, str]:
 
 
 def _to_chart(description: Description) -> Document:
+    """Return the content of Chart.yaml; native sidecars need Kubernetes 1.29."""
     return {
         "apiVersion": "v2",
         "name": description.name,

@@ -53,6 +53,7 @@ def places(description: Description) -> Places:
 
 
 def _to_kustomization() -> Document:
+    """Return the Kustomization that lists the other files."""
     return {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
@@ -75,6 +76,7 @@ def _to_labels(description: Description) -> Document:
 
 
 def _to_config_maps(description: Description) -> list[Document]:
+    """Return the ConfigMaps of Envoy's configuration, the decision point's, and the policies."""
     where = places(description)
     contents: Mapping[str, Mapping[str, str]] = {
         "-envoy": {"envoy.yaml": description.envoy_yaml(where)},
@@ -93,6 +95,9 @@ def _to_config_maps(description: Description) -> list[Document]:
 
 
 def _to_deployment(description: Description) -> Document:
+    """Return the Deployment of two pods; an annotation with a checksum restarts them when a
+    configuration changes.
+    """
     labels = _to_labels(description)
     checksum = description.checksum(places(description))
     return {
@@ -158,6 +163,9 @@ def _to_pod(description: Description) -> Document:
 
 
 def _to_redirect(description: Description) -> Document:
+    """Return the init container that redirects connections, the only one with root and
+    NET_ADMIN.
+    """
     return {
         "name": "redirect",
         "image": description.image,
@@ -176,6 +184,7 @@ def _to_redirect(description: Description) -> Document:
 
 
 def _to_application(description: Description) -> Document:
+    """Return the container of the application, without capabilities."""
     return {
         "name": "application",
         "image": description.app_image,
@@ -189,6 +198,7 @@ def _to_application(description: Description) -> Document:
 
 
 def _to_envoy(description: Description) -> Document:
+    """Return the container of Envoy with probes, limits and read-only mounts."""
     return {
         "name": "envoy",
         "image": description.envoy_image,
@@ -209,6 +219,9 @@ def _to_envoy(description: Description) -> Document:
 
 
 def _to_decision_point(description: Description) -> Document:
+    """Return the container of the decision point with probes, limits, policies and, if any, the
+    secret.
+    """
     paths = ["/policy"] + (["/secret"] if description.secret else [])
     mounts: list[Document] = [
         {"name": "doorward", "mountPath": "/config", "readOnly": True},
@@ -247,6 +260,9 @@ def _to_decision_point(description: Description) -> Document:
 
 
 def _to_security_context(description: Description) -> Document:
+    """Return the security context of the sidecars: their user, no privileges, a read-only file
+    system.
+    """
     return {
         "runAsNonRoot": True,
         "runAsUser": description.user,
@@ -262,6 +278,7 @@ def _to_resources(cpu: str, memory: str, most: str) -> Document:
 
 
 def _to_volumes(description: Description) -> list[Document]:
+    """Return the volumes: ConfigMaps, a folder in memory for sockets and, if any, the secret."""
     volumes: list[Document] = [
         {"name": name, "configMap": {"name": f"{description.name}-{name}"}}
         for name in ("envoy", "doorward", "policy")
@@ -274,6 +291,7 @@ def _to_volumes(description: Description) -> list[Document]:
 
 
 def _to_service(description: Description) -> Document:
+    """Return the Service that leads port 80 to Envoy."""
     port = {"name": "http", "port": 80, "targetPort": description.port, "protocol": "TCP"}
     spec: Document = {"selector": _to_labels(description), "ports": [port]}
     if description.dual_stack:
@@ -287,6 +305,9 @@ def _to_service(description: Description) -> Document:
 
 
 def _to_network_policy(description: Description) -> Document:
+    """Return the NetworkPolicy that admits connections to Envoy's port only, and Prometheus to the
+    metrics.
+    """
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
@@ -313,6 +334,7 @@ def _to_scrapers(description: Description) -> list[Document]:
 
 
 def _to_budget(description: Description) -> Document:
+    """Return the PodDisruptionBudget: at most one pod is down at a time."""
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",

@@ -76,6 +76,9 @@ After=doorward-{name}-redirect.service
 
 
 def _to_redirect(description: Description) -> str:
+    """Return the unit that installs the redirect before the application starts, and repairs it
+    every 10 s.
+    """
     name = description.name
     arguments = " ".join(description.redirect_arguments(host=True))
     return f"""\
@@ -104,6 +107,7 @@ MemoryMax=128M
 
 
 def _to_decision_point(description: Description, places: Places) -> str:
+    """Return the unit of the decision point, with the secret as a credential."""
     name = description.name
     paths = [f"/etc/doorward-{name}/policy"]
     if description.secret:
@@ -135,6 +139,7 @@ LimitNOFILE=65536
 
 
 def _to_envoy(description: Description) -> str:
+    """Return the unit of Envoy."""
     name, arguments = description.name, " ".join(ENVOY_ARGUMENTS)
     return f"""\
 [Unit]

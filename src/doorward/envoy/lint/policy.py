@@ -98,7 +98,7 @@ class _Package:
                 yield from self._check_rule(rule)
 
     def _check_rule(self, rule: Rule) -> Iterator[tuple[str, str, Span]]:
-        """Yield problems of the expressions and calls of one rule."""
+        """Yield problems of the negations and calls in one rule, at any depth."""
         for node in walk(rule):
             match node:
                 case Expr(negated=True) | Not():

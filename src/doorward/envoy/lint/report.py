@@ -35,6 +35,7 @@ def _to_text(findings: Sequence[Finding]) -> str:
 
 
 def _to_json(findings: Sequence[Finding]) -> str:
+    """Return the findings as an indented JSON list of objects."""
     documents = [
         {
             "file": each.file,
@@ -50,6 +51,7 @@ def _to_json(findings: Sequence[Finding]) -> str:
 
 
 def _to_sarif(findings: Sequence[Finding]) -> str:
+    """Return the findings as SARIF 2.1.0, with the rules that they violate."""
     rules = sorted({each.rule for each in findings})
     driver = {
         "name": "doorward kit check",

@@ -59,6 +59,7 @@ class Redirect:
     """True if connections inside the network namespace are redirected as well."""
 
     def __post_init__(self) -> None:
+        """Raise ValueError for a value out of range, or `networks` without `outbound`."""
         for port in (
             self.port,
             *self.open_ports,
@@ -184,6 +185,7 @@ def read_networks(texts: Iterable[str]) -> tuple[Network, ...]:
 
 
 def _read_network(text: str) -> Network:
+    """Return a network in CIDR form; raise ValueError for another text, or one with host bits."""
     try:
         return ipaddress.ip_network(text)
     except ValueError:

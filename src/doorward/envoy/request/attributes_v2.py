@@ -78,6 +78,7 @@ def _from_socket_address(socket: Any) -> Object:
 
 
 def _from_request(request: Any) -> Object:
+    """Return the object for the request: its time and its HTTP fields, without empty ones."""
     out: Object = {}
     if request.HasField("time"):
         out["time"] = _plain(request.time, "seconds", "nanos")

@@ -31,6 +31,7 @@ class Services:
     """
 
     def __init__(self, descriptor_set: bytes) -> None:
+        """`descriptor_set` is a serialized FileDescriptorSet, with all imports."""
         files = descriptor_pb2.FileDescriptorSet.FromString(descriptor_set).file
         self._pool = descriptor_pool.DescriptorPool()
         for file in files:

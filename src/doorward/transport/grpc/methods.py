@@ -212,6 +212,9 @@ class Options:
         receive_timeout: float = 2.0,
         budget: int = 256 << 20,
     ) -> None:
+        """`max_send` is the largest answer in bytes, `budget` the bytes that the messages of all
+        calls may take.
+        """
         self.max_receive = max_receive
         """The largest message in bytes, also after decompression."""
         self.max_send = max_send

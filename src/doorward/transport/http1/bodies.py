@@ -19,6 +19,9 @@ class BodyBudget:
     """
 
     def __init__(self, limit: int, free: int) -> None:
+        """`limit` are the bytes of all bodies together, `free` those of each body that do not
+        count.
+        """
         self._free = free
         self._limit = limit
         self._taken = 0

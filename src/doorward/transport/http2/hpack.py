@@ -63,6 +63,7 @@ class Decoder:
     __slots__ = ("_entries", "_limit", "_max_size", "_size", "revision")
 
     def __init__(self, max_size: int) -> None:
+        """`max_size` is the table size in bytes that we announced; the peer may make it smaller."""
         self._entries: list[Header] = []
         self._size = 0
         self._limit = max_size
