@@ -510,6 +510,7 @@ class Console:
         if not self._is_own_page(request):
             return refuse("a logout must come from a page of this server")
         digest = digest_of(request.cookies.get(COOKIE, ""))
+        # The session is in the worker that began it, which need not be this one.
         await self._all({"about": "end session", "digest": digest})
         return set_cookie(json_response({}), request, "")
 
@@ -519,6 +520,7 @@ class Console:
         """
         _check_kind(request)
         body = bytearray()
+        # Piece by piece, so that a body that is too large is not in memory as a whole.
         async for part in request.stream():
             body += part
             if len(body) > BODY:

@@ -78,6 +78,7 @@ class AuditTail:
                 self._offset += len(content)
         except OSError:
             return  # not there yet, or moved away: it is looked for again
+        # The last line may still be under way: it is completed by the next read.
         *lines, self._rest = (self._rest + content).split(b"\n")
         self._rest = self._rest[-PIECE:]
         for text in lines:

@@ -232,6 +232,7 @@ class Search:
         )
         rows: list[Any] = []
         unread = 0
+        # A connection of its own, in memory: nothing of a search is left for the next.
         connection = duckdb.connect(config=_CONFIG)
         try:
             with self._lock:
@@ -309,6 +310,7 @@ def _document(text: str | None) -> Any:
 
 
 def _revision(bundles: Any) -> str:
+    """The revisions in an event's `bundles`, joined by commas; "" if there are none."""
     known = bundles.values() if isinstance(bundles, dict) else ()
     texts = [str(each.get("revision", "")) for each in known if isinstance(each, dict)]
     return ", ".join(texts)[:SHORT]

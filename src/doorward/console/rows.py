@@ -76,7 +76,9 @@ def note_for_log(answered: Answered, input: Any, result: Any) -> dict[str, str]:
 
 
 def verdict(decision: Decision) -> str:
-    """Return `allow`, `deny`, `undefined`, `error`, or `value` for another result."""
+    """Return `error`, `undefined`, `deny` (false, or an object that does not allow), `allow` (true,
+    or another object), or `value` for any other result.
+    """
     if decision.error is not None:
         return "error"
     if isinstance(decision.result, Undefined):
@@ -146,6 +148,7 @@ def _authzen(input: Any) -> str:
 
 
 def _at(value: Any, *names: str) -> Any:
+    """The value below the keys `names`, one after the other; None if one is missing."""
     for name in names:
         value = value.get(name) if isinstance(value, dict) else None
     return value

@@ -117,6 +117,7 @@ def _rules(row: Row) -> list[str]:
 
 
 def _text(row: Row) -> str:
+    """All texts of a row that a search for words covers, in lower case."""
     names = ("path", "request", "user", "role", "reason", "id", "revision")
     texts = [*[row[name] for name in names], _WORDS.get(row["verdict"], row["verdict"])]
     return " ".join(texts).lower()

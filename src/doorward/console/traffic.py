@@ -34,7 +34,7 @@ class Traffic:
         self._start_anew()
 
     def _start_anew(self) -> None:
-        """Reset all counts, as the policies have changed."""
+        """Reset all counts; called for policies that are new."""
         self._decisions = 0
         self._digest: str | None = None
         self._patterns: Counter[tuple[Any, ...]] = Counter()

@@ -54,6 +54,7 @@ class AwsAuth(httpx.Auth):
         self._keys = AwsKeyChain(options, fetch)
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        """Add the headers that sign the request. CredentialsError if there are no keys."""
         keys, options = self._keys.get(), self._options
         request.headers.update(sign_request(request, keys, options.service, options.version))
         yield request
@@ -272,6 +273,7 @@ def _assume_role(source: AwsSource, fetch: Fetch) -> _Keys:
 
 
 def _sts_request(source: AwsSource, region: str, form: Mapping[str, str]) -> httpx.Request:
+    """Return a request to STS in the region, with `form` as its content; not signed."""
     domain = (source.domain or os.environ.get("AWS_DOMAIN") or "amazonaws.com").lower()
     url = f"https://sts.{region.lower()}.{domain}"
     return httpx.Request("POST", url, headers=_FORM, content=urlencode(form).encode())

@@ -62,6 +62,7 @@ def backoff(longest: float, attempt: int) -> float:
     """
     if attempt <= 0:
         return min(FIRST_RETRY, longest)
+    # The exponent is bounded, since a float overflows after some thousand failures.
     waits = min(FIRST_RETRY * 1.6 ** min(attempt, 60), longest)
     return waits * random.uniform(0.66, 1.0)
 
@@ -241,7 +242,9 @@ class Bundles:
                 self._statuses = {**self._statuses, status.name: status}
 
     def failed(self, name: str, error: Exception, timers: Timers) -> None:
-        """Record and log that an attempt to download a bundle failed."""
+        """Record and log that the download of a bundle failed, and call `on_change`. The active
+        bundle stays.
+        """
         now = time.time_ns()
         status = replace(self._statuses[name], last_request=now, metrics=timers.document())
         self._note(failure_of(status, error))
@@ -341,7 +344,9 @@ class Bundles:
             )
 
     def _accept(self, name: str, bundle: Bundle, download: Download, timers: Timers) -> None:
-        """Record and log the successful activation of a bundle."""
+        """Record and log that a bundle is active, with the warnings in it; it waits no longer for
+        another.
+        """
         self._pending.pop(name, None)
         for each in bundle.notes:
             _log.warning(each)

@@ -143,6 +143,7 @@ class ServiceClient:
         arrive.
         """
         with finished_by(min(until, self._begins_by(request))):
+            # Streamed, so that the size and the time of the body can be bounded here.
             response = client.send(request, auth=self._auth, stream=True, follow_redirects=True)
         try:
             with finished_by(until):

@@ -124,6 +124,7 @@ class Discovery:
                 downloader.etag = ""
                 return self._fail(self.status)
             self._active = downloader.etag = download.etag
+            # Only now: a restart must not begin with a configuration that was refused.
             self._persist(download.content)
             newest = f" Etag updated to {download.etag}." if download.etag else ""
             _log.info(f"Discovery update processed successfully.{newest}", extra=_FIELDS)

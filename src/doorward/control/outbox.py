@@ -110,7 +110,9 @@ class MemoryOutbox:
             return self._trim()
 
     def _trim(self) -> int:
-        """Drop the oldest chunks until the rest fits the limit; return their number of events."""
+        """Drop the oldest chunks, except the newest one, until the rest fits the limit; return the
+        number of dropped events.
+        """
         lost = 0
         # The newest stays, however large it is.
         while self._size > self._limit and len(self._chunks) > 1:
@@ -316,7 +318,9 @@ class DiskOutbox:
             return self._trim()
 
     def _trim(self) -> int:
-        """Delete the oldest chunks until the rest fits the limit; return their number of events."""
+        """Delete the oldest chunks, except the newest one, until the rest fits the limit; return
+        the number of dropped events.
+        """
         lost = 0
         while self._size > self._limit and len(self._waiting) > 1:
             name = self._waiting.popleft()

@@ -286,11 +286,15 @@ class _Task:
             self._runs = False
 
     def _end(self, pause: float | None) -> None:
+        """End the present round; the next one is due after `pause` seconds, at once if the task was
+        woken meanwhile, or never for None.
+        """
         self._steps = None
         self.part.rest()
         self.due = _time_of(0.0 if self._is_woken else pause)
 
     def wake(self) -> None:
+        """Make the next round due now or, during a round, at its end."""
         self._is_woken = True
         if self._steps is None:
             self.due = monotonic()

@@ -118,6 +118,7 @@ class StatusReporter:
         """Set the state of uploads, `code`, `message` and `http_code`, empty after a success; a
         change is reported.
         """
+        # Each upload ends here, and most end alike: only a change is news.
         if status != self._decision_logs:
             self._decision_logs = dict(status)
             self._note()
@@ -180,6 +181,7 @@ class StatusReporter:
             _log.error(message, extra={"plugin": "status"})
 
     def _round(self) -> Steps[None]:
+        """Report the status, unless the trigger is manual; the next round waits for a change."""
         options = self._options
         if options is not None and options.trigger == "periodic":
             yield from self._reports()

@@ -149,6 +149,7 @@ class Uploads:
         return lines[:taken]
 
     def _encode(self, lines: list[bytes]) -> list[Chunk]:
+        """Return the events that an earlier process left in a journal as chunks."""
         for line in lines:
             self._encoder.add(line)
         return self._encoder.flush()
@@ -245,6 +246,7 @@ class Uploads:
         sent. A chunk that fails is put back, and the failure recorded.
         """
         sent = 0
+        # One failure stops all threads: the service would probably refuse the other chunks, too.
         while not self._failed and (taken := self._outbox.take()) is not None:
             self._part.beat()
             key, chunk = taken

@@ -204,6 +204,7 @@ class Policies:
         if not _NAME.match(name) or name in _WORDS or name in ("data", "input", "_"):
             raise RenameError(f"`{name}` is not a name")
         symbol = at[0]
+        # A use in a broken statement would keep the old name.
         if any(each.errors for each in self.parsed.values()):
             raise RenameError("some policies have errors, so not all uses of the name are known")
         places = self._of(symbol)

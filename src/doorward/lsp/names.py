@@ -112,6 +112,7 @@ class _Names:
             yield from self._node(rule)
 
     def _package(self, package: Package) -> Iterator[Occurrence]:
+        """Yield the parts of the package's path; the last one defines the package."""
         for n, term in enumerate(package.terms, start=1):
             path = package.path[:n]
             yield Occurrence(Symbol("data", path), term.span, defines=path == package.path)

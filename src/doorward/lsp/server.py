@@ -268,16 +268,21 @@ class _Editor:
         return self._locations(self.policies.definition(uri, offset))
 
     def references(self, params: types.ReferenceParams) -> list[types.Location]:
+        """Return the occurrences of the symbol at a position in all files, with its definitions if
+        the editor requests them.
+        """
         uri, offset = self._place(params.text_document.uri, params.position)
         definitions = params.context.include_declaration
         return self._locations(self.policies.references(uri, offset, definitions=definitions))
 
     def highlights(self, params: types.DocumentHighlightParams) -> list[types.DocumentHighlight]:
+        """Return the occurrences of the symbol at a position in the same file."""
         uri, offset = self._place(params.text_document.uri, params.position)
         spans = self.policies.references(uri, offset)
         return [types.DocumentHighlight(self._range(span)) for span in spans if span.file == uri]
 
     def prepare_rename(self, params: types.PrepareRenameParams) -> types.Range | None:
+        """Return the range of the name at a position; None if it cannot be renamed."""
         uri, offset = self._place(params.text_document.uri, params.position)
         span = self.policies.renamable(uri, offset)
         return None if span is None else self._range(span)
@@ -488,6 +493,7 @@ class _Editor:
         )
 
     def _edit(self, uri: str, fix: Fix) -> types.TextEdit:
+        """Return a fix of a file as an edit of the protocol."""
         source = Source(uri, self.policies.texts[uri])
         start, end = self._position(source, fix.start), self._position(source, fix.end)
         return types.TextEdit(types.Range(start, end), fix.text)
@@ -517,6 +523,7 @@ def _lens_data(value: Any) -> tuple[str, str]:
 
 
 def _symbol_kind(rule: Rule) -> types.SymbolKind:
+    """Return the icon of a rule: a function, an array for a partial set, or a variable."""
     if rule.head.args is not None:
         return types.SymbolKind.Function
     return types.SymbolKind.Array if rule.head.key is not None else types.SymbolKind.Variable

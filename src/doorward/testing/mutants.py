@@ -45,7 +45,9 @@ class Mutant(NamedTuple):
 
 
 def mutants_of(trees: Mapping[str, Module]) -> Iterator[Mutant]:
-    """Yield the mutants of all files except tests, in the order of the text."""
+    """Yield the mutants of all files, sorted by name, except `_test.rego` files, tests and
+    properties.
+    """
     for file, tree in sorted(trees.items()):
         if file.endswith("_test.rego"):
             continue

@@ -74,6 +74,7 @@ def run_parallel(
         _ = suite.query, suite.traced_query if traces else None
     _jobs.append(_Job(suite, tests, timeout, coverage is not None))
     try:
+        # Only a fork has the compiled policies; another start method would compile them again.
         copies = multiprocessing.get_context("fork")
         with ProcessPoolExecutor(processes, mp_context=copies) as pool:
             starts = range(0, len(tests), _CHUNK)

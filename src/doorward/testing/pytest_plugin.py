@@ -96,7 +96,7 @@ class RegoFile(pytest.File):
             yield from self._properties(suite, path)
 
     def _properties(self, suite: Suite, path: str) -> Iterator[RegoProperty]:
-        """Yield an item per property defined in this file."""
+        """Yield an item for each property that is defined in this file."""
         from doorward.search.proofs import properties_of
 
         for each in properties_of(suite.engine):

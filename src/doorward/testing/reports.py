@@ -245,7 +245,7 @@ def _counts(suites: Sequence[XmlSuite]) -> str:
 
 
 def _testcase(result: Result, why: Why) -> Iterator[str]:
-    """Yield the XML lines of one result."""
+    """Yield the XML lines of the JUnit test case for one result; `why` explains a failure."""
     test = result.test
     yield (
         f"    <testcase classname={attribute(test.package)} name={attribute(test.name)} "

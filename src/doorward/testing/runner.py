@@ -68,7 +68,7 @@ class Result:
 
     @property
     def outcome(self) -> str:
-        """The outcome: PASS, FAIL, ERROR or SKIPPED."""
+        """The outcome: PASS, FAIL, ERROR (`error` is set) or SKIPPED (a `todo_test_` rule)."""
         if self.test.is_skipped:
             return "SKIPPED"
         if self.error is not None:
@@ -233,6 +233,7 @@ def run_one(
         evaluation = query.evaluation(deadline=timeout)
         if tracer is not None:
             evaluation.tracer = tracer
+        # The rule alone, not its package: other tests are not evaluated.
         answer = query.document_of(evaluation, test.path)
     except CompileError as raised:
         first = raised.diagnostics[0]

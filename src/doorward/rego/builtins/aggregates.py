@@ -197,6 +197,7 @@ def _extreme(
         return extremes(members, choose)[0]  # type: ignore[no-any-return]
     if classes <= _EXACT:
         return _extreme_number(collection, choose)
+    # Equal numbers may have different texts (`1` and `1.0`), and OPA returns the last.
     return extremes(collection, choose)[-1]  # type: ignore[no-any-return]
 
 

@@ -126,7 +126,9 @@ def _as_json(text: str) -> str:
 
 
 def _in_range(text: str, value: Fraction) -> Fraction:
-    """Return the value unchanged; BuiltinError if it is too large for a double."""
+    """Return the value unchanged; BuiltinError, which names `text`, if it rounds to infinity as a
+    double.
+    """
     if abs(value) >= _MAX_FLOAT:
         raise BuiltinError(f"strconv.ParseFloat: parsing {quote(text)}: value out of range")
     return value
@@ -179,8 +181,8 @@ def cast_set(x: Value) -> frozenset[Key]:
 
 
 def _same(x: Value, kind: type, name: str) -> Value:
-    """Return `x` unchanged if its Python type is `kind`; otherwise an operand error that names
-    `name`.
+    """Return `x` unchanged if its Python type is exactly `kind`; otherwise raise OperandError,
+    which names the expected kind as `name`.
     """
     if type(x) is not kind:
         raise operand_error(1, x, name)

@@ -164,6 +164,7 @@ def _marshal_text(key: str, option: Value) -> str:
     if not isinstance(option, str):
         raise OperandError(
             f'operand 2 key "{key}" failed cast to string: '
+            # OPA's number for this operand.
             f"operand 0 must be string but got {kind_name(option)}"
         )
     if len(option) > MAX_INDENT:

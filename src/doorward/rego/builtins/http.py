@@ -368,6 +368,7 @@ def _timeout(operand: Value) -> float:
             raise BuiltinError("invalid `timeout`")
         seconds = sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(operand))
     elif isinstance(operand, (int, float)) and not isinstance(operand, bool):
+        # Bounded first: a number of thousands of digits has no float.
         seconds = min(exact(operand), 10**18) / 1e9
     else:
         raise BuiltinError("`timeout` must be a string or a number")

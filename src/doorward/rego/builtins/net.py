@@ -76,6 +76,7 @@ def _network(text: str) -> _Network:
     host, slash, length = text.partition("/")
     address = _address(host) if slash and length.isdecimal() and length.isascii() else None
     bits = 128 if ":" in host else 32
+    # `int` refuses a text of thousands of digits with an error of its own.
     if address is None or len(length) > 9 or int(length) > bits:
         raise BuiltinError(f"invalid CIDR address: {scrub(text)}")
     span = (1 << (bits - int(length))) - 1

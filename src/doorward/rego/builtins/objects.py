@@ -148,7 +148,7 @@ def object_union(a: Object, b: Object) -> Object:
 
 
 def _unite_values(mine: Value, theirs: Value) -> Value:
-    """Merge two objects; for other values the second replaces the first."""
+    """Return two objects merged recursively; if one value is not an object, the second value."""
     if isinstance(mine, dict) and isinstance(theirs, dict):
         return object_union(mine, theirs)
     return theirs

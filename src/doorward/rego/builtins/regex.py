@@ -123,7 +123,7 @@ def _matches(context: Context, regex: Pattern, data: bytes, limit: int) -> Itera
 
 
 def _limit(matches: Iterable[Spans]) -> Iterator[Spans]:
-    """Pass the matches on; LimitError after `MAX_MATCHES` spans."""
+    """Yield the matches unchanged; LimitError after `MAX_MATCHES` spans, groups included."""
     room = MAX_MATCHES
     for spans in matches:
         room -= len(spans)

@@ -302,7 +302,9 @@ def _offset(seconds: int, zone: tzinfo) -> int:
 
 
 def _moment(instant: Instant) -> Moment:
-    """The fields of a time that Go's layouts can show: date, clock, weekday and zone."""
+    """The fields of a time that Go's layouts can show: date, clock, weekday (0 is Sunday), and the
+    name and offset of its zone.
+    """
     local = _local(instant)
     offset = local.utcoffset() or timedelta()
     return Moment(

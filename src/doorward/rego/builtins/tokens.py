@@ -92,7 +92,7 @@ def io_jwt_decode(jwt: str) -> list[Value]:
 
 
 def _declare_hmac(size: int) -> None:
-    """Register the built-in `io.jwt.verify_hs<size>`."""
+    """Register the built-in `io.jwt.verify_hs<size>`, with its docstring and token cache."""
     algorithm = ALGORITHMS[f"HS{size}"]
     name = f"io.jwt.verify_hs{size}"
 
@@ -139,7 +139,9 @@ def _cache_verification(
     """
 
     def verify(context: Context, jwt: str, key: str) -> bool:
-        """Return True if the token verifies, from the cache if it did so before."""
+        """Return True if the token verifies, without computing if the cache has it; BuiltinError
+        for a malformed token or key.
+        """
         tokens = context.environment.tokens
         entry = (name, jwt, key)
         if tokens is not None and tokens.get(entry):

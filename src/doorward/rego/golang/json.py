@@ -182,6 +182,7 @@ def is_valid(text: str) -> bool:
             if _scan_value(text, 0)[1] == len(text):
                 return True
         except StopIteration:
+            # The scanner does not skip blanks; the decoder below does.
             if text[:1] not in _SPACES:
                 return False
         _VALIDATOR.decode(text)

@@ -143,7 +143,9 @@ class _Scanner:
         return at
 
     def _value(self, at: int) -> tuple[int, _Step]:
-        """Scan the start of a value; return the offset after it and the next step."""
+        """Scan a scalar, or the opening bracket of a collection; return the offset after it and the
+        next step.
+        """
         text = self.text
         first = text[at] if at < len(text) else 0
         if first in (0x5B, 0x7B):

@@ -469,6 +469,7 @@ class _Reader:
         match element:
             case "06":
                 year = _parse_signed(self.take(2))
+                # As in Go, `69` is 1969 and `68` is 2068.
                 self.year = year + (1900 if year >= 69 else 2000)
             case "2006":
                 if not self.is_digit(0):
@@ -527,7 +528,9 @@ class _Reader:
                 self.nanoseconds(self.count_digits() + 1)
 
     def count_digits(self) -> int:
-        """Return the number of digits after the first character."""
+        """Return the number of digits in `rest` after its first character, which is not
+        consumed.
+        """
         count = 0
         while self.is_digit(count + 1):
             count += 1
@@ -582,7 +585,9 @@ class _Reader:
         self.offset = -offset if text[0] == "-" else offset
 
     def zone_name(self) -> None:
-        """Read a zone's abbreviation; its meaning is unknown, so it counts as UTC."""
+        """Skip a zone's abbreviation; its offset is unknown, so it counts as UTC. _BadValueError if
+        there is none.
+        """
         length = 3 if self.rest.startswith("UTC") else _zone_length(self.rest)
         if not length:
             raise _BadValueError

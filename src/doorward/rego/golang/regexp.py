@@ -139,6 +139,7 @@ class Pattern:
             if end > at:
                 at = end
             else:
+                # An empty match: the search must go on, and not inside of a character.
                 at = next_character(data, at)
                 if start == previous:
                     previous = end

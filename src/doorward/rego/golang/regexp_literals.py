@@ -82,7 +82,10 @@ class _Reader:
         return self.pattern[self.at : self.at + 1]
 
     def alternatives(self) -> list[str]:
-        """alternatives = sequence { "|" sequence }; returns the texts it matches."""
+        """alternatives = sequence { "|" sequence }
+
+        Returns the texts that it matches; _NotLiteralError for anything else.
+        """
         texts = self.sequence()
         while self.peek() == "|":
             self.at += 1
@@ -91,7 +94,10 @@ class _Reader:
         return texts
 
     def sequence(self) -> list[str]:
-        """sequence = { item }; returns the texts it matches."""
+        """sequence = { item [ "?" ] }
+
+        Returns the texts that it matches; _NotLiteralError for anything else.
+        """
         prefixes = [""]
         while self.peek() not in ("", "|", ")"):
             texts = self.item()
@@ -106,7 +112,10 @@ class _Reader:
         return prefixes
 
     def item(self) -> list[str]:
-        """item = group | characters; returns the texts it matches."""
+        """item = group | characters
+
+        Returns the texts that it matches; _NotLiteralError for anything else.
+        """
         run = _RUN.match(self.pattern, self.at)
         if run is not None:
             self.at = run.end()
@@ -126,7 +135,11 @@ class _Reader:
         return [character]
 
     def group(self) -> list[str]:
-        """group = "(" [ "?:" ] alternatives ")"; returns the texts it matches."""
+        """group = "(" [ "?:" ] alternatives ")"
+
+        Parses from after the parenthesis; returns the texts that it matches. _NotLiteralError for
+        anything else.
+        """
         if self.pattern.startswith("?:", self.at):
             self.at += 2
         if self.peek() == "?":

@@ -159,7 +159,7 @@ class _Printer:
         self.out.append(text)
 
     def run(self) -> str:
-        """Return the formatted text."""
+        """Format the template and return the text; LimitError if it is too long."""
         template = self.template
         while True:
             percent = template.find("%", self.at)

@@ -365,7 +365,10 @@ class _Parser:
         return Pipeline(commands, tuple(names), assigns=sign == "=")
 
     def command(self, tokens: list[_Token], depth: int) -> Command:
-        """operand { operand }"""
+        """operand { operand }
+
+        Operands are separated by spaces. BuiltinError if there is none or they are not separated.
+        """
         operands: list[Operand] = []
         tokens = _strip(tokens)
         at = 0

@@ -157,8 +157,8 @@ def _quote(text: str) -> str:
 
 
 def _parse(address: str) -> dict[str, str]:
-    """Split a URL without fragment into its parts; BuiltinError, in Go's words, if it is
-    invalid.
+    """Split a URL without fragment into its parts, which may be empty; an opaque one (`mailto:a`)
+    has only its scheme and query. BuiltinError, in Go's words, if it is invalid.
     """
     if _CONTROL.search(address):
         raise BuiltinError("net/url: invalid control character in URL")
@@ -234,7 +234,9 @@ def _check_port(port: str) -> None:
 
 
 def _host_text(host: str) -> str:
-    """Decode a host name; BuiltinError for an escape of ASCII or an invalid character."""
+    """Decode a host name. BuiltinError for an escape of an ASCII character other than `%25`, or for
+    an invalid character.
+    """
     octets = to_bytes(host)
     for match in _ESCAPE.finditer(octets):
         # A host name's escapes may only stand for bytes outside ASCII.

@@ -325,7 +325,7 @@ def _loader_class() -> Any:
                 del keys[level]
 
         def fetch_stream_end(self) -> None:
-            """End the text as if it ended with a line break."""
+            """End the token stream as if the text ended with a line break."""
             if self.column:
                 # As if a line break were there.
                 self.column = 0

@@ -153,6 +153,7 @@ class _Formatter:
         styles = {
             number: self.style(part)
             for number, part in enumerate(_parts(module))
+            # Rules without comments are mostly plain: only the others are tried in other styles.
             if part.comments or not self.holds(part, self.text(part, {}), {})
         }
         text = self.text(module, styles)
@@ -160,7 +161,9 @@ class _Formatter:
         return text, None
 
     def text(self, module: Module, styles: Mapping[int, Style]) -> str | None:
-        """Return the text of a module in these styles; None if a comment has no place in them."""
+        """Return the text of a module in these styles, plain ones by default; None if a comment has
+        no place in them.
+        """
         imports = needed_imports(module, target=self.target, drop_v0_imports=self.drop_v0_imports)
         try:
             return ModuleWriter(module, self.target, styles).module(imports)

@@ -322,7 +322,9 @@ class ModuleWriter:
         return True
 
     def name(self, head: Head) -> bool:
-        """Write the name; return False if the whole head had to be written unchanged."""
+        """Write the name of a rule. Return False if the whole head had to be written unchanged
+        because of a comment.
+        """
         if self.ref_heads or len(head.ref.args) != 1:
             self.terms.ref(head.ref)
             return True
@@ -335,7 +337,9 @@ class ModuleWriter:
         return True
 
     def key(self, key: Term) -> None:
-        """Write the key of a partial rule: ` contains key` or `[key]`."""
+        """Write the key of a partial rule, ` contains key` or in v0 `[key]`; UnexpectedComment if a
+        comment in it has no place.
+        """
         self.layout.write(" contains " if self.contains else "[")
         try:
             self.terms.term(key)

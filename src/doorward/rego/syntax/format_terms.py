@@ -388,7 +388,9 @@ class TermWriter:
     # Calls
 
     def call_expr(self, call: Call) -> None:
-        """Write a call that is a whole expression, infix without parentheses."""
+        """Write a call that is a whole expression: an infix operator without parentheses around it,
+        one with three operands as `z = x + y`.
+        """
         if call.name in MEMBERS and len(call.args) == MEMBERS[call.name]:
             self.member(call.args)
             return

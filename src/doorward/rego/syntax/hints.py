@@ -96,6 +96,7 @@ def add_hints(
     result = []
     for error in errors:
         hint = _hint(error, _place(source, error.span))
+        # OPA reports several errors for one mistake: one hint for them is enough.
         if hint is not None and (error.span.row, hint.text) not in hinted:
             hinted.add((error.span.row, hint.text))
             error = replace(error, hint=hint.text, fix=hint.fix)
@@ -116,7 +117,9 @@ def _hint(error: Diagnostic, context: _ErrorContext) -> _Hint | None:
 
 
 def _place(source: Source, span: Span) -> _ErrorContext:
-    """Return the line of a span, with strings and comments blanked out, and the offset in it."""
+    """Return the line of a span, up to `MAX_LINE` characters on either side, with strings and
+    comments blanked out, and the index of the span in it.
+    """
     text = source.text
     first = max(text.rfind("\n", 0, span.start) + 1, span.start - MAX_LINE)
     end = text.find("\n", span.start)

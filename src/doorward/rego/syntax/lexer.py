@@ -289,6 +289,7 @@ class Lexer:
                 end = at - 1
                 break
             if char == "\\":
+                # `\{` is a brace of the text, also in a raw string.
                 if text.startswith("{", at):
                     pieces.append(text[literal_start : at - 1])
                     literal_start = at

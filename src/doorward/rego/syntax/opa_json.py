@@ -273,7 +273,9 @@ class _Writer:
         return {**self.location(span), "type": name, **operands}
 
     def some_in(self, some: SomeIn) -> Json:
-        """Return the JSON of `some … in …`, whose symbol is a membership call."""
+        """Return the JSON of `some … in …`: its only symbol is a call of the membership
+        built-in.
+        """
         keys = () if some.key is None else (some.key,)
         args = (*keys, some.value, some.domain)
         operator = Ref(Var("internal"), (Scalar(f"member_{len(args)}"),))

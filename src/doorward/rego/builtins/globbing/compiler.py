@@ -94,8 +94,8 @@ Part: TypeAlias = _Text | _Wild | _Class | _Choice
 
 
 def _is_one_of_others(part: Part) -> bool:
-    """Return True for `?` and for a negated class such as `[!abc]`, which match any character but
-    some.
+    """Return True for `?` and for a negated class such as `[!abc]`: parts that match one character
+    of all but some.
     """
     if isinstance(part, _Class):
         return part.inside.startswith("^")
@@ -220,6 +220,7 @@ def _plain(parts: list[Part], stops: str) -> Matcher | None:
         return literal.__eq__
     wild_at = parts.index(wilds[0])
     head, tail = "".join(texts[:wild_at]), "".join(texts[wild_at:])
+    # Without delimiters a single star matches everything, too.
     if wilds[0].sign == "**" or not stops:
         return _around(head, tail)
     return _around_no(stops, head, tail)

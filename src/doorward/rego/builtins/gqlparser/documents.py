@@ -109,7 +109,9 @@ def _selections(node: Any) -> list[Value]:
 
 
 def _selection(node: Any) -> Object:
-    """The object of a field, fragment spread or inline fragment in a selection set."""
+    """The object of a field, fragment spread or inline fragment in a selection set. A field without
+    an alias has its name as `Alias`.
+    """
     directives = ("Directives", _directives(node))
     if node.kind == "fragment_spread":
         return _without_empty_lists([("Name", _name(node)), directives])
@@ -320,7 +322,9 @@ def _get(node: Value, name: str) -> Value:
 
 
 def _items(node: Value, name: str) -> list[Value]:
-    """The array in field `name`, [] if absent; BuiltinError if it is not an array."""
+    """The array in field `name`, [] if absent; BuiltinError if it is not an array, or `node` is not
+    an object.
+    """
     items = _get(node, name)
     if items is None:
         return []
@@ -330,7 +334,9 @@ def _items(node: Value, name: str) -> list[Value]:
 
 
 def _string(node: Value, name: str) -> str:
-    """The string in field `name`, "" if absent; BuiltinError if it is not a string."""
+    """The string in field `name`, "" if absent; BuiltinError if it is not a string, or `node` is
+    not an object.
+    """
     text = _get(node, name)
     if text is None:
         return ""

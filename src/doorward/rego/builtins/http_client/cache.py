@@ -82,8 +82,8 @@ class ResponseCache:
             self._used += stored.size
 
     def _remove_stale(self) -> None:
-        """Remove the entries that are no longer fresh, unless `stale_after` is 0 or the last
-        removal is more recent than it.
+        """Remove the entries that are no longer fresh, at most every `stale_after` seconds; never
+        if that is 0.
         """
         if not self._stale_after or (now := self._clock()) < self._looked_at + self._stale_after:
             return

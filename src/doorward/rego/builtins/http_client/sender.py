@@ -390,6 +390,7 @@ def _tls(certificates: Certificates) -> ssl.SSLContext:
     if a certificate or key cannot be read.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    # Go's default, too.
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if certificates.system_authorities:
         context.load_default_certs()

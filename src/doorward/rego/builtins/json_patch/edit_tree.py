@@ -332,6 +332,7 @@ class _Node:
         else:
             part = self.parts.pop(key)
             is_composite = isinstance(part, _COMPOSITES)
+            # OPA's error for a later step through this key names the kind of what was there.
             self.gone[key] = "composite" if is_composite else "scalar"
 
 

@@ -36,7 +36,7 @@ _RELATIVE_POINTER: Final = re.compile(r"(?:0|[1-9]\d*)(?:#|(?:/(?:[^~/]|~0|~1)*)
 
 
 def _text_of(is_valid: Callable[[str], bool]) -> Callable[[object], bool]:
-    """Make a check of strings a check of any value: a value that is not a string is valid."""
+    """Return a check of any value: strings are passed to `is_valid`, all other values are valid."""
 
     def check(value: object) -> bool:
         return not isinstance(value, str) or is_valid(value)

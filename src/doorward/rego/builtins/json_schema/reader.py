@@ -104,7 +104,7 @@ class _Reader:
                 yield part, base
 
     def read(self, document: Any, draft: int) -> Schema:
-        """Compile `document` into a new schema."""
+        """Compile `document` into a new schema; BuiltinError if it is invalid."""
         schema = Schema()
         self.fill(schema, document, draft)
         return schema
@@ -439,7 +439,7 @@ def _format(part: _Part, keyword: str, value: Any) -> None:
 
 
 def _read_required(part: _Part, keyword: str, value: Any) -> None:
-    """Read `required`; BuiltinError unless it is a list of different strings."""
+    """Read `required`, a list of different names; BuiltinError for anything else."""
     if not isinstance(value, list):
         raise BuiltinError("required must be of an array")
     names: dict[str, None] = {}

@@ -484,7 +484,7 @@ def contains(schema: Schema) -> Rule:
     """Return the rule of `contains`: at least one item must match the schema."""
 
     def rule(match: Match, value: Any, path: Path, result: Result) -> None:
-        """Add an error unless one item matches."""
+        """Add an error, and those of the closest item, unless one item matches."""
         items = ((schema, item, (path, str(index))) for index, item in enumerate(value))
         finding = "contains", path, "At least one of the items must match"
         _require_one(match, items, finding, result)
@@ -518,7 +518,9 @@ def other_names(
     """
 
     def rule(match: Match, value: Any, path: Path, result: Result) -> None:
-        """Check each name of the object, in order."""
+        """Match the value of each name of the object, in the order of the names. Checks the
+        deadline.
+        """
         for name in sorted(value):
             match.check_deadline()
             match.bound(result)

@@ -69,6 +69,7 @@ def _type(type_: Type) -> dict[str, Any]:
         case SetType(of):
             return {"type": "set", "of": _type(of)}
         case AnyOf(options):
+            # The order in which OPA lists them.
             kinds = sorted(map(_type, options), key=lambda each: _ORDER[each["type"]])
             return {"type": "any"} | ({"of": kinds} if kinds else {})
         case ArrayType(items, rest):

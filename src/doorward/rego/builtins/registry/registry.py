@@ -158,23 +158,22 @@ class Registry:
         refuse: Callable[..., object] | None = None,
         inverse: Callable[[int, Any, Sequence[Any]], Iterable[Any]] | None = None,
     ) -> Callable[[Body], Body]:
-        """Declare the decorated function as `name`. It is returned unchanged.
+        """Return a decorator that declares a function as the built-in `name` and returns it
+        unchanged.
 
-        What a function from outside of this package raises, other than BuiltinError, ends the
-        evaluation; what it returns is converted by `from_python`.
-        `pure=False`: the answer can differ between two decisions on the same input.
-        `prepare`: from all operands but the last, when they are constant, a function of the last
-        one, a string; it raises BuiltinError where the call would.
-        `checked=False`: the body takes operands of any kind (the `is_valid` family).
-        `checks_deadline`: the deadline is checked before each call, since one may take a while:
-        rounds of a loop must not add up before the evaluation checks it itself.
-        `refuse`: what to do first with operands of which one is of the wrong kind, where OPA looks
-        into some of them before: it raises OPA's error, if there is one.
-        `inverse`: from the position of an operand, a wanted answer and all operands, values for the
-        operand that may bring that answer; searches decide each of them.
-        `variadic`: any number of operands more, of this type; such a built-in returns nothing.
-        ValueError for a name that is taken, or that no policy can call (`a.b` can be, not below
-        `data` or `input`), for a body whose parameters do not fit the operands, and for what is
+        `args` and `returns` are the types of its operands and result; `variadic` is that of any
+        number of further operands, and such a built-in has no result. `pure=False`: the result can
+        differ between two decisions on the same input. `context`: the function gets the `Context`
+        first. `relation`: it returns an iterable with one value for each solution. `checked=False`:
+        operands of any kind are passed to it. `checks_deadline`: the deadline is checked before
+        each call, for built-ins that may take milliseconds. `prepare`: from all operands but the
+        last, if they are constant, returns a function of the last one, a string. `refuse`: is
+        called first when an operand has the wrong kind, and may raise OPA's own error. `inverse`:
+        candidates for an operand with which the result may be a wanted one.
+
+        An exception of a function from outside of this package, other than BuiltinError, ends the
+        evaluation, and its result is converted by `from_python`. ValueError for a name that is
+        taken or not callable, for parameters that do not fit the operands, and for anything that is
         not a type.
         """
 
@@ -251,7 +250,9 @@ class Registry:
 
 
 def _checking_deadline(body: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a body so that the deadline is checked before each call."""
+    """Return the body with a check of the deadline before each call; it gets the `Context` as its
+    first argument.
+    """
 
     @wraps(body)
     def checking(context: Any, *operands: Value) -> Any:

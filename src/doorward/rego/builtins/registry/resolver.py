@@ -35,6 +35,8 @@ class _LookUp(Thread):
         try:
             entries = socket.getaddrinfo(self.host, None, type=socket.SOCK_STREAM)
             self.addresses = list(
+                # Without the zone of a link-local address, which names an interface of this
+                # machine.
                 dict.fromkeys(str(entry[4][0]).split("%")[0] for entry in entries)
             )
         except (OSError, UnicodeError) as error:

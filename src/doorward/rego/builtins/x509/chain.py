@@ -59,6 +59,7 @@ def verified_chain(
     search.check(leaf, [])
     if options.name:
         _check_name(certificates[leaf], options.name)
+    # A leaf that is itself the trusted certificate needs no issuer.
     if certificates[leaf].raw == certificates[0].raw:
         return [leaf]
     for chain in search.chains([leaf]):
@@ -148,7 +149,9 @@ class _Search:
             raise Unverified("invalid signature") from error
 
     def load(self, index: int) -> Any:
-        """Return cryptography's object of a certificate; Unverified if it cannot be read."""
+        """Return cryptography's object of a certificate, read once; Unverified if it cannot be
+        read.
+        """
         from cryptography import x509  # only chains need it
         from cryptography.exceptions import UnsupportedAlgorithm
 

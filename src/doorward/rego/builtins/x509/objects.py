@@ -210,7 +210,9 @@ def certificate_fields(octets: bytes) -> CertificateFields:
 
 
 def _fields(certificate: Element) -> CertificateFields:
-    """The fields that chain building needs; ValueError for a malformed certificate."""
+    """The fields that chain building needs; critical extensions that are not understood are in
+    `unhandled`. ValueError for a malformed certificate.
+    """
     try:
         parts = _parts(certificate)
         fields = CertificateFields(

@@ -188,7 +188,9 @@ class Cursor:
         return WHITESPACE if following.space else following.kind
 
     def save(self) -> State:
-        """Return the present position for `restore`."""
+        """Return the present state for `restore`: the token, and the numbers of errors and
+        wildcards so far.
+        """
         return (
             self.token,
             self.kind,
@@ -251,7 +253,9 @@ class Cursor:
         self.hints = (*self.hints, text)
 
     def enter(self) -> None:
-        """Increase the nesting depth, which the caller restores; TooDeep above the limit."""
+        """Increase the nesting depth; the caller restores it. TooDeep, with the error recorded,
+        above `MAX_DEPTH`.
+        """
         self.depth += 1
         if self.depth > MAX_DEPTH:
             self.error(TOO_DEEP)

@@ -86,6 +86,7 @@ class Statements:
         if cursor.errors:
             return False
         cursor.restore(state)
+        # The last alternative, since every head without a body is an expression, too.
         body = self.grammar.bodies.parse_query_part()
         if body is None:
             return False
