@@ -15,7 +15,9 @@ __all__ = ["to_document"]
 
 
 def to_document(record: Record, answer: Any, error: EvalError | None) -> dict[str, Any]:
-    """Return the explanation for JSON; an undefined value has no key."""
+    """Return the explanation as a document for JSON. The key `answer` is missing if the answer is
+    undefined, `error` if there was none; `complete` is False if something was left out.
+    """
     document: dict[str, Any] = {"query": record.query}
     if answer is not UNDEFINED:
         document["answer"] = to_python(record.mask.value(answer, record.query))

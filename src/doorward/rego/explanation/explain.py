@@ -47,8 +47,8 @@ class Explanation:
         return Record(self.query, self.recorder, self.registry, self.mask)
 
     def text(self, *, full: bool = False) -> str:
-        """Format the explanation for people: the conditions that failed, with `full` also those
-        that held.
+        """Return the explanation as text: the conditions that failed, with `full` also those that
+        held. If formatting exceeds `deadline` seconds, one line that says so.
         """
         try:
             with within(self.deadline):
@@ -61,7 +61,9 @@ class Explanation:
         return self.record.notes()
 
     def to_document(self) -> dict[str, Any]:
-        """Return everything that was tried as a document for JSON."""
+        """Return everything that was tried as a document for JSON. If this exceeds `deadline`
+        seconds, a document without rules and with the error.
+        """
         try:
             with within(self.deadline):
                 return to_document(self.record, self.answer, self.error)
@@ -81,9 +83,13 @@ def explain(
     package: str = "",
     imports: Iterable[str] = (),
 ) -> Explanation:
-    """Explain the answer of `query`; CompileError if it cannot be compiled. The engine need not be
-    traced. `mask`, by default built from input and data, hides credentials. `package` and
-    `imports`: as for `Engine.prepare`.
+    """Evaluate `query` again with tracing and return the explanation of its answer. An error of the
+    evaluation is not raised but stored in `Explanation.error`; CompileError if the query cannot be
+    compiled.
+
+    The engine need not be traced. `deadline`: seconds for the evaluation, and again for formatting.
+    `mask` hides credentials; by default it is built from input and data. `package` and `imports`:
+    as for `Engine.prepare`.
     """
     # Bound again: what is remembered of earlier evaluations would not be asked again.
     engine = engine.policies.traced().bind(engine.data)

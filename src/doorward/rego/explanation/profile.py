@@ -21,7 +21,9 @@ __all__ = ["Entry", "Profile"]
 
 @dataclass(slots=True)
 class Entry:
-    """The time and the evaluations of one expression, or of the head of a rule."""
+    """The time in nanoseconds that one expression or the head of a rule took, how often it was
+    evaluated, and how often it held.
+    """
 
     span: Span
     total_ns: int = 0
@@ -30,7 +32,7 @@ class Entry:
 
 
 class Profile:
-    """A tracer that measures time."""
+    """A tracer that measures the time of each expression. `clock` returns nanoseconds."""
 
     def __init__(self, clock: Callable[[], int] = time.perf_counter_ns) -> None:
         self._entries: dict[Span, Entry] = {}
@@ -43,21 +45,27 @@ class Profile:
         return sorted(self._entries.values(), key=lambda each: -each.total_ns)
 
     def enter(self, evaluation: Evaluation, name: str, operands: tuple[Any, ...]) -> None:
+        """Record that the expression evaluated last reads rules: the time from now on is theirs."""
         self._count()
         self._stack.append(None)
 
     def leave(self, name: str, answer: Any) -> None:
+        """Record that the rules entered last have answered: the time from now on belongs to the
+        expression that read them.
+        """
         self._count()
         self._stack.pop()
 
     def trace(
         self, evaluation: Evaluation, node: Rule | Expr, holds: bool, bound: Mapping[str, Any]
     ) -> None:
-        """Record a report of the evaluation."""
+        """Record that a rule or expression is about to be evaluated, or holds."""
         self.note(node.span, holds=holds)
 
     def note(self, span: Span, *, holds: bool, is_rule: bool = False) -> None:
-        """Record a report of a partial evaluation."""
+        """Record that the rule or expression at `span` is about to be evaluated, or holds. The time
+        from now on counts for it.
+        """
         self._count()
         entry = self._entries.get(span)
         if entry is None:

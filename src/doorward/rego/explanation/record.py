@@ -35,7 +35,10 @@ class Record:
     mask: Mask
 
     def shown(self, value: Any, label: str = "") -> str:
-        """Return a value as Rego text, credentials masked; `label` is the name it is under."""
+        """Return a value as Rego text of at most `MAX_WIDTH` characters, credentials masked.
+        `label` is the name or reference of the value, which may show that it is secret. "undefined"
+        for UNDEFINED and for failed calls, with the reason.
+        """
         if value is UNDEFINED:
             return "undefined"
         if isinstance(value, Failed):
@@ -43,15 +46,17 @@ class Record:
         return _cut(to_rego(self.mask.value(value, label)))
 
     def expr_text(self, expr: Expr) -> str:
-        """An expression as it is in the policy, on one line."""
+        """Return an expression as written in the policy, on one line, credentials masked."""
         return _one_line(self.mask.text(without_secrets(expr)))
 
     def head_text(self, rule: Rule) -> str:
-        """The head of a rule, on one line."""
+        """Return the head of a rule as written, on one line, credentials masked."""
         return _one_line(self.mask.text(rule.head.span.text or rule.span.text))
 
     def values(self, step: Step) -> dict[str, Any]:
-        """Return the parts of an expression with their values when it first failed."""
+        """Return the parts of an expression with their values at its first failure, or at its last
+        evaluation if it never failed; {} if it was not recorded.
+        """
         sample = step.failure or step.last
         return {} if sample is None else values_of(step.expr, sample, self.registry)
 
@@ -63,7 +68,9 @@ class Record:
         ]
 
     def attempts_of(self, step: Step) -> list[Attempt]:
-        """Return the rules that an expression read, including those answered earlier."""
+        """Return the rules that an expression read. Rules whose answer was already cached are those
+        that were evaluated earlier for it; under `with` only rules evaluated here count.
+        """
         sample = step.failure or step.last
         if step.attempts or sample is None or step.expr.withs:
             return step.attempts

@@ -84,12 +84,15 @@ class Tried:
     """The expression that was evaluated last."""
 
     def close(self) -> None:
+        """Record that the expressions whose last evaluation is open did not hold."""
         for step in self.steps.values():
             step.close()
 
     @property
     def culprit(self) -> Step | None:
-        """The expression at which this definition failed; None if it held."""
+        """The last expression that was evaluated, at which this definition failed; None if it held
+        or no expression was evaluated.
+        """
         if self.succeeded:
             return None
         reached = list(self.steps.values())
@@ -108,7 +111,9 @@ class Attempt:
 
 
 class Recorder:
-    """A tracer that records an evaluation. `top` holds what the query itself evaluated."""
+    """A tracer that records an evaluation as a tree of at most `limit` attempts and steps. `top`
+    has the rules that the query itself read.
+    """
 
     def __init__(self, limit: int = MAX_NODES) -> None:
         self.top: list[Attempt] = []
@@ -134,7 +139,9 @@ class Recorder:
         self._stack.append(attempt)
 
     def answered(self, evaluation: Evaluation, name: str) -> Attempt | None:
-        """The attempt at the rules at `name` whose answer `evaluation` remembers."""
+        """Return the first attempt at the rules at `name` in `evaluation`, whose answer it has
+        cached; None if there is none.
+        """
         return self._answered.get((evaluation, name))
 
     def leave(self, name: str, answer: Any) -> None:

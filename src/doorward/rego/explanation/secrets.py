@@ -47,12 +47,17 @@ class Mask:
         self._pattern = re.compile("|".join(map(re.escape, long))) if long else None
 
     def text(self, text: str) -> str:
-        """Return `text` with every known secret in it masked."""
+        """Return `text` with every known secret, and everything that looks like a credential,
+        masked.
+        """
         masked_text = mask_credentials(text)
         return self._pattern.sub(MASKED, masked_text) if self._pattern is not None else masked_text
 
     def value(self, value: Any, label: str = "") -> Any:
-        """Return `value` with its secrets masked; `label` is the name it is under."""
+        """Return a copy of `value` with its secrets masked. `label` is the name or reference of the
+        value: under the name of a credential, strings and numbers are masked whatever they are.
+        EvalError if a deadline of `within` passes.
+        """
         if isinstance(value, str):
             return MASKED if _is_secret_place(label) else self.text(value)
         count_step()

@@ -19,7 +19,9 @@ MAX_TRIED: Final = 8
 
 
 def to_text(record: Record, answer: Any, error: EvalError | None, *, full: bool) -> str:
-    """Format the conditions that failed; with `full` also those that held."""
+    """Return the explanation as text, one line each for a rule, definition or condition, indented
+    by depth: the conditions that failed, with `full` also those that held.
+    """
     lines: list[str] = []
     if error is not None:
         lines.append(f"{record.query} cannot be answered: {record.mask.text(str(error))}")
@@ -129,7 +131,9 @@ def _verdict(step: Step) -> str:
 
 
 def _telling(tried: Sequence[Tried]) -> Sequence[Tried]:
-    """Return, of many definitions, those that held or got furthest, in the order of the policy."""
+    """Return the definitions to show, in the order of the policy: all, or of more than `MAX_TRIED`
+    those that held or got furthest.
+    """
     if len(tried) <= MAX_TRIED:
         return tried
     best = sorted(tried, key=lambda each: (not each.succeeded, -len(each.steps)))[:MAX_TRIED]
@@ -141,12 +145,16 @@ def _is_refused(step: Step, value: Any) -> bool:
 
 
 def is_refusal(answer: Any) -> bool:
-    """Return True if an answer is one that "why not?" asks about: undefined, false or empty."""
+    """Return True if an answer refuses: undefined, false, an empty set or object, or an object
+    whose `allowed` or `allow` is false.
+    """
     if isinstance(answer, dict):
         return answer.get("allowed", answer.get("allow")) is False or not answer
     return answer is UNDEFINED or answer is False or answer == frozenset()
 
 
 def _is_document(answer: Any) -> bool:
-    """Return True if an answer is something that was read from, and not a verdict."""
+    """Return True if an answer is a value that was read, and neither a refusal nor a boolean or
+    set.
+    """
     return not is_refusal(answer) and not isinstance(answer, (bool, frozenset))

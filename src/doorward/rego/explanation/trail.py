@@ -51,7 +51,9 @@ class Trail(NamedTuple):
 
 
 def trail_of(recorder: Recorder) -> Trail:
-    """Return the trail of the rules that the query itself read."""
+    """Return the trail of the rules that the query itself read, with at most `MAX_LOCATIONS`
+    definitions in each list. `failed` is empty if no rule refused.
+    """
     answered: dict[Location, None] = {}
     for location in _locations_of_answers(recorder.top, set()):
         answered[location] = None
@@ -79,7 +81,9 @@ def _locations_of_answers(attempts: Iterable[Attempt], seen: set[int]) -> Iterat
 
 
 def _fail(attempt: Attempt, depth: int) -> Iterator[Location]:
-    """Yield the last conditions of the definitions that got furthest."""
+    """Yield the conditions at which the definitions that got furthest failed; if a condition read
+    rules that refused, their conditions instead.
+    """
     tried = [each for each in attempt.tried.values() if each.culprit is not None]
     furthest = max((len(each.steps) for each in tried), default=0)
     for each in tried:

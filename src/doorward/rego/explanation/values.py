@@ -63,8 +63,8 @@ _INFIX: Final = frozenset({"eq", "assign", "equal", "neq", "lt", "lte", "gt", "g
 
 
 def values_of(expr: Expr, sample: Sample, registry: Registry) -> dict[str, Any]:
-    """Return the parts of `expr`, by their text and outermost first, with values; UNDEFINED and
-    `Failed` count as values.
+    """Return the parts of `expr` with their values, by their text and outermost first, at most
+    `MAX_VALUES`. Parts that were not computed are left out; UNDEFINED and `Failed` count as values.
     """
     reader = _Reader(sample.evaluation, sample.bound, registry)
     reader.under(expr)
@@ -82,7 +82,9 @@ def values_of(expr: Expr, sample: Sample, registry: Registry) -> dict[str, Any]:
 
 
 def value_of(term: Term, sample: Sample, registry: Registry) -> Any:
-    """Return the value of one term; UNDEFINED if it is not known."""
+    """Return the value of one term; UNDEFINED if it has none, a call in it fails, or it was not
+    computed.
+    """
     value = _Reader(sample.evaluation, sample.bound, registry).value(term)
     return UNDEFINED if value is _UNKNOWN or isinstance(value, Failed) else value
 
@@ -169,7 +171,9 @@ class _Reader:
             self.bound = {**self.bound, name: self.value(term)}
 
     def value(self, term: Term) -> Any:
-        """Return the value of `term`, UNDEFINED, `Failed`, or _UNKNOWN."""
+        """Return the value of `term`. UNDEFINED if it has none, `Failed` if it is a call that
+        raised an error, _UNKNOWN if the evaluation did not compute it and it is not a pure call.
+        """
         match term:
             case Scalar(value):
                 return value
@@ -214,7 +218,9 @@ class _Reader:
         return value
 
     def _document(self, keys: list[Any]) -> Any:
-        """Return the document below `data` as far as the evaluation computed it."""
+        """Return the document at a path below `data`, if the evaluation computed it; otherwise
+        _UNKNOWN.
+        """
         node, base = self._compute(self.evaluation.root, self.evaluation.data)
         for key in keys:
             if base is _UNKNOWN:
@@ -238,7 +244,9 @@ class _Reader:
         return _UNKNOWN
 
     def _call(self, term: Call, args: tuple[Term, ...]) -> Any:
-        """Call a pure built-in again; _UNKNOWN for other functions."""
+        """Call a pure built-in again, for at most `PATIENCE` seconds; `Failed` if it raises an
+        error. _UNKNOWN for other functions and for replaced built-ins.
+        """
         operands = self._make(args, list)
         if not isinstance(operands, list):
             return operands

@@ -59,14 +59,18 @@ class CachedCall:
         self.keeps_undefined = keeps_undefined
 
     def keep(self, answer: Any) -> Any:
-        """Store and return the answer, for this and every equal call."""
+        """Store `answer` for this and every equal call, and return it. UNDEFINED is only stored
+        with `keeps_undefined`.
+        """
         if answer is not UNDEFINED or self.keeps_undefined:
             self.answer = answer
         return answer
 
 
 class _Function:
-    """The cached calls of one function."""
+    """The cached calls of one function, by the sketch of their operands, and how often answers were
+    found in them.
+    """
 
     __slots__ = ("calls", "hits", "misses", "next_pause", "paused")
 
@@ -93,8 +97,12 @@ class CallCache:
     def find(
         self, slot: int, operands: tuple[Any, ...], *, always: bool, keeps_undefined: bool
     ) -> CachedCall | None:
-        """Return the call of the function at `slot`; its answer is MISSING if it must be evaluated.
-        None: evaluate it and store nothing. `always`: store even if that does not pay.
+        """Return the cached call of the function at `slot` with equal operands, or a new one to be
+        filled by `CachedCall.keep`; its answer is MISSING until then. None: evaluate the function
+        and store nothing, since caching is paused for it or the cache is full.
+
+        `always`: cache even if few answers are found again. `keeps_undefined`: UNDEFINED is stored
+        as an answer too.
         """
         function = self._functions.get(slot)
         if function is None:
@@ -123,7 +131,10 @@ class CallCache:
         return call
 
     def _pause(self, function: _Function) -> bool:
-        """Return True if caching of a function is paused, since its calls find too few answers."""
+        """Return True if too few calls of a function found their answer. Then its cached calls are
+        dropped, and its next calls skip the cache, twice as many each time. Otherwise its counts
+        start again.
+        """
         is_worth_it = function.hits * WORTH >= function.misses
         if is_worth_it:
             function.hits = function.misses = 0

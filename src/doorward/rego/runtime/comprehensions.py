@@ -36,7 +36,9 @@ class Site:
 
 
 class Results(dict[tuple[Site, Any], Any]):
-    """The results by comprehension and value. Most are not kept where few were found again."""
+    """The results of comprehensions, by comprehension and value. After `TRIAL` results, further
+    ones are stored only if enough of them were found again.
+    """
 
     __slots__ = ("hits", "misses", "size")
 
@@ -47,7 +49,9 @@ class Results(dict[tuple[Site, Any], Any]):
         self.size = 0
 
     def add(self, site: Site, value: Any, result: Sized) -> None:
-        """Keep a result that was not there, if that may be worth it and there is room."""
+        """Store a result that was not found. Nothing is stored if few results were found again, or
+        beyond `MOST_ITEMS` items.
+        """
         self.misses += 1
         if self.misses <= TRIAL or self.hits * WORTH >= self.misses:
             self.size += len(result) + 1

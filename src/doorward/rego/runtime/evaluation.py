@@ -101,8 +101,8 @@ class Site:
 @dataclass(eq=False, slots=True)
 class Document:
     """A node of the tree of rules, as evaluations use it. `evaluate` computes the rules of this
-    node (None: it has none, or they are functions); `slot` is the key of its answer, in `constants`
-    if the answer depends on data alone.
+    node; None if it has none, or they are functions. `slot` is the key of its answer in
+    `Evaluation.cache`, or in `constants` if `constant` is True.
     """
 
     name: str
@@ -143,13 +143,17 @@ class BaseData:
     targets: tuple[tuple[Any, ...], ...] = ()
 
     def replaced(self, path: Sequence[Any], value: Any, span: Span) -> BaseData:
-        """Return this data with `value` at a path."""
+        """Return this data with `value` put at a path; UNDEFINED as `value` removes what is there.
+        EvalError at `span` for an invalid path.
+        """
         over = _put(self.over, path, value, span)
         stored = _put(self.stored, path, value, span) if value is UNDEFINED else self.stored
         return BaseData(over, stored, (*self.targets, tuple(path)))
 
     def at(self, path: Sequence[Any]) -> BaseData | Any:
-        """Return the value at a path: a replacement, or BaseData."""
+        """Return the data at a path: the plain value that replaces it or a document above it, else
+        BaseData.
+        """
         base: Any = self.over if () in self.targets else self
         for key in path:
             base = _member(base, key)
@@ -162,10 +166,14 @@ class Tracer(Protocol):
     """
 
     def enter(self, evaluation: Evaluation, name: str, operands: tuple[Any, ...]) -> None:
-        """The rules at `name` (`data.a.p`) are about to be asked, a function with `operands`."""
+        """Called before the rules at `name`, such as `data.a.p`, are evaluated; for a function with
+        its `operands`.
+        """
 
     def leave(self, name: str, answer: Any) -> None:
-        """They have answered; UNDEFINED also where evaluation stopped."""
+        """Called after the rules at `name` were evaluated, with their answer; UNDEFINED also if an
+        error ended the evaluation.
+        """
 
     def trace(
         self, evaluation: Evaluation, node: Rule | Expr, holds: bool, bound: Mapping[str, Any]
@@ -257,8 +265,9 @@ class Evaluation(Context):
         self.environment = environment
 
     def failed(self, error: BuiltinError | EvaluationAborted, site: Site) -> Any:
-        """Return UNDEFINED after a built-in's error, or raise EvalError if the evaluation is
-        strict.
+        """Return UNDEFINED after a built-in's error, which is added to `errors` (at most
+        `MAX_ERRORS`). Raise EvalError if the evaluation is strict, or if `error` aborts the
+        evaluation.
         """
         if isinstance(error, EvaluationAborted):
             text = f"{site.name}: {error}" if isinstance(error, LimitError) else str(error)
@@ -297,8 +306,9 @@ class Evaluation(Context):
         return self.caches_calls
 
     def cached_call(self, slot: int, *operands: Any) -> CachedCall | None:
-        """Return the cached call of the function at `slot`, answered or not; None if it is not
-        cached.
+        """Return the cached call of the function at `slot`, answered or not; None if the caller
+        must evaluate it without the cache. Switches the cache off for a while if no function finds
+        answers in it.
         """
         cache = self.call_cache
         if cache is None:
@@ -313,14 +323,16 @@ class Evaluation(Context):
     def printing_call(
         self, slot: int, *operands: Any, keeps_undefined: bool = False
     ) -> CachedCall | None:
-        """As `cached_call`, for functions that print and for exact code: always cached."""
+        """Return the cached call of the function at `slot`, as `cached_call` does, for functions
+        that print and for exact code: their calls are cached even if that does not pay.
+        """
         if self.call_cache is None:
             self.call_cache = CallCache()
         return self.call_cache.find(slot, operands, always=True, keeps_undefined=keeps_undefined)
 
     def values(self, collection: Any) -> Iterable[Any]:
-        """Return the values of a collection in Rego's order, counted for the deadline; () for other
-        values.
+        """Return the values of a collection in Rego's order; () for other values. They count for
+        the deadline, so EvalError may be raised here or during the iteration.
         """
         if type(collection) is list:
             # As in `checked_items`, inline: this is in the innermost loop of most policies.
@@ -336,7 +348,9 @@ class Evaluation(Context):
         return self.checked_items(values(collection))
 
     def matching(self, collection: Any, path: tuple[str, ...], value: Any) -> Iterable[Any]:
-        """Return `values`, perhaps without some that differ from `value` at `path`."""
+        """Return the values of a collection like `values`; items whose part at `path` differs from
+        `value` may be left out.
+        """
         if self.groups is None:
             self.groups = Groups()
         group = self.groups.find(collection, path, value, self.values, with_keys=False)
@@ -345,14 +359,18 @@ class Evaluation(Context):
     def matching_items(
         self, collection: Any, path: tuple[str, ...], value: Any
     ) -> Iterable[tuple[Any, Any]]:
-        """Return `items`, perhaps without some whose values differ from `value` at `path`."""
+        """Return (key, value) pairs like `items`; those whose value differs from `value` at `path`
+        may be left out.
+        """
         if self.groups is None:
             self.groups = Groups()
         group = self.groups.find(collection, path, value, self.items, with_keys=True)
         return self.items(collection) if group is None else self.checked_items(group)
 
     def recall(self, site: ComprehensionSite, value: Any) -> Any:
-        """Return the result of a comprehension that depends on `value` alone, if it is known."""
+        """Return the stored result of the comprehension at `site` for `value`, the only variable
+        that it depends on; None if there is none.
+        """
         results = self.results
         if results is None:
             results = self.results = Results()
@@ -364,7 +382,9 @@ class Evaluation(Context):
         return result
 
     def remember(self, site: ComprehensionSite, value: Any, result: Any) -> None:
-        """Keep such a result, if there is room; `recall` came before."""
+        """Store the result of the comprehension at `site` for `value`, if there is room. `recall`
+        must have been called before.
+        """
         results = self.results
         if results is not None and type(value) in PLAIN:
             results.add(site, value, result)
@@ -384,8 +404,8 @@ class Evaluation(Context):
         return known[1]
 
     def items(self, collection: Any) -> Iterable[tuple[Any, Any]]:
-        """Return the (key, value) pairs of a collection in Rego's order, counted for the
-        deadline.
+        """Return the (key, value) pairs of a collection in Rego's order; () for other values. They
+        count for the deadline, so EvalError may be raised here or during the iteration.
         """
         if type(collection) is list:
             listed: Iterable[Any] = self.checked_items(collection)
@@ -415,7 +435,9 @@ class Evaluation(Context):
         return items  # type: ignore[no-any-return]
 
     def related(self, answers: Iterable[Any]) -> Iterable[Any]:
-        """The answers of a relation, computed while they are walked."""
+        """Yield the results of a relation as they are computed; the deadline is checked before each
+        batch.
+        """
         return itertools.chain.from_iterable(self._batches(iter(answers)))
 
     def _pieces(self, items: Sequence[Any]) -> Iterator[Sequence[Any]]:
@@ -434,8 +456,10 @@ class Evaluation(Context):
             yield batch
 
     def _check_deadline(self) -> None:
-        """Raise EvalError if the evaluation is past its deadline or cancelled. The interval between
-        checks doubles while they come quickly.
+        """Raise EvalError with `eval_cancel_error` if the deadline has passed or the evaluation was
+        cancelled. Also adapts the number of steps until the next check: it doubles up to
+        `CHECK_INTERVAL`, and shrinks if more than `SLOW` seconds passed. After some checks,
+        functions use the cache.
         """
         whole: Any = self.origin or self
         self.checks += 1
@@ -457,8 +481,9 @@ class Evaluation(Context):
         self.check_interval = self.steps_left = interval
 
     def _check_growth(self, steps: int, now: float) -> None:
-        """Restart the evaluation with code that counts items, if it may be making too many. Before
-        that nothing is counted, since collections take steps or memory to grow.
+        """Raise EvalError with the code `UNCOUNTED` if the steps exceed the limit of items or the
+        process grew by more than `GROWTH` bytes: the evaluation must be repeated by code that
+        counts items. Memory is read at most every `MEMORY_INTERVAL` seconds.
         """
         limit = self.environment.max_items
         self.uncounted_steps += steps
@@ -473,7 +498,9 @@ class Evaluation(Context):
             raise EvalError(UNCOUNTED, "items must be counted", NOWHERE)
 
     def halt_if_late(self) -> None:
-        """Raise EvalError past the deadline; called by long operations on values."""
+        """Raise EvalError with `eval_cancel_error` if the deadline has passed or the evaluation was
+        cancelled. Long operations on values call this.
+        """
         deadline = (self.origin or self).deadline
         if deadline is not None and (time.monotonic() > deadline or is_stopped()):
             raise EvalError(CANCEL_ERROR, "caller cancelled query execution", NOWHERE)
@@ -510,7 +537,10 @@ class Evaluation(Context):
         return value
 
     def repeat(self, root: Document, constants: dict[int, Any]) -> None:
-        """Drop everything computed, and evaluate the program of `root` instead."""
+        """Prepare this evaluation to run again, with the exact program of `root`. Drops the
+        computed answers, errors, marks and the tracer; items are counted from now on, and texts
+        that were already printed are not printed again.
+        """
         self.root, self.constants = root, constants
         self.count_from_here()
         self.cache, self.parts, self.marks = {}, _NO_PARTS, {}  # whose code is not marked
@@ -527,8 +557,10 @@ class Evaluation(Context):
         span: Span = NOWHERE,
         read_above: bool = False,
     ) -> Evaluation:
-        """Return the evaluation under a `with`: parts of input and data replaced, functions mocked.
-        `read_above`: a document above the replaced data is read.
+        """Return the evaluation under a `with`: parts of the input and data replaced, functions
+        mocked. It shares the deadline and limits of the original one. EvalError at `span` for an
+        invalid path, or if exact code must decide because replaced data is read from above.
+        `read_above`: a rule reads a document above the replaced data.
         """
         origin = self.origin or self
         assert isinstance(origin, Evaluation)
@@ -562,24 +594,27 @@ class Evaluation(Context):
         return new
 
     def without_mocks(self) -> Evaluation:
-        """Return this evaluation without replaced functions."""
+        """Return an evaluation with the same input and data, in which no function is replaced."""
         new = self.replace((), (), ())
         new.mocks = _NO_MOCKS
         new.constants = dict(self.presets)
         return new
 
     def mock(self, mock: Any, site: Site, *operands: Any) -> Any:
-        """The answer of what stands in for the function of `site`."""
+        """Return the answer of the replacement `mock` for the call at `site`."""
         return mock.answer(self, site, operands)
 
     def trace(self, node: Rule | Expr, holds: bool, bound: Mapping[str, Any]) -> None:
-        """Tell the tracer that `node` is about to be evaluated, or holds."""
+        """Report to the tracer, if there is one, that `node` is about to be evaluated, or holds.
+        `bound`: its variables with values.
+        """
         if self.tracer is not None:
             self.tracer.trace(self, node, holds, bound)
 
     def print(self, span: Span, *operands: list[Any]) -> None:
-        """Print once for each combination of the operands' values; an operand without values reads
-        <undefined>.
+        """Write one text to the environment's `on_print` for each combination of the operands'
+        values, separated by spaces. An operand without values reads `<undefined>`. Texts that an
+        earlier run of this evaluation printed are skipped.
         """
         whole: Any = self.origin or self
         sink = self.environment.on_print
@@ -593,7 +628,9 @@ class Evaluation(Context):
     # Documents whose path is known only now
 
     def value_of(self, node: Document) -> Any:
-        """Return the value of the rules at `node`."""
+        """Return the value of the rules at `node`, computed once per evaluation; UNDEFINED if there
+        is none.
+        """
         store = self.constants if node.constant else self.cache
         answer = store.get(node.slot, MISSING)
         if answer is MISSING:
@@ -618,7 +655,8 @@ class Evaluation(Context):
         return rules(self) if members is MISSING else as_set(members)
 
     def document(self, node: Document | None, base: Any, *, hidden: Key | None = None) -> Any:
-        """Return the whole document at `node`: base data with the rules' answers over it. `hidden`:
+        """Return the whole document at `node`: base data merged with the answers of rules; where
+        both have a value that is not an object, base data wins. UNDEFINED for a function. `hidden`:
         a member whose rules are skipped.
         """
         base = _whole(base)
@@ -649,8 +687,9 @@ class Evaluation(Context):
     def add_children(
         self, out: dict[Key, Any], path: Sequence[Key], span: Span, only: Sequence[Key] = ()
     ) -> None:
-        """Put the answers of the rules below `path` into `out`, filled by the partial rules there.
-        `only`: the keys of a lookup; rules for other keys are skipped.
+        """Insert the answers of the rules below `path` into `out`, which the partial rules at
+        `path` have filled. EvalError at `span` if a key has two values. `only`: the keys of a
+        lookup; rules for other keys are skipped.
         """
         node = self.root.find(path)
         assert node is not None
@@ -683,18 +722,22 @@ class Evaluation(Context):
         return _whole(self.base.at(path))
 
     def document_at(self, path: Sequence[Key]) -> Any:
-        """Return the whole document at a path below `data`."""
+        """Return the whole document at a path below `data`; UNDEFINED if there is none. The path ()
+        leaves out `data.system`.
+        """
         if path:
             return self.document(*self.node_at(path))
         node, base = self.node_at(())
         return self.document(node, self._list_members(node, base), hidden=SYSTEM)
 
     def document_of(self, node: DataNode) -> Any:
-        """The whole document at `node`."""
+        """Return the whole document at `node`; UNDEFINED if there is none."""
         return self.document(*node)
 
     def node_at(self, path: Sequence[Key]) -> DataNode:
-        """Return the node and base data at a path below `data`."""
+        """Return the node of rules and the base data at a path below `data`. The node is None if
+        there are no rules or a `with` replaced them; the data is UNDEFINED if there is none.
+        """
         node = self.root.find(path)
         names = [from_key(key) for key in path]
         if self.exact:
@@ -737,6 +780,9 @@ class Evaluation(Context):
         return without_system(base)
 
     def _below(self, node: Document | None, key: Any) -> Document | None:
+        """Return the node of the rules one key below `node`; None if there is none or a `with`
+        replaced it.
+        """
         inner = node.children.get(to_key(key)) if node is not None else None
         return None if inner in self.replaced else inner
 
@@ -772,8 +818,8 @@ def without_system(data: Any) -> Any:
 
 
 def _is_mixed(data: Any, path: Sequence[Any], value: Any, *, read_above: bool) -> bool:
-    """Return True if `value`, put at a path of base data, hides what can still be read, or shows
-    server documents that cannot.
+    """Return True if putting `value` at a path of base data would hide data that OPA still reads
+    there, or, with `read_above`, show documents of the server that it hides.
     """
     if read_above and path[:1] == (SYSTEM,):
         return True
@@ -801,7 +847,9 @@ def _put(value: Any, path: Sequence[Any], new: Any, span: Span) -> Any:
 
 
 def merge(base: Any, value: Any) -> Any:
-    """Merge base data with a rule's answer: objects recursively, otherwise base data wins."""
+    """Return base data merged with the answer of rules: objects key by key, otherwise `base` wins.
+    UNDEFINED as `base` gives `value`.
+    """
     if base is UNDEFINED:
         return value
     if type(base) is not dict or type(value) is not dict:
@@ -817,7 +865,9 @@ def _print_text(value: Any) -> str:
 
 
 def _preset(presets: dict[int, Any], node: Document, value: Any) -> Iterator[Document]:
-    """Put `value` and its parts in place of the rules at and below `node`; yield these nodes."""
+    """Put `value` and its parts into `presets` as the answers of the rules at and below `node`;
+    yield these nodes. The iterator must be consumed.
+    """
     yield node
     if node.evaluate is not None:
         presets[node.slot] = value

@@ -54,9 +54,11 @@ class Groups:
         *,
         with_keys: bool,
     ) -> list[Any] | None:
-        """Return the items of `collection` that may equal `value` at `path`; None if all may.
-        `walk` returns all items, `with_keys` in pairs with their keys. A collection as value is not
-        looked up, since its key would be slow.
+        """Return the items of `collection` whose part at `path` equals `value`, in order; None if
+        the caller must iterate all. That is so for the first `WALKS` loops, for collections with
+        fewer than `FEWEST` items, and for a `value` that is a collection.
+
+        `walk` returns all items; `with_keys`: as pairs with their keys.
         """
         if type(collection) not in _COLLECTIONS or len(collection) < FEWEST:
             return None

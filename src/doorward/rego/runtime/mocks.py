@@ -22,6 +22,7 @@ class ValueMock:
     value: Any
 
     def answer(self, state: Evaluation, site: Site, operands: tuple[Any, ...]) -> Any:
+        """Return the value, whatever the operands are."""
         return self.value
 
 
@@ -32,6 +33,7 @@ class FunctionMock:
     function: Callable[..., Any]
 
     def answer(self, state: Evaluation, site: Site, operands: tuple[Any, ...]) -> Any:
+        """Return the answer of the other function, in an evaluation without replaced functions."""
         return self.function(state.without_mocks(), *operands)
 
 
@@ -42,5 +44,8 @@ class BuiltinMock:
     builtin: Builtin
 
     def answer(self, state: Evaluation, site: Site, operands: tuple[Any, ...]) -> Any:
+        """Return the result of the other built-in; UNDEFINED if it fails. EvalError if it fails in
+        a strict evaluation.
+        """
         arguments = (state, *operands) if self.builtin.context else operands
         return state.call_builtin(Site(self.builtin.name, site.span), self.builtin.call, *arguments)

@@ -75,8 +75,8 @@ KIND_ERRORS: Final = (AttributeError, TypeError)
 
 
 def lookup_data(value: Any, key: Any) -> Any:
-    """Look a key up in base data by its text, as OPA does: a number also finds a name with its
-    text, and a text an index.
+    """Return the value of base data under a key, as OPA looks it up: a number also finds a member
+    named by its text, and a string such as "1" an item of an array. UNDEFINED if there is none.
     """
     value_at = lookup(value, key)
     if value_at is UNDEFINED:
@@ -94,7 +94,7 @@ INDEX: Final = re.compile("[+-]?[0-9]{1,19}")
 
 
 def lookup_path(value: Any, path: Sequence[Any]) -> Any:
-    """Return `value[a][b]…`, or UNDEFINED."""
+    """Return `value[a][b]…`; UNDEFINED if a key on the path is missing."""
     for key in path:
         value = lookup(value, key)
         if value is UNDEFINED:
@@ -103,7 +103,9 @@ def lookup_path(value: Any, path: Sequence[Any]) -> Any:
 
 
 def lookup_data_path(value: Any, path: Sequence[Any]) -> Any:
-    """Return `lookup_path` in base data."""
+    """Return `value[a][b]…` in base data, each key looked up by `lookup_data`; UNDEFINED if one is
+    missing.
+    """
     for key in path:
         value = lookup_data(value, key)
         if value is UNDEFINED:
@@ -112,8 +114,8 @@ def lookup_data_path(value: Any, path: Sequence[Any]) -> Any:
 
 
 def getter(value: Any) -> Callable[[str, Any], Any]:
-    """Return a function `get(name, default)` for a value that is not an object: for a set it finds
-    members, for others nothing.
+    """Return a function `get(name, default)` for a value that is not an object. For a set it
+    returns `name` if that is a member; otherwise it returns `default`.
     """
     if type(value) is frozenset:
         return lambda name, default: name if name in value else default
@@ -151,7 +153,7 @@ def items(collection: Any) -> Iterable[tuple[Any, Any]]:
 
 
 def is_collection(value: Any) -> bool:
-    """Return True if `every` can walk it."""
+    """Return True if `value` is an array, object or set."""
     return type(value) in _COLLECTIONS
 
 
@@ -162,7 +164,9 @@ COUNTED: Final = frozenset({list, dict, frozenset, str})
 
 
 def contains(item: Any, collection: Any) -> bool:
-    """Return True if `item` is a value of the array or object, or a member of the set."""
+    """Return True if `item` is an item of the array, a value of the object, or a member of the set.
+    False for other collections.
+    """
     kind = type(collection)
     if kind is list:
         if type(item) is str:
@@ -182,34 +186,40 @@ def contains_pair(key: Any, item: Any, collection: Any) -> bool:
 
 
 class Candidates(NamedTuple):
-    """Definitions, each a function with its place, by the value of what they test."""
+    """Functions of definitions with their positions, by the value that the definitions test.
+    `others`: those for any other value, and for none.
+    """
 
     by_value: dict[Key, tuple[tuple[Any, Span], ...]]
     others: tuple[tuple[Any, Span], ...]
 
 
 def as_set(members: Sequence[Any]) -> frozenset[Key]:
-    """A list of members, which may be equal, as the set."""
+    """Return the set of a list of members, in which members may repeat."""
     return frozenset(map(to_key, members))
 
 
 def candidates(table: Candidates, value: Any) -> tuple[tuple[Any, Span], ...]:
-    """Return the definitions that can apply for a value of what they test, or for none."""
+    """Return the definitions that may hold for `value`, each with its position. UNDEFINED selects
+    those that do not test the value.
+    """
     if value is UNDEFINED:
         return table.others
     return table.by_value.get(value if type(value) is str else to_key(value), table.others)
 
 
 def one(before: Any, value: Any, span: Span) -> Any:
-    """Return `value`; EvalError if `before` is another value of the same complete rule."""
+    """Return the answer of a complete rule so far: `value`, or `before` if both are equal.
+    EvalError at `span` if they differ. UNDEFINED as `before` means no answer yet.
+    """
     if before is UNDEFINED or equal(before, value):
         return before if before is not UNDEFINED else value
     raise EvalError(CONFLICT_ERROR, "complete rules must not produce multiple outputs", span)
 
 
 def one_of_function(before: Any, value: Any, span: Span) -> Any:
-    """Return `value`; EvalError if `before` is another value of the function for the same
-    arguments.
+    """Return the answer of a function so far: `value`, or `before` if both are equal. EvalError at
+    `span` if they differ. UNDEFINED as `before` means no answer yet.
     """
     if before is UNDEFINED or equal(before, value):
         return before if before is not UNDEFINED else value
@@ -219,7 +229,9 @@ def one_of_function(before: Any, value: Any, span: Span) -> Any:
 
 
 def insert(out: dict[Key, Any], key: Any, value: Any, span: Span) -> None:
-    """Set `out[key] = value`; EvalError if the key has another value."""
+    """Set `out[key] = value`. EvalError at `span` if the key has a different value; of equal values
+    the first stays.
+    """
     if type(key) is not str:
         key = to_key(key)
     before = out.get(key, MISSING)
@@ -230,8 +242,8 @@ def insert(out: dict[Key, Any], key: Any, value: Any, span: Span) -> None:
 
 
 def collect(out: dict[Key, Any], key: Any, value: Any, span: Span) -> None:
-    """Set `out[key] = value` in a comprehension; EvalError for another value, and of equal values
-    the last stays, as in OPA.
+    """Set `out[key] = value` in a comprehension. EvalError at `span` if the key has a different
+    value; of equal values the last stays, as in OPA.
     """
     key = to_key(key)
     before = out.get(key, MISSING)
@@ -247,17 +259,23 @@ class Building(dict[Key, Any]):
 
 
 def insert_at(out: dict[Key, Any], path: Sequence[Any], value: Any, span: Span) -> None:
-    """`out[a][b]… = value` for a rule whose reference has several open places."""
+    """Set `out[a][b]… = value` for a rule with several open operands. EvalError at `span` if a
+    different value is there or in the way.
+    """
     insert(_descend(out, path, span), path[-1], value, span)
 
 
 def open_at(out: dict[Key, Any], path: Sequence[Any], span: Span) -> None:
-    """Make `out[a][b]…` an object, empty if nothing is there yet."""
+    """Make `out[a][b]…` an object, empty if there is none yet. EvalError at `span` if another value
+    is there.
+    """
     _descend(out, (*path, None), span)
 
 
 def insert_member_at(out: dict[Key, Any], path: Sequence[Any], member: Any, span: Span) -> None:
-    """Add a member to the set at a path: `out[a][b]… contains member`."""
+    """Add a member to the set at a path, which is created if missing. EvalError at `span` if
+    another value is there.
+    """
     target = _descend(out, path, span)
     key = to_key(path[-1])
     members = target.setdefault(key, set())
@@ -285,7 +303,7 @@ _NEW: Final = object()
 
 
 def freeze(out: dict[Key, Any]) -> dict[Key, Any]:
-    """`out` as a value: what was under construction becomes objects and sets."""
+    """Return `out` as a value: objects and sets under construction become finished ones."""
     return {key: _freeze(value) for key, value in out.items()}
 
 
@@ -297,8 +315,9 @@ def _freeze(value: Any) -> Any:
 
 
 def put_path(value: Any, path: Sequence[Any], new: Any) -> Any:
-    """Return a copy of `value` with `new` at `path`, replacing what is in its way; UNDEFINED
-    removes the value. ValueError if the path is not of strings, as in OPA.
+    """Return a copy of `value` with `new` at `path`; values that are not objects on the way are
+    replaced by objects. UNDEFINED as `new` removes what is at the path. ValueError if a key of the
+    path is not a string, as in OPA.
     """
     if not path:
         return new
@@ -330,7 +349,9 @@ def less_equal(a: Any, b: Any) -> bool:
 
 
 def template(parts: Sequence[str], span: Span) -> str:
-    """Return the text of a template string; EvalError if it is too long."""
+    """Return the parts of a template string joined. EvalError at `span` if it is longer than
+    `MAX_TEXT` characters.
+    """
     if sum(map(len, parts)) > MAX_TEXT:
         text = f"template-string is longer than {MAX_TEXT} characters"
         raise EvalError(LIMIT_ERROR, text, span)

@@ -52,7 +52,10 @@ class SavedFolder:
             return None
 
     def write(self, name: str, content: bytes) -> bool:
-        """Write an entry; return False if that fails or it is too large."""
+        """Write an entry and return True, creating the folder if needed. Return False if that fails
+        or the entry is too large. Entries that were not used for longest are removed if the folder
+        exceeds its size.
+        """
         if len(content) > min(MAX_ENTRY, self._max_bytes):
             return False
         try:
@@ -66,7 +69,9 @@ class SavedFolder:
 
     @contextlib.contextmanager
     def _open(self) -> Iterator[int]:
-        """Context with the open folder's descriptor; OSError if it is not the user's own."""
+        """Context with the descriptor of the open folder. OSError if it is missing, or if the
+        folder or one above it could be changed by another user.
+        """
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
         if not all(map(_is_safe_parent, _parents(self.path))):
             raise PermissionError(self.path)
@@ -76,8 +81,8 @@ class SavedFolder:
             yield folder
 
     def _content(self, folder: int, name: str) -> bytes | None:
-        """Return an entry's content if its owner and digest are right; else None. Its time of use
-        is updated.
+        """Return an entry's content and update its time of use. None if the file is not the user's
+        own, is too large, or does not match its digest; OSError if it is missing.
         """
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         with _closing(os.open(name + _SUFFIX, flags, dir_fd=folder)) as file:
@@ -140,12 +145,16 @@ def _is_own(status: os.stat_result) -> bool:
 
 
 def _digest_of(name: str, content: bytes) -> bytes:
-    """Return what an entry begins with: one that stands under another name does not match."""
+    """Return the SHA-256 of an entry's name and content, with which its file begins. An entry under
+    another name does not match.
+    """
     return hashlib.sha256(name.encode() + content).digest()
 
 
 def _parents(path: Path) -> Iterator[Path]:
-    """Yield the folders, and the links, through which a path is resolved."""
+    """Yield the folders and symbolic links through which `path` is resolved, from the root on,
+    without the last part. OSError for more than `MAX_LINKS` links.
+    """
     at = Path("/")
     rest = [*reversed(Path(os.path.abspath(path)).parts[1:])]
     links = 0

@@ -25,15 +25,18 @@ they are read.
 
 
 def name_of(key: str, kind: str) -> str:
-    """The name of an entry of a folder, for one of the things that are saved under a key."""
+    """Return the name of a folder entry: 64 hexadecimal digits for `key` and the `kind` of saved
+    result.
+    """
     return hashlib.sha256(f"{kind} {key}".encode()).hexdigest()
 
 
 def key_of(
     policies: Mapping[str, Policy], options: Options, prepare: Preparation | None = None
 ) -> str | None:
-    """Return the cache key of what `policies` compile to; None if that depends on more than texts
-    and flags, or if they are short.
+    """Return the cache key of the program that `policies` compile to. None if it must not be saved:
+    it depends on more than texts and flags (own built-ins, capabilities, schemas, parsed modules,
+    tracing), the policies are short, or this package's files cannot be read.
     """
     if options.registry is not REGISTRY or options.capabilities is not None:
         return None

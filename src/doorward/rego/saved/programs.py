@@ -54,7 +54,9 @@ class SavedPrograms:
         options: Options,
         prepare: Preparation | None = None,
     ) -> Saved | None:
-        """Return the saved program of `policies` under its key; None if it must be compiled."""
+        """Return the saved program of `policies` under `key`; None if there is none or it cannot be
+        read, so that it must be compiled. Modules are parsed when they are first accessed.
+        """
         content = self.folder.read(name_of(key, self._kind))
         if content is None:
             return None
@@ -76,7 +78,9 @@ class SavedPrograms:
         return Saved(modules, program, functions, notes)
 
     def write(self, key: str, program: Program, code: Code, notes: object) -> bool:
-        """Save a program; return False if it cannot be saved or the folder cannot be written."""
+        """Save a program under `key`, and its code if `with_code` is set. Return False if it cannot
+        be saved or the folder cannot be written.
+        """
         try:
             functions = None
             if self.with_code:
