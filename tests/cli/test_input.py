@@ -61,7 +61,7 @@ def test_what_the_sidecar_would_refuse_is_refused(
 ) -> None:
     (tmp_path / "bad.json").write_text('{"attributes": {"nonsense": 1}}')
     assert run(["input", "envoy", str(tmp_path / "bad.json")]) == 1
-    assert "no CheckRequest" in capsys.readouterr().err
+    assert "not a CheckRequest" in capsys.readouterr().err
 
 
 def test_a_call_of_the_daemon_becomes_the_input_of_the_plugin(
@@ -155,7 +155,7 @@ def test_eval_takes_one_request_at_a_time(
     assert "2 requests; `doorward input docker -n` takes one out" in capsys.readouterr().err
     (tmp_path / "bad.json").write_text('{"attributes": {"nonsense": 1}}')
     assert run(["eval", "--request", "envoy", "-i", str(tmp_path / "bad.json"), "input"]) == 2
-    assert "no CheckRequest" in capsys.readouterr().err
+    assert "not a CheckRequest" in capsys.readouterr().err
 
 
 def test_a_missing_file_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -266,7 +266,11 @@ def test_a_warning_names_the_key_that_nobody_reads(
         ("x:", ["--addr=nope"], "listen nope: expected HOST:PORT"),
         ("x:", ["--pprof"], "--pprof is not supported: it profiles Go"),
         ("x:", ["--h2c"], "--h2c is not supported: the HTTP API speaks HTTP/1.1"),
-        ("x:", ["--unix-socket-perm=9"], "--unix-socket-perm: `9` is not like 755"),
+        (
+            "x:",
+            ["--unix-socket-perm=9"],
+            "--unix-socket-perm: `9` is not octal permissions, such as 755",
+        ),
     ],
 )
 def test_what_keeps_it_from_starting_is_said_and_nothing_is_left(

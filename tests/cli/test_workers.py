@@ -209,7 +209,7 @@ def test_a_group_that_cannot_start_says_why(folder: Path) -> None:
     )
     server = Process(folder, "--config-file=doorward.yaml", "--workers=2", "policy.rego")
     assert server.process.wait(PATIENCE) == 1
-    assert "2 workers need as many ports" in server.log.read_text()
+    assert "2 workers need as many consecutive ports" in server.log.read_text()
 
 
 # Addresses

@@ -262,7 +262,7 @@ def test_refusals_say_why_and_what_to_write(body: str, reason: str) -> None:
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        ("time.parse_rfc3339_ns(input.events.expires) > 5", "keeps no zone of a time"),
+        ("time.parse_rfc3339_ns(input.events.expires) > 5", "does not store the zone of a time"),
         ('"x" in input.events.tags', "has no arrays"),
     ],
 )

@@ -99,7 +99,7 @@ def read_shared_options(params: Mapping[str, Any]) -> dict[str, Any]:
     if params["listen"] and not all(params[name] for name in files):
         raise click.UsageError("--listen needs the three --tls-…-file options")
     if not 0 < params["timeout"] <= 60:
-        raise click.UsageError("--timeout must be up to 60 seconds")
+        raise click.UsageError("--timeout must be above 0 and at most 60 seconds")
     shipped = with_shipped(params["data"]) if params["data"] else (str(PACK),)
     return {
         "listen": params["listen"],

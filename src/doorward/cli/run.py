@@ -455,7 +455,9 @@ def _permissions(text: str) -> int:
     except ValueError:
         bits = -1
     if not 0 <= bits <= 0o777:
-        raise click.UsageError(f"--unix-socket-perm: `{text}` is not like 755")
+        raise click.UsageError(
+            f"--unix-socket-perm: `{text}` is not octal permissions, such as 755"
+        )
     return bits
 
 

@@ -104,12 +104,12 @@ def find_hidden(
         try:
             places = list(values_at(body, options.path))
         except PathError:
-            raise ListError(f"the body does not have the list {name} where it should be") from None
+            raise ListError(f"the body has no list {name} at its configured path") from None
         for path, items in places:
             if items is None:
                 continue
             if not isinstance(items, list):
-                raise ListError(f"what is at the list {name} is not an array")
+                raise ListError(f"the list {name} is not an array in the body")
             count += len(items)
             indexes = hidden.items.setdefault(path, set())
             for index, item in enumerate(items):

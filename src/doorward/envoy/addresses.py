@@ -63,7 +63,7 @@ def parse_address(text: str) -> Address:
         return Address(f"unix-abstract:{rest[1:]}")
     # As in OPA-Envoy, `unix://doorward.sock` is a file of the working directory.
     if not rest or rest.startswith("@") or rest.endswith("/") or "\0" in rest:
-        raise AddressError(f"`{text}`: a socket has a path (unix:///run/doorward.sock)")
+        raise AddressError(f"`{text}`: the socket needs a path, such as unix:///run/doorward.sock")
     return Address(f"unix:{rest}", Path(rest))
 
 
@@ -84,7 +84,10 @@ def worker_addresses(text: str, workers: int) -> list[list[str]]:
         return numbered
     front, _, port = text.rpartition(":")
     if not 0 < int(port) <= 65536 - workers:
-        raise AddressError(f"`{text}`: {workers} workers need as many ports from a fixed one on")
+        raise AddressError(
+            f"`{text}`: {workers} workers need as many consecutive ports:"
+            " set a port with room for them"
+        )
     return [[f"{front}:{int(port) + number}"] for number in range(workers)]
 
 

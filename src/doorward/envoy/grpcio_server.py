@@ -169,7 +169,7 @@ class GrpcioServer:
         """
         port = self._server.add_insecure_port(self.address)
         if port == 0:
-            raise RuntimeError("address is in use or not ours")
+            raise RuntimeError("the address is in use, or not of this machine")
         return port
 
     def _watch(self, before: set[threading.Thread]) -> None:

@@ -55,12 +55,12 @@ def check_decimal(value: int | Number) -> None:
     exponent = decimal.as_tuple().exponent
     assert isinstance(exponent, int)
     if not _LEAST <= abs(decimal) < _MOST or exponent < -26:
-        raise fault("MySQL has no exact number for what a column is compared with")
+        raise fault("MySQL cannot compare this number exactly with a column")
 
 
 def _refuse_number(_value: int | Number) -> None:
     """Raise FilterError for any number that is not a double."""
-    raise fault("SQL Server has no exact number beside its floats for what is compared")
+    raise fault("SQL Server cannot compare this number exactly with a column")
 
 
 def _accept(_value: int | Number) -> None:

@@ -514,7 +514,7 @@ class _Known(Value):  # type: ignore[misc]  # Django has no types
         if isinstance(value, Decimal):
             value = float(value)
             if Decimal(repr(value)) != self.value:
-                raise fault("SQLite has no exact number for what a column is compared with")
+                raise fault("SQLite cannot compare this number exactly with a column")
         return "%s", [value]
 
 

@@ -292,7 +292,7 @@ def check_double(value: int | Number) -> None:
     if not math.isfinite(double) or decimal != decimal.to_integral_value():
         return
     if (Decimal(double) == decimal) != (Decimal(repr(double)) == decimal):
-        raise fault("a column of doubles has no one number for what it is compared with")
+        raise fault("a column of doubles cannot be compared exactly with this number")
 
 
 _EXACT: Final = 1 << 53
@@ -304,7 +304,7 @@ def check_range(value: Number) -> None:
     """
     decimal = Decimal(number_text(value))
     if decimal and abs(decimal) < _SMALLEST:
-        raise fault("databases have no exact number for what a column is compared with")
+        raise fault("databases cannot compare this number exactly with a column")
 
 
 _SMALLEST: Final = Decimal("1e-30")

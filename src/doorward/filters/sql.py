@@ -294,7 +294,7 @@ class _Writer:
             return decimal
         double = float(decimal)
         if Decimal(repr(double)) != decimal:
-            raise fault("SQLite has no exact number for what a column is compared with")
+            raise fault("SQLite cannot compare this number exactly with a column")
         return double
 
     def _exact(self, text: str) -> str:

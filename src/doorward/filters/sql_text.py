@@ -132,7 +132,7 @@ class _Writer:
         fits = self._dialect.has_int64 and is_integer and abs(decimal) < 1 << 63
         if count > self._dialect.digits and not fits:
             raise ValueError(
-                f"{self._dialect.name} has no exact number for what a column is compared with"
+                f"{self._dialect.name} cannot compare this number exactly with a column"
             )
         return format(decimal, "f") if decimal else "0"
 

@@ -322,7 +322,7 @@ class _Exactly(TypeDecorator[Decimal]):
             return value
         double = float(value)
         if Decimal(repr(double)) != value:
-            raise fault("SQLite has no exact number for what a column is compared with")
+            raise fault("SQLite cannot compare this number exactly with a column")
         return double
 
 
@@ -837,7 +837,7 @@ def _parts(element: Anything, compiler: Anything, **options: Anything) -> tuple[
     if isinstance(column.type, JSON) and compiler.dialect.name == "postgresql":
         stored = column.type._unwrapped_dialect_impl(compiler.dialect)
         if not isinstance(stored, JSONB):
-            raise fault("a column of json keeps what jsonb refuses", JSON_HINT)
+            raise fault("a column of type json may hold documents that jsonb refuses", JSON_HINT)
     return compiler.process(column, **options), texts
 
 
@@ -857,7 +857,7 @@ def _compile_zoned(element: _Zoned, compiler: Anything, **options: Anything) -> 
     """Return the SQL of a time with a zone; raise FilterError unless the database is PostgreSQL."""
     (column,) = element.clauses
     if compiler.dialect.name != "postgresql":
-        raise fault(f"{compiler.dialect.name} keeps no zone of a time", MOMENTS)
+        raise fault(f"{compiler.dialect.name} does not store the zone of a time", MOMENTS)
     return compiler.process(column, **options)  # type: ignore[no-any-return]
 
 

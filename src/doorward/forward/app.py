@@ -23,7 +23,7 @@ Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
-_EDGE: Final = Edge("forward-auth", "a question of a proxy failed")
+_EDGE: Final = Edge("forward-auth", "a forward-auth request failed")
 
 
 class ForwardAuth:
@@ -54,7 +54,7 @@ class ForwardAuth:
             await send({"type": "lifespan.shutdown.complete"})
             return
         if scope["type"] != "http":
-            raise ValueError(f"there is no answer to connections of type {scope['type']}")
+            raise ValueError(f"unsupported type of connection: {scope['type']}")
         name = ""
         try:
             name, verdict = await self._decide(scope, receive)

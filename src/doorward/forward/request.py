@@ -110,7 +110,7 @@ def read_question(
         method, target = _one(pairs, proxy.method), _one(pairs, proxy.target)
     scheme, host = _one(pairs, _PROTO), _one(pairs, proxy.host)
     if scheme not in ("http", "https") or "," in host or "," in method or not method:
-        _refuse("method, scheme or host that is not one")
+        _refuse("malformed method, scheme or host")
     headers, _, _ = join_headers(pairs, _DROPPED | proxy_headers, strict=options.strict)
     partial = headers.pop("x-envoy-auth-partial-body", "false")
     if not body:

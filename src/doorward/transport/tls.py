@@ -139,7 +139,8 @@ class TlsContext(ssl.SSLContext):
             self._newest = _context(self._options)
         except TlsError as error:
             _log.error(
-                "TLS certificates cannot be used; the old ones are.", extra={"error": str(error)}
+                "The new TLS certificates cannot be used; the old ones stay in use.",
+                extra={"error": str(error)},
             )
         else:
             _log.info("TLS certificates were exchanged.")

@@ -58,7 +58,7 @@ def clear_stale(path: str | Path) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(mode):
-        raise PathTakenError("there is something that is not a socket")
+        raise PathTakenError("a file that is not a socket is in the way")
     with socket.socket(socket.AF_UNIX) as probe:
         probe.settimeout(PROBE_TIMEOUT)
         try:

@@ -157,7 +157,7 @@ def unmasked() -> Iterator[None]:
         ),
         (["--daemon", "/d", "--audit-log", "off"], "no socket to serve"),
         (["--daemon", "/d", "--minimum-api-version", "x"], "must be of the form 1.24"),
-        (["--daemon", "/d", "--socket", "/x", "--timeout", "0"], "up to 60 seconds"),
+        (["--daemon", "/d", "--socket", "/x", "--timeout", "0"], "at most 60 seconds"),
     ],
 )
 def test_options_that_do_not_fit_are_said(arguments: list[str], message: str) -> None:

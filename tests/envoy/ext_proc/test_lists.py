@@ -98,7 +98,11 @@ def snapshot_of(rule: str) -> Snapshot:
 
 @pytest.mark.parametrize(
     ("body", "error"),
-    [({"a": {}}, "is not an array"), ({"a": 1}, "is not an array"), ("x", "where it should be")],
+    [
+        ({"a": {}}, "is not an array"),
+        ({"a": 1}, "is not an array"),
+        ("x", "at its configured path"),
+    ],
 )
 def test_what_is_not_a_list_is_an_error(body: Any, error: str) -> None:
     with pytest.raises(ListError, match=error):

@@ -48,7 +48,7 @@ def test_a_denial_has_status_headers_and_body() -> None:
 
 @pytest.mark.parametrize("name", ["removes", "Keep", "helper", "response"])
 def test_a_name_that_means_nothing_is_an_error_and_hides_nothing(name: str) -> None:
-    with pytest.raises(ResultError, match=f"`{name}`: no field has this name"):
+    with pytest.raises(ResultError, match=f"`{name}`: unknown field"):
         read_response_verdict(document(f'allow := true\n{name} contains ["salary"]'))
 
 

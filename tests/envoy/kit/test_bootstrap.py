@@ -71,8 +71,8 @@ def test_envoy_takes_it(options: Bootstrap, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"admin": "0.0.0.0:9901"}, "would show the administration interface"),
-        ({"admin": "localhost:9901"}, "would show the administration interface"),
+        ({"admin": "0.0.0.0:9901"}, "would expose the administration interface"),
+        ({"admin": "localhost:9901"}, "would expose the administration interface"),
         ({"listen": "localhost:8000"}, "has a name; Envoy listens on IP addresses"),
         ({"listen": "8000"}, "is not HOST:PORT"),
         ({"listen": "::1:8000"}, "is not HOST:PORT"),
@@ -80,7 +80,7 @@ def test_envoy_takes_it(options: Bootstrap, tmp_path: Path) -> None:
         ({"upstream": "127.0.0.1:65536"}, "does not end in a port"),
         ({"upstream": "a b:80"}, "is not HOST:PORT"),
         ({"pdp": ()}, "a decision point is needed"),
-        ({"pdp": ("unix:",)}, "names no socket"),
+        ({"pdp": ("unix:",)}, "has no path of a socket"),
         ({"pdp": ("unix:a", "pdp:9191")}, "cannot share one cluster"),
         ({"timeout": 0}, "`timeout` must be greater than 0"),
         ({"timeout": float("nan")}, "`timeout` must be greater than 0"),

@@ -88,7 +88,7 @@ def read_response_verdict(result: Value | Undefined) -> ResponseVerdict:
     unknown = [name for name in sorted_keys(document) if name not in FIELDS]
     if unknown:
         names = ", ".join([f"`{name}`" for name in unknown[:_MOST_NAMES]])
-        raise failed(names, "no field has this name; rules that help need another package")
+        raise failed(names, "unknown field; helper rules must be in another package")
     if not _read_flag(document, "allow"):
         headers = check_headers(read_headers(document, "headers", "response headers"))
         status = read_http_status(document)
@@ -100,7 +100,7 @@ def read_response_verdict(result: Value | Undefined) -> ResponseVerdict:
     removed = read_names(document, "response_headers_to_remove", "response headers to remove")
     removed = [name.lower() for name in removed]
     if not _FRAMING.isdisjoint([*removed, *[name.lower() for name, _ in added]]):
-        raise failed("response headers", "a header that says how the body is read")
+        raise failed("response headers", "the policy must not change a header that frames the body")
     return ResponseVerdict(
         True,
         stream=_read_flag(document, "stream"),

@@ -114,7 +114,10 @@ def _check_options(options: Bootstrap) -> None:
         if {_to_kind(_to_address(address)) for address in addresses} == {"pipe", "name"}:
             raise ValueError("decision points by name and by Unix socket cannot share one cluster")
     if options.admin is not None and not _is_local(_to_address(options.admin)):
-        raise ValueError(f"`{options.admin}` would show the administration interface to others")
+        raise ValueError(
+            f"`{options.admin}` would expose the administration interface:"
+            " use a loopback address or a Unix socket"
+        )
     if _to_kind(_to_address(options.listen)) == "name":
         raise ValueError(f"`{options.listen}` has a name; Envoy listens on IP addresses")
     for name in (
@@ -160,7 +163,7 @@ def _to_address(text: str) -> Document:
     if text.startswith("unix:"):
         path = text.removeprefix("unix:").removeprefix("//")
         if not path or "\0" in path:
-            raise ValueError(f"`{text}` names no socket")
+            raise ValueError(f"`{text}` has no path of a socket")
         return {"pipe": {"path": path}}
     host, _, port = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):

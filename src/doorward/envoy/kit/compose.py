@@ -168,7 +168,7 @@ def _to_path(text: str) -> str:
         text = f"./{text}"
     # A colon would end the path here, and a `$` begin a variable.
     if json.dumps(text)[1:-1] != text or ":" in text or "$" in text:
-        raise ValueError(f"`{text}` cannot be mounted")
+        raise ValueError(f"`{text}` cannot be mounted by Compose: remove colons, quotes and `$`")
     return text
 
 

@@ -214,7 +214,7 @@ def _check_ext_proc(config: Located) -> Iterator[Problem]:
     for name, right in _MODES.items():
         option = mode.get(name)
         if option.value not in right:
-            yield "envoy-responses-mode", f"{name} is {option.value or 'not option'}", option
+            yield "envoy-responses-mode", f"{name} is {option.value or 'not set'}", option
     if (option := mode.get("response_trailer_mode")).value != "SEND":
         yield "envoy-responses-trailers", "response_trailer_mode is not SEND", option
     if (option := config.get("allow_mode_override")).value is True:

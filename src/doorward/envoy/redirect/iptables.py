@@ -111,7 +111,7 @@ class Iptables:
         name = self._program(family, suffix)
         program = find_program(name)
         if program is None:
-            raise RedirectError(f"there is no program `{name}`")
+            raise RedirectError(f"the program `{name}` is not installed")
         return run_program([program, *arguments], script)
 
 

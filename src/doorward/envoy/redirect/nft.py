@@ -105,7 +105,7 @@ class Nft:
     def _run(self, *arguments: str, script: str = "") -> str:
         program = find_program("nft")
         if program is None:
-            raise RedirectError("there is no program `nft`")
+            raise RedirectError("the program `nft` is not installed")
         return run_program([program, *arguments], script)
 
 

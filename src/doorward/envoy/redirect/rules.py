@@ -69,13 +69,13 @@ class Redirect:
             if not 0 < port < 65536:
                 raise ValueError(f"`{port}` is not a port")
         if not 0 <= self.user < _USERS:
-            raise ValueError(f"`{self.user}` is not the id of a user")
+            raise ValueError(f"`{self.user}` is not a numeric user id")
         if max(len(self.open_ports), len(self.only_ports)) > _PORTS:
             raise ValueError(f"more than {_PORTS} ports")
         if len(self.networks) > _NETWORKS:
             raise ValueError(f"more than {_NETWORKS} networks")
         if self.networks and self.outbound is None:
-            raise ValueError("networks are of outbound connections, and no outbound port is given")
+            raise ValueError("networks apply to outbound connections: set an outbound port too")
 
 
 @record(kw_only=True)

@@ -155,7 +155,7 @@ def _choose(options: Redirect, name: str | None) -> tuple[BackEnd, list[str]]:
         return usable[0]
     if failures:
         raise failures[0]
-    raise RedirectError(f"{name or 'nft, or iptables and ip6tables,'} is needed and not installed")
+    raise RedirectError(f"{name or 'nft, or iptables and ip6tables,'} must be installed")
 
 
 def _find_installed(name: str | None) -> list[BackEnd]:

@@ -141,7 +141,7 @@ class _Turns:
         if self._count > limits.messages:
             raise GrpcError(Status.RESOURCE_EXHAUSTED, "too many messages")
         if self._call.pending:
-            raise GrpcError(Status.RESOURCE_EXHAUSTED, "the answers are not read")
+            raise GrpcError(Status.RESOURCE_EXHAUSTED, "the client does not read the answers")
         if len(self._waiting) >= limits.waiting:
             raise GrpcError(Status.RESOURCE_EXHAUSTED, "too many messages wait for an answer")
         self._exchanges.budget.take(len(message))

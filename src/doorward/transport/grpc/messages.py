@@ -106,7 +106,7 @@ def to_plain(message: bytes, flag: int, encoding: bytes, limit: int) -> bytes:
     if not flag:
         return message
     if flag != 1:
-        raise GrpcError(Status.INTERNAL, "message flags are not known")
+        raise GrpcError(Status.INTERNAL, "the flag of a message must be 0 or 1")
     if encoding != b"gzip":
         raise GrpcError(Status.INTERNAL, "compressed message without an encoding")
     inflater = zlib.decompressobj(_GZIP)

@@ -93,7 +93,7 @@ class _Conversation:
         open.
         """
         if self._call.pending:
-            raise GrpcError(Status.RESOURCE_EXHAUSTED, "the responses are not read")
+            raise GrpcError(Status.RESOURCE_EXHAUSTED, "the client does not read the responses")
         if not self._is_admitted:
             self._reflection.admit(self._call)
             self._is_admitted = True

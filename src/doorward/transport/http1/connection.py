@@ -370,7 +370,7 @@ class HttpConnection(asyncio.Protocol):
             return  # nobody is answered after the request that ends the connection
         version = parser.get_http_version()
         if version not in ("1.1", "1.0"):
-            raise _RefusedError(505, "HTTP/1.1 is spoken here")
+            raise _RefusedError(505, "only HTTP/1.0 and HTTP/1.1 are supported")
         request = Request(version, parser.get_method(), self._target, headers)
         request.client = self._client
         request.keeps_alive = (
@@ -414,7 +414,7 @@ class HttpConnection(asyncio.Protocol):
             self._update_reading()
             return
         if self._share is not None and not self._share.grow(len(body)):
-            raise _RefusedError(503, "too many bytes of other requests are here")
+            raise _RefusedError(503, "too many other bodies are being read: try again later")
         self._body.append(body)
         if self._body_size > self._limits.body_buffered:
             self._begin_stream()

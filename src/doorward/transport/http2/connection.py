@@ -374,7 +374,9 @@ class Connection:
     def _on_headers(self, flags: int, stream_id: int, payload: bytes) -> None:
         """Handle HEADERS (RFC 9113, 6.2): a complete header block, or the first part of one."""
         if not stream_id & 1:
-            raise Http2Error(ErrorCode.PROTOCOL_ERROR, "not a stream of a client")
+            raise Http2Error(
+                ErrorCode.PROTOCOL_ERROR, "the number of a client's stream must be odd"
+            )
         if flags & Flag.PADDED:
             payload = _unpad(payload)
         if flags & Flag.PRIORITY:
@@ -480,7 +482,7 @@ class Connection:
         if not stream_id:
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "PRIORITY without a stream")
         if len(payload) != 5:
-            raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "PRIORITY has five bytes")
+            raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "PRIORITY must have five bytes")
         if UINT32.unpack_from(payload)[0] & MAX_STREAM_ID == stream_id:
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "stream depends on itself")
 
@@ -489,7 +491,7 @@ class Connection:
         resets.
         """
         if len(payload) != 4:
-            raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "RST_STREAM has four bytes")
+            raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "RST_STREAM must have four bytes")
         if not stream_id or stream_id > self._highest or not stream_id & 1:
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "RST_STREAM of an idle stream")
         stream = self._sender.remove(stream_id, ignored=False)
@@ -527,7 +529,7 @@ class Connection:
             self._sender.limit_frames(value)
         elif setting == Setting.ENABLE_PUSH:
             if value > 1:
-                raise Http2Error(ErrorCode.PROTOCOL_ERROR, "push is neither on nor off")
+                raise Http2Error(ErrorCode.PROTOCOL_ERROR, "ENABLE_PUSH must be 0 or 1")
         elif setting == Setting.HEADER_TABLE_SIZE:
             self._sender.announce_no_table()
 
@@ -540,7 +542,7 @@ class Connection:
         if stream_id:
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "PING on a stream")
         if len(payload) != 8:
-            raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "PING has eight bytes")
+            raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "PING must have eight bytes")
         if not flags & Flag.ACK:
             self._sender.write(FrameType.PING, Flag.ACK, 0, payload)
         elif payload == _DRAIN and self._ending == "announced":
@@ -564,7 +566,7 @@ class Connection:
         """Widen the send window of the connection or of a stream (RFC 9113, 6.9)."""
         self._charge(1)
         if len(payload) != 4:
-            raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "WINDOW_UPDATE has four bytes")
+            raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "WINDOW_UPDATE must have four bytes")
         increment = UINT32.unpack(payload)[0] & MAX_STREAM_ID
         if not stream_id:
             self._sender.widen(increment)

@@ -100,7 +100,7 @@ def _only(fields: tuple[Header, ...], header_name: bytes) -> bytes | None:
     """
     values = {value for name, value in fields if name == header_name}
     if len(values) > 1:
-        raise MalformedError("field with two values")
+        raise MalformedError("field with two different values")
     return values.pop() if values else None
 
 
@@ -118,7 +118,7 @@ def _check_field(name: bytes, value: bytes) -> None:
         raise MalformedError("character in a field name")
     _check_value(value)
     if name in _CONNECTION:
-        raise MalformedError("field of HTTP/1.1")
+        raise MalformedError("field that HTTP/2 forbids")
     if name == b"te" and value != b"trailers":
         raise MalformedError("te must be trailers")
 
