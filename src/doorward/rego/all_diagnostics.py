@@ -31,8 +31,9 @@ _WORD: Final = re.compile(r"\w+")
 def find_errors(
     parsed: Mapping[str, Parsed], registry: Registry, options: CheckOptions
 ) -> list[Diagnostic]:
-    """Return the errors of all files, by position; `parsed` holds the results of parsing by file
-    name.
+    """Return the errors of all files, by position; [] if there are none. `parsed` holds the results
+    of parsing with recovery, by file name. The rest of a file with errors is checked too; errors
+    that may only follow from a part left out are not reported.
     """
     errors = [error for each in parsed.values() for error in each.errors]
     errors += _of_the_rest(list(parsed.values()), registry, options)
@@ -42,7 +43,9 @@ def find_errors(
 def _of_the_rest(
     parsed: Sequence[Parsed], registry: Registry, options: CheckOptions
 ) -> Sequence[Diagnostic]:
-    """Check the modules repeatedly, without rules that have errors, to find further ones."""
+    """Return the errors of checking the modules, up to `MAX_ROUNDS` times: each time without the
+    rules in which errors were found. Strict mode is off if a file could not be read completely.
+    """
     modules = [each.module for each in parsed if each.module is not None]
     lost = set[str]().union(*(each.lost for each in parsed))
     if any(each.errors for each in parsed):
@@ -64,6 +67,7 @@ def _of_the_rest(
 
 
 def _names_any(error: Diagnostic, lost: set[str]) -> bool:
+    """Return True if the message of an error contains one of the names in `lost`."""
     # `argument(s)` does not name a rule `s`.
     return not lost.isdisjoint(_WORD.findall(error.message.replace("(s)", "")))
 

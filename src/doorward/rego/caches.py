@@ -31,7 +31,9 @@ _functions: Final[dict[str, list[_Cached]]] = {}
 
 
 def counted(name: str) -> Callable[[T], T]:
-    """Return a decorator; the function's cache counts as part of the one called `name`."""
+    """Return a decorator for a function with `cache_info`, such as one with `lru_cache`: its cache
+    is counted as a part of the cache `name`. The function is returned unchanged.
+    """
 
     def noted(function: T) -> T:
         _functions.setdefault(name, []).append(function)
@@ -41,7 +43,9 @@ def counted(name: str) -> Callable[[T], T]:
 
 
 def function_counts() -> Iterator[tuple[str, CacheCounts]]:
-    """Yield the names and counts of the function caches in loaded modules."""
+    """Yield the name and the summed counts of each cache that `counted` registered in the modules
+    loaded so far.
+    """
     for name, functions in list(_functions.items()):
         infos = [each.cache_info() for each in functions]
         entries, hits, misses = (

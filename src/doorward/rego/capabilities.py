@@ -40,7 +40,9 @@ WebAssembly.
 
 
 def future_keywords(*, v0: bool = False) -> list[str]:
-    """The keywords that an import turns on."""
+    """Return the sorted keywords that need an import of `future.keywords`: those of Rego v1 without
+    the ones v1 has built in, or all with `v0`.
+    """
     return sorted(FUTURE_KEYWORDS if v0 else FUTURE_KEYWORDS - V1_KEYWORDS)
 
 
@@ -60,7 +62,10 @@ class Capabilities:
 
     @classmethod
     def from_document(cls, document: Any) -> Capabilities:
-        """Parse a capabilities document; ValueError if it is invalid."""
+        """Return the capabilities for a parsed JSON document. ValueError if it has the wrong form.
+        A missing field allows nothing, except `allow_net`: without it every host is allowed. Hosts
+        are in lower case.
+        """
         if not isinstance(document, dict):
             raise ValueError("capabilities must be an object")
         builtins = document.get("builtins") or []
@@ -80,25 +85,33 @@ class Capabilities:
         )
 
     def registry(self, base: Registry) -> Registry:
-        """The built-ins of `base` that are allowed, and those that only the file declares."""
+        """Return a registry with the built-ins of `base` that are allowed, and those that only the
+        file declares.
+        """
         return base.restricted(self.builtins, self.declared)
 
     def environment(self, base: Environment) -> Environment:
-        """Return `base` restricted to the allowed hosts."""
+        """Return `base` restricted to the hosts that both allow; `base` itself if the capabilities
+        allow every host.
+        """
         hosts = self.allow_net
         if hosts is not None and base.allow_net is not None:
             hosts &= base.allow_net
         return base if hosts is None else replace(base, allow_net=hosts)
 
     def problems(self, module: Module, *, v0: bool) -> list[Diagnostic]:
-        """Return an error for each feature that a module uses without permission."""
+        """Return an error for each feature, import or template string that a module uses and the
+        capabilities do not allow; [] if there is none. `v0`: the module is read as Rego v0.
+        """
         errors = [] if v0 else self._version(module.package.span)
         for item in module.imports:
             errors += self._import(item, v0=v0)
         return [*errors, *self._templates(module)]
 
     def problems_of_query(self, body: Body) -> list[Diagnostic]:
-        """The same for the body of a query."""
+        """Return an error for each template string in a query, if the capabilities do not allow
+        them; otherwise [].
+        """
         return [problem for expr in body for problem in self._templates(expr)]
 
     def _version(self, span: Span) -> list[Diagnostic]:

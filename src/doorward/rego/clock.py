@@ -32,8 +32,8 @@ _is_due: Final = cycle([False] * (_STEPS - 1) + [True]).__next__
 
 
 def count_step() -> None:
-    """Count a step for this thread's deadline check; called for each collection that is
-    traversed.
+    """Count a step of work on values, one for each collection that is traversed. Every 256th step
+    checks the deadline of this thread, if it has one, which raises EvalError if it has passed.
     """
     if _is_due() and CLOCK.check_deadline is not None:
         CLOCK.check_deadline()

@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 __all__ = ["Code", "generate_code"]
 
 MAX_CHAIN: Final = 100
-"""The most rules in a chain of calls whose functions are compiled at their first call: each then
-uses twice the stack, which must not decide whether an evaluation succeeds.
+"""The longest chain of rules that read each other whose functions are generated at their first
+call. Each such call needs twice the stack; with longer chains all code is generated at once, so
+that this does not decide if an evaluation succeeds.
 """
 
 
@@ -41,8 +42,8 @@ ALWAYS_COUNTED: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Code:
-    """The generated functions of a program; `units` are the files of its code, if all was
-    generated.
+    """The generated functions of a program. `units` has the code of each file if everything was
+    generated at once; it is [] if functions are generated at their first call.
     """
 
     plan: Plan
@@ -51,10 +52,12 @@ class Code:
     limited: bool = False
     """True if the code that decides errors counts items."""
     in_order: list[Code] = field(default_factory=list, repr=False)
-    """The code that decides errors, once it was needed."""
+    """The code that decides errors, in a list of one once it was needed."""
 
     def exact(self) -> Code:
-        """Return the code that decides errors, compiled function by function when called."""
+        """Return the code that decides errors, created once; this code itself if it is exact. Its
+        functions are compiled when they are first called.
+        """
         if self.plan.exact:
             return self
         if not self.in_order:
@@ -74,8 +77,8 @@ class Code:
         return self.in_order[0]
 
     def warm(self, nodes: Iterable[RuleNode]) -> None:
-        """Generate the functions of the rules at `nodes`, except definitions that a table selects
-        for a single value.
+        """Generate the functions of the rules at `nodes` now. Definitions that a table selects for
+        a single value are left to their first call.
         """
         namespace = self.linked.namespace
         for node in nodes:
@@ -94,9 +97,10 @@ def generate_code(
     whole: bool = False,
     saved: SavedFunctions | None = None,
 ) -> Code:
-    """Generate the code of `program`; calls of `mocked` can be replaced. `whole`: everything is
-    generated now. `saved`: functions from an earlier run. CompileError if Python's compiler refuses
-    a rule.
+    """Generate the code of `program`. Calls of the functions in `mocked` check if a `with` replaces
+    them. `whole`: everything is generated now. `saved`: functions from an earlier run are used.
+    CompileError if Python's compiler refuses a rule, which for short rules may be noticed only at
+    their first call.
     """
     limited = options.max_items is not None
     counted = limited and (options.max_items or 0) < ALWAYS_COUNTED

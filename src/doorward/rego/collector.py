@@ -18,7 +18,8 @@ _is_freezing = False
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """Context in which no thread collects garbage; it is collected afterwards. Of nested uses the
+    """Context in which Python's garbage collector is off for the whole process; it is on again
+    afterwards. Does nothing if it is off already: of nested or concurrent uses, the end of the
     first one ends the pause for all.
     """
     if not gc.isenabled():
@@ -33,8 +34,9 @@ def gc_paused() -> Iterator[None]:
 
 @contextmanager
 def gc_once() -> Iterator[None]:
-    """Context without garbage collection, at whose end everything moves to the oldest generation,
-    instead of being traversed by each generation.
+    """Context without garbage collection, with one collection of the young generations at its end.
+    Objects made inside then belong to the oldest generation, and are not traversed by each younger
+    one.
     """
     with gc_paused():
         try:
@@ -45,8 +47,9 @@ def gc_once() -> Iterator[None]:
 
 @contextmanager
 def gc_frozen() -> Iterator[None]:
-    """No collection meanwhile; what is there at the end stays, and is never traversed: for the
-    start of a process."""
+    """Context without garbage collection, for the start of a process. At its end all objects are
+    frozen: the collector never traverses or frees them. `freezes` returns True inside.
+    """
     global _is_freezing
     _is_freezing = True
     try:
@@ -63,10 +66,11 @@ def freezes() -> bool:
 
 
 def untracker() -> Callable[[object], None]:
-    """A function after which the collector does not track a value, which must refer to nothing that
-    can refer to it again: else both would never be freed.
+    """Return a function that removes a value from the garbage collector. The value must refer to
+    nothing that can refer back to it, or both are never freed. Without CPython's C API the function
+    does nothing.
 
-    It is a function of Python's C API. A `dict` is tracked again when a container is put into it.
+    A `dict` is tracked again when a container is put into it.
     """
     try:
         import ctypes  # few load so much

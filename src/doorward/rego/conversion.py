@@ -35,7 +35,7 @@ __all__ = ["from_python", "is_value"]
 MAX_DEPTH: Final = 10_000
 """The most levels of nested collections, as many as OPA reads of JSON."""
 _MANY: Final = 1_000
-"""If there are at least this many collections at one depth, one that occurs again is checked
+"""From this many collections at one depth on, a collection that occurs several times is checked
 once.
 """
 _LARGE: Final[int] = 10**MAX_DIGITS
@@ -46,10 +46,13 @@ digits.
 
 
 def from_python(value: object, name: str = "value", *, copy: bool = False) -> Value:
-    """Convert Python data to a Rego value; a Rego value is returned as it is unless `copy`, which
-    shares no part that the caller may change. Sequences become arrays, sets sets; mappings,
-    dataclasses and pydantic models objects; UUIDs, dates and times with a zone texts (RFC 3339);
-    Decimals numbers; an Enum its value. InputError for others, with the position below `name`.
+    """Convert Python data to a Rego value. A Rego value is returned as it is, unless `copy` is set:
+    then no part is shared that the caller may change.
+
+    Sequences become arrays, sets sets; mappings, dataclasses and pydantic models objects; UUIDs,
+    dates and times with a zone strings (RFC 3339); Decimals numbers; an Enum its value. Raise
+    InputError for anything else, such as bytes, NaN or a time without a zone, with its position
+    below `name`; also for nesting that is too deep and for a value that changes meanwhile.
     """
     try:
         if not copy and is_value(value):
@@ -62,7 +65,9 @@ def from_python(value: object, name: str = "value", *, copy: bool = False) -> Va
 
 
 def is_value(value: object) -> bool:
-    """Return True if `value` is a Rego value already: parsed JSON, or a result of `from_python`."""
+    """Return True if `value` is a Rego value: parsed JSON, or a result of `from_python`. False also
+    for nesting deeper than `MAX_DEPTH`.
+    """
     level: list[Any] = [(value,)]
     for _ in range(MAX_DEPTH):
         below: list[Any] = []
@@ -102,17 +107,22 @@ def _is_key(key: object) -> bool:
 
 
 def _is_small(value: object) -> bool:
-    """Return True if `value` is a number within the limits for texts."""
+    """Return True if `value` is an `int` of at most `MAX_DIGITS` digits, or a `float` between
+    -2**53 and 2**53.
+    """
     if type(value) is int:
         return -_LARGE < value < _LARGE
     return type(value) is float and -_EXACT < value < _EXACT
 
 
 _Position: TypeAlias = "tuple[_Position | None, object]"
-"""The position of a value: that of its collection, and its key there."""
+"""The position of a value: the position of the enclosing collection (None at the top), and the key
+in it.
+"""
 
 
 def _refuse(position: _Position, why: str) -> NoReturn:
+    """Raise InputError with the position and the reason `why`."""
     raise InputError(f"{_show(position)} {why}")
 
 
@@ -154,7 +164,9 @@ _BYTES: Final = (bytes, bytearray, memoryview)
 
 
 def _to_scalar(value: Any, position: _Position) -> Any:
-    """Return the text or number for a value; UNDEFINED if it is not a scalar."""
+    """Return the string or number for a scalar, or the converted value of an Enum; UNDEFINED for
+    other objects. InputError for numbers that are not finite or too large.
+    """
     from enum import Enum
 
     if isinstance(value, Enum):
@@ -227,7 +239,9 @@ def _fields_of(value: Any) -> Any:
 
 
 def _to_object(value: Mapping[Any, Any], position: _Position) -> dict[Key, Value]:
-    """Convert a mapping; InputError for multi-value mappings and for equal keys."""
+    """Convert a mapping to an object. InputError for a mapping with several values per key, such as
+    a MultiDict, and for two keys that are equal in Rego.
+    """
     if hasattr(value, "getlist") or hasattr(value, "getall"):
         _refuse(position, f"is a {type(value).__name__}, which can hold many values for one key")
     converted: dict[Key, Value] = {}

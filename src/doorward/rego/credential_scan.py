@@ -25,7 +25,9 @@ __all__ = ["may_hold_credentials"]
 
 
 def _translate_for_re2(pattern: str) -> str:
-    """Rewrite a pattern for `re` for RE2, ignoring case and allowing escapes of a query string."""
+    """Return a pattern of `rego/credentials.py` for RE2: its groups do not capture, and it matches
+    names with the escapes of a query string too.
+    """
     return (
         pattern.replace("(", "(?:")
         .replace("[-_. ]", "(?:[-_. +]|%20)")
@@ -49,12 +51,14 @@ _SCHEME: Final = "(?:earer|asic) "
 
 
 def _name_pattern(rest: str, end: str) -> str:
-    """A name of a credential up to its end; within one that has it inside, `rest` may follow."""
+    """Return a pattern for the name of a credential followed by `end`. After a name that only
+    contains a credential's word, `rest` may follow.
+    """
     return rf"(?i:(?:{_AT_THE_END}|(?:{_WITHIN}){rest}){end})"
 
 
 def _not_masked() -> str:
-    """Return a pattern for a value that is not masked yet."""
+    """Return a pattern for the first character of a value that is not `[masked]`."""
     pattern = '[^&; "]'
     for char in reversed(MASKED):
         code = rf"\x{ord(char):02x}"

@@ -60,22 +60,30 @@ _MEMBER: Final = re.compile(r'"([^"\\]{1,64})\\?"\s*:')
 
 
 def names_credential(name: str) -> bool:
-    """Return True if a text, number or list under `name` is a credential."""
+    """Return True if a string, number or list under `name` is a credential, as under `password` or
+    `X-Auth-Token`. An object under such a name may be public.
+    """
     return _NAMES.search(name) is not None
 
 
 def names_all_below(name: str) -> bool:
-    """Return True if everything below `name` is one, whatever its own names are."""
+    """Return True if everything below `name` is a credential, whatever the names of its members
+    are, as below `secrets`.
+    """
     return _ALL_BELOW.search(name) is not None
 
 
 def mask_credentials(text: str) -> str:
-    """`text` with the parts masked that look like credentials; `text` itself if none does."""
+    """Return `text` with the parts that look like credentials replaced by `[masked]`; the same
+    object if nothing does.
+    """
     return _LOOKS.sub(MASKED, text) if _LOOKS.search(text) else text
 
 
 def may_contain_credentials(text: str) -> bool:
-    """Return True if `mask_credentials` may find something in `text`; a cheap check."""
+    """Return False if `mask_credentials` certainly finds nothing in `text`; True means that it
+    may.
+    """
     return (
         "eyJ" in text
         or "-----BEGIN" in text
@@ -86,7 +94,9 @@ def may_contain_credentials(text: str) -> bool:
 
 
 def has_credential_names(text: str) -> bool:
-    """Return True if `text` contains JSON with a member named like a credential."""
+    """Return True if `text` contains a JSON member with a credential's name, such as `"password":`,
+    also within a JSON string.
+    """
     if "\\u00" in text:
         text = _ESCAPE.sub(_unescape, text)
     return any(names_credential(name) for name in _MEMBER.findall(text))
@@ -166,7 +176,7 @@ def assigns_credential(text: str) -> bool:
 
 
 def _mentions(text: str) -> bool:
-    """Return True if `text` may name a credential: a look that costs next to nothing."""
+    """Return False if `text` certainly contains no credential's name; a cheap check."""
     return _matcher_of_mentions()(text.encode("utf-8", "surrogatepass"))
 
 

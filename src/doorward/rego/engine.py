@@ -70,12 +70,14 @@ if TYPE_CHECKING:
 __all__ = ["Engine", "PartialQuery", "Policies", "Query", "compile", "parse_term", "within"]
 
 Work: TypeAlias = Callable[[Evaluation], Any]
-"""Compiled code that can be evaluated for an answer."""
+"""A function that evaluates compiled code and returns the answer."""
 
 _UNSAFE_VALUE: Final = "var _ is unsafe"
 _LABELS: Final = "labels:"
 MAX_VARIANTS: Final = 16
-"""The most codes kept for queries that replace functions; each is a copy of the whole program."""
+"""The most codes that are cached for queries that replace functions; each is a copy of the whole
+program.
+"""
 MAX_QUESTIONS: Final = 64
 LONGEST_QUESTION: Final = 1_024
 """The most prepared queries kept for partial evaluation, and the most characters of one with its
@@ -90,10 +92,13 @@ def compile(
     before: Policies | None = None,
     prepare: Preparation | None = None,
 ) -> Policies:
-    """Compile `modules`: file names to Rego text, or parsed modules (`parse_modules`). CompileError
-    carries all diagnostics, parse errors too. `before`: policies compiled earlier, whose results
-    for unchanged modules are reused. `prepare`: returns the modules to compile in place of the
-    parsed ones, and notes for `Policies.notes`; it must depend on nothing else.
+    """Compile policies: `modules` maps file names to Rego text, a `Source`, or parsed modules.
+    Raise CompileError with all parse errors, or the errors of the first failed check.
+
+    `before`: policies compiled earlier, whose results for unchanged modules are reused. `prepare`:
+    a function that returns the modules to compile in place of the parsed ones, and notes for
+    `Policies.notes`; it must depend on nothing else. With `Options.saved`, a program that an
+    earlier run saved is loaded instead.
     """
     options = options or Options()
     saved = options.saved if before is None else None
@@ -144,8 +149,9 @@ class Policies:
         key: str | None = None,
         notes: Any = None,
     ) -> None:
-        """`functions`: those that an earlier run saved. `key`: under which this one saves.
-        `notes`: those of the preparation of the modules."""
+        """`functions`: code that an earlier run saved. `key`: the key under which this program is
+        saved; None if it is not. `notes`: those of `prepare`.
+        """
         self.modules = modules
         self.options = options
         self.program = program
@@ -171,19 +177,22 @@ class Policies:
 
     @property
     def texts(self) -> dict[str, str]:
-        """The policies as they are written, by file name."""
+        """The texts of the policies by file name."""
         return texts_of(self.modules)
 
     @property
     def rule_tree(self) -> RuleNode:
-        """Return the tree of rules below `data`."""
+        """The tree of rules below `data`, each at its constant prefix; built at the first
+        access.
+        """
         if self._rule_tree is None:
             self._rule_tree = insert_rules(self.program.modules)
         return self._rule_tree
 
     def question(self, query: str, unknowns: tuple[str, ...], options: PartialOptions) -> Question:
-        """Return a query prepared for partial evaluation, from a cache. CompileError if it cannot
-        be compiled; ValueError for an invalid path or namespace.
+        """Return a query prepared for partial evaluation, from a cache of at most `MAX_QUESTIONS`.
+        CompileError if it cannot be compiled; ValueError if an unknown, a path of
+        `disable_inlining` or the namespace is invalid.
         """
         key = query, unknowns, options
         question = self._questions.get(key)
@@ -199,7 +208,9 @@ class Policies:
         return question
 
     def _resolve(self, query: str, package: str, imports: tuple[str, ...]) -> Body:
-        """Parse, check and resolve a query for partial evaluation."""
+        """Return the resolved body of a query for partial evaluation. CompileError if it is
+        invalid.
+        """
         v0 = self.options.v0
         body = _parse_query(query, v0=v0)
         path, imported = _surroundings(package, imports, v0=v0)
@@ -216,7 +227,7 @@ class Policies:
 
     @property
     def lowered(self) -> Lowered:
-        """Return the rules in the form for partial evaluation."""
+        """The rules in the form for partial evaluation; computed at the first access."""
         from doorward.rego.partial.evaluate import Lowered  # few ask for it
 
         with self._lock:
@@ -226,11 +237,15 @@ class Policies:
 
     @property
     def definitions(self) -> list[Mark]:
-        """The definitions that marked code notes, by number; none where it is not marked."""
+        """The definitions whose outcomes marked code records, by their numbers; [] without
+        `Options.marked`.
+        """
         return [] if self.code.plan.marks is None else list(self.code.plan.marks.definitions)
 
     def labels(self, mark: Mark) -> dict[str, Any]:
-        """Return the `labels` in METADATA for a definition, its package and the packages above."""
+        """Return the `labels` that METADATA gives to a definition, its package and the packages
+        above; of equal names the nearest wins. {} if there are none.
+        """
         labels = self._labels.get(mark.number)
         if labels is None:
             from doorward.rego.analysis.metadata import labels_at  # few policies have labels
@@ -242,7 +257,7 @@ class Policies:
 
     @cached_property
     def _modules_with_labels(self) -> list[Module]:
-        """Return the modules parsed with their METADATA; [] if none has labels."""
+        """The modules parsed with their METADATA; [] if no policy contains `labels:`."""
         text = self.texts
         if not any(_LABELS in each for each in text.values()):
             return []
@@ -261,14 +276,16 @@ class Policies:
             return module  # its METADATA is broken: a comment, as for everybody else
 
     def bind(self, data: Any, *, is_parsed: bool = False) -> Engine:
-        """Return an engine for these policies with `data`; nothing is compiled again. `is_parsed`:
-        the data is parsed JSON or was checked before, and is not checked again.
+        """Return an engine for these policies with `data`; nothing is compiled. `is_parsed`: the
+        data is parsed JSON or was converted before, and is neither checked nor converted. Otherwise
+        InputError for data that is not a Rego value.
         """
         return Engine(data=data, policies=self, is_parsed=is_parsed)
 
     def traced(self, *, indexed: bool = False) -> Policies:
-        """Return the same policies with code that reports to tracers; nothing is checked again.
-        `indexed`: rules that OPA's index excludes are not evaluated.
+        """Return the same policies with code that reports to an evaluation's tracer; they are not
+        checked again, and the result is cached. `indexed`: rules that OPA's index excludes are not
+        evaluated.
         """
         with self._lock:
             if indexed not in self._traced:
@@ -277,7 +294,9 @@ class Policies:
             return self._traced[indexed]
 
     def code_for(self, mocked: frozenset[str]) -> Code:
-        """Return the code in which calls of `mocked` can be replaced."""
+        """Return code in which calls of the functions in `mocked` can be replaced by `with`. Up to
+        `MAX_VARIANTS` such codes are cached.
+        """
         if mocked <= self.code.plan.mocked:
             return self.code
         with self._lock:
@@ -290,35 +309,40 @@ class Policies:
             return code
 
     def warm(self) -> None:
-        """Generate the code of every rule, so that the first decision is not slower. A definition
-        that a table selects by value is left to its first call.
+        """Generate the code of every rule now, so that the first decision is not slower. A
+        definition that a table selects by value is left to its first call. The program is then
+        saved, if `Options.saved` includes code.
         """
         self.code.warm(node for node in self.program.root.walk() if node.definitions)
         if self.options.saved is not None and self.options.saved.with_code:
             self._save()
 
     def _save(self) -> None:
-        """Save the program for the next run, unless it was loaded."""
+        """Save the program for the next run, once; nothing if it was loaded or cannot be saved."""
         if self.options.saved is not None and self._key is not None:
             self.options.saved.write(self._key, self.program, self.code, self.notes)
             self._key = None
 
     def emit(self) -> dict[str, str]:
-        """Return the generated Python of each file as text."""
+        """Return the generated Python of each file as text, by file name. CompileError if it nests
+        too deeply.
+        """
         code = self.whole_code()
         return {item.file: item.text(code.linked.namespace) for item in code.units}
 
     def whole_code(self, mocked: frozenset[str] = frozenset()) -> Code:
-        """Return `code_for` with everything generated, as `emit` shows it."""
+        """Return the code for calls of `mocked`, with the functions of all files generated."""
         code = self.code_for(mocked)
         return code if code.units else generate_code(self.program, self.options, mocked, whole=True)
 
 
 class Engine:
-    """Policies and data that can be queried; thread-safe. The usual way to make one: `modules` maps
-    file names to Rego text, `data` is the base data, and every other option is a field of `Options`
-    by name. `policies` are policies compiled before, instead of `modules`; then there are no
-    options.
+    """Policies and data that can be queried; thread-safe. `modules` maps file names to Rego text,
+    `data` is the base data, and every other argument is a field of `Options`. Raise CompileError
+    for invalid policies and InputError for data that is not a Rego value.
+
+    `policies` are policies compiled before, in place of `modules` and options; TypeError if these
+    are passed too.
     """
 
     __slots__ = ("_answers", "_lock", "data", "environment", "policies")
@@ -326,7 +350,7 @@ class Engine:
     policies: Policies
     data: Any
     environment: Environment
-    """What built-ins may use of the outside world."""
+    """The access of built-ins to the outside world: clock, network, caches, output of `print`."""
 
     def __init__(
         self,
@@ -366,8 +390,9 @@ class Engine:
         return self.policies.modules
 
     def cache_counts(self) -> dict[str, CacheCounts]:
-        """Return the sizes, hits and misses of the caches that decisions share: responses of
-        `http.send`, verified tokens, and patterns from inputs and data.
+        """Return the counts of the caches that decisions share, by name: responses of `http.send`,
+        verified tokens (`tokens`, if that cache counts), and caches of functions such as compiled
+        patterns.
         """
         environment = self.environment
         known = dict(function_counts()) | {"http.send": environment.responses.counts}
@@ -384,11 +409,15 @@ class Engine:
             raise CompileError(report(errors, self.options.max_errors))
 
     def with_data(self, data: Any, *, is_parsed: bool = False) -> Engine:
-        """An engine with the same policies and other data; nothing is compiled again."""
+        """Return an engine with the same policies and other data; nothing is compiled. `is_parsed`:
+        as in `Policies.bind`.
+        """
         return self.policies.bind(data, is_parsed=is_parsed)
 
     def with_modules(self, modules: Mapping[str, Policy]) -> Engine:
-        """An engine with other policies on the same data."""
+        """Return an engine with other policies on the same data, compiled with the same options.
+        CompileError if they are invalid.
+        """
         return compile(modules, self.options).bind(self.data)
 
     def prepare(
@@ -400,9 +429,12 @@ class Engine:
         package: str = "",
         imports: Iterable[str] = (),
     ) -> Query:
-        """Prepare a query for repeated use. `deadline`: seconds that one evaluation may take.
-        `package` and `imports` are visible to the query as in a module. CompileError if it cannot
-        be compiled.
+        """Prepare a query for repeated use. Raise CompileError if it cannot be compiled, and
+        ParseError for an invalid `package` or import.
+
+        `deadline`: seconds that one evaluation may take; None for no limit.
+        `strict_builtin_errors`: an error of a built-in ends the evaluation, instead of making its
+        expression undefined. `package` and `imports` are visible to the query as in a module.
         """
         return Query(
             self,
@@ -437,13 +469,15 @@ class Engine:
         **options: Unpack[PartialArguments],
     ) -> Partial:
         """Evaluate `query` partially, once: `prepare_partial` and `PartialQuery.evaluate` in one
-        call. The `options` are the fields of `PartialOptions`.
+        call, with their errors. `options` are the fields of `PartialOptions`.
         """
         prepared = self.prepare_partial(query, unknowns, PartialOptions(**options))
         return prepared.evaluate(input, now_ns=now_ns, deadline=deadline, tracer=tracer)
 
     def _evaluation(self, input: Any, *, strict: bool) -> Evaluation:
-        """Return the state for an evaluation without a query."""
+        """Return the state for an evaluation without a query. With `strict`, an error of a built-in
+        ends the evaluation.
+        """
         code = self.policies.code
         code = code.exact() if strict else code
         answers = self.answers(code, strict=strict)
@@ -456,8 +490,9 @@ class Engine:
         return new
 
     def has_rules(self, path: Iterable[str | int]) -> bool:
-        """Return True if there are rules above, at or below a path below `data`. A number beside
-        rule names counts, since the compiler reports it as a type error.
+        """Return True if there are rules above, at or below a path below `data`. An integer key
+        beside the names of rules also gives True: the compiler reports such a reference as a type
+        error.
         """
         node = self.policies.code.linked.root
         for key in path:
@@ -491,23 +526,27 @@ class Engine:
         return value
 
     def documents(self, query: str) -> Documents:
-        """Return the documents that a query may read: input, data and rules. CompileError if the
-        query cannot be parsed; it need not be valid otherwise.
+        """Return the documents that a query may read: input, base data and rules. CompileError if
+        the query cannot be parsed; other errors in it are ignored.
         """
         body, _ = resolve_query(_parse_query(query, v0=self.options.v0))
         return read_documents(body, self.policies.program.callees)
 
     def emit(self) -> dict[str, str]:
-        """The generated Python of each file, as text."""
+        """Return the generated Python of each file as text, by file name."""
         return self.policies.emit()
 
     def read_marks(self, marks: Marks) -> list[Mark]:
-        """Return the outcomes in the marks of an evaluation, in the order of the policies."""
+        """Return the outcomes recorded in `marks`, which `Query.marked_answer` returned, in the
+        order of the policies; [] if the code is not marked.
+        """
         table = self.policies.code.plan.marks
         return [] if table is None else list(table.read(marks))
 
     def answers(self, code: Code, *, strict: bool) -> dict[int, Any]:
-        """Return the cache of answers that depend only on data."""
+        """Return the cache of answers that depend only on data, by slot, for one code. It is shared
+        by all evaluations, which add to it.
+        """
         with self._lock:
             answers = self._answers.get(code)
             if answers is None:
@@ -528,8 +567,8 @@ class _Answers:
 
 
 def parse_term(text: str) -> Any:
-    """Return the Rego value of a ground term such as `{"a": {1, 2}}`. CompileError for other texts;
-    ValueError if it has no value.
+    """Return the Rego value of a ground term such as `{"a": {1, 2}}`. CompileError for text that is
+    not a valid query; ValueError if the term is undefined.
     """
     value = Engine().prepare(text).value()
     if value is UNDEFINED:
@@ -558,9 +597,10 @@ class PartialQuery:
         deadline: float | None = None,
         tracer: PartialTracer | None = None,
     ) -> Partial:
-        """Evaluate partially and return the residual: for any values of the unknowns it decides as
-        the query does. `deadline`: seconds. EvalError if the known part fails, past the deadline,
-        or above `PartialOptions.max_size`. `tracer`: is told what is evaluated and what holds.
+        """Evaluate partially and return the residual: for any values of the unknowns it gives the
+        same result as the query. Raise EvalError if the known part fails, after `deadline` seconds,
+        or if the residual exceeds `PartialOptions.max_size`; InputError for an invalid input.
+        `now_ns`: the time for built-ins. `tracer` receives each evaluation and solution.
         """
         if input is not UNDEFINED:
             input = from_python(input, "input")
@@ -578,7 +618,9 @@ class PartialQuery:
 
 
 class Query:
-    """A prepared query; thread-safe."""
+    """A prepared query; thread-safe. `variables` are the names in its results. `Engine.prepare`
+    makes queries and describes the arguments.
+    """
 
     def __init__(
         self,
@@ -626,6 +668,7 @@ class Query:
         self._in_order: list[RuleNode] | None = None
         self._counts = self._code.plan.limited
         self._marks = self._code.plan.marks
+        # The fast path of `answer` sets up nothing for exact, counting or marked code.
         is_plain = not (self._code.plan.exact or self._counts or self._marks)
         self._is_plain = is_plain and self._value is not None
 
@@ -635,8 +678,8 @@ class Query:
         return self._fast.exact()
 
     def _function(self, code: Code, *, single: bool) -> Callable[[Evaluation], Any]:
-        """Return the function for the value of the only expression (a rule's own if it names one),
-        or for the rows.
+        """Return the function for the value of the only expression, if `single`, which for
+        `data.a.p` is the function of the rule itself; otherwise the function that returns all rows.
         """
         rule = code.plan.only_rule(self.body[0]) if single else None
         if rule is not None:
@@ -662,7 +705,9 @@ class Query:
         return unit(Source("", self.text), [function]), constants.names
 
     def bind(self, engine: Engine) -> Query:
-        """Return the same query for another engine with the same policies; nothing is compiled."""
+        """Return the same query for another engine; nothing is compiled. ValueError if that engine
+        has other policies.
+        """
         if engine.policies is not self.engine.policies:
             raise ValueError("the query was prepared by an engine with other policies")
         bound = copy(self)
@@ -684,16 +729,16 @@ class Query:
 
     @property
     def rules_read(self) -> list[RuleNode]:
-        """Return the rules that the query may read, directly or through others."""
+        """The nodes of the rules that the query may read, directly or through others."""
         program = self.engine.policies.program
         return nodes_read(self.body, program.callees, program.graph)
 
     def evaluation(
         self, input: Any = UNDEFINED, *, now_ns: int | None = None, deadline: float | None = None
     ) -> Evaluation:
-        """Return the state for one evaluation; `deadline` in seconds from now overrides the
-        query's. The input is not checked, as in `answer`. Another thread may call `cancel()` while
-        `value_of` or `rows_of` run.
+        """Return the state for one evaluation, to be passed to `value_of` or `rows_of`. Another
+        thread may call its `cancel()` meanwhile. `deadline`: seconds from now, in place of the
+        query's own. `input` must be parsed JSON or a result of `from_python`; it is not checked.
         """
         engine = self.engine
         new = Evaluation(input, engine.data, self._answers, self._root, engine.environment)
@@ -716,15 +761,15 @@ class Query:
 
     @property
     def input_paths(self) -> list[Path]:
-        """Return the paths at which the query may read the input, such as `("user", "name")`; `()`
-        for all of it.
+        """The paths at which the query may read the input, such as `("user", "name")`; [()] if it
+        reads all of it.
         """
         return input_paths(self.body, self.engine.policies.program.callees)
 
     @property
     def near_misses(self) -> dict[str, str]:
-        """Return the paths below `data` that the query reads and that do not exist, with the most
-        similar existing ones.
+        """For each path below `data` that the query reads and that does not exist, the most similar
+        existing path, if there is one; both as text.
         """
         from doorward.rego.analysis.hints import near_path
 
@@ -734,9 +779,11 @@ class Query:
         return {path_text(path[1:]): misses for path, misses in near.items() if misses is not None}
 
     def value(self, input: Any = UNDEFINED, *, now_ns: int | None = None) -> Any:
-        """Return the value of the query's only expression, or UNDEFINED; of several values the
-        first in Rego's order. ValueError for a query of several expressions; InputError if `input`
-        cannot be converted (`from_python`); EvalError if evaluation fails.
+        """Return the value of the query's only expression; UNDEFINED if it has none, and of several
+        values the first in Rego's order. `now_ns`: the time for built-ins, in nanoseconds.
+
+        Raise ValueError for a query of several expressions, InputError if `from_python` cannot
+        convert `input`, and EvalError if the evaluation fails or exceeds the deadline.
         """
         if input is not UNDEFINED:
             input = from_python(input, "input")
@@ -748,8 +795,8 @@ class Query:
         return self.answer(input, now_ns=now_ns)
 
     def answer(self, input: Any = UNDEFINED, *, now_ns: int | None = None) -> Any:
-        """Return `value` for an input that is parsed JSON or comes from `from_python`; it is not
-        checked, which would take longer than many policies.
+        """Return the same as `value` for an input that is parsed JSON or comes from `from_python`.
+        The input is not checked, since that takes longer than many policies.
         """
         if self._is_plain and now_ns is None:
             # `evaluation`, written out: this precedes every decision.
@@ -787,8 +834,9 @@ class Query:
     def marked_answer(
         self, input: Any = UNDEFINED, answered: dict[str, dict[Key, Any]] | None = None
     ) -> tuple[Any, Marks]:
-        """Return `answer`, and the marks that `marked` code recorded, for `Engine.read_marks`.
-        `answered`: gets the results of built-ins if they record them.
+        """Return the same as `answer`, and the marks that marked code recorded, for
+        `Engine.read_marks`; {} if the code is not marked. `answered`: a dict that receives the
+        results of built-ins, if they record them.
         """
         table = self._marks
         if table is None or self.strict or self._counts or self._value is None:
@@ -806,15 +854,19 @@ class Query:
         return self._run(state, single=True), state.marks
 
     def value_of(self, evaluation: Evaluation) -> Any:
-        """Return the value for an existing evaluation, which may have a tracer and keeps its
-        `errors`.
+        """Return the value for an evaluation from `evaluation()`, which may have a tracer and whose
+        `errors` can be read afterwards. ValueError for a query of several expressions; EvalError if
+        the evaluation fails.
         """
         if self._value is None:
             raise ValueError("the query has several expressions: use rows_of()")
         return self._run(evaluation, single=True)
 
     def results(self, input: Any = UNDEFINED, *, now_ns: int | None = None) -> list[dict[str, Any]]:
-        """Return every binding of the query's variables for JSON; [] if the query is undefined."""
+        """Return one dict for each solution, with the values of the query's variables for JSON. []
+        if the query is undefined; solutions in which an expression is false are left out.
+        InputError and EvalError as for `value`.
+        """
         if input is not UNDEFINED:
             input = from_python(input, "input")
         evaluation = self.evaluation(input, now_ns=now_ns)
@@ -836,15 +888,18 @@ class Query:
         ]
 
     def rows(self, input: Any = UNDEFINED, *, now_ns: int | None = None) -> list[tuple[Any, ...]]:
-        """Return, for each solution, the values of `variables`, then of the expressions in
-        order.
+        """Return one tuple for each solution: the values of `variables`, then of the expressions in
+        order (True for those without a value); UNDEFINED for an unbound variable. Solutions with a
+        false expression are included.
         """
         if input is not UNDEFINED:
             input = from_python(input, "input")
         return self.rows_of(self.evaluation(input, now_ns=now_ns))
 
     def rows_of(self, evaluation: Evaluation) -> list[tuple[Any, ...]]:
-        """Return the rows for an existing evaluation, whose `errors` can be read afterwards."""
+        """Return the rows, as `rows` does, for an evaluation from `evaluation()`, whose `errors`
+        can be read afterwards.
+        """
         if self._bindings is None:
             self._bindings = self._function(self._code, single=False)
         rows: list[tuple[Any, ...]] = self._run(evaluation, single=False)
@@ -886,13 +941,17 @@ class Query:
 
     def _answer_rules(self, evaluation: Evaluation) -> None:
         """Evaluate the rules that the query reads, each after those it reads, so that a long chain
-        does not nest in Python's stack. Since it includes rules that the query may not need, it is
-        not used if their evaluation has outside effects.
+        does not nest in Python's stack; their answers stay in the evaluation's cache. Errors are
+        left to the query itself, except limits and the deadline.
+
+        Raise _TooDeepError if that is not possible: the evaluation is traced, a rule has outside
+        effects, or a single rule is too deep.
         """
         if self._in_order is None:
             self._in_order = self._rules_in_order()
         if evaluation.tracer is not None or not self._in_order:
             raise _TooDeepError
+        # Bottom up: each rule finds the answers of those below it in the cache.
         for node in self._in_order:
             document = evaluation.root.find(node.path)
             if document is None or document.evaluate is None or document.is_function:
@@ -925,7 +984,9 @@ class Query:
         return work
 
     def _exactly(self, evaluation: Evaluation, error: EvalError, exact: Callable[[], Work]) -> Any:
-        """Return the result of exact code after other code raised `error`."""
+        """Return the result of exact code after other code raised `error`. Raise the error of exact
+        code if that fails too; `error` itself if the code was exact or a limit was exceeded.
+        """
         if self._code.plan.exact or error.code in _LIMITS:
             raise error
         answers = self.engine.answers(self._exact, strict=False)
@@ -941,11 +1002,13 @@ class Query:
 
 
 _LIMITS: Final = frozenset({CANCEL_ERROR, INTERNAL_ERROR, LIMIT_ERROR})
-"""The codes of errors that no order of evaluation avoids."""
+"""The codes of errors that exact code would not avoid, so that the evaluation is not repeated."""
 
 
 def _run(work: Callable[[Evaluation], Any], evaluation: Evaluation) -> Any:
-    """Run `work` on an evaluation, whose deadline built-ins can check meanwhile."""
+    """Return `work(evaluation)`. Meanwhile work on values checks the evaluation's deadline.
+    _TooDeepError if Python's stack is exhausted.
+    """
     before = CLOCK.check_deadline
     CLOCK.check_deadline = evaluation.halt_if_late if evaluation.deadline is not None else None
     try:
@@ -958,8 +1021,9 @@ def _run(work: Callable[[Evaluation], Any], evaluation: Evaluation) -> Any:
 
 @contextmanager
 def within(seconds: float | None) -> Iterator[None]:
-    """Context for work on values outside an evaluation, such as writing JSON; EvalError after
-    `seconds`, None: no limit.
+    """Context for work on values outside an evaluation, such as writing JSON: after `seconds`, its
+    steps raise EvalError. None means no limit. The deadline check of the thread is restored at the
+    end.
     """
     until = None if seconds is None else time.monotonic() + seconds
 
@@ -996,7 +1060,7 @@ def _parse_query(text: str, *, v0: bool) -> Body:
 def _surroundings(
     package: str, imports: Sequence[str], *, v0: bool
 ) -> tuple[tuple[str, ...], tuple[Import, ...]]:
-    """Parse the package and imports of a query."""
+    """Return the parsed package path and imports of a query. ParseError if one is invalid."""
     path: tuple[str, ...] = ()
     if package:
         text = f"package {package.removeprefix('data.')}"

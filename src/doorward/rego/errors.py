@@ -81,7 +81,9 @@ class Fix:
 
 @record
 class Diagnostic:
-    """One error or warning: OPA's `code` and `message`, the place, and a hint."""
+    """One error or warning: OPA's `code` and `message`, its position, and a hint. `details` and
+    `fix` do not count for equality.
+    """
 
     code: str
     message: str
@@ -91,14 +93,14 @@ class Diagnostic:
     fix: Fix | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
-        """OPA's form, `file:row: code: message`, its details on lines of their own."""
+        """Return OPA's form, `file:row: code: message`, with the details on lines of their own."""
         position = f"{self.span}: " if self.span.row or self.span.file else ""
         more = self.details.lines if self.details is not None else ()
         return "\n\t".join([f"{position}{self.text}", *more])
 
     @property
     def text(self) -> str:
-        """Code and message."""
+        """The code and the message, `code: message`; only the message without a code."""
         return f"{self.code}: {self.message}" if self.code else self.message
 
 
@@ -131,8 +133,8 @@ def render_all(diagnostics: Iterable[Diagnostic]) -> str:
 
 
 def _snippet(span: Span) -> list[str]:
-    """Return the source line of a span with a caret; at the end of a text its last line with
-    code.
+    """Return the source line of a span and a line with a caret below it. For a span at the end of
+    the text, this is the last line with code; [] if there is none.
     """
     row, start, text = span.row, span.start, span.source.line(span.row)
     if not text.strip() and span.start >= len(span.source.text.rstrip()):
@@ -158,14 +160,14 @@ class RegoError(Exception):
         super().__init__(self.diagnostics)
 
     def __str__(self) -> str:
-        """OPA's text for a list of errors."""
+        """Return OPA's text for a list of errors, which begins with their number."""
         lines = [str(d) for d in self.diagnostics]
         if len(lines) == 1:
             return f"1 error occurred: {lines[0]}"
         return f"{len(lines)} errors occurred:\n" + "\n".join(lines)
 
     def render(self) -> str:
-        """Every diagnostic with its source line, for people."""
+        """Return every diagnostic for people, with its source line and hint."""
         return render_all(self.diagnostics)
 
 

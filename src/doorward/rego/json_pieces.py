@@ -78,9 +78,9 @@ class _Objects:
         self._strings = Strings()
         self._untrack = untrack
         self._times: dict[tuple[str, ...], int] = {}
-        """How often keys came in this order."""
+        """The number of objects with these keys in this order so far."""
         self._kinds: dict[tuple[str, ...], type] = {}
-        """The class whose instances share these keys, if they came often."""
+        """The class whose instances share these keys, for keys that came often."""
 
     def share(self, obj: dict[str, Value]) -> dict[str, Value]:
         """Return the object in a form that takes less memory, sharing strings and keys met
@@ -108,7 +108,9 @@ class _Objects:
         return into
 
     def share_untracked(self, obj: dict[str, Value]) -> dict[str, Value]:
-        """The same, and the collector does not track the object and its arrays."""
+        """Return the object as `share` does. It and the arrays directly in it are also removed from
+        the garbage collector.
+        """
         into = self.share(obj)
         untrack = self._untrack
         for value in into.values():
@@ -141,8 +143,8 @@ class _Fractions(Numbers):
 
 
 def _kind_of(keys: tuple[str, ...]) -> type | None:
-    """Return a class whose instances have exactly these attributes; None if that is not
-    possible.
+    """Return a class whose instances have exactly these attributes, in a `__dict__` with shared
+    keys; None if that does not take less memory than a plain `dict`.
     """
     kind = type("Object", (), {})
     sample: dict[str, None] = {}
@@ -211,7 +213,9 @@ class _Reader:
         return character
 
     def _value(self, depth: int) -> Value:
-        """Parse a value; a large container is parsed member by member."""
+        """Parse the next value. A container larger than the window is parsed member by member, down
+        to `DEPTH` levels. StopIteration or ValueError for invalid JSON.
+        """
         while True:
             first = self._following()
             try:
@@ -281,8 +285,8 @@ class _Reader:
         return character == closing
 
     def _several(self, opening: str, closing: str, cuts: _Cuts) -> Any:
-        """Parse all complete members in the window as one container; None if it cannot be cut
-        safely.
+        """Parse all complete members in the window as one container and return it. None, with
+        nothing consumed, if there are too few or they cannot be cut safely.
         """
         if cuts.misses >= _MISSES or not cuts.mark:
             return None
@@ -294,6 +298,8 @@ class _Reader:
             value, length = self._scan(text, 0)
         except (StopIteration, ValueError):
             length = 0
+        # The last mark in the window was inside a nested member: the text is not a complete
+        # container.
         if length != len(text):
             cuts.misses += 1
             return None
@@ -313,8 +319,10 @@ class _Cuts:
         self.mark = ""
         """The characters that end a member, with the comma; empty before the first member."""
         self.misses = 0
-        """How often such a place was in the middle of a member."""
+        """The number of cuts that were in the middle of a member."""
 
     def note(self, last: str) -> None:
-        """A member ended with these characters."""
+        """Record `last`, the characters with which a member ended: the next members are cut at the
+        same characters followed by a comma.
+        """
         self.mark = last[len(last.rstrip(_TAIL)) :] + ","

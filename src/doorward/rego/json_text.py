@@ -23,9 +23,12 @@ KEPT: Final = 1 << 14
 
 
 def from_json(text: str | bytes, *, unique_keys: bool = False) -> Value:
-    """Parse a JSON text; numbers keep their text, lone surrogates become U+FFFD. ValueError if it
-    is not one JSON value, for NaN and Infinity, numbers beyond `MAX_DIGITS`, too deep nesting and,
-    with `unique_keys`, repeated keys.
+    """Parse a JSON text to a value. Numbers keep their text, lone surrogates become U+FFFD, and of
+    repeated keys the last wins.
+
+    Raise ValueError if it is not exactly one JSON value, for NaN and Infinity, for numbers beyond
+    `MAX_DIGITS`, for too deep nesting, for bytes that are not UTF-8 and, with `unique_keys`, for
+    repeated keys.
     """
     text = text if isinstance(text, str) else text.decode("utf-8")
     value: Value
@@ -65,7 +68,9 @@ class Strings(dict[str, str]):
     """Maps recently read strings to one copy of each."""
 
     def share(self, obj: dict[str, Value]) -> dict[str, Value]:
-        """Replace the strings in `obj` and its arrays by copies met before; return it."""
+        """Replace the strings in `obj`, and in arrays directly in it, by equal ones met before;
+        changes and returns `obj`.
+        """
         if len(self) > KEPT:
             self.clear()
         once = self.setdefault
@@ -93,7 +98,9 @@ def _sharing_decoder(*, unique_keys: bool) -> json.JSONDecoder:
 
 
 def scrub_value(value: Value) -> Value:
-    """Return a new value without lone surrogates; parts without any stay the same objects."""
+    """Return a parsed value without lone surrogates. Arrays and objects are changed in place; an
+    object whose keys change is a new one.
+    """
     if isinstance(value, str):
         return scrub(value)
     if isinstance(value, list):
@@ -113,6 +120,7 @@ _SURROGATE_ESCAPE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def refuse_constant(name: str) -> None:
+    """Raise ValueError: `NaN`, `Infinity` and `-Infinity` are not JSON."""
     raise ValueError(f"{name} is not JSON")
 
 

@@ -45,8 +45,8 @@ class Preparation(Protocol):
 def parse_modules(
     policies: Mapping[str, Policy], options: Options | None = None
 ) -> dict[str, Module]:
-    """Parse policy files; CompileError carries every parse error, and what the capabilities do not
-    allow. Parsed modules are taken as they are.
+    """Parse policy files and return the modules by file name; parsed modules are taken as they are.
+    CompileError with every parse error, and every use of what the capabilities do not allow.
     """
     options = options or Options()
     registry = options.allowed_registry()
@@ -71,6 +71,7 @@ def parse_modules(
 
 
 def _needs_metadata(options: Options) -> bool:
+    """Return True if METADATA must be parsed even if no policy reads it."""
     return options.metadata or options.schemas is not None
 
 
@@ -80,8 +81,9 @@ def unchanged_modules(
     before: Mapping[str, Module],
     earlier: Options,
 ) -> dict[str, Module]:
-    """Return the modules of `before` that parsing `policies` would give again. `earlier`: the
-    options they were parsed with. {} if METADATA is read.
+    """Return the modules of `before` that parsing `policies` would give again, by file name; {} if
+    the options differ in what matters for that, or METADATA is read. `earlier`: the options with
+    which `before` was parsed.
     """
     chosen, chosen_before = (
         (each.strict, each.schemas, each.capabilities) for each in (options, earlier)
@@ -141,7 +143,9 @@ class ParsedLater(Mapping[str, Module]):
 
     @property
     def parsed(self) -> dict[str, Module]:
-        """The modules by name, parsed on the first access; a preparation may have left some out."""
+        """The modules by name, parsed at the first access. A preparation may have left some of the
+        policies out.
+        """
         with self._lock:
             if self._parsed is None:
                 self._parsed = self._parse()

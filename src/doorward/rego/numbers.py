@@ -88,7 +88,9 @@ class Number(float):
 
     @property
     def text(self) -> str:
-        """The text as it was written; of a result, its fewest digits."""
+        """The text as it was written; of a computed number, the fewest digits that read back to
+        it.
+        """
         known = self._known
         if type(known) is str:
             return known
@@ -113,7 +115,9 @@ class Number(float):
 
     @property
     def exact(self) -> int | Fraction:
-        """The value computed with: an `int` where integral, else rounded to the mantissa."""
+        """The value used for computing: an `int` if it is integral, else a Fraction rounded to 64
+        bits of mantissa.
+        """
         return exact(self)
 
     def __eq__(self, other: object) -> bool:
@@ -185,8 +189,8 @@ def _integer(number: AnyNumber) -> int | None:
 
 
 def is_large(number: AnyNumber) -> bool:
-    """Return True for an integer, in any notation, whose Python hash equals that of another
-    integer.
+    """Return True if the number is an integer, in any notation, of at least `HASH_MODULUS` in
+    magnitude: Python gives such integers the hashes of smaller ones.
     """
     integer = number if type(number) is int else _integer(number)
     return integer is not None and not -HASH_MODULUS < integer < HASH_MODULUS
@@ -204,7 +208,9 @@ HASH_MODULUS: Final = sys.hash_info.modulus
 
 
 def compare_numbers(a: float, b: float) -> int:
-    """Return a number below, at or above 0 as `a` is below, at or above `b`."""
+    """Return a negative integer if `a` is less than `b`, 0 if they are equal, a positive one if `a`
+    is greater.
+    """
     (m, e), (n, f) = binary(a), binary(b)
     if (m < 0) != (n < 0) or e == f:
         return m - n
@@ -212,8 +218,9 @@ def compare_numbers(a: float, b: float) -> int:
 
 
 def parse_number(text: str, max_exponent: int = MAX_DIGITS) -> int | Number:
-    """Parse a JSON number; ValueError if it is invalid or too large. `-0` keeps its sign as text,
-    as in OPA.
+    """Parse a JSON number: an `int` if it has no point or exponent, otherwise a `Number` with its
+    text; `-0` is a `Number` too. ValueError if it is invalid, longer than `MAX_DIGITS` characters,
+    or its exponent exceeds `max_exponent`.
     """
     if len(text) > MAX_DIGITS:
         raise ValueError("number has too many digits")
@@ -240,7 +247,9 @@ def _zero(text: str) -> Number:
 
 
 def parse_literal(text: str) -> int | Number:
-    """Parse a number in a policy's text, which may be as large as OPA allows."""
+    """Parse a number in a policy's text, whose exponent may be as large as OPA allows. ValueError
+    if it is invalid or too large.
+    """
     number = parse_number(text, _LITERAL_BITS // 3)
     if type(number) is Number and ("e" in text or "E" in text):
         mantissa, exponent = number.binary
@@ -283,7 +292,9 @@ def exact(number: AnyNumber) -> int | Fraction:
 
 
 def binary(number: AnyNumber) -> Binary:
-    """Return the binary form used for computing; ValueError for a float that is not finite."""
+    """Return the binary form `(m, e)` of a number, which stands for `m * 2**e`. ValueError for a
+    float that is not finite.
+    """
     if type(number) is int:
         return number, 0
     if type(number) is Number:
@@ -399,7 +410,7 @@ def add(a: Binary, b: Binary) -> Binary:
 
 
 def multiply(a: Binary, b: Binary) -> Binary:
-    """The product, rounded."""
+    """Return the rounded product of two forms."""
     return rounded(a[0] * b[0], a[1] + b[1])
 
 

@@ -61,7 +61,9 @@ class Options:
     saved: SavedPrograms | None = field(default=None, repr=False, compare=False)
 
     def is_v0(self, file: str) -> bool:
-        """Return True if a file is read as Rego v0."""
+        """Return True if the policy in `file` is read as Rego v0, by `rego_versions` or else by
+        `v0`.
+        """
         version = self.rego_versions.get(file)
         return self.v0 if version is None else version == 0
 
@@ -71,14 +73,18 @@ class Options:
         return self.registry if allowed is None else allowed.registry(self.registry)
 
     def allowed_environment(self) -> Environment:
-        """Return the environment restricted by these options: items and hosts."""
+        """Return the environment with the limit of items of these options, and only the hosts that
+        the capabilities allow.
+        """
         allowed, environment = self.capabilities, self.environment
         if self.max_items != environment.max_items:
             environment = replace(environment, max_items=self.max_items)
         return environment if allowed is None else allowed.environment(environment)
 
     def measure(self, stage: str) -> AbstractContextManager[None]:
-        """Add the time that the body takes to the timer of `stage`, if somebody listens."""
+        """Context whose duration is added to the timer of `stage`; does nothing without
+        `timers`.
+        """
         return nullcontext() if self.timers is None else self.timers.measure(stage)
 
 

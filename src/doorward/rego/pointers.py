@@ -12,17 +12,21 @@ __all__ = ["read_name", "read_patch_path", "read_pointer"]
 
 
 def read_name(part: str) -> str:
-    """The name that one part of a pointer stands for."""
+    """Return the name that one part of a JSON pointer stands for: `a~1b` is `a/b`."""
     return part.replace("~1", "/").replace("~0", "~") if "~" in part else part
 
 
 def read_pointer(pointer: str) -> list[str]:
-    """The names of a pointer; as in OPA, slashes before it do not count."""
+    """Return the names in a JSON pointer: `/a/b~1c` is `["a", "b/c"]`. Leading slashes do not
+    count, as in OPA; [] for "".
+    """
     return [read_name(part) for part in pointer.lstrip("/").split("/")] if pointer else []
 
 
 def read_patch_path(path: str) -> tuple[str, ...]:
-    """Return the names in the path of a change to data."""
+    """Return the names in the path of a change to data: `/a/b%20c` is `("a", "b c")`. Slashes at
+    both ends do not count; () for the root.
+    """
     stripped = path.strip("/")
     return tuple([read_name(_unescape(part)) for part in stripped.split("/")]) if stripped else ()
 

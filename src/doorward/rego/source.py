@@ -48,7 +48,7 @@ class Span:
         return self.source.text[self.start : self.end]
 
     def __str__(self) -> str:
-        """`file:row`, or `row:col` where there is no file name (OPA's form)."""
+        """Return `file:row`, or `row:col` without a file name (OPA's form)."""
         return f"{self.file}:{self.row}" if self.file else f"{self.row}:{self.col}"
 
 

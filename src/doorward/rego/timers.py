@@ -44,9 +44,11 @@ class Timers:
             self.add(name, time.perf_counter_ns() - started)
 
     def add(self, name: str, spent: int) -> None:
-        """Add what was measured elsewhere."""
+        """Add `spent` nanoseconds to the stage `name`."""
         self._spent[name] = self._spent.get(name, 0) + spent
 
     def document(self) -> dict[str, int]:
-        """`timer_rego_query_eval_ns` and the others, in OPA's order."""
+        """Return the nanoseconds of each stage under OPA's names, such as
+        `timer_rego_query_eval_ns`, in OPA's order.
+        """
         return {f"timer_{name}_ns": spent for name, spent in self._spent.items()}

@@ -128,7 +128,9 @@ _FALSE.value, _FALSE._hash = False, hash("rego false")
 
 
 def to_key(value: Value) -> Key:
-    """Convert a value to a dict key or set member."""
+    """Convert a value to key form, in which it is a dict key or a member of a set: itself for a
+    string, null and most numbers, otherwise Boxed.
+    """
     if type(value) is str:
         return value
     if value is True:
@@ -146,7 +148,7 @@ def to_key(value: Value) -> Key:
 
 
 def from_key(key: Key) -> Value:
-    """The value that a dict key or set member stands for."""
+    """Return the value of a dict key or set member in key form."""
     return key.value if type(key) is Boxed else key  # type: ignore[return-value]
 
 
@@ -177,7 +179,9 @@ def _hash_part(value: Any) -> Hashable:
 
 
 def lookup(value: Any, key: Any) -> Any:
-    """Return `value[key]`, or UNDEFINED; a set has its members as keys."""
+    """Return `value[key]` of an object or array. A member of a set is its own value. UNDEFINED if
+    there is none, also for scalars.
+    """
     kind = type(value)
     if kind is dict:
         if type(key) is not str:
@@ -200,12 +204,12 @@ def item_at(items: Sequence[T], key: Any) -> T | Undefined:
 
 
 def make_set(items: Iterable[Value]) -> frozenset[Key]:
-    """A Rego set; of equal members the first one stays."""
+    """Return a Rego set; of equal members the first one stays."""
     return frozenset([to_key(item) for item in items])
 
 
 def make_object(items: Iterable[tuple[Value, Value]]) -> dict[Key, Value]:
-    """A Rego object; of equal keys the last value wins, as in an object literal."""
+    """Return a Rego object; of equal keys the last value wins, as in an object literal."""
     return {to_key(key): value for key, value in items}
 
 
@@ -224,7 +228,9 @@ KINDS: Final = ("null", "boolean", "number", "string", "array", "object", "set")
 
 
 def kind_name(value: Value) -> str:
-    """OPA's name of the value's type: null, boolean, number, string, array, object or set."""
+    """Return OPA's name of the value's type: null, boolean, number, string, array, object or set.
+    KeyError for other classes.
+    """
     return KINDS[_RANK[type(value)]]
 
 
@@ -358,8 +364,8 @@ by `compare` if all before them is equal.
 
 
 def order_key(value: Value, order: Callable[[Value], Any] = _ORDER, depth: int = 0) -> Any:
-    """Return a key for sorting in Rego's order, which Python compares itself as far as possible.
-    `order` makes the key for the rest, which uses `compare`.
+    """Return a key for sorting in Rego's order; Python compares most keys without calling
+    `compare`. `order` makes the key for parts that are too deep or too late for that.
     """
     kind = type(value)
     if kind is str:
@@ -408,7 +414,9 @@ def _collection_key(value: Any, order: Callable[[Value], Any], depth: int) -> An
 
 
 def in_order(values: Sequence[Value], order: Callable[[Value], Any] = _ORDER) -> Sequence[int]:
-    """Return the positions of the values in Rego's order; equal values keep theirs."""
+    """Return the positions of the values in Rego's order: `[3, 1, 2]` gives `[1, 2, 0]`. Equal
+    values stay in their order.
+    """
     count = len(values)
     if count < 2:
         return range(count)
@@ -464,8 +472,8 @@ def _by_ranks(
 
 
 def extremes(values: Sequence[Any], choose: Callable[[Iterable[Any]], Any]) -> Sequence[Any]:
-    """Return the first values in Rego's order if `choose` is `min`, the last if it is `max`: all
-    that are equal, as they stand in `values`, which is not empty.
+    """Return the least values in Rego's order if `choose` is `min`, the greatest if it is `max`:
+    all that are equal to it, in the order of `values`, which must not be empty.
     """
     ranks = set(map(_RANK.__getitem__, set(map(type, values))))
     if len(ranks) > 1:
@@ -536,7 +544,9 @@ def _by_columns(
 
 
 def _runs(column: Sequence[Value], positions: Sequence[int]) -> list[list[int]]:
-    """Cut the positions where values differ; return the runs of several equal values."""
+    """Return the runs of at least two equal values in a sorted column, each as positions, together
+    with single positions in between; [] if all values differ.
+    """
     runs: list[list[int]] = []
     before: Value | Undefined = UNDEFINED
     for n in positions:
@@ -550,11 +560,13 @@ def _runs(column: Sequence[Value], positions: Sequence[int]) -> list[list[int]]:
 
 
 _SAME: Final = 256
-"""The largest value that Python compares with others, without checks of the deadline."""
+"""The most parts of a value that Python compares without deadline checks."""
 
 
 def _are_same(column: Sequence[Value]) -> bool:
-    """Return True if all values of a column are known to be the same."""
+    """Return True if all values of a column are known to be the same; False may be wrong, where
+    that is costly to find out.
+    """
     first = column[0]
     if all(map(is_, column, repeat(first))):
         return True
@@ -585,7 +597,7 @@ def _is_told_apart(value: Value) -> bool:
 
 
 def sorted_values(items: Iterable[Key]) -> list[Value]:
-    """Return set members (or values in key form) as values in Rego's order."""
+    """Return the members of a set, or other values in key form, as values in Rego's order."""
     keys = sorted_keys(items)
     # In Rego's order collections come last, and in key form only they and booleans are boxed.
     if keys and type(keys[0]) is str and type(keys[-1]) is str:
@@ -612,7 +624,7 @@ def sorted_keys(items: Iterable[Key]) -> list[Key]:
 
 
 def distinct(values: list[Value]) -> list[Value]:
-    """Return the values as a set's members: in Rego's order, of equal ones the first."""
+    """Return the values in Rego's order without repetitions; of equal ones the first stays."""
     if len(values) < 2:
         return values
     result: list[Value] = []
@@ -640,7 +652,9 @@ def iterate(collection: Value) -> Iterator[tuple[Value, Value]]:
 
 
 def to_python(value: Value) -> Any:
-    """Convert a value for JSON: sets to lists in Rego's order, keys to strings."""
+    """Convert a value to Python data for JSON: sets become lists in Rego's order, keys strings.
+    Numbers stay; EvalError if the deadline of the thread passes.
+    """
     if isinstance(value, dict):
         count_step()
         if all(map(_is_str, value)):
@@ -659,7 +673,9 @@ def _is_str(key: object) -> bool:
 
 
 def json_key(key: Key) -> str:
-    """Return the name of a key in JSON."""
+    """Return the name of a key in JSON: a string itself, other keys as JSON text with `<`, `>` and
+    `&` escaped.
+    """
     if type(key) is str:
         return key
     # Go's JSON: keys in order as strings, and what HTML reads is escaped.
@@ -675,13 +691,13 @@ _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 
 
 def scrub(text: str) -> str:
-    """`text` with U+FFFD for each lone surrogate."""
+    """Return `text` with U+FFFD in place of each lone surrogate."""
     return text if text.isascii() else _SURROGATES.sub("\ufffd", text)
 
 
 def to_json(value: Value) -> str:
-    """Return compact JSON with sorted keys and numbers as written; text outside ASCII is not
-    escaped.
+    """Return compact JSON with sorted keys and numbers as written; sets become arrays. Text outside
+    ASCII is not escaped, and lone surrogates become U+FFFD.
     """
     out: list[str] = []
     _write(value, out.append)
@@ -689,7 +705,7 @@ def to_json(value: Value) -> str:
 
 
 def to_rego(value: Value) -> str:
-    """The value as Rego text, as OPA's `%v` prints it: `{"a": {1, 2}}`, `set()`."""
+    """Return the value as Rego text, as OPA's `%v` prints it: `{"a": {1, 2}}`, `set()`."""
     return _REGO_TEXTS[type(value)](value)
 
 

@@ -62,8 +62,8 @@ class Binding:
 
     bound: AbstractSet[str]
     outer: AbstractSet[str]
-    """Variables of the enclosing bodies that are not in closures; inside a closure they are not
-    free.
+    """The variables of the enclosing bodies outside their closures. A closure needs them bound; its
+    other variables are its own.
     """
     arity: Arity
     needs: dict[str, Var] = field(default_factory=dict)

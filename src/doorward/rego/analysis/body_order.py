@@ -319,11 +319,11 @@ class _Sequence:
             self.parts.setdefault(id(origins.part_of(step)), []).append(step)
         self.here = {name for step in ordered.exprs for name in order.names(step)} - ordered.around
         self.moved: dict[int, Var] = {}
-        """The variables that stand for terms of the head, whose expressions are part of the
-        body.
+        """The variables that replace terms of the head, by the `id` of the term; the terms are
+        computed in the body.
         """
         self.apart: set[int] = set()
-        """The expressions whose parts are separate expressions."""
+        """The identities of the expressions that were split into their flat expressions."""
 
     def exprs(self) -> tuple[Sequence[Expr], dict[int, Var]]:
         """Return the expressions in order, and the variables that replace heads, by the `id` of the

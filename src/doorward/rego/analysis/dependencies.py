@@ -48,8 +48,8 @@ __all__ = [
 _REMOTE: Final = frozenset({"http.send", "net.lookup_ip_addr"})
 """Built-ins that send requests to a server."""
 _HEARD: Final = frozenset({"internal.test_case", "print", "trace"})
-"""Built-ins that have an effect and always the same answer: each evaluation must call them
-again.
+"""Built-ins that have an effect outside although their result is always the same; each evaluation
+must call them.
 """
 _SEEN_OUTSIDE: Final = _HEARD | _REMOTE
 
@@ -79,11 +79,11 @@ class Dependencies:
     own: set[int] = field(default_factory=set)
     circular: frozenset[int] = frozenset()
     uses: dict[int, Uses] = field(default_factory=dict)
-    """The uses of each rule, by the identity of the rule; empty if an earlier run made the
-    graph.
+    """The uses of each rule, by the `id` of the rule; empty if the program was restored from an
+    earlier run.
     """
     paths: ReadPaths | None = None
-    """What the rules read below `data`; None until a `with` needs it."""
+    """The paths below `data` that the rules read; None until a `with` needs them."""
 
 
 def build_dependencies(root: RuleNode, callees: Callees) -> Dependencies:

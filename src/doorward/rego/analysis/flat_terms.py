@@ -113,7 +113,7 @@ class _Unification:
         self.safe = safe
         self.unified: set[str] = set()
         self.unknown: dict[str, set[str]] = {}
-        """Variables that become bound once all variables beside them are bound."""
+        """For each unbound variable, the variables that must be bound for it to become bound."""
 
     def is_safe(self, name: str) -> bool:
         return name in self.safe or name in self.unified

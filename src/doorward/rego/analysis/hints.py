@@ -61,7 +61,9 @@ _UNSAFE: Final = re.compile(r"var (\S+) is (?:unsafe|undeclared)")
 _FUNCTION: Final = re.compile(r"undefined function (\S+)$")
 
 Names = Callable[[Span], Iterable[str]]
-"""The names that can be used at a place: rules of its package, imports, variables."""
+"""A function from a position to the names that can be used there: rules of its package, imports,
+variables.
+"""
 
 
 def add_hints(errors: Sequence[Diagnostic], names: Names, registry: Registry) -> list[Diagnostic]:

@@ -75,7 +75,7 @@ class Multiplicity:
     def __init__(self) -> None:
         self._several: set[int] = set()
         self._outer: dict[int, frozenset[str]] = {}
-        """For each body, the names that are used outside of its closures."""
+        """The variables that occur outside closures, by the `id` of the body."""
 
     def note(self, node: Rule | Expr | Body) -> None:
         """Record that `node` may have several answers."""

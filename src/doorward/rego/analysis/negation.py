@@ -43,7 +43,7 @@ QUERY_LOCAL: Final = "__localq"
 """The prefix of OPA's names for generated variables of queries."""
 
 GENERATED: Final = "__@operand"
-"""The suffix of the names of variables that stand for operands."""
+"""The suffix of generated variables for the operands of a negated expression."""
 
 
 def is_generated(name: str) -> bool:

@@ -93,19 +93,21 @@ class Program:
     sources: list[Module] = field(default_factory=list)
     """The modules as they were parsed, in the order of `modules`."""
     resolved: list[Module] = field(default_factory=list)
-    """The modules with resolved names, but bodies and operands as they were written; empty if an
-    earlier run made the program (`resolved_modules`).
+    """The modules with resolved names, their bodies still in written order; [] if the program was
+    restored from an earlier run (see `resolved_modules`).
     """
     names: dict[tuple[str, ...], frozenset[str]] = field(default_factory=dict)
     """The names of the rules of each package."""
     arities: dict[tuple[Key, ...], int] = field(default_factory=dict)
     """The number of operands of each function."""
     known: dict[int, Module] = field(default_factory=dict)
-    """During the check, what an earlier check made of unchanged modules, by the identity of the
-    parsed module.
+    """During the check, the checked modules that an earlier check made of unchanged ones, by the
+    `id` of the parsed module.
     """
     known_resolved: dict[int, Module] = field(default_factory=dict)
-    """The same as `known`, with bodies as they were written; empty if an earlier run made them."""
+    """The resolved modules that an earlier check made of unchanged ones, by the `id` of the parsed
+    module; empty if that program was restored.
+    """
 
     def __post_init__(self) -> None:
         self.types = Globals(self.registry)

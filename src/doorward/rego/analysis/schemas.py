@@ -31,8 +31,8 @@ from doorward.rego.values import Key
 __all__ = ["AnnotatedDocuments", "SchemaError", "Schemas", "check_annotations", "schema_type"]
 
 Schemas = Mapping[tuple[str, ...], Any]
-"""Types from schemas, by name: `schema.user` is ("user",), and the type of the whole input is
-().
+"""JSON schemas by the name under which METADATA refers to them: `schema.user` is ("user",). The
+schema of the whole input is ().
 """
 
 _SCALARS: Final[Mapping[str, Type]] = {

@@ -10,7 +10,7 @@ from doorward.rego.values import Key
 __all__ = ["Choice", "Source"]
 
 Source: TypeAlias = tuple[str, ...] | int
-"""What a choice tests: the names of a path below `input`, or the number of a parameter."""
+"""The value that a table tests: the names of a path below `input`, or the number of a parameter."""
 
 
 @record

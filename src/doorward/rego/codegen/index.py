@@ -24,10 +24,10 @@ from doorward.rego.values import Key, to_key
 __all__ = ["choose"]
 
 FEWEST: Final = 8
-"""A rule with fewer definitions than this gets no table: they are tried one after the other."""
+"""A rule with fewer definitions than this gets no table, since trying each of them is as fast."""
 MOST_ENTRIES: Final = 100
-"""The most positions in a table for each definition. Half of 10,000 definitions for each of 5,000
-values would be 25 million.
+"""The most entries of a table, for each definition in it. Half of 10,000 definitions for each of
+5,000 values would be 25 million.
 """
 
 

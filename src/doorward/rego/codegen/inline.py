@@ -60,8 +60,8 @@ itself.
 
 
 MAX_FACTOR: Final = 1 << 31
-"""Constants of at most this size may be operands of inlined arithmetic, since the result grows
-little.
+"""The largest constant factor for which a product is written in line: the result is hardly larger
+than the other factor.
 """
 
 
@@ -82,7 +82,7 @@ def operand_tests(builtin: Builtin, operands: Sequence[Operand]) -> list[ast.exp
 
 
 MAX_INLINE: Final = 2
-"""The most operands that are tested in the expression itself; more are better checked by a call."""
+"""The most operands that are tested in line; with more, a call checks them."""
 
 _CLASS: Final[Mapping[str, str]] = {
     "string": "str",

@@ -55,7 +55,7 @@ shortest refused text is twice as long: one reference with a thousand variables.
 """
 
 Write: TypeAlias = Callable[[Plan, Constants], ast.FunctionDef]
-"""Writes one function of a plan, and its constants."""
+"""A function that writes the Python function of a plan and adds its constants."""
 
 
 @record

@@ -46,7 +46,7 @@ MAX_STEPS: Final = 16
 """The most names of a path that are looked up in one Python expression, which nests as deep."""
 
 MAX_UNCOUNTED: Final = 16
-"""Of this many loops in a function, at least one is counted."""
+"""Among this many loops in a function, at least one counts its rounds."""
 
 
 def lookup_path(

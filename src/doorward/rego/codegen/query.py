@@ -23,9 +23,7 @@ from doorward.rego.syntax.nodes import And, Body, Call, Every, Expr, Not, Or, So
 __all__ = ["query_bindings", "query_value", "query_variables"]
 
 ROW: Final = 8
-"""The number of items that a result row counts as, besides its values, since it becomes an
-object.
-"""
+"""The number of items that a result row counts for, in addition to its values."""
 
 
 def query_variables(body: Body, arity: Arity) -> list[str]:

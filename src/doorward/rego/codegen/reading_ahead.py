@@ -64,8 +64,8 @@ class BodyReads:
         self._state = state
         self._body = body
         self._tested = 0
-        """The expressions before the first that may raise an error: what they read is read before
-        the loops.
+        """The position in the body up to which paths were read ahead and tested; the expression
+        before it may raise an error.
         """
         self._noted = False
         """True if the reads of the other expressions were collected too."""

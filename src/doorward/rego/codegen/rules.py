@@ -258,7 +258,9 @@ class _Rules:
     args: tuple[str, ...] = ()
     """The names of the parameters for the operands of a function."""
     listed: str = ""
-    """For sets whose members are listed, the parameter that says whether the list is wanted."""
+    """For sets whose members can be listed, the parameter that is True if the caller wants the
+    list; "" otherwise.
+    """
     final: tuple[bool, ...] = ()
     """For each definition, True if its first success is the answer of all."""
 

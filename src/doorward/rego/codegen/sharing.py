@@ -66,7 +66,7 @@ class Group:
     spans: dict[int, int]
     """The numbers of the first definition's positions, by identity."""
     repeated: list[tuple[int, int]]
-    """The numbers of positions that are the same object as another one."""
+    """Pairs of position numbers that are the same object in the first definition."""
     members: list[Reading] = field(default_factory=list)
     positions: list[tuple[str, int]] = field(default_factory=list)
     code: CodeType | None = None
@@ -283,14 +283,14 @@ def lines_are_watched() -> bool:
 
 
 _HERE: Final = load("constant")
-"""A placeholder for the name that a constant has in the code."""
+"""A placeholder for the variable that holds the constant in the generated code."""
 
 _PLAIN_CALLS: Final = frozenset(
     {"assign", "eq", "equal", "neq", "lt", "lte", "gt", "gte", "plus", "minus"}
     | {"internal.member_2", "contains", "endswith", "startswith"}
 )
 _COMPUTED: Final = frozenset({"mul"})
-"""Built-ins for which constant operands decide how they are computed."""
+"""Built-ins whose generated code depends on their constant operands."""
 
 
 def _operand(constant: Term) -> Operand:

@@ -60,7 +60,9 @@ STATE_NAMES: Final = {
 Comprehension: TypeAlias = ArrayComprehension | SetComprehension | ObjectComprehension
 
 Read: TypeAlias = tuple[str | int, ...]
-"""What was read: a path below a name, or, for the name of an evaluation, the slot of rules."""
+"""The key of a read: a name and the path below it, or the name of an evaluation and the slot of
+rules.
+"""
 
 
 class FunctionKind(Enum):
@@ -87,7 +89,7 @@ class Environment:
         self.outer: frozenset[str] = frozenset()
         """Variables of the enclosing bodies, outside of closures."""
         self.evaluation = "ctx"
-        """The name of the evaluation, which is another one under `with`."""
+        """The name of the variable that holds the evaluation; another one under `with`."""
 
     def __getitem__(self, name: str) -> Operand:
         return self._operands[name]
@@ -152,9 +154,9 @@ class Reads:
         self._always: dict[Read, ast.Name] = {}
         """References that the function reads in any case, before the code written next."""
         self._branches: dict[Read, ast.Name] = {}
-        """Objects of which the function reads several members, by where they were read."""
+        """The objects from which several members are read, by the key of their read."""
         self._getters: dict[str, str] = {}
-        """By the name of such an object, the name of a function that reads one of its members."""
+        """The name of the function that reads a member, by the name of the object."""
         self._of_data = {"data"}
         """Names of values read from base data."""
 
@@ -348,7 +350,7 @@ class FunctionState:
         self.stored: set[str] = set()
         """Variables that were bound outside of all loops."""
         self.join: Join | None = None
-        """The join for the next loop, which removes it."""
+        """The join that the next loop must use; None for none. The loop resets it."""
 
     def walk(self, collection: ast.expr, *, with_keys: bool = False) -> ast.expr:
         """Return code for the values of a collection, or its pairs, in a loop that counts its

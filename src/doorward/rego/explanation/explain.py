@@ -37,8 +37,8 @@ class Explanation:
     answer: Any = UNDEFINED
     error: EvalError | None = None
     deadline: float | None = None
-    """The limit of formatting the explanation, in seconds; values that share parts are longer as
-    text.
+    """The most seconds that formatting the explanation may take; None for no limit. Values that
+    share parts can be exponentially longer as text.
     """
 
     @property

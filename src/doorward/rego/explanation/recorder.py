@@ -81,7 +81,7 @@ class Tried:
     steps: dict[int, Step] = field(default_factory=dict)
     attempts: list[Attempt] = field(default_factory=list)
     open: Step | None = None
-    """The expression that was evaluated last."""
+    """The expression of the body that was evaluated last; None before the first."""
 
     def close(self) -> None:
         """Record that the expressions whose last evaluation is open did not hold."""

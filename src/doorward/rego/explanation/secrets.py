@@ -30,7 +30,9 @@ credentials are hidden.
 """
 
 _SHORTEST: Final = 4
-"""Shorter pieces are not searched for, since they occur everywhere."""
+"""The fewest characters of a secret that is searched for in other texts; shorter ones occur
+everywhere.
+"""
 
 
 class Mask:

@@ -15,7 +15,7 @@ from doorward.rego.values import UNDEFINED
 __all__ = ["is_refusal", "to_text"]
 
 MAX_TRIED: Final = 8
-"""The most definitions of one rule that are shown, unless everything is."""
+"""The most definitions of one rule that are shown without `full`."""
 
 
 def to_text(record: Record, answer: Any, error: EvalError | None, *, full: bool) -> str:

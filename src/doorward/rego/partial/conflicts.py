@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 MAX_PAIRS: Final = 10_000
-"""The most pairs of outcomes that are compared; rules with more are treated as in conflict."""
+"""The most pairs of outcomes that are compared; further rules count as conflicting."""
 
 _OPPOSITES: Final = {
     "gt": "lte",

@@ -29,7 +29,9 @@ from doorward.rego.source import Span
 __all__ = ["Conflict", "PartialTracer", "SearchContext", "Site", "Solutions"]
 
 Solutions: TypeAlias = Iterator[None]
-"""An iterator that yields None once for each way in which something holds."""
+"""An iterator that yields None once for each solution. Bindings and saved expressions are those of
+the solution until the iterator continues.
+"""
 
 
 @record
@@ -85,9 +87,9 @@ class SearchContext(Protocol):
     replaced: Replaced
     saved: list[list[Saved]]
     conflicts: list[Conflict]
-    """Rules that may give one document two values; only collected if nothing but truth counts."""
+    """Rules that may give one document two values; collected only in `truth` mode."""
     compared: set[object]
-    """Documents whose rules were already compared for conflicts."""
+    """Keys of documents whose rules were already compared for conflicts."""
     consulted: set[str]
     """What was read during the evaluation: "rules", and "base" for data that is not from rules."""
 

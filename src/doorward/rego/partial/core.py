@@ -106,7 +106,7 @@ class Set:
 
 
 Operator: TypeAlias = str | Ref
-"""What a call calls: a built-in by its name, or a function by its path below `data`."""
+"""The callee of a call: the name of a built-in, or the path of a function below `data`."""
 
 
 @record(guarded=False)
@@ -116,7 +116,7 @@ class Call:
     operator: Operator
     args: tuple[Term, ...]
     location: Span = field(default=NOWHERE, compare=False)
-    """The place of the operator in the policy."""
+    """The span of the operator in the policy."""
 
 
 @record(guarded=False)
@@ -167,7 +167,7 @@ class Expr:
     generated: bool = field(default=False, compare=False)
     span: Span = field(default=NOWHERE, compare=False)
     location: Span = field(default=NOWHERE, compare=False)
-    """The place of the operator in the policy."""
+    """The span of the operator in the policy."""
 
     @property
     def is_equation(self) -> bool:
@@ -195,7 +195,9 @@ class Rule:
     otherwise: Rule | None = None
     span: Span = NOWHERE
     before: tuple[Rule, ...] = ()
-    """The rules to which this rule is the `else`, in order."""
+    """The rule and `else` branches that come before this `else` branch, in order; () for a rule
+    that is not an `else`.
+    """
 
     @property
     def is_set(self) -> bool:

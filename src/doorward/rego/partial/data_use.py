@@ -48,7 +48,7 @@ Arity: TypeAlias = Callable[[Operator], int | None]
 _FLAG, _SET, _VALUE, _OTHER = "flag", "set", "value", "other"
 _MEMBERS: Final = {"internal.member_2": 2, "internal.member_3": 3}
 _VERDICTS: Final = ("allow", "allowed", "decision")
-"""Names of members of an answer that say whether it allows."""
+"""The keys of an answer object whose value tells if it allows."""
 
 
 @record
@@ -436,9 +436,9 @@ class _Uses:
         self._visited: set[tuple[Location, bool]] = set()
         self._mentioned: set[Location] = set()
         self._verdicts: set[str] = set()
-        """Variables that are only the verdict of an answer."""
+        """The variables that are used only as the verdict of an answer."""
         self._answers: set[int] = set()
-        """Terms of objects that are the answers of entry points."""
+        """The identities of the objects that entry points return."""
 
     def has_visited(self, rule: Rule) -> bool:
         """Return True if the entry points given to `enter` may need the rule."""

@@ -69,11 +69,11 @@ from doorward.rego.values import Boxed, Key, from_key, to_key
 __all__ = ["MAX_PARTS", "Lowered", "Partial", "Question", "settings"]
 
 MAX_SHAPES: Final = 4_096
-"""The most comparisons whose type checks are remembered."""
+"""The most shapes of bodies whose type checks are cached."""
 MAX_UNKNOWNS: Final = 16
-"""The most sets of unknown documents for which the steps of rules are remembered."""
+"""The most sets of unknown documents whose prepared rules are cached."""
 MAX_PARTS: Final = 2_000_000
-"""The most terms and values, with all their parts, in one residual."""
+"""The most terms and values in one residual, counted as often as its text repeats them."""
 
 
 class Partial:
@@ -107,8 +107,9 @@ class Partial:
         self.conflicts = tuple(conflicts)
         """With `only_truth`, rules that may give one document two values."""
         self.definitions = definitions
-        """With `only_truth`, a document that may have another value than true, false and undefined,
-        or several values: the queries alone do not say where it is true.
+        """With `only_truth`, the definitions of the queried document, if the queries alone do not
+        say where it is true: it may have other values than true and false, or several. None
+        otherwise.
         """
         self.consulted = frozenset(consulted)
         """What was used: "rules", "base" for data that is not from rules, and "world" for built-ins
@@ -176,7 +177,7 @@ class Question:
     names: tuple[str, ...]
     """The variables of the query."""
     live: set[str]
-    """The variables and documents that the reader of the residual knows."""
+    """The variables and documents of the query; they stay bound in the residual."""
     document: Ref | None
     """The document whose truth the query asks for; None if the query is anything else."""
 

@@ -138,7 +138,7 @@ class _Stages:
         self.locals = locals_
         self.callees = callees
         self.in_order: set[int] = set()
-        """The rules whose bodies can be evaluated in the written order, by identity."""
+        """The identities of rules whose bodies need no reordering."""
         self.closures = 0
         """The number of comprehensions and `every` so far."""
         self.replacements = 0

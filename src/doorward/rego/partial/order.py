@@ -172,4 +172,4 @@ FLAT: Final = FlatTerms(
     parts=parts,
     is_object=lambda term: bool(term.kind == "object"),
 )
-"""How to read the terms of partial evaluation."""
+"""The classes of the terms of partial evaluation, for the shared rules of binding."""

@@ -33,11 +33,11 @@ class Settings:
     name: str = "partial"
     max_size: int = 1_000_000
     truth: bool = False
-    """True if a default of false is left out because only the truth of a rule counts. For OPA's
-    filters, which do this, rules are used without the index, and so in another order.
+    """True if only the truth of a rule counts, so that a default of false is left out. As in OPA's
+    filters, rules are then tried without the index, and so in another order.
     """
     keep_else: bool = False
-    """True if the residual refers to rules with `else`, as OPA's does, where only truth counts."""
+    """True if the residual refers to rules with `else` even in `truth` mode, as OPA's does."""
 
 
 @dataclass(eq=False, slots=True)

@@ -68,7 +68,7 @@ _EVALUATED: Final = (Var, Ref, Comprehension)
 _KINDS: Final[dict[type, str]] = {Array: "array", Object: "object", Set: "set"}
 _VALUE_KINDS: Final[dict[type, str]] = {list: "array", dict: "object", frozenset: "set"}
 MAX_FAILURES: Final = 100
-"""The most comparisons that did not hold that are remembered."""
+"""The most failed comparisons that are recorded in `failures`."""
 _TICKS: Final = 256
 
 

@@ -68,8 +68,8 @@ class Settled:
         self._own: dict[int, Expr] = {}  # held, so that no other expression has their ids
         self._nodes: dict[int, nodes.Expr] = {}
         self.kept: dict[int, Any] = {}
-        """What readers of residuals computed for the trees of a `node` that are made once, by their
-        identity.
+        """Results that readers of residuals cache for shared trees, by the `id` of the tree; None
+        until a reader stores one.
         """
 
     def node(self, expr: Expr) -> nodes.Expr:

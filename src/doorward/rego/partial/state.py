@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 MAX_TERM: Final = 100_000
-"""The most parts of one term."""
+"""The most parts of one term, shared parts counted each time."""
 
 
 class Bindings:

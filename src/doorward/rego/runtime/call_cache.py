@@ -26,10 +26,10 @@ from doorward.rego.values import UNDEFINED, equal, to_key
 __all__ = ["CachedCall", "CallCache"]
 
 MAX_CALLS: Final = 100_000
-"""The most calls of one evaluation whose answers are kept; the others are evaluated each time."""
+"""The most calls whose answers one evaluation caches; further calls are evaluated each time."""
 
 MAX_ALIKE: Final = 8
-"""The most calls of one function with the same sketch that are kept."""
+"""The most cached calls of one function whose operands have the same sketch."""
 
 TRIAL: Final = 16
 """After this many calls without an answer in the cache, the use of the cache for the function is
@@ -37,7 +37,7 @@ judged.
 """
 
 WORTH: Final = 8
-"""One answer found in this many calls makes the cache worth its time."""
+"""A function stays cached if there is at least one hit for this many misses."""
 
 FIRST_PAUSE: Final = 1_024
 """The number of calls of a function that skip the cache after it was of no use for the first
@@ -92,7 +92,9 @@ class CallCache:
         self._functions: dict[int, _Function] = {}
         self._left = MAX_CALLS
         self.is_useful = True
-        """False after a function was judged while no call of any function had found an answer."""
+        """False once the cache of a function was paused while no call of any function had found an
+        answer.
+        """
 
     def find(
         self, slot: int, operands: tuple[Any, ...], *, always: bool, keeps_undefined: bool

@@ -16,17 +16,18 @@ from typing import Any, Final
 __all__ = ["PLAIN", "Results", "Site"]
 
 MOST_ITEMS: Final = 1 << 18
-"""Items that the results of one evaluation have together; others are evaluated each time."""
+"""The most items of all cached results in one evaluation; further results are not cached."""
 
 TRIAL: Final = 128
-"""Results that are kept before it is asked how many were found again."""
+"""The number of results that are cached before the share of hits decides about more."""
 
 WORTH: Final = 4
-"""One result found in so many that were not makes it worth keeping more."""
+"""More results are cached if there is at least one hit for this many misses."""
 
 PLAIN: Final = frozenset({str, int})
-"""Classes of values that are the same to a policy where they are equal: `1` and `1.0` differ as
-texts, and Python takes `True` for `1`."""
+"""The classes of values that may be cache keys, since equal ones are the same to a policy. `1` and
+`1.0` print differently, and for Python `True` equals `1`.
+"""
 
 
 class Site:
@@ -44,7 +45,7 @@ class Results(dict[tuple[Site, Any], Any]):
 
     def __init__(self) -> None:
         self.hits = 0
-        """How often a result was there."""
+        """The number of results that were found in the cache."""
         self.misses = 0
         self.size = 0
 

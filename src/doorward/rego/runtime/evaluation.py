@@ -65,13 +65,14 @@ FIRST: Final = 8
 """The number of items before the first check, since the time for one is not known yet."""
 
 SLOW: Final = 0.005
-"""If more seconds than this pass between two checks, the next one comes sooner."""
+"""The seconds between two deadline checks above which the next check comes after fewer steps."""
 
 TEXT_OF_ITEM: Final = 64
 """A string counts as one item for each of this many characters."""
 
 UNCOUNTED: Final = "uncounted"
-"""The code of the error after which an evaluation is repeated by code that counts items."""
+"""The code of the internal error after which an evaluation is repeated with code that counts items.
+"""
 
 GROWTH: Final = 64 << 20
 """The most bytes that the process may grow by before an evaluation is repeated by code that counts
@@ -79,8 +80,8 @@ items.
 """
 
 MEMORY_INTERVAL: Final = 0.001
-"""The seconds between two readings of the process's memory, each of which takes as long as a
-hundred steps.
+"""The least seconds between two readings of the process's memory; one takes as long as a hundred
+steps.
 """
 
 MAX_ORDERED: Final = 64
@@ -203,10 +204,9 @@ class Evaluation(Context):
     """The time of the last deadline check, on the monotonic clock."""
     mocks: Mapping[str, Any] = _NO_MOCKS
     presets: dict[int, Any] = _NO_PRESETS
-    """The answers that a `with` has put in place of rules."""
+    """The values that a `with` sets in place of rules, by slot."""
     replaced: frozenset[Document] = frozenset()
-    """The nodes that a `with` has replaced with everything below them: only `data` is read
-    there.
+    """The nodes of rules that a `with` replaces, with all nodes below; there only `data` is read.
     """
     tracer: Tracer | None = None
     sorted_sets: dict[int, tuple[frozenset[Key], list[Any]]] | None = None
@@ -216,19 +216,23 @@ class Evaluation(Context):
     exact = False
     """True if the code is that of `codegen/exact.py`."""
     base: BaseData | None = None
-    """The base data that exact code reads once a `with` has replaced some of it; None: `data`."""
+    """The base data for exact code, with the replacements of `with`; None if nothing is replaced,
+    then it is `data`.
+    """
     printed = 0
     """The number of texts that `print` has written so far."""
     not_printed = 0
-    """The number of texts that were printed before an error, and are not printed again when the
-    evaluation is repeated.
+    """The number of texts that an earlier run of this evaluation already printed; the repetition
+    skips them.
     """
     items_left: int | None = None
-    """The number of items that collections may still have; None if nothing counts them."""
+    """The number of items that may still be made; None if items are not counted."""
     counts_items = False
-    """True if the code counts items as it makes them."""
+    """True if the running code counts the items that it makes."""
     marks: Any = None
-    """Which definitions answered, and where others failed (`codegen.marks`)."""
+    """The outcomes of definitions by number (`codegen.marks`); None if the code does not record
+    them.
+    """
     uncounted_steps = 0
     memory_before: int | None = None
     """The bytes of memory of the process when the deadline was first checked."""

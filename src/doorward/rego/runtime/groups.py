@@ -18,7 +18,7 @@ __all__ = ["Groups"]
 FEWEST: Final = 16
 """Collections with fewer items than this are not grouped."""
 WALKS: Final = 3
-"""A collection is grouped after this many loops over it."""
+"""The number of loops over a collection after which its items are grouped."""
 MOST: Final = 256
 """The most pairs of a collection and a path that are remembered."""
 

@@ -34,7 +34,7 @@ class Saved:
     program: Program
     functions: SavedFunctions | None
     notes: object
-    """The notes that the preparation of the modules made."""
+    """The notes that `prepare` returned beside the modules."""
 
 
 class SavedPrograms:
@@ -103,7 +103,7 @@ _UNREADABLE: Final = (
     TypeError,
     ValueError,
 )
-"""The errors that reading raises for content that this code did not write."""
+"""The errors that unpickling raises for content that another version wrote."""
 
 
 @record

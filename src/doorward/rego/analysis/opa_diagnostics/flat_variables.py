@@ -168,4 +168,4 @@ FLAT: Final = FlatTerms(
     parts=_parts,
     is_object=lambda term: isinstance(term, ObjectComprehension),
 )
-"""How to read the terms of the syntax tree."""
+"""The classes of the terms of the syntax tree, for the shared rules of binding."""

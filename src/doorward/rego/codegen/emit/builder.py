@@ -93,7 +93,7 @@ class Builder:
         self.depth = 0
         """The number of blocks around the current block, in this Python function."""
         self.conditional = False
-        """True if the next statements may be skipped when the function runs."""
+        """True if the statements written next may be skipped at run time."""
         self.opened: ast.If | None = None
         """The `if` statement opened last, to which another test may be joined."""
         self.opened_tests: list[ast.expr] = []
@@ -105,7 +105,9 @@ class Builder:
         is recorded.
         """
         self.leave: Callable[[], ast.expr] | None = None
-        """The value returned by a test that fails, if it is a guard; None if it opens a block."""
+        """A function that makes the code of the value returned by a failing test; None if a test
+        opens a block instead.
+        """
         self.tails: list[list[ast.stmt]] = []
         """The bodies of the inner functions in which the code continues."""
 

@@ -28,7 +28,7 @@ class Temporaries:
         self._numbers: dict[str, int] = {}
         """The last number that was appended to each name."""
         self.copies: dict[str, str] = {}
-        """Names that stand for the same value as another name, with that name."""
+        """For each local name that is a copy, the name with the original value."""
         self.shared: set[str] = set()
         """Names that inner functions may assign."""
         self.at_start: dict[str, ast.expr] = {}
