@@ -164,8 +164,8 @@ def test_nothing_of_a_question_is_sql(text: str, log: Path) -> None:
     ("fields", "said"),
     [
         ({"file": "/etc/passwd"}, "unknown field: file"),
-        ({"verdict": "yes"}, "verdict is one of allow, deny, undefined, error, value"),
-        ({"since": "now()"}, "since is a time, such as 2026-11-23T10:00"),
+        ({"verdict": "yes"}, "`verdict` must be one of allow, deny, undefined, error, value"),
+        ({"since": "now()"}, "`since` must be a time, such as 2026-11-23T10:00"),
         ({"text": "x" * 201}, "text is longer than 200 characters"),
         ({"__slots__": "x"}, "unknown field: __slots__"),
     ],

@@ -341,7 +341,7 @@ def test_a_public_client_names_itself() -> None:
         ({"aud": ["console", "other"], "azp": "other"}, "another client"),
         ({"azp": "other"}, "another client"),
         ({"exp": 1}, "not valid"),
-        ({"exp": None}, "never ends"),
+        ({"exp": None}, "has no expiry"),
     ],
 )
 def test_an_id_token_that_is_not_for_this_login_is_refused(
@@ -372,8 +372,8 @@ def test_a_token_without_a_signature_is_refused() -> None:
         ({"error": "access_denied"}, "refuses the login: access_denied$"),
         ({"error": "<b>Bad</b>"}, "refuses the login$"),
         ({"error": "a" * 41}, "refuses the login$"),
-        ({}, "no code"),
-        ({"code": "c" * 20_000}, "no code"),
+        ({}, "no authorization code"),
+        ({"code": "c" * 20_000}, "no authorization code"),
         ({"code": "c", "iss": "https://evil.example"}, "another issuer"),
     ],
 )
@@ -439,7 +439,7 @@ def test_an_issuer_that_fails_is_told() -> None:
         begun = login.begin()
         fake.status = status
         fake.token = lambda form, token=token: token  # type: ignore[misc]
-        with pytest.raises(OidcError, match="without what was asked for"):
+        with pytest.raises(OidcError, match="without the requested document"):
             login.finish({"state": parts(begun.url)["state"], "code": "c"}, begun.cookie)
 
     def refuse(request: httpx.Request) -> httpx.Response:

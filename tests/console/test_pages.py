@@ -972,9 +972,9 @@ def test_a_decision_that_is_not_kept_is_shown_from_the_log(page: Page, served: S
     ("query", "said"),
     [
         ("file=/etc/passwd", "unknown field: file"),
-        ("verdict=no", "verdict is one of"),
+        ("verdict=no", "`verdict` must be one of"),
         (f"text={'x' * 201}", "text is longer than 200 characters"),
-        ("since=0&until=now()", "until is a time"),
+        ("since=0&until=now()", "`until` must be a time"),
     ],
 )
 def test_questions_to_the_log_are_few(query: str, said: str, served: Served) -> None:
@@ -1231,7 +1231,7 @@ def test_an_overview_without_its_server_does_not_say_healthy(
     ("view", "text"),
     [
         ("/decisions?text=nothing-has-this", "No kept decision matches"),
-        ("/decisions#decision=nothing", "not kept any more"),
+        ("/decisions#decision=nothing", "no longer kept"),
         ("/nothing", "There is no such view"),
     ],
 )

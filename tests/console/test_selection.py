@@ -100,7 +100,7 @@ def test_rows_of_the_docker_plugin_are_among_them(point: Point) -> None:
         ({"file": "/etc/passwd"}, "unknown field: file"),
         ({"__class__": "x"}, "unknown field"),
         ({"text": "x" * 201}, "text is longer"),
-        ({"verdict": "yes"}, "verdict is one of"),
+        ({"verdict": "yes"}, "`verdict` must be one of"),
         ({"since": "now"}, "milliseconds"),
         ({"until": "²"}, "milliseconds"),
     ],

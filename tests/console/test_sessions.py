@@ -201,7 +201,7 @@ def test_a_person_logs_in_and_out(server: Server) -> None:
         assert page.evaluate("axe.run()")["violations"] == []
         page.get_by_label("Token").fill("<b>wrong</b>")
         page.get_by_role("button", name="Log in").click()
-        expect(page.get_by_role("alert")).to_contain_text("does not let this token in")
+        expect(page.get_by_role("alert")).to_contain_text("does not allow this token")
         page.get_by_label("Token").fill("<b>odd</b>")
         page.get_by_role("button", name="Log in").click()
         expect(page).to_have_url(f"{server.origin}/console/policies")

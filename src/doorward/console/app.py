@@ -270,7 +270,7 @@ class Console:
         answers = await self._all({"about": "policies"})
         answer, pdp = answers[self._number], self._process.pdp
         if answer is None or pdp is None:
-            return json_response({"error": "nothing is decided here"}, 404)
+            return json_response({"error": "this process has no decision point"}, 404)
         counts = together.policies(answer, answers, self._count)
         missing = counts.pop("missing")
         page = await self._workers.run(document, pdp.snapshot, **counts)
@@ -304,12 +304,14 @@ class Console:
             try:
                 detail = await self._run_search(lambda search: search.one(decision_id))
             except LogQueryError as error:
-                return json_response({"error": f"this decision is not kept any more; {error}"}, 404)
+                return json_response({"error": f"this decision is no longer kept; {error}"}, 404)
         if detail is not None:
             return json_response(detail)
         if silent:
-            return json_response({"error": "not every worker answers: ask again"}, 503)
-        return json_response({"error": "this decision is not kept any more"}, 404)
+            return json_response(
+                {"error": "a worker did not respond, and may have this decision: try again"}, 503
+            )
+        return json_response({"error": "this decision is no longer kept"}, 404)
 
     async def _search(self, fields: dict[str, str]) -> Response:
         """Return one page of the kept decisions that match a filter. Of the query's parameters,
@@ -321,7 +323,7 @@ class Console:
             limit = _number(fields.pop("limit", ""), MOST)
             group = fields.pop("group", "")
             if group not in ("", *GROUPS):
-                raise FilterError(f"group is one of {', '.join(GROUPS)}")
+                raise FilterError(f"`group` must be one of {', '.join(GROUPS)}")
             filter = Filter.read(fields)
         except FilterError as error:
             return json_response({"error": str(error)}, 400)
@@ -341,7 +343,7 @@ class Console:
             if document is None and self._peers is not None:
                 document, _ = await self._peers.ask_who_knows(question, EXPLAINING)
         if document is None:
-            return json_response({"error": "this decision is not kept any more"}, 404)
+            return json_response({"error": "this decision is no longer kept"}, 404)
         return json_response(document)
 
     async def _try(self, request: Request) -> Response:
@@ -372,7 +374,7 @@ class Console:
         async with self._changing:
             document = await self._workers.run(self._process.compare, revision)
         if document is None:
-            return json_response({"error": "this revision is not kept any more"}, 404)
+            return json_response({"error": "this revision is no longer kept"}, 404)
         return json_response(document)
 
     def is_open(self, method: str, path: tuple[str, ...]) -> bool:
@@ -435,7 +437,9 @@ class Console:
         async with self._changing:
             is_allowed = await self._workers.run(self.check, token)
         if not is_allowed:
-            return json_response({"error": "the policy does not let this token in"}, 403)
+            return json_response(
+                {"error": "the policy does not allow this token to open the console"}, 403
+            )
         answer = json_response({"seconds": SECONDS_OF_SESSION})
         return set_cookie(answer, request, self._process.sessions.begin(token))
 
@@ -550,7 +554,7 @@ class Console:
         LogQueryError if there is no log, or if `SEARCHES` run or wait.
         """
         if self._log is None:
-            raise LogQueryError("nothing is decided here")
+            raise LogQueryError("this process has no decision point")
         # A page asks again before it has its answer, when its reader goes back or types quickly:
         # the second search waits for the first one.
         if self._searching >= SEARCHES:
@@ -573,7 +577,7 @@ class Console:
         for more than `STREAMS` pages.
         """
         if self._process.ring is None:
-            return json_response({"error": "nothing is decided here"}, 503)
+            return json_response({"error": "this process has no decision point"}, 503)
         if self._streams >= STREAMS:
             return json_response({"error": "too many pages"}, 503)
         try:
@@ -662,7 +666,7 @@ def _cursor(text: str) -> list[int] | None:
         return None
     parts = text.split(".")
     if len(parts) != 3 or not all(_INTEGER.fullmatch(each) for each in parts):
-        raise FilterError("before is a time, a worker and a number")
+        raise FilterError("`before` must be a cursor: time, worker and number, with points between")
     return [int(each) for each in parts]
 
 
@@ -671,7 +675,7 @@ def _number(text: str, most: int) -> int:
     if not text:
         return most
     if not (text.isascii() and text.isdecimal() and len(text) < 6):
-        raise FilterError("limit is a number of rows")
+        raise FilterError("`limit` must be a number of rows")
     return min(int(text), most)
 
 

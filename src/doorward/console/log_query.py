@@ -121,10 +121,10 @@ class Question:
                 raise LogQueryError(f"{name} is longer than {LONGEST} characters")
         question = cls(**fields)
         if question.verdict not in ("", *VERDICTS):
-            raise LogQueryError(f"verdict is one of {', '.join(VERDICTS)}")
+            raise LogQueryError(f"`verdict` must be one of {', '.join(VERDICTS)}")
         for name in ("since", "until"):
             if not set(getattr(question, name)) <= set("0123456789-:.TZ"):
-                raise LogQueryError(f"{name} is a time, such as 2026-11-23T10:00")
+                raise LogQueryError(f"`{name}` must be a time, such as 2026-11-23T10:00")
         return question
 
 

@@ -148,12 +148,12 @@ class OidcLogin:
             raise OidcError("this login began in another browser: log in again")
         issuer = parameters.get("iss")
         if issuer is not None and issuer != self._issuer.issuer:
-            raise OidcError("another issuer has answered")
+            raise OidcError("the response comes from another issuer")
         if "error" in parameters:
             raise OidcError(f"the issuer refuses the login{_reason(parameters['error'])}")
         code = parameters.get("code", "")
         if not 0 < len(code) <= LONGEST:
-            raise OidcError("the issuer gave no code")
+            raise OidcError("the issuer sent no authorization code")
         url = self._endpoint("token_endpoint")
         if issuer is None and self._document.get(_SAYS_ISSUER) is True:
             raise OidcError("the answer does not say which issuer it comes from")
@@ -180,7 +180,7 @@ class OidcLogin:
             auth = httpx.BasicAuth(_form(self._client.client_id), _form(secret))
         token = self._ask("POST", url, form, auth).get("id_token")
         if not isinstance(token, str) or not 0 < len(token) <= LONGEST:
-            raise OidcError("the issuer gave no ID token for the code")
+            raise OidcError("the issuer sent no ID token for the code")
         return token
 
     def _check(self, token: str, nonce: str) -> None:
@@ -208,7 +208,7 @@ class OidcLogin:
         if (party is not None or is_several) and party != self._client.client_id:
             raise OidcError("the ID token was issued to another client")
         if "exp" not in claims:
-            raise OidcError("the ID token never ends")
+            raise OidcError("the ID token has no expiry (`exp`)")
 
     def _endpoint(self, name: str) -> str:
         """Return a URL from the issuer's metadata, which are read again after `FRESH` seconds.
@@ -252,10 +252,10 @@ def _explain(error: DocumentError) -> str:
     response.
     """
     if error.is_too_long:
-        return "the issuer's answer is too long or too slow"
+        return "the issuer's response is too long or too slow"
     if error.status is None:
         return "the issuer does not answer: try again later"
-    return f"the issuer answers {error.status} without what was asked for"
+    return f"the issuer responds with {error.status}, without the requested document"
 
 
 def _digest(text: str) -> bytes:

@@ -55,7 +55,7 @@ def read_pasted(text: str, user: str = "") -> Any:
         if text.partition(" ")[0].upper() in _METHODS:
             return to_input(_read_http(text))
     except RequestError as error:
-        raise PastedError(f"no policy is asked about this request: {error}") from None
+        raise PastedError(f"this request is refused before the policy: {error}") from None
     raise PastedError("paste a command of curl or docker, an HTTP request, or an input as JSON")
 
 
@@ -86,7 +86,7 @@ def _read_docker(text: str, user: str) -> Any:
     except CommandError as error:
         raise PastedError(str(error)) from None
     except DockerRequestError as error:
-        raise PastedError(f"the plugin denies this without asking the policy: {error}") from None
+        raise PastedError(f"the plugin denies this before the policy: {error}") from None
 
 
 def _read_http(text: str) -> HttpRequest:

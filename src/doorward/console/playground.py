@@ -73,12 +73,14 @@ def answer(name: str, request: Any) -> dict[str, Any]:
     if not isinstance(files, dict) or not all(isinstance(each, str) for each in files.values()):
         raise PlaygroundError("`files` must be an object of texts")
     if len(files) > MAX_FILES or sum(map(len, files.values())) > MAX_TEXT:
-        raise PlaygroundError(f"at most {MAX_FILES} files and {MAX_TEXT} characters")
+        raise PlaygroundError(
+            f"`files` must be at most {MAX_FILES} files with {MAX_TEXT} characters in all"
+        )
     try:
         with within(WITHIN):
             return action(files, request)
     except EvalError:
-        raise PlaygroundError(f"this takes longer than {WITHIN:g} s") from None
+        raise PlaygroundError(f"compiling and evaluating takes longer than {WITHIN:g} s") from None
 
 
 def _evaluate(files: Mapping[str, str], request: Mapping[str, Any]) -> dict[str, Any]:
@@ -142,7 +144,7 @@ class _Printed:
         self._left -= len(line)
         self.lines.append(line)
         if self._left <= 0:
-            self.lines.append("more was printed than is shown")
+            self.lines.append("further output is not shown")
 
 
 def _is_large(document: Any) -> bool:
@@ -224,7 +226,7 @@ def _prove(files: Mapping[str, str], request: Mapping[str, Any]) -> dict[str, An
         for each in islice(pages, MAX_FILES):
             properties.append(each)
             if monotonic() >= until:
-                late = f"others take longer than {PROVING:g} s: use `doorward prove`"
+                late = f"other properties take longer than {PROVING:g} s: use `doorward prove`"
                 return {"properties": properties, "error": late}
     except (RegoError, ReplayError) as error:
         return {"properties": properties, "error": str(error)[:MAX_PRINTED]}

@@ -133,9 +133,9 @@ class Process:
         that clients cannot read.
         """
         if self.pdp is None or self.ring is None:
-            raise PastedError("nothing is decided here")
+            raise PastedError("this process has no decision point")
         if not self.ring.has_path(path):
-            raise PastedError("choose a path that kept decisions are about")
+            raise PastedError("choose a path that a recent decision is about")
         return views.try_input(self.pdp, path, read_pasted(text, user), changes=changes)
 
     def tests(self) -> dict[str, Any] | None:

@@ -77,10 +77,10 @@ class Filter:
                 raise FilterError(f"{name} is longer than {_LONGEST} characters")
         each = cls(**fields)
         if each.verdict not in ("", *VERDICTS):
-            raise FilterError(f"verdict is one of {', '.join(VERDICTS)}")
+            raise FilterError(f"`verdict` must be one of {', '.join(VERDICTS)}")
         for value in (each.since, each.until):
             if value and not (value.isascii() and value.isdecimal()):
-                raise FilterError("since and until are milliseconds since 1970")
+                raise FilterError("`since` and `until` must be milliseconds since 1970")
         return each
 
     def matcher(self) -> Callable[[Row], bool]:

@@ -207,7 +207,9 @@ def change_of(entry: Entry, path: str = "") -> dict[str, Any]:
     """
     decision = entry.decision
     if decision.query is not None or not entry.has_input or decision.allowed:
-        return {"error": "there is nothing to change: only a refused document has a change"}
+        return {
+            "error": "only a refused decision about a document, with its input, can have a change"
+        }
     names = (path or decision.path).split("/")
     input = {} if isinstance(entry.input, Undefined) else entry.input
     try:

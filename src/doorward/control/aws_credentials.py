@@ -166,7 +166,7 @@ def _sections(path: str) -> configparser.ConfigParser:
     try:
         parser.read_string(read_text(path))
     except configparser.Error:
-        raise CredentialsError(f"{path}: not a file of profiles") from None
+        raise CredentialsError(f"{path}: not an INI file with profiles") from None
     return parser
 
 

@@ -50,8 +50,8 @@ _FAILURES: Final = (
     StorageError,
 )
 _log: Final = logging.getLogger(__name__)
-_EDGE: Final = Edge("bundles", "getting a bundle failed")
-_POLL: Final = Edge("bundle-polling", "asking for a bundle failed")
+_EDGE: Final = Edge("bundles", "activating a bundle failed")
+_POLL: Final = Edge("bundle-polling", "polling a bundle failed")
 
 Statuses = Mapping[str, BundleStatus]
 

@@ -33,8 +33,8 @@ from doorward.rego.shared import Timers
 __all__ = ["Discovery"]
 
 _log: Final = logging.getLogger(__name__)
-_EDGE: Final = Edge("discovery", "following the discovered configuration failed")
-_POLL: Final = Edge("discovery-polling", "asking for the configuration failed")
+_EDGE: Final = Edge("discovery", "applying the discovered configuration failed")
+_POLL: Final = Edge("discovery-polling", "polling the configuration failed")
 _FIELDS: Final = {"plugin": "discovery"}
 _FAILURES: Final = (ConfigError, LoadError, ManifestError, RegoError)
 

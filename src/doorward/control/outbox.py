@@ -171,7 +171,7 @@ class DiskOutbox:
             os.makedirs(part, mode=0o700, exist_ok=True)
             if self._is_locked(part):
                 return part
-        raise OSError(None, "more processes write to this folder than it has parts for")
+        raise OSError(None, f"more than {SLOTS} processes use this folder")
 
     def _is_locked(self, part: str) -> bool:
         """Try to lock the folder `part`. Return True if this process has the lock now, False if
