@@ -36,9 +36,7 @@ option: Final = click.option(
 
 
 def saved_programs() -> SavedPrograms | None:
-    """Return the cache of compiled policies that commands share; None where `saved_folder` is
-    None.
-    """
+    """Return the cache of compiled policies that commands share; None if nothing may be cached."""
     folder = saved_folder()
     if folder is None:
         return None

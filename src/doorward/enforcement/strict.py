@@ -189,6 +189,8 @@ def _check_authorization(name: str, value: str) -> None:
     if len(value) > MAX_VALUE:
         _refuse(f"{name} header with parameters is too long")
     scheme = _SCHEME.match(value)
+    # A closed quoted string becomes `""`, with the commas in it; one without an end leaves a
+    # single quote.
     rest = _QUOTED.sub(r'"\1', value[scheme.end() :]) if scheme else ""
     if rest.count('"') % 2:
         _refuse(f"quote without an end in the {name} header")

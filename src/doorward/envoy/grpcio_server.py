@@ -285,6 +285,7 @@ class _SilentStreams:
         self.part.beat()
         timeout = min(RECEIVE_TIMEOUT, CROWDED_TIMEOUT) if is_crowded else RECEIVE_TIMEOUT
         for context, began in list(self._began.items()):
+            # Oldest first: all that follow are younger.
             if monotonic() - began < timeout:
                 break
             self._began.pop(context, None)

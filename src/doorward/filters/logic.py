@@ -412,7 +412,11 @@ class _Maker(Generic[T]):
         return Related(some.table, some.relation, some.row, holds, some.negated)
 
     def _inside(self, some: Some, target: _Inside, rows: Mapping[str, _Row[T]]) -> Predicate:
-        """Return the predicate on an object in a document, or on an element of an array."""
+        """Return the predicate that an object in a document, or an element of an array, fulfils
+        conditions.
+
+        Raise FilterError for an array that is used as an object.
+        """
         field, column = target.field, target.column
         self._refuses ^= some.negated
         if not some.many:
@@ -439,8 +443,10 @@ class _Maker(Generic[T]):
         return rows[name] if name in rows else self._schema.table(name)
 
     def _comparison(self, comparison: Comparison, rows: Mapping[str, _Row[T]]) -> Predicate:
-        """Return the predicate for a comparison; an operand without a value makes it undefined, as
-        in Rego.
+        """Return the predicate for a comparison, which holds for no row in which an operand has no
+        value.
+
+        Raise FilterError if a column is not declared or cannot be compared in this way.
         """
         value = comparison.value
         if comparison.field.function == OBJECT_GET:
@@ -478,7 +484,11 @@ class _Maker(Generic[T]):
         return _all([*there, _opposite(holds)])
 
     def _with_default(self, comparison: Comparison, rows: Mapping[str, _Row[T]]) -> Predicate:
-        """Return the predicate for a comparison of a column, or of a default if it has no value."""
+        """Return the predicate for a comparison of `object.get`: of a column, or of its default
+        without a value.
+
+        Raise FilterError for a comparison with another column, or inside a document.
+        """
         field, value = comparison.field, comparison.value
         if comparison.operator == "defined":
             return ALWAYS
@@ -642,8 +652,9 @@ def _member(inside: _Inside, name: str) -> _Inside:
 
 
 def _not_a_text(field: Field, column: Column) -> Predicate:
-    """Return NEVER for a function of texts on a column of another kind; FilterError if it may hold
-    texts.
+    """Return NEVER for a text function of a column that holds no texts.
+
+    Raise FilterError for a kind whose values a policy sees as texts, such as a UUID.
     """
     if column.kind in ("boolean", "number", "array"):
         return NEVER
@@ -689,8 +700,9 @@ def _compare_constant(
 
 
 def _value(field: Field, column: Column, operator: str, value: Scalar | list[Scalar]) -> Predicate:
-    """Return the predicate that compares a column with a known value, in Rego's order of all
-    types.
+    """Return the predicate that compares a column with a known value, in Rego's order of all types.
+
+    Raise FilterError if the database cannot compare the column's kind in this way.
     """
     kind = column.kind
     assert kind is not None
@@ -767,7 +779,9 @@ def _choice(field: Field, column: Column, operator: str, value: Scalar | list[Sc
 
 
 def _nanoseconds(field: Field, operator: str, value: Scalar | list[Scalar]) -> Predicate:
-    """Return the predicate for a comparison of a time's nanoseconds."""
+    """Return the predicate that compares the nanoseconds of a time with a known value of any
+    type.
+    """
     if operator == "in":
         assert isinstance(value, list)
         return _any([_nanoseconds(field, "eq", each) for each in value])
@@ -787,7 +801,10 @@ def _nanoseconds(field: Field, operator: str, value: Scalar | list[Scalar]) -> P
 def _of_function(
     field: Field, column: Column, operator: str, value: Scalar | list[Scalar]
 ) -> Predicate:
-    """Return the predicate for a comparison of a text that a built-in makes from a column."""
+    """Return the predicate for a comparison of the text that a built-in makes of a column.
+
+    Raise FilterError for a comparison by order, or if too many letters have two cases.
+    """
     if operator == "in":
         assert isinstance(value, list)
         return _any([_of_function(field, column, "eq", each) for each in value])
@@ -842,7 +859,9 @@ def _json(field: Field, operator: str, value: Scalar | list[Scalar]) -> Predicat
 
 
 def _kind_of(value: bool | int | Number | str) -> Kind:
-    """Return the kind of a known value; FilterError for a number that MariaDB takes for 0."""
+    """Return the kind of a known value; raise FilterError for a number so small that MariaDB takes
+    it for 0.
+    """
     match value:
         case bool():
             return "boolean"
@@ -861,8 +880,9 @@ def _kind_of(value: bool | int | Number | str) -> Kind:
 
 
 def _fields(left: Field, column: Column, operator: str, right: Field, other: Column) -> Predicate:
-    """Return the predicate that compares two columns; FilterError if their kinds cannot be
-    compared.
+    """Return the predicate that compares two columns in Rego's order.
+
+    Raise FilterError if their kinds cannot be compared in a database.
     """
     if operator in _MIRRORED:
         return _fields(right, other, _MIRRORED[operator], left, column)

@@ -184,8 +184,10 @@ class Scope:
         return location.field if isinstance(location, Place) else None
 
     def _along(self, location: Place, parts: Sequence[Term]) -> Place:
-        """Follow the parts of a reference from a place; UnclearError if they lead to no column or
-        row.
+        """Return the place that the parts of a reference lead to from `location`, choosing rows of
+        relations.
+
+        Raise UnclearError if they lead to no column or row.
         """
         for part in parts:
             match part:
@@ -202,8 +204,10 @@ class Scope:
         return location
 
     def _index(self, name: str) -> Index:
-        """Return the meaning of a variable in brackets, new unless it has one; UnclearError if it
-        is not an element.
+        """Return the index that a variable in brackets stands for, a new one unless it has a
+        meaning.
+
+        Raise UnclearError if the variable stands for something else, or must not choose a row here.
         """
         meaning = self.meaning(name)
         if meaning is None and not self._only_one:

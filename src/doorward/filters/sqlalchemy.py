@@ -273,8 +273,9 @@ def _describe(type_: TypeEngine[Anything]) -> Column:
 
 
 def _choice(type_: Anything) -> Column:
-    """Return the description of an enumeration, which by default stores names while policies see
-    values.
+    """Return the description of an enumeration: the stored names with the values that policies see.
+
+    One with a member whose value is not a scalar is refused.
     """
     members = []
     for label in type_.enums:
@@ -287,7 +288,7 @@ def _choice(type_: Anything) -> Column:
 
 
 def _array(type_: Anything) -> Column:
-    """Return the description of an array type, or the reason why it cannot be compared."""
+    """Return the description of an array type; refused if its elements cannot be compared."""
     item = describe(type_.item_type)
     if item.kind is None:
         return refused(item.reason, item.hint)

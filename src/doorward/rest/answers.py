@@ -211,6 +211,7 @@ def gzip_response(answer: Response, accept: str, options: Server) -> Response:
     answer.headers["vary"] = "Accept-Encoding"
     body = bytes(answer.body)
     if "gzip" in accept and len(body) >= options.gzip_min_length:
+        # Without a time: equal answers have equal bytes.
         answer.body = gzip.compress(body, compresslevel=min(options.gzip_level, 9), mtime=0)
         answer.headers["content-encoding"] = "gzip"
         answer.headers["content-length"] = str(len(answer.body))

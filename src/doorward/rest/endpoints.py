@@ -259,7 +259,7 @@ async def evaluate_many(exchange: Exchange) -> Response:
 
 
 async def _evaluate(exchange: Exchange, *, many: bool) -> Response:
-    """Answer an AuthZEN evaluation, or a batch if `many`."""
+    """Answer an AuthZEN evaluation, with `many` a batch; the decisions are logged."""
     service, context = exchange.service, exchange.context()
     return await exchange.read(
         lambda body: authzen.post_evaluation(

@@ -141,6 +141,7 @@ class Routes:
         """The routes of a path; None if no route has it."""
         if path in self._exact:
             return Match(self._exact[path], ())
+        # The longest fixed part first: the more specific route wins.
         for length in range(len(path) - 1, 0, -1):
             if path[:length] in self._open:
                 return Match(self._open[path[:length]], path[length:])

@@ -58,6 +58,7 @@ class _Route:
 
     def __init__(self, path: tuple[str, ...]) -> None:
         self.path = path
+        # In the pool until a dozen of its decisions were fast: the first may compile the policy.
         self.history = History(assumed=SLOW)
 
 

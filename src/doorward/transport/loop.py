@@ -267,6 +267,7 @@ class LoopServer:
         self._close_listeners()
         for connections in self._connections:
             connections.abort()
+        # An aborted transport tells its protocol in a later turn of the loop.
         while any(map(len, self._connections)):
             await asyncio.sleep(0)
         await self._loop.shutdown_asyncgens()

@@ -59,6 +59,7 @@ class Mailbox:
         gone.
         """
         try:
+            # The socket does not block: a full mailbox is an error at once.
             socket.send_fds(self._puts, [question], [answers.fileno()])
         except OSError:
             return False

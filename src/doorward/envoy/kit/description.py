@@ -189,7 +189,9 @@ class Description:
         return "\n".join([*explain(document, _WHY), ""])
 
     def _responses_plugin(self, places: Places) -> dict[str, object]:
-        """Return the configuration of the response processor."""
+        """Return the configuration block of the plugin that decides on responses, with its
+        lists.
+        """
         plugin: dict[str, object] = {"addr": f"unix://{places.responses}", "path": self.responses}
         if self.lists:
             plugin["lists"] = {

@@ -158,6 +158,7 @@ def _to_template(documents: list[Document]) -> str:
         if document["kind"] == "Deployment":
             _mark_deployment(document)
     text = kubernetes.write(documents, "helm")
+    # Before the single placeholders: these replace whole lines.
     text = _PAIRS.sub(_pairs, _BLOCK.sub(_block, text))
     # A whole value that looks like a number must stay a text.
     text = text.replace(f": {_MARK}-name\n", ": {{ .Release.Name | quote }}\n")

@@ -21,7 +21,9 @@ def write_report(findings: Sequence[Finding], form: str) -> str:
 
 
 def _to_text(findings: Sequence[Finding]) -> str:
-    """Return two lines for each finding, then their number; `nothing found` without findings."""
+    """Return two lines for each finding and a line with their numbers; `nothing found` without
+    any.
+    """
     if not findings:
         return "nothing found\n"
     lines = [

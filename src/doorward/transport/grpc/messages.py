@@ -71,6 +71,7 @@ class Messages:
         Raise GrpcError if a message is too large, cannot be decompressed, or exceeds the shared
         budget.
         """
+        # Before the bytes are kept: what the budget refuses takes no memory.
         self._budget.take(len(data))
         buffer = self._buffer
         buffer += data

@@ -215,6 +215,7 @@ class AsgiCall:
             if lowered == b"content-length":
                 self._left = int(value)
             elif lowered == b"connection":
+                # The header itself is written below, once, whatever the application says.
                 self._ends = self._ends or value.lower() == b"close"
                 continue
             lines.append(b"%s: %s\r\n" % (lowered, value))

@@ -377,10 +377,12 @@ class HttpConnection(asyncio.Protocol):
             version == "1.1" and self._application.keeps_alive and parser.should_keep_alive()
         )
         fields = request.fields
+        # Only where a name is repeated need the hosts be counted.
         if len(fields) != len(headers) and sum([name == b"host" for name, _ in headers]) > 1:
             raise _RefusedError(400, "more than one host header")
         if version == "1.1" and b"host" not in fields:
             raise _RefusedError(400, "missing required host header")
+        # Two servers could frame any other coding differently (RFC 9112, section 6.1).
         if b"transfer-encoding" in fields:
             if version == "1.0":
                 raise _RefusedError(400, "transfer-encoding in HTTP/1.0")

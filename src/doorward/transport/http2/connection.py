@@ -373,6 +373,7 @@ class Connection:
 
     def _on_headers(self, flags: int, stream_id: int, payload: bytes) -> None:
         """Handle HEADERS (RFC 9113, 6.2): a complete header block, or the first part of one."""
+        # Clients use odd numbers, and 0 is the connection (RFC 9113, section 5.1.1).
         if not stream_id & 1:
             raise Http2Error(
                 ErrorCode.PROTOCOL_ERROR, "the number of a client's stream must be odd"

@@ -87,6 +87,7 @@ class Decoder:
                 index, position = _integer(block, position, 0x7F)
                 header = self._entry(index)
             elif first & 0x60 == 0x20:
+                # A size update stands only at the beginning of a block (RFC 7541, section 4.2).
                 if not may_resize:
                     raise HpackError("size update behind a field")
                 new, position = _integer(block, position, 0x1F)

@@ -196,6 +196,7 @@ class Sender:
         self.answered += 1
         size = len(body)
         if (
+            # Then it takes several frames, or waits for the client.
             size > self._window
             or size > stream.send_window
             or size > self._frame_size
