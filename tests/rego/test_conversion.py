@@ -167,16 +167,16 @@ REFUSED: list[tuple[Any, str]] = [
     (datetime(2026, 1, 2), "is a time without a zone"),
     (float("nan"), "is a number that is not finite"),
     (Decimal("Infinity"), "is a number that is not finite"),
-    (Decimal("1E+5000"), "is a Decimal that no number can be: number exponent is out of range"),
+    (Decimal("1E+5000"), "is a Decimal that cannot be converted: number exponent is out of range"),
     (10**4096, "is a number of more than 4096 digits"),
     (
         MultiDict([("role", "user"), ("role", "admin")]),
-        "is a MultiDict, which can hold many values",
+        "is a MultiDict, which can have several values",
     ),
     ({str(ID): 1, ID: 2}, f'has two keys that are "{ID}"'),
     (Point, "is of the class type"),
     (Secrets(token=SecretStr("x")), ".token is of the class SecretStr"),
-    (object(), "is of the class object, which stands for no one value of Rego"),
+    (object(), "is of the class object, which cannot be converted to a Rego value"),
 ]
 
 
@@ -211,7 +211,7 @@ def test_a_value_that_holds_itself_is_refused() -> None:
     broad: dict[str, Any] = {}
     broad |= {"a": [broad, broad], "b": broad}
     for value in (loop, broad):
-        with pytest.raises(InputError, match="nests too deeply, or holds itself"):
+        with pytest.raises(InputError, match="is nested too deeply, or contains itself"):
             from_python(value)
 
 

@@ -59,7 +59,7 @@ def from_python(value: object, name: str = "value", *, copy: bool = False) -> Va
             return value  # type: ignore[return-value] # that is what was asked
         return _convert(value, (None, name))
     except RecursionError:
-        raise InputError(f"{name} nests too deeply, or holds itself") from None
+        raise InputError(f"{name} is nested too deeply, or contains itself") from None
     except RuntimeError as error:
         raise InputError(f"{name} changed while it was read: {error}") from error
 
@@ -69,6 +69,7 @@ def is_value(value: object) -> bool:
     for nesting deeper than `MAX_DEPTH`.
     """
     level: list[Any] = [(value,)]
+    # Level by level, without recursion: an input may nest deeper than Python's stack.
     for _ in range(MAX_DEPTH):
         below: list[Any] = []
         for collection in level:
@@ -157,7 +158,7 @@ def _convert(value: Any, position: _Position) -> Value:
         return make_set([_convert(item, member) for item in value])
     if isinstance(value, Sequence) and not isinstance(value, _BYTES):
         return [_convert(item, (position, n)) for n, item in enumerate(value)]
-    _refuse(position, f"is of the class {kind.__name__}, which stands for no one value of Rego")
+    _refuse(position, f"is of the class {kind.__name__}, which cannot be converted to a Rego value")
 
 
 _BYTES: Final = (bytes, bytearray, memoryview)
@@ -199,7 +200,7 @@ def _from_decimal(value: Any, position: _Position) -> int | Number:
     try:
         return parse_number(str(value))
     except ValueError as error:
-        _refuse(position, f"is a Decimal that no number can be: {error}")
+        _refuse(position, f"is a Decimal that cannot be converted: {error}")
 
 
 def _from_datetime(value: Any, position: _Position) -> str:
@@ -243,7 +244,7 @@ def _to_object(value: Mapping[Any, Any], position: _Position) -> dict[Key, Value
     a MultiDict, and for two keys that are equal in Rego.
     """
     if hasattr(value, "getlist") or hasattr(value, "getall"):
-        _refuse(position, f"is a {type(value).__name__}, which can hold many values for one key")
+        _refuse(position, f"is a {type(value).__name__}, which can have several values for one key")
     converted: dict[Key, Value] = {}
     for name, item in value.items():
         key = name

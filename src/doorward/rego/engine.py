@@ -297,6 +297,7 @@ class Policies:
         """Return code in which calls of the functions in `mocked` can be replaced by `with`. Up to
         `MAX_VARIANTS` such codes are cached.
         """
+        # Policies that use `with` themselves have code that checks for these replacements already.
         if mocked <= self.code.plan.mocked:
             return self.code
         with self._lock:
@@ -367,7 +368,7 @@ class Engine:
         if policies is None:
             policies = compile(modules or {}, Options(**options))
         elif modules is not None or options:
-            raise TypeError("modules and options belong to policies that were compiled before")
+            raise TypeError("`modules` and options cannot be combined with compiled `policies`")
         self.policies = policies
         self.data = data
         self.environment = policies.options.allowed_environment()
@@ -1009,6 +1010,7 @@ def _run(work: Callable[[Evaluation], Any], evaluation: Evaluation) -> Any:
     """Return `work(evaluation)`. Meanwhile work on values checks the evaluation's deadline.
     _TooDeepError if Python's stack is exhausted.
     """
+    # Restored afterwards: an evaluation may run within another one of this thread.
     before = CLOCK.check_deadline
     CLOCK.check_deadline = evaluation.halt_if_late if evaluation.deadline is not None else None
     try:

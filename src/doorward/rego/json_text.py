@@ -44,6 +44,7 @@ def from_json(text: str | bytes, *, unique_keys: bool = False) -> Value:
             pass  # read again in the way that says what is wrong
     try:
         if len(text) >= MUCH:
+            # Large texts are data that stays; in small ones the sharing costs more than it saves.
             decoder = _sharing_decoder(unique_keys=unique_keys)
         else:
             decoder = _UNIQUE_DECODER if unique_keys else _DECODER

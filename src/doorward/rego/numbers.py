@@ -212,6 +212,7 @@ def compare_numbers(a: float, b: float) -> int:
     is greater.
     """
     (m, e), (n, f) = binary(a), binary(b)
+    # Different signs need no shifting, which would be expensive for large exponents.
     if (m < 0) != (n < 0) or e == f:
         return m - n
     return (m << e - f) - n if e > f else m - (n << f - e)

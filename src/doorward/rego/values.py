@@ -425,6 +425,7 @@ def in_order(values: Sequence[Value], order: Callable[[Value], Any] = _ORDER) ->
     if kinds == _OBJECTS:
         objects: Any = values
         names = objects[0].keys()
+        # Rows with the same columns: sorting by column avoids a key for each row.
         if all([each.keys() == names for each in objects]):
             return _by_columns(objects, sorted_keys(names), order)
         keys = [order_key(each, order) for each in objects]
@@ -610,6 +611,7 @@ def sorted_keys(items: Iterable[Key]) -> list[Key]:
     keys = list(items)
     if len(keys) < 2:
         return keys
+    # Nearly all objects have only string keys, which Python sorts as Rego does.
     if type(keys[0]) is str:
         try:
             # Nothing but strings can be put in order with a string.

@@ -86,7 +86,7 @@ allow if input.x == nil
 ### 3:10: Rego writes `null`
 ---
 allow if input.x == undefined
-### 3:10: what is missing makes its expression undefined: ask `not input.x`
+### 3:10: Rego has no such value: test for a missing value with `not input.x`
 ---
 allow if input.x == 'a'
 ### 3:21: Rego's strings stand in double quotes, or in backquotes
@@ -415,7 +415,7 @@ allow if
 ### 5:5: a body of several conditions stands in braces: `if { … }`
 ---
 p if { x := 1; x := 2 }
-### 3:16: a variable keeps its value: give the other one another name
+### 3:16: a variable is assigned only once: use another name
 ---
 allow if helpr(input.x)
 helper(x) if x == 1

@@ -51,7 +51,10 @@ def test_what_was_meant_is_hinted_at(text: str, expected: list[str]) -> None:
         ('p := [$`a{1} {["]"]} b`, 1', "the `[` of row 3 is not closed"),
         ("p := [1}", "`}` does not close the `[` of row 3"),
         ('q := [$"{1}"]\n\np := )', "nothing is open that `)` could close"),
-        ("allow if acme.price(input.x) < 3", "a function of your own is named with --builtins"),
+        (
+            "allow if acme.price(input.x) < 3",
+            "a function of your own must be loaded with --builtins",
+        ),
     ],
 )
 def test_odd_texts_have_hints(text: str, hint: str) -> None:

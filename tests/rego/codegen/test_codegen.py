@@ -106,7 +106,7 @@ def test_a_body_that_python_cannot_follow_is_an_error_of_the_policy() -> None:
     except CompileError as error:
         [diagnostic] = error.diagnostics
         assert diagnostic.code == "rego_compile_error"
-        assert diagnostic.message == "rule is too long to be compiled: part it"
+        assert diagnostic.message == "rule is too long to be compiled: split it"
         assert (diagnostic.span.file, diagnostic.span.row, diagnostic.span.col) == ("p.rego", 5, 1)
     else:
         # Python 3.13 follows it.

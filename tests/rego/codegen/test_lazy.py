@@ -149,7 +149,7 @@ def test_rules_that_are_too_long_are_found_before_they_are_called() -> None:
         refused = error.diagnostics
         row = text[: text.index("q := 21")].count("\n") + 1
         assert [each.span.row for each in refused] == [3, row]
-        assert {each.message for each in refused} == {"rule is too long to be compiled: part it"}
+        assert {each.message for each in refused} == {"rule is too long to be compiled: split it"}
     else:
         # Python 3.13 follows them: they are generated already.
         assert len(waiting(engine)) == 20

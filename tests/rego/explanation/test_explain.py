@@ -150,7 +150,7 @@ def test_an_error_is_the_first_thing_said() -> None:
 
 def test_a_query_that_asks_no_rule_says_so() -> None:
     shown = explain(Engine(data={"a": 1}), "data.a").text()
-    assert shown == "data.a is 1: no rule was asked for it"
+    assert shown == "data.a is 1: no rule was evaluated for it"
 
 
 def test_the_document_is_json_with_every_definition_and_condition() -> None:
@@ -277,14 +277,14 @@ def test_a_mask_hides_by_name_by_look_and_in_pieces() -> None:
             "  a.rego:5: `f(input.x)` does not hold\n"
             "    input.x: 3\n"
             "    data.a.f(3) is undefined\n"
-            "      a.rego:3: `f(1) := 2` is not meant for it",
+            "      a.rego:3: `f(1) := 2` does not match the operands",
             id="a function for other operands",
         ),
         pytest.param(
             "p := input.y if input.x",
             {"x": 3},
             "data.a.p is undefined\n"
-            "  a.rego:3: `input.x` holds, but what the rule makes of it has no value\n"
+            "  a.rego:3: `input.x` holds, but the value of the rule is undefined\n"
             "    input.x: 3",
             id="conditions that hold for nothing",
         ),
@@ -412,7 +412,9 @@ def test_an_explanation_that_is_not_whole_says_so() -> None:
     evaluation.tracer = recorder = Recorder(limit=2)
     answer = traced.value_of(evaluation)
     shown = Explanation("data.a.p", recorder, REGISTRY, Mask(), answer, None)
-    assert shown.text().endswith("\n(what was asked later is left out: there was too much of it)")
+    assert shown.text().endswith(
+        "\n(later evaluations are left out: the limit of the recording was reached)"
+    )
     assert shown.to_document()["complete"] is False
 
 

@@ -175,6 +175,7 @@ class Binding:
             _prebind(self, a)
             _prebind(self, b)
         progress = True
+        # Parts may bind each other in any order: `[x, y] = [y, 1]` binds `y`, then `x`.
         while pairs and progress:
             progress = False
             for pair in tuple(pairs):

@@ -70,6 +70,7 @@ def order_modules(
     orders: dict[int, _Order | None] = {}
     findings = []
     for rule in _branches(rule for module in modules for rule in module.rules):
+        # Most rules are: flattening them only to find that out would cost most of this pass.
         if is_rule_in_order(rule, callees.arity):
             orders[id(rule)] = None
             continue

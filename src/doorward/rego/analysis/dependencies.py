@@ -132,6 +132,7 @@ def _uses(rule: Rule, callees: Callees, shared: dict[object, Uses]) -> Uses:
         elif type(part) is ObjectComprehension or type(part) is With:
             changes = True
     reads_world = reads_world or any(_differs(callees.registry.get(each)) for each in builtins)
+    # Thousands of rules of one kind use the same few things.
     key = frozenset(builtins), tuple(nodes), reads_world, changes
     uses = shared.get(key)
     if uses is None:
@@ -383,6 +384,7 @@ class _Rules:
         first = self._targets(_branch_parts(branch))
         if start in first:
             return []
+        # Breadth first, so that the path in the error is a shortest one.
         came: dict[int, Definition | None] = {id(d): None for d in first}
         waiting = list(first)
         for definition in waiting:

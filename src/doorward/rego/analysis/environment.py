@@ -72,6 +72,7 @@ class TypeNode:
                 node.type = _insert_into(node.type, rest, type_)
         node.type = merge(node.type, type_)
         if isinstance(type_, ObjectType):
+            # Rules below may have come first: an object's type includes their documents too.
             for below, leaf in list(node.leaves()):
                 if isinstance(node.type, ObjectType) and not isinstance(leaf, Function):
                     node.type = _insert_into(node.type, below, leaf)

@@ -86,6 +86,7 @@ def query_in_steps(body: Body, callees: Callees) -> Body:
     if result is None:
         return body
     spans = [expr.span for expr in result if not is_step(expr)]
+    # The rows of a query list its expressions in their order, which must not change.
     return result if spans == [expr.span for expr in body] else body
 
 

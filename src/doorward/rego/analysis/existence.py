@@ -88,6 +88,7 @@ def sites_of(top: Module | Body) -> Sites:
         elif not isinstance(node, Expr):
             span = None
         rest = [(each, span) for each in below if type(each) is not Var and not is_ground(each)]
+        # Reversed, because the stack is popped from its end.
         waiting += reversed(rest)
     return Sites(calls, withs)
 

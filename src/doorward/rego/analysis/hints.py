@@ -34,7 +34,7 @@ _CONSTANTS: Final = {
     **dict.fromkeys(("True", "TRUE"), "Rego writes `true`"),
     **dict.fromkeys(("False", "FALSE"), "Rego writes `false`"),
     **dict.fromkeys(("None", "nil", "NULL", "Null", "nullptr"), "Rego writes `null`"),
-    "undefined": "what is missing makes its expression undefined: ask `not input.x`",
+    "undefined": "Rego has no such value: test for a missing value with `not input.x`",
 }
 _FUNCTIONS: Final = {
     **dict.fromkeys(("len", "length", "size"), "`count(x)` is the size of a collection or text"),
@@ -84,7 +84,7 @@ def _with_hint(error: Diagnostic, names: Names, registry: Registry) -> Diagnosti
     elif error.message.startswith("plus: invalid argument(s)"):
         hint = '`+` adds numbers; texts are joined by `concat("", [a, b])` or `$"{a}{b}"`'
     elif error.message.endswith(" assigned above"):
-        hint = "a variable keeps its value: give the other one another name"
+        hint = "a variable is assigned only once: use another name"
     return error if hint is None else replace(error, hint=hint, fix=fix)
 
 
@@ -123,7 +123,7 @@ def _of_function(name: str, span: Span, names: Names, registry: Registry) -> str
         return f"functions take all operands in parentheses: `{last}({head}, …)`"
     near = _near(name, names(span))
     if near is None and head and not name.startswith(("data.", "input.")):
-        near = "a function of your own is named with --builtins MODULE:NAME"
+        near = "a function of your own must be loaded with --builtins MODULE:NAME"
     return near
 
 

@@ -99,6 +99,7 @@ class Inference:
         closures: list[Finding] = []
         for comprehension in _comprehensions(expr):
             inside = self._comprehension(comprehension, scope)[1]
+            # Only the errors of the last comprehension that has any are reported.
             closures = inside or closures
         yield from closures
         references = list(check_references(expr, scope, self))

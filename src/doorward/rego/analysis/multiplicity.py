@@ -474,6 +474,7 @@ class _Walk:
         with self.scope(self.outer | self.multiplicity.outer(body, heads)):
             self.body(body)
             self.terms(heads)
+        # Whatever loops inside, the comprehension has one value.
         self.walks = before
 
     def operands(self, operands: Sequence[Term]) -> None:
@@ -503,6 +504,7 @@ class _Walk:
         match pattern:
             case Var():
                 self.bind_target(pattern)
+            # A known pattern is compared as a whole, and binds nothing.
             case Array(items) if not self.is_known(pattern):
                 for item in items:
                     self.match(item)

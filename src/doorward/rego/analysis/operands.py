@@ -119,6 +119,7 @@ class Operands:
         if not before and term is expr.term:
             return [expr]
         if expr.withs:
+            # The operands are evaluated under the expression's `with`.
             before = [replace(step, withs=expr.withs) for step in before]
         return [*before, replace(expr, term=term, before=())]
 

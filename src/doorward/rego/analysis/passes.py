@@ -301,6 +301,7 @@ def check(
         try:
             errors = run(program)
         except RecursionError:
+            # The passes recurse into terms; the parser's limit is on text, not on Python's stack.
             raise CompileError([Diagnostic(COMPILE_ERROR, _TOO_DEEP)]) from None
         if errors:
             errors_to_report = report(errors, options.max_errors, is_ordered=run is check_calls)
@@ -339,6 +340,7 @@ def _check_again(program: Program, before: Program) -> Program | None:
     if not program.known:
         return None
     for run in PASSES:
+        # The order of a body depends on which operand of a call is its output.
         if run is order_bodies and program.arities != before.arities:
             return None
         try:

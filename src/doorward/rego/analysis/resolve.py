@@ -96,6 +96,7 @@ def resolve_modules(
         options = ResolverOptions(strict, module.v1, builtins)
         resolver = Resolver(package, exports[package], module.imports, options)
         done = resolver.module(module)
+        # Rare: only then is the cost of collecting free variables paid, by a second run.
         if resolver.shares_names:
             options = replace(options, collect_free=True)
             resolver = Resolver(package, exports[package], module.imports, options)

@@ -130,6 +130,7 @@ def _check_rule(
     findings = inference.body(flat.body, scope)
     path, tail = head_path(flat.head.ref)
     if findings:
+        # Rules that read this one must not report errors that only follow from its own.
         known.rules.put(_keys(path, tail), any_)
         return [f.diagnostic for f in findings]
     for written, name in zip(flat.rule.head.ref.args, flat.head.ref.args, strict=True):

@@ -98,6 +98,7 @@ class _Reader:
         """Return the type for a part of the schema. any for a schema without a type, and beyond the
         limits `_MAX_DEPTH` and `_MAX_PARTS`. SchemaError if `allOf` cannot be merged.
         """
+        # Counted for each part, since `$ref` can visit one part any number of times.
         self.left -= 1
         if depth > _MAX_DEPTH or self.left < 0:
             return any_

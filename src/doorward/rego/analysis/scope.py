@@ -224,6 +224,7 @@ class Scope:
         """Report unused declarations: `some x` always, others only when strict."""
         unused = [(name, d) for name, d in self.declared.items() if not d.used]
         for how in ("assigned", "declared"):
+            # Not for a rule that has other errors.
             if not self.names.is_clean or (how == "assigned" and not self.names.strict):
                 continue
             for name, declared in unused:

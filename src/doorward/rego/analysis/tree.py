@@ -163,6 +163,7 @@ def _gather(node: RuleNode) -> None:
         if below is node or below.is_function or below.default:
             continue
         steps = tuple(Scalar(from_key(k)) for k in below.path[len(node.path) :])  # type: ignore[arg-type]
+        # One function evaluates all of them, since a lookup may reach each by some key.
         for d in below.definitions:
             node.definitions.append(Definition(d.rule, steps + d.tail, d.module))
         below.definitions = []

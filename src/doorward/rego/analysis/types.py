@@ -142,6 +142,7 @@ def union_of(types: Iterable[Type]) -> Type:
             options.append(type_)
     # A schema's type can be large: it is compared with the others only where there are some.
     distinct = list(dict.fromkeys(options)) if len(options) > 1 else options
+    # Sorting and comparing unions is quadratic in the options of large data.
     if len(distinct) > MAX_OPTIONS:
         return any_
     if len(distinct) < 2:

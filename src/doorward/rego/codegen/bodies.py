@@ -206,6 +206,7 @@ def _every(state: FunctionState, node: Every) -> None:
     """Write the loop of an `every`, and a test that its body held in each round."""
     has_keys = not (node.key is None or node.key.is_wildcard)
     collection = term(state, node.domain) if has_keys else _walk(state, node.domain)
+    # `every` over a value that is not a collection is undefined, not true.
     domain = state.code.bind_temp(collection.code, holds="domain")
     state.code.test(call(runtime("is_collection"), domain))
     holds = state.temps.holding("holds")
@@ -293,6 +294,7 @@ def _exists(state: FunctionState, body: Body, node: Expr | Body) -> ast.expr:
         if in_function:
             state.code.give_back(ast.Constant(value=False))
     if in_function:
+        # Names that were bound inside belong to the inner function.
         state.reads.forget_since(always)
         state.code.inner_function(name, statements)
         return call(load(name))

@@ -154,6 +154,7 @@ def _builtin(
     site = state.constants.add(Site(builtin.name, term.span), "at")
     if builtin.relation:
         return _relation(state, direct, site)
+    # A replaced built-in must be looked up at run time, so nothing is written in line.
     if builtin.name in state.plan.mocked:
         return _mocked_builtin(state, builtin, direct, operands, term, site)
     written = _write_call(state, builtin, values)
@@ -265,6 +266,7 @@ def _prepare(state: FunctionState, builtin: Builtin, values: Sequence[Operand]) 
         return None
     try:
         compiled = builtin.prepare(*[o.value for o in values[:-1]])
+    # An invalid pattern is an error of the call, which the general form reports at run time.
     except CALL_ERRORS:
         return None
     tests = () if last.kind == "string" else [is_class(last.code, "str")]

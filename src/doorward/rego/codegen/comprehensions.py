@@ -116,6 +116,7 @@ def dependency_of(state: FunctionState, node: Comprehension) -> Dependency | Non
     comprehensions, and for those that are evaluated once or may fail.
     """
     plan = state.plan
+    # Exact, traced and counting code evaluates everything; under `with` the cache is another one.
     if plan.in_order or plan.limited or state.env.evaluation != "ctx":
         return None
     if not state.code.loops and state.kind is not FunctionKind.FUNCTION:

@@ -112,6 +112,7 @@ class ExactRules:
         not evaluated. The result is cached in `ctx.parts`.
         """
         slot = self.code.plan.slot(self.node)
+        # The whole answer may be there already.
         store = ctx.constants if self.code.plan.is_constant(self.node) else ctx.cache
         if slot in store:
             return store[slot]
@@ -131,6 +132,7 @@ class ExactRules:
         index = self.index
         if index is None:
             with self.code.lock:
+                # Tested again under the lock: another thread may have built it meanwhile.
                 index = self.index = self.index or self._build_index()
         return index.select(partial(_read, ctx, args))
 

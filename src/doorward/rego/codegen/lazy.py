@@ -126,6 +126,7 @@ class Functions:
         """
         try:
             return self._compile(source, write)
+        # Python's compiler also refuses code if the rest of the stack is too short for it.
         except (RecursionError, CompileError):
             from concurrent.futures import ThreadPoolExecutor
 

@@ -71,7 +71,7 @@ class Unit:
         row, col = function.lineno, function.col_offset
         start = sum(map(len, self.source.text.splitlines(keepends=True)[: row - 1])) + col
         span = Span(self.source, start, start, row, col + 1)
-        message = "rule is too long to be compiled: part it"
+        message = "rule is too long to be compiled: split it"
         if not isinstance(refusal, (RecursionError, MemoryError)):
             message = f"rule cannot be compiled: {refusal}"
         return Diagnostic(COMPILE_ERROR, message, span)
@@ -121,6 +121,7 @@ def link(plan: Plan, units: Sequence[Unit], constants: Constants) -> Linked:
     """Return the compiled functions of the units in one namespace, which contains only what
     generated code may use. CompileError if Python's compiler refuses a function.
     """
+    # INVARIANT: generated code reaches nothing of Python but what is in this namespace.
     namespace: dict[str, Any] = {"__builtins__": {}, **EXPORTS}
     for name, value in constants.names.items():
         bind(namespace, name, value)

@@ -111,6 +111,7 @@ def rule_function(
     own = parts([_in_order(d, plan) for d in definitions], plan)
     try:
         return _rule_function(node, choice, own, plan, constants)
+    # Found out only while writing: the code names something of one definition alone.
     except Unshared:
         own = [each for part in own for each in part.alone()]
         return _rule_function(node, choice, own, plan, constants)
@@ -361,6 +362,7 @@ def _rounds(state: FunctionState, group: Group | None) -> Iterator[None]:
         last = store(positions)
         target.elts.append(last)
         locate(last, target.lineno, target.col_offset)
+    # Now, since writing the code has decided which positions a row contains.
     rows.extend(group.rows())
     if state.counters.calls > calls:
         # One call that is written is many that are made.

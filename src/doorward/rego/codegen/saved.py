@@ -117,6 +117,7 @@ def _fill_stub(stub: FunctionType, saved: SavedFunctions) -> FunctionType:
     if code is not None:
         row = saved.rows.get(stub.__name__)
         stub.__defaults__ = None if row is None else (row,)
+        # Safe only because `saved.folder` reads nothing that another user could have written.
         stub.__code__ = marshal.loads(code)
         stub.__kwdefaults__ = None
     return stub

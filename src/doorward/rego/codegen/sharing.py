@@ -203,6 +203,7 @@ def parts(definitions: Sequence[Definition], plan: Plan) -> list[Part]:
     one of them may fail.
     """
     alone = [Part(definition, (n,)) for n, definition in enumerate(definitions)]
+    # Comparing shapes costs more than the code of a few definitions.
     if len(definitions) < MIN_SHARED or not plan.shares:
         return alone
     groups: dict[Hashable, tuple[Group, list[int]]] = {}

@@ -164,6 +164,7 @@ class Recorder:
                 tried = attempt.tried[id(node)] = Tried(node)
             tried.succeeded += holds
             attempt.current = tried
+            # A definition begins: no expression of it was evaluated yet.
             if not holds:
                 tried.open = None
         elif attempt.current is not None and self.left > 0 and not _is_case(node):

@@ -45,6 +45,7 @@ class Mask:
                 secrets.add(secret)
                 pieces = _PIECES.split(secret)
                 secrets.update(p for p in pieces if p.lower() not in _SCHEMES)
+        # Longest first, so that a secret is masked as a whole before one that is a part of it.
         long = sorted((s for s in secrets if len(s) >= _SHORTEST), key=lambda s: (-len(s), s))
         self._pattern = re.compile("|".join(map(re.escape, long))) if long else None
 

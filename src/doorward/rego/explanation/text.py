@@ -29,9 +29,9 @@ def to_text(record: Record, answer: Any, error: EvalError | None, *, full: bool)
     for attempt in record.recorder.top:
         lines += tree.attempt(attempt, 0)
     if not lines:
-        lines.append(f"{record.query} is {record.shown(answer)}: no rule was asked for it")
+        lines.append(f"{record.query} is {record.shown(answer)}: no rule was evaluated for it")
     if not record.recorder.is_whole:
-        lines.append("(what was asked later is left out: there was too much of it)")
+        lines.append("(later evaluations are left out: the limit of the recording was reached)")
     return "\n".join(lines)
 
 
@@ -82,7 +82,8 @@ class _Tree:
             yield f"{head} holds"
             yield from self._below(tried.attempts, depth + 1, every=self.full)
         elif culprit is None:
-            yield f"{head} {'is not meant for it' if tried.rule.head.args else 'has no value'}"
+            is_function = bool(tried.rule.head.args)
+            yield f"{head} {'does not match the operands' if is_function else 'has no value'}"
         else:
             yield from self._culprit(culprit, depth)
 
@@ -124,7 +125,7 @@ def _verdict(step: Step) -> str:
     """Describe how a condition failed."""
     if step.succeeded and step.failure is None:
         # Its head has no value, or its parameters do not fit.
-        return "holds, but what the rule makes of it has no value"
+        return "holds, but the value of the rule is undefined"
     if step.evaluated > 1 and not step.succeeded:
         return f"does not hold in any of {step.evaluated} rounds; in the first:"
     return "does not hold"

@@ -91,6 +91,8 @@ def find_conflict(
     """
     if _have_one_value(rules):
         return None
+    # Before `_outcomes`: variables that are unknown now are bound outside of all the rules'
+    # bodies.
     around = search.unknown_names()
     outcomes = list(_outcomes(search, rules, solutions, start))
     for outcome in outcomes:
@@ -202,6 +204,7 @@ def _apart(outcomes: Sequence[_Outcome]) -> list[list[_Outcome]]:
     common = set(equal_to[0]).intersection(*equal_to)
     if not common:
         return [list(outcomes)]
+    # The reference with the most different constants makes the smallest groups.
     term = max(common, key=lambda each: len({tests[each] for tests in equal_to}))
     groups: dict[object, list[_Outcome]] = {}
     for outcome, tests in zip(outcomes, equal_to, strict=True):
@@ -286,6 +289,7 @@ def _contradicts(body: Body) -> bool:
     x`, or comparisons with constants that no value satisfies. False means unknown.
     """
     exprs = [expr for expr in body if not expr.withs and expr.every is None]
+    # What is under `with` says nothing about the document outside of it.
     positive = {_key(expr) for expr in exprs if not expr.negated}
     if any(expr.negated and _key(expr) in positive for expr in exprs):
         return True
@@ -324,6 +328,7 @@ def _test(expr: Expr) -> _Test | None:
         return None
     if expr.operator is None:
         (term,) = expr.args
+        # A term alone must not be false, and behind `not` it must be false or undefined.
         operator = EQUALITY if expr.negated else "neq"
         return (term, operator, False, not expr.negated) if _is_single(term) else None
     name = expr.operator

@@ -315,6 +315,7 @@ class _Flow:
         """Propagate locations through the bindings of all rules until nothing changes. Raise
         `_TooMany` above `MAX_LOCATIONS`.
         """
+        # Ends: locations are only added, and their number is bounded.
         while True:
             before = sum(map(len, self.origins.values()))
             for expr in self._expressions:
@@ -457,6 +458,7 @@ class _Uses:
         answers = [(group, term) for group, term in terms if term is not None]
         names = {name for _, term in answers for name in _verdict_names(term)}
         self._answers = {id(term) for _, term in answers}
+        # Twice: where the body binds it, and in the answer itself.
         self._verdicts = {name for name in names if self._flow.occurrences[name] == 2}
         for group in groups:
             self._visit(group, refused=False)
@@ -494,6 +496,7 @@ class _Uses:
         for item in expr.withs:
             self._read(item.target, refused=True)
             self._value(item.value, refused=True)
+        # Below `not` a missing member can make the expression true.
         refused |= expr.negated or bool(expr.withs)
         if expr.every is not None:
             self._read(expr.every.domain, refused=True)

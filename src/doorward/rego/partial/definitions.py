@@ -151,6 +151,7 @@ def _outcome(search: SearchContext, value: Term, body: Body) -> Outcome | None:
     if typed is None:
         return None
     left = Propagation(search.program, set(variables(value)), whole=True).apply(typed)
+    # With `whole`, a body without conditions is `true`; here it is ().
     if left == (Expr((Constant(True),)),):
         left = ()
     return Outcome(value, left, is_determined=is_determined(search, value, typed))

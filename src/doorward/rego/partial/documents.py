@@ -224,6 +224,7 @@ class _Walk:
             yield from search.save_equation(document, self.result, self.b1, self.b2, self.site)
             return
         keys = [key for key, _ in iterate(base(search, plugged))]
+        # Keys of base data first, then those that only rules have.
         seen = {to_key(key) for key in keys}
         if node is not None:
             keys += [from_key(child.key) for child in node.sorted() if child.key not in seen]
@@ -286,6 +287,7 @@ def base(search: SearchContext, path: Sequence[Term]) -> Any:
         value = lookup_data(value, key)
         if value is UNDEFINED:
             break
+    # `data` as a whole has no `system`; a path that begins with it is readable.
     if not keys:
         value = without_system(value)
     if known is UNDEFINED:

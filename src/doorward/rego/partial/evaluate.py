@@ -245,6 +245,7 @@ class Lowered:
         """
         body = lower_query(query, self._checked.callees)
         names = {name for expr in body for term in expr_terms(expr) for name in variables(term)}
+        # Generated variables are not part of the query's text, so propagation may remove them.
         live = {name for name in names if not name.startswith("__local")}
         live |= {path[0].name for path in settings.documents if isinstance(path[0], Var)}
         program = self._for_filters if settings.truth else self._build_index

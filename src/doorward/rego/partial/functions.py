@@ -113,6 +113,7 @@ def _builtin(search: SearchContext, site: Site, name: str, args: Sequence[Term])
     if search.is_unknown_expr(_bare(site.expr), bindings):
         yield from search.save_call(name, args, count, site)
         return
+    # Nothing is unknown here, so every operand is a constant by now.
     operands = [as_value(plug(arg, bindings)) for arg in args[:count]]
     evaluation = search.evaluation
     arguments = (evaluation, *operands) if declared.context else tuple(operands)

@@ -51,6 +51,7 @@ def in_index_order(
         tests = [_tests(branch, is_virtual, frequency) for branch in rule.branches()]
         tested.append((rule, tests))
     count = len(frequency)
+    # The most frequent subject has the highest level: it is the root of the trie.
     levels = {term: count - number for number, (term, _) in enumerate(frequency.most_common())}
     scalars: dict[tuple[Term, Term], int] = {}
 

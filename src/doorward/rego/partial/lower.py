@@ -300,6 +300,7 @@ class _Stages:
         comprehension.
         """
         self.closures += 1
+        # Each operand becomes `[true | body]`, which is [] if the body does not hold.
         answers = array([Comprehension("array", None, TRUE, self.body(body)) for body in operands])
         none = Constant([[] for _ in operands])
         lowered = Expr((answers, none), "neq" if holds else "equal")
@@ -450,6 +451,7 @@ class _Stages:
             return
         added: list[Expr] = []
         args = tuple([self.split_term(arg, added) for arg in expr.args])
+        # A call that was inside the expression is evaluated under its `with` too.
         out += [replace(new, withs=expr.withs, span=expr.span) for new in added]
         out.append(changed(expr, args, expr.withs))
 

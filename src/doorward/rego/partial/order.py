@@ -151,6 +151,7 @@ def outputs_of(expr: Expr, safe: AbstractSet[str], arity: Arity) -> set[str]:
         return FLAT.walked_names(expr.args, safe)
     if expr.is_equation:
         left, right = expr.args
+        # What references iterate over is bound before the two sides are unified.
         outputs = FLAT.walked_names(expr.args, safe)
         return (outputs | FLAT.equation_names(left, right, outputs | safe)) - safe
     return FLAT.call_names(expr.args, arity(expr.operator), safe)

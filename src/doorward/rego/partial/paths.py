@@ -21,6 +21,7 @@ def parse_path(text: str) -> tuple[Term, ...]:
         body = parse_query(Source("", text))
     except ParseError as error:
         column = error.diagnostics[0].span.col - 1
+        # OPA prints the text with a caret below; control characters would break the lines.
         line = f"\n\t{text}\n\t{' ' * column}^" if text.isprintable() else ""
         raise ValueError(f"failed to parse term: {error}{line}") from None
     term = body[0].term if len(body) == 1 else None

@@ -139,6 +139,7 @@ class Program:
         if any(not rule.is_ground for rule in rules):
             for below in node.walk():
                 if below is not node:
+                    # Functions and defaults below belong to documents of their own.
                     rules += [rule for rule in below.own if not (rule.default or rule.args)]
         node.rules = in_index_order(rules, self._is_virtual, all_rules=self._all_rules)
         node.branches = [branch for rule in node.rules for branch in rule.branches()]

@@ -52,6 +52,7 @@ class Propagation:
         constants, or if a variable would be left unbound.
         """
         plain = [_is_plain(expr) for expr in body]
+        # Most residuals of filters are only comparisons of paths: nothing to simplify.
         if body and all(plain):
             return body
         sets = _equal_variables(body, self._live)

@@ -54,6 +54,7 @@ def under_with(search: SearchContext, site: Site) -> Solutions:
             disabled += _references(item.value)
             functions[operator_of(item.target)] = plug(item.value, site.bindings)
             continue
+        # An unknown value cannot be put into the document, so the residual keeps the `with`.
         if search.unknowns.inside(item.value, site.bindings):
             yield from _save_whole(search, site)
             return

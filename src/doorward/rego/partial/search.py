@@ -134,6 +134,7 @@ class Search:
         # A built-in that `with` replaces may be evaluated where it would be saved.
         if self._settled is None or self.replaced.functions_number:
             return self.body(rule.body, bindings, bindings.number)
+        # The same for every input and data, so computed once for policies and unknowns.
         steps = self._settled.steps(rule)
         first = steps[0]
         if len(steps) == 1 and type(first) is Run:
@@ -285,6 +286,7 @@ class Search:
     ) -> Solutions:
         """Save `expr` in the residual, under the `with` of the site, and yield once."""
         self._take(1)
+        # Replaced functions are evaluated already; replaced documents the residual needs.
         withs = replacing.kept(self, site)
         span, location = site.expr.span, expr.location
         if expr.operator == site.expr.operator:

@@ -338,6 +338,7 @@ class Unknowns:
                     part = apply(part, bindings)[0]
                 if type(part) is not Constant or type(document_key) is not Constant:
                     continue
+                # Most keys are strings: compared here, without the equality of constants.
                 if type(part.value) is str and type(document_key.value) is str:
                     if part.value != document_key.value:
                         break
@@ -434,6 +435,7 @@ class Replaced:
         before = self._functions[-1] if self._functions and not hide else {}
         self._functions.append({**before, **functions})
         self._count += 1
+        # 0 means that no function is replaced, so that caches may be used.
         self._numbers.append(self._count if self._functions[-1] else 0)
 
     def pop_functions(self) -> None:

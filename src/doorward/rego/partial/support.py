@@ -93,6 +93,7 @@ def add_function(
         assert rule.value is not None
         value = search.names.plug(rule.value, own)
         args = tuple([search.names.plug(arg, own) for arg in rule.args or ()])
+        # The namespace makes the path longer, and the package with it.
         package = rule.package + len(location) - len(rule.path)
         search.support.add(Rule(location, args, None, value, body, package, rule.default))
 

@@ -143,6 +143,7 @@ class CallCache:
             function.next_pause = FIRST_PAUSE
             return False
         self.is_useful = any(each.hits for each in self._functions.values())
+        # The dropped calls make room again.
         self._left += sum(map(len, function.calls.values()))
         function.calls.clear()
         function.paused = function.next_pause

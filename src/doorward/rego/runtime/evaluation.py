@@ -294,6 +294,7 @@ class Evaluation(Context):
 
     def cancel(self) -> None:
         """Stop this evaluation soon, from any thread, with OPA's `eval_cancel_error`."""
+        # One assignment, so that no lock is needed; the next deadline check ends the evaluation.
         (self.origin or self).deadline = -math.inf
 
     def count_step(self) -> None:
@@ -477,6 +478,7 @@ class Evaluation(Context):
         if deadline is not None:
             if now > deadline or is_stopped():
                 raise EvalError(CANCEL_ERROR, "caller cancelled query execution", NOWHERE)
+            # Items of this loop are expensive: look at the clock more often.
             if now - self.last_check > SLOW:
                 interval = max(self.check_interval // 8, 1)
             elif self.check_interval < CHECK_INTERVAL:
@@ -592,6 +594,7 @@ class Evaluation(Context):
             node = self.root.find(path)
             if node is not None:
                 new.replaced = new.replaced.union(_preset(new.presets, node, value))
+        # No answer is taken over: each may depend on what is replaced.
         new.cache = dict(new.presets)
         if data or functions:
             new.constants = dict(new.presets)
@@ -858,6 +861,7 @@ def merge(base: Any, value: Any) -> Any:
         return value
     if type(base) is not dict or type(value) is not dict:
         return base
+    # The loop below decides about keys that both have.
     joined = {**value, **base}
     for key in base.keys() & value.keys():
         joined[key] = merge(base[key], value[key])

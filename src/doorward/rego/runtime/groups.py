@@ -64,6 +64,7 @@ class Groups:
             return None
         if type(value) in _COLLECTIONS:
             return None
+        # By identity, which `_Group.collection` keeps from being reused.
         key = id(collection), path, with_keys
         group = self._groups.get(key)
         if group is None:

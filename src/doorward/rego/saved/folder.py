@@ -84,6 +84,7 @@ class SavedFolder:
         """Return an entry's content and update its time of use. None if the file is not the user's
         own, is too large, or does not match its digest; OSError if it is missing.
         """
+        # O_NONBLOCK: opening a FIFO that somebody put there must not wait.
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         with _closing(os.open(name + _SUFFIX, flags, dir_fd=folder)) as file:
             status = os.fstat(file)

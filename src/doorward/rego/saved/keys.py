@@ -50,6 +50,7 @@ def key_of(
         source = Source(name, policy) if isinstance(policy, str) else policy
         length += len(source.text)
         for part in (name, source.name, source.text, f"{options.is_v0(name):d}"):
+            # With its length, so that no two lists of parts give the same bytes.
             content = part.encode("utf-8", errors="surrogatepass")
             digest.update(b"%d:" % len(content) + content)
     if length < LEAST_TEXT:

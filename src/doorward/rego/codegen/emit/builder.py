@@ -343,6 +343,7 @@ class Builder:
         for statement in (*start, *ends):
             self._locate(statement)
         result.body = start + self.written
+        # INVARIANT: an inner function that falls through returns MISSING (see `ensure_depth`).
         for tail, end in zip(self.tails, ends, strict=True):
             tail.append(end)
         complete(result, self.temps.shared)
