@@ -63,7 +63,8 @@ class Failure(NamedTuple):
     decision: Decision
     """The decision to log; it has an error."""
     cause: RequestError | ResultError | None = None
-    """The error of the request or of the policy's result, where one of them is the reason."""
+    """The error of the request or of the policy's result if that is the reason; None for other
+    failures."""
 
 
 class Denial(NamedTuple, Generic[AnswerT]):

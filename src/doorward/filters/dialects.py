@@ -128,9 +128,9 @@ class SQLDialect:
     """A template that is true for numbers with a value in Rego: neither infinite nor NaN."""
     booleans_are_numbers: bool = False
     readable: Mapping[Kind, str] = field(default_factory=dict)
-    """By kind, a template that is true for values that programs can read."""
+    """Templates, by kind, that are true for values that programs can read."""
     json: JsonViews | None = None
-    """How JSON documents are read; None if the database does not read them as programs do."""
+    """The SQL for JSON documents; None if the database does not read them as programs do."""
     has_arrays: bool = False
     trims: Mapping[str, str] = field(default_factory=dict)
     """Templates of the functions that trim texts as Rego does, by the name of the built-in."""

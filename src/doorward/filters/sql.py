@@ -134,11 +134,11 @@ class _Writer:
         self._percent = mark.startswith("%")
         self._schema = schema
         self._rows: dict[str, tuple[str, str]] = {}
-        """By row name, the table of each related row, and its alias in the SQL text."""
+        """The table of each related row and its alias in the SQL text, by the name of the row."""
         self._aliases = 0
         self._columns: dict[tuple[str, str], str] = {}
         self._elements_of: dict[str, str] = {}
-        """By row name, the elements of arrays."""
+        """The SQL of each element of an array, by the name of its row."""
         self._documents: dict[str, tuple[str, str]] = {}
         """By row name, the elements of arrays in JSON documents: the document, and the alias of the
         element.

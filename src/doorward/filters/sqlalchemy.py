@@ -334,7 +334,7 @@ class _Writer:
         self._schema = schema
         self._rows: dict[str, _Table] = {}
         self._elements: dict[str, tuple[ColumnElement[Anything], str]] = {}
-        """By row name of an array's element: its type or document, and its alias."""
+        """The expression (or document) and the alias of each element, by the name of its row."""
         self._count = 0
 
     def predicate(self, predicate: Predicate) -> ColumnElement[bool]:

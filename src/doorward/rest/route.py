@@ -56,8 +56,8 @@ class Route:
     """
 
     path: str
-    """Such as `/v1/data[/{path}]`: a last part in braces takes whatever follows, one in brackets is
-    there or not."""
+    """The path, such as `/v1/data[/{path}]`: a last part in braces takes everything that follows,
+    one in brackets is optional."""
     methods: tuple[str, ...]
     endpoint: Endpoint
     name: str

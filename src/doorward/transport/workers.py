@@ -165,7 +165,7 @@ class Worker:
     is_buried: bool = False
     """True once its process was reaped: the pid may belong to another process."""
     state: dict[str, Any] = field(default_factory=dict)
-    """Its last message with `"is": "state"`."""
+    """The worker's last message with `"is": "state"`; empty before it serves."""
 
 
 class Supervisor:

@@ -50,22 +50,26 @@ def _warning(reason: str) -> Rule:
 
 
 RULES: Final[Mapping[str, Rule]] = {
-    "unreadable": _error("what cannot be read cannot be checked, nor used"),
+    "unreadable": _error("a file that cannot be parsed cannot be checked"),
     # Envoy
     "envoy-no-check": _error("without the filter ext_authz every request is forwarded"),
     "envoy-failure-mode-allow": _error("a decision point that fails would open everything"),
     "envoy-check-disabled": _error("a route without the check is open"),
-    "envoy-check-not-last": _error("what comes after the check changes what was decided on"),
+    "envoy-check-not-last": _error(
+        "filters after the check can change the request that was decided on"
+    ),
     "envoy-clear-route-cache": _error("the request could take another route than was decided on"),
     "envoy-admin-exposed": _error("the administration interface shows and changes everything"),
-    "envoy-pdp-in-the-clear": _error("who stands between could answer for the decision point"),
+    "envoy-pdp-in-the-clear": _error(
+        "an attacker on the network could answer for the decision point"
+    ),
     "envoy-normalize-path": _error("policy and application would read `..` in two ways"),
     "envoy-merge-slashes": _error("policy and application would read `//` in two ways"),
     "envoy-escaped-slashes": _error("policy and application would read `%2F` in two ways"),
     "envoy-underscores": _error("many applications take `a_b` and `a-b` for one header"),
-    "envoy-upgrade": _error("after an upgrade a stream passes no policy, nor does its body"),
-    "envoy-connect": _error("what is sent through a tunnel passes no policy"),
-    "envoy-chunked-length": _error("a length and chunks together smuggle requests"),
+    "envoy-upgrade": _error("after an upgrade neither the stream nor its body is decided on"),
+    "envoy-connect": _error("traffic in a tunnel is not decided on"),
+    "envoy-chunked-length": _error("a request with a length and chunks can smuggle another one"),
     "envoy-remote-address": _error("clients would choose their own address"),
     "envoy-internal-address": _warning("private addresses may send `x-envoy-*` headers"),
     "envoy-client-headers": _warning("clients could name another path, method or user in headers"),
@@ -82,17 +86,19 @@ RULES: Final[Mapping[str, Rule]] = {
     "envoy-overload": _warning("Envoy would run out of memory before it refuses requests"),
     "envoy-connection-limit": _warning("clients could use up every connection"),
     "envoy-responses-mode": _error("a response that is not sent whole is not filtered"),
-    "envoy-responses-override": _error("more could be left out of the filter than one response"),
-    "envoy-responses-observed": _error("the filter takes no notice of what is decided"),
+    "envoy-responses-override": _error(
+        "an override could exempt more than the body of one response"
+    ),
+    "envoy-responses-observed": _error("the filter ignores the decision"),
     "envoy-responses-status": _warning("a failure is a 500, as if the application had failed"),
     "envoy-responses-timeout": _warning("the default of 200 ms fails when the machine is busy"),
-    "envoy-responses-trailers": _warning("trailers may tell of the body as it was"),
-    "envoy-access-log": _warning("nobody could say later who asked for what"),
+    "envoy-responses-trailers": _warning("trailers may reveal the unfiltered body"),
+    "envoy-access-log": _warning("requests could not be traced later"),
     # Proxies that ask over HTTP
-    "forward-open": _error("requests pass that nobody decided on"),
-    "forward-question": _error("what is decided on is not what the application gets"),
+    "forward-open": _error("requests pass without a decision"),
+    "forward-question": _error("the decision is about another request than the application gets"),
     "forward-forged-header": _error("a client could name another user, method or path"),
-    "forward-client-identity": _error("who the user is comes from the client, not from the policy"),
+    "forward-client-identity": _error("the client, not the policy, names the user"),
     "forward-connection": _error("a client could take away what the policy sets"),
     "forward-underscores": _error("many applications take `a_b` and `a-b` for one header"),
     "forward-body": _warning(
@@ -100,23 +106,25 @@ RULES: Final[Mapping[str, Rule]] = {
         "all of its memory"
     ),
     # The decision point
-    "pdp-exposed": _error("who reaches it can ask for decisions, or change what they rest on"),
-    "pdp-data-served": _error("a request that the application is tricked into reads keys in data"),
+    "pdp-exposed": _error("others can request decisions, or change the data behind them"),
+    "pdp-data-served": _error(
+        "an application that is tricked into a request could read keys in the data"
+    ),
     "pdp-dry-run": _error("a dry run allows everything"),
-    "pdp-logs-bodies": _warning("what policies hide from users is in the decision log"),
+    "pdp-logs-bodies": _warning("the decision log has the data that policies hide from users"),
     "pdp-fail-call": _warning("a failed call is what failure_mode_allow would open"),
     "pdp-not-strict": _warning("requests that can be read in two ways reach the policy"),
-    "pdp-no-decision-log": _warning("nobody could say later what was decided"),
+    "pdp-no-decision-log": _warning("decisions could not be traced later"),
     # Policies
     "policy-default": _error("a default of anything but false is open"),
     "policy-no-default": _warning("undefined is not a decision"),
-    "policy-open-without-body": _error("no body, or one that is not read, makes it true"),
+    "policy-open-without-body": _error("a missing or unparsed body makes the condition true"),
     "policy-open-without-header": _error("the client decides which headers it sends"),
     "policy-header-list": _error("repeated headers arrive joined by commas: split, then compare"),
     "policy-path-query": _error("`path` holds the query, which the client writes"),
     "policy-truncated-body": _warning("the policy sees the beginning of a long body only"),
-    "policy-unverified-token": _error("anybody can write a token that nobody verifies"),
-    "policy-secret": _warning("who reads the policy can sign tokens"),
+    "policy-unverified-token": _error("anybody can forge a token that is not verified"),
+    "policy-secret": _warning("everybody who reads the policy can sign tokens"),
     "policy-slow-http-send": _error("Envoy stops waiting first, and denies"),
     # Deployments
     "kit-no-redirect": _error("without the redirect the application's port is open to everyone"),
@@ -124,15 +132,15 @@ RULES: Final[Mapping[str, Rule]] = {
     "kit-loopback": _warning("containers of the pod reach the application past Envoy"),
     "kit-open-port": _error("the port is not redirected, and the application listens on it"),
     "kit-shared-user": _error("connections of this user pass the redirect"),
-    "kit-host-network": _error("the redirect would be one of the whole node"),
+    "kit-host-network": _error("the redirect would apply to the whole node"),
     "kit-exposed-port": _error("the application is reached past Envoy"),
     "kit-root": _warning("root in a container is nearly root outside"),
     "kit-privileges": _warning("a program could gain what the container was not given"),
     "kit-capabilities": _warning("no part but the redirect needs any capability"),
-    "kit-writable": _warning("who breaks in can leave something behind"),
+    "kit-writable": _warning("an intruder can leave files behind"),
     "kit-resources": _warning("a neighbour could starve the sidecar, and every request be denied"),
     "kit-probe": _warning("requests would be sent to a sidecar that does not decide yet"),
-    "kit-token": _warning("nobody in the pod needs to talk to the cluster"),
-    "kit-seccomp": _warning("system calls that nobody needs are open"),
+    "kit-token": _warning("no container of the pod needs the API of the cluster"),
+    "kit-seccomp": _warning("system calls that the container does not need are allowed"),
     "kit-network-policy": _warning("a pod that lost its redirect would be open to the cluster"),
 }

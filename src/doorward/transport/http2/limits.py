@@ -47,8 +47,8 @@ class Limits:
     of them."""
 
     reset_cost: int = 5
-    """What a reset of an open stream takes from the credit, so that 400 at once or 200 a second
-    end the connection (rapid reset, CVE-2023-44487)."""
+    """The credit that a reset of an open stream costs, so that 400 at once or 200 a second end the
+    connection (rapid reset, CVE-2023-44487)."""
 
     cached_blocks: int = 64
     """Header blocks whose meaning is kept while the dynamic table stays the same. All connections
