@@ -173,8 +173,8 @@ class Ring:
         counts[3] += decision.eval_ns
 
     def revisions(self) -> list[tuple[int, str, list[int]]]:
-        """Return, for each minute and revision, the oldest first: decisions, refusals, errors, and
-        the sum of evaluation times in nanoseconds.
+        """Return, for each minute (since the epoch) and revision, the oldest first: the number of
+        decisions, refusals and errors, and the sum of evaluation times in nanoseconds.
         """
         with self._lock:
             return [

@@ -96,8 +96,8 @@ class Policies:
     # What is wrong
 
     def diagnostics(self) -> dict[str, list[Diagnostic]]:
-        """Return the errors of all policies, checked together, and the paths that almost lead to a
-        rule, by file; [] for a file without any. At most `MAX_ERRORS` in all.
+        """Return the errors of all policies, checked together, and a finding for each path that is
+        similar to that of a rule, by file; [] for a file without any. At most `MAX_ERRORS` in all.
         """
         by_file: dict[str, list[Diagnostic]] = {name: [] for name in self.texts}
         errors = find_errors(self.parsed, self.registry, CheckOptions(max_errors=0))

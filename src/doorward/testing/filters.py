@@ -148,8 +148,8 @@ def _of_sqlalchemy(rows: Sequence[Any], table: str, nulls: Nulls) -> tuple[list[
 
 
 def _of_mappings(rows: Sequence[Any], table: str, nulls: Nulls) -> tuple[list[Any], Select]:
-    """Return the mappings as documents, and a function that selects them in a SQLite table in
-    memory.
+    """Return the mappings as documents, and a function that selects them by SQL in a new SQLite
+    table in memory. A column whose values have different kinds, or none, is not in the table.
     """
     names = list(dict.fromkeys(name for row in rows for name in row))
     columns = {name: kind for name in names if (kind := _kind(rows, name)) is not None}

@@ -423,7 +423,7 @@ def _answer(response: HTTPResponse, options: Options) -> Value:
 
 def _body(response: HTTPResponse, options: Options) -> Value:
     """The body decoded as JSON or YAML, as the content type or the `force_…` options say; null for
-    another type or a body that cannot be decoded.
+    another type or a body that cannot be decoded. LimitError for YAML beyond its limits.
     """
     kind = next((value for name, value in response.headers if name == "content-type"), "")
     try:

@@ -348,7 +348,9 @@ def _type(argument: Argument) -> str:
 
 
 def _print(argument: Argument, verb: str, spec: _Spec) -> str:
-    """Format one argument by a verb; a verb that does not fit gives `%!verb(type=value)`."""
+    """Format one argument by a verb. A verb that does not fit gives `%!d(string=a)`: the verb, the
+    Go type and the value.
+    """
     if verb == "T":
         return spec.pad(spec.cut(_type(argument)))
     if isinstance(argument, str):

@@ -398,9 +398,9 @@ def invert_reachable(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_object_subset(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Candidates for operand `i` of `object.subset`. If true is wanted: the other operand, or for
-    the superset also both together. Otherwise empty collections, or a subset with a member that the
-    superset lacks.
+    """Candidates for operand `i` of `object.subset`. If true is wanted: the other operand, or for a
+    superset of the same kind both together. Otherwise empty collections, or a subset with a member
+    that the superset lacks.
     """
     if want is not True:
         return [{}, []] if i == 0 else [{"~": "~"}, ["~"]]
