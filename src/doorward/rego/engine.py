@@ -923,9 +923,11 @@ class Query:
         return self._evaluate(evaluation, work, lambda: self._exact_function(single=single))
 
     def _evaluate(self, evaluation: Evaluation, work: Work, exact: Callable[[], Work]) -> Any:
-        """Return the result of `work`; after an error exact code decides. INVARIANT: all
-        evaluations end here, or in `answer` in the same way: fast code reports errors that OPA does
-        not have, so `exact` has the last word.
+        """Return the result of `work`. If it raises EvalError, the result of exact code, or its
+        error.
+
+        INVARIANT: all evaluations end here, or in `answer` in the same way: fast code reports
+        errors that OPA does not have, so `exact` has the last word.
         """
         try:
             return self._run_at_any_depth(work, evaluation)

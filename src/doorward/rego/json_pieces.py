@@ -189,7 +189,9 @@ class _Reader:
         return value
 
     def _extend(self) -> None:
-        """Drop what was read and decode more of the text."""
+        """Decode more of the text into the window, and drop from it the part that was read.
+        `_is_last` becomes True at the end of the text.
+        """
         left = self._text[self._at :]
         piece = self._content[self._read : self._read + max(WINDOW, len(left))]
         self._read += len(piece)
@@ -236,7 +238,9 @@ class _Reader:
             self._extend()
 
     def _object(self, depth: int) -> Value:
-        """Parse an object member by member, or many members at once."""
+        """Parse an object, the position being at its `{`. Members are parsed one by one, or many at
+        once where the window can be cut. ValueError for invalid JSON.
+        """
         result: dict[Key, Value] = {}
         cuts = _Cuts()
         self._at += 1
@@ -258,7 +262,9 @@ class _Reader:
                 return result
 
     def _array(self, depth: int) -> Value:
-        """Parse an array item by item, or many items at once."""
+        """Parse an array, the position being at its `[`. Items are parsed one by one, or many at
+        once where the window can be cut. ValueError for invalid JSON.
+        """
         result: list[Value] = []
         cuts = _Cuts()
         self._at += 1

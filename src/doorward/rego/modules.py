@@ -111,7 +111,9 @@ def _source(name: str, policy: Policy) -> tuple[str, str]:
 
 
 def _uses_metadata(policies: Iterable[Policy]) -> bool:
-    """Return True if a policy reads METADATA; otherwise it is a comment, even if it is invalid."""
+    """Return True if a policy calls `rego.metadata.…`. Otherwise METADATA is only a comment, even
+    if it is invalid.
+    """
     return any("rego.metadata." in _text(policy) for policy in policies)
 
 

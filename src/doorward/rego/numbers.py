@@ -265,8 +265,8 @@ _LITERAL_BITS: Final = 100_000
 
 
 def parse_lean(text: str) -> int | Number:
-    """Parse a valid JSON number with a point or exponent, as `parse_number` does; its text is not
-    stored if Python would write the same, which halves the memory.
+    """Return the number for a valid JSON number with a point or exponent, as `parse_number` does.
+    The text is not stored if Python's `repr` gives the same, which halves the memory.
     """
     if len(text) > _SHORT or "e" in text or "E" in text:
         return parse_number(text)

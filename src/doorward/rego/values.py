@@ -497,8 +497,8 @@ def extremes(values: Sequence[Any], choose: Callable[[Iterable[Any]], Any]) -> S
 def _extremes_by_columns(
     values: Sequence[Any], names: Sequence[Any], choose: Callable[[Iterable[Any]], Any]
 ) -> Sequence[Any]:
-    """Return the extremes of arrays of the same length or objects with the same keys, by one
-    position after another among those equal before.
+    """Return the extremes of arrays of one length or of objects with the same keys. Positions are
+    compared one after the other, each only among the values that are extreme so far.
     """
     for name in names:
         if len(values) == 1:

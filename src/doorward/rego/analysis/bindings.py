@@ -197,7 +197,7 @@ class Binding:
             self.value(b)
 
     def _known(self, term: Term) -> bool:
-        """Return True if a term can be computed from what is bound so far."""
+        """Return True if a term can be computed from the variables that are bound so far."""
         probe = Binding(self.bound | self.binds, self.outer, self.arity)
         probe.value(term)
         return not probe.missing()
@@ -233,7 +233,9 @@ def equations(left: Term, right: Term) -> Iterator[tuple[Term, Term]]:
 
 
 def _same_keys(a: Pairs, b: Pairs) -> bool:
-    """Return True if two objects have the same plain keys, each once."""
+    """Return True if two objects have equal sets of keys, which all are scalars or variables and
+    occur once.
+    """
     keys_a, keys_b = {k for k, _ in a}, {k for k, _ in b}
     plain = all(isinstance(k, (Scalar, Var)) for k in keys_a)
     return plain and keys_a == keys_b and len(keys_a) == len(a) == len(b)

@@ -72,7 +72,9 @@ def add_hints(errors: Sequence[Diagnostic], names: Names, registry: Registry) ->
 
 
 def _with_hint(error: Diagnostic, names: Names, registry: Registry) -> Diagnostic:
-    """Return the error with a hint for a likely cause, and an edit if possible."""
+    """Return the error with a hint for a likely cause, and with an edit that applies it if there is
+    one; the error itself if no cause is known.
+    """
     hint: str | None = None
     fix: Fix | None = None
     if (unsafe := _UNSAFE.match(error.message)) is not None:

@@ -184,7 +184,9 @@ def _entry(block: Annotations, path: list[Any]) -> dict[str, Any]:
 
 
 def _document(block: Annotations) -> dict[str, Any]:
-    """Return an annotation block as a document, without what is only for partial evaluation."""
+    """Return an annotation block as policies see it: its fields, without `compile`, and its
+    scope.
+    """
     # What a policy can read of itself does not have what partial evaluation is told.
     fields = {name: value for name, value in block.fields.items() if name != "compile"}
     return {**fields, "scope": block.scope}

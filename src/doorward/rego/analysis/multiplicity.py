@@ -134,7 +134,9 @@ def multiplicity_of_query(
 
 
 def is_known(term: Term, bound: AbstractSet[str], outer: AbstractSet[str], arity: Arity) -> bool:
-    """Return True if `term` can be computed from what is bound."""
+    """Return True if `term` can be computed from the variables in `bound` alone. `outer`: the
+    variables that occur outside closures.
+    """
     if _is_plainly_known(term, bound):
         return True
     if isinstance(term, Var):

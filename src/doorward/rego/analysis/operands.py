@@ -124,8 +124,8 @@ class Operands:
         return [*before, replace(expr, term=term, before=())]
 
     def _whole(self, term: Term, out: list[Expr]) -> Term:
-        """Return a term that stays where it is; what is inside it becomes variables, bound in
-        `out`.
+        """Return `term` for a position where a reference or comprehension may stand. References and
+        comprehensions inside it become variables, whose equations are appended to `out`.
         """
         match term:
             case Ref(_, args) | Call(_, args):
@@ -138,7 +138,9 @@ class Operands:
         return self._read(term, out)
 
     def _read(self, term: Term, out: list[Expr]) -> Term:
-        """Return an operand; if it must be evaluated it becomes a variable, bound in `out`."""
+        """Return an operand. A reference or comprehension becomes a new variable, whose equation is
+        appended to `out`; other terms keep their form.
+        """
         if type(term) is Scalar or is_ground(term):
             return term
         match term:

@@ -227,7 +227,9 @@ class SafeOrder:
         return FLAT.call_names(call.args, self._arity(call), safe)
 
     def _closures(self, expr: Expr, around: set[str], unsafe: Unsafe) -> None:
-        """Put the inner bodies of an expression in order; what lacks variables goes to `unsafe`."""
+        """Put the inner bodies of an expression in order. Expressions that lack variables are added
+        to `unsafe`, and the variables of an `every` to `around`.
+        """
         for closure in closures_of(expr):
             if isinstance(closure, Every):
                 around |= {v.name for v in (closure.key, closure.value) if v is not None}

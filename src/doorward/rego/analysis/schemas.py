@@ -141,7 +141,9 @@ class _Reader:
         return ArrayType((), types[0] if types else any_)
 
     def _find(self, reference: str) -> Any:
-        """Return the schema at a `$ref` in the same document; None if there is none."""
+        """Return the part of the schema that a `$ref` such as `#/definitions/user` names; None if
+        there is none. Other documents are never read.
+        """
         fragment = reference.partition("#")[2]
         schema = self.root
         for part in fragment.split("/")[1:]:

@@ -139,7 +139,9 @@ class Scope:
         self._around = parent.declared if parameters and parent is not None else {}
 
     def expect(self, body: Iterable[Expr]) -> None:
-        """Record what `body` will declare, so that earlier uses are recognised."""
+        """Record the names that `body` declares by `:=` and `some`, so that `is_local` is True for
+        them before their declaration.
+        """
         for expr in body:
             term = expr.term
             if isinstance(term, Call) and term.name == "assign" and term.infix:

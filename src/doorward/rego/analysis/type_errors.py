@@ -63,8 +63,8 @@ def match_error(left: Type, right: Type, span: Span) -> Finding:
 def arguments_error(
     name: str, what: str, have: Sequence[Type], want: Sequence[Type], span: Span
 ) -> Finding:
-    """Return the finding for a call of `name` that differs from its declaration; `what` names the
-    respect.
+    """Return the finding for a call of `name` whose operands do not fit: `have` are their types,
+    `want` the declared ones. `what` is the rest of the message, such as "arity mismatch".
     """
     lines = (f"have: {_tuple_text(have)}", f"want: {_tuple_text(want)}")
     expected = {"args": [type_json(t) for t in want]} if want else {}
@@ -76,7 +76,9 @@ def arguments_error(
 
 
 def not_a_collection(ref: Ref, position: int, have: Type) -> Finding:
-    """Return the finding that nothing can follow the first `position + 1` parts of `ref`."""
+    """Return the finding that the part of `ref` up to operand `position` (0 is the head) has type
+    `have`, which has no members; for a function, that it is used without a call.
+    """
     text = ref_text(ref)
     message = f"undefined ref: {text}"
     if isinstance(have, Function):
@@ -90,8 +92,8 @@ def not_a_collection(ref: Ref, position: int, have: Type) -> Finding:
 def bad_operand(
     ref: Ref, position: int, have: Type | None, want: Type, one_of: Sequence[Key]
 ) -> Finding:
-    """Return the finding that part `position` of `ref` (0 is the head) cannot be a key of what
-    precedes it.
+    """Return the finding that operand `position` of `ref` (from 1) cannot be a key there. `have` is
+    its type, None for a constant; `want` is the type of the keys, `one_of` the known keys.
     """
     text = ref_text(ref)
     pad = " " * (len(ref_text(Ref(ref.head, ref.args[: position - 1]))) + 1)

@@ -72,8 +72,9 @@ class _Body:
         self.inside: set[str] = set()
 
     def holds(self, body: Body, heads: Sequence[Term]) -> bool:
-        """Return True if each expression needs only what is bound before it, and the heads only
-        what is bound at the end.
+        """Return True if each expression needs only variables bound before it, and the heads only
+        variables bound at the end. Variables that the body binds are added to `bound`. False may be
+        wrong.
         """
         return (
             all(map(self._is_ready, body))
@@ -163,7 +164,9 @@ class _Body:
         return False
 
     def _closes(self, body: Body, heads: Sequence[Term], variables: Iterable[str] = ()) -> bool:
-        """Return True if an inner body needs only what is bound here and its own `variables`."""
+        """Return True if an inner body needs only variables bound here and its own `variables`. The
+        variables that it binds are added to `inside`.
+        """
         inner = _Body(self.arity, self.bound.union(variables))
         # What is negated is taken apart when bodies are put in order.
         if any([expr.negated for expr in body]) or not inner.holds(body, heads):

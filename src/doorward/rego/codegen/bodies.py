@@ -49,7 +49,9 @@ __all__ = ["body", "expression", "expression_value", "trace"]
 
 
 def body(state: FunctionState, body: Body) -> None:
-    """Write code for `body`; what is written next runs once per solution of it."""
+    """Write code for `body`. Code written after this runs once for each solution, inside the loops
+    and tests.
+    """
     ahead = BodyReads(state, body)
     for n, expr in enumerate(body):
         ahead.before(n)
@@ -75,7 +77,9 @@ def trace(state: FunctionState, node: Rule | Expr, *, holds: bool = False) -> No
 
 
 def expression(state: FunctionState, expr: Expr) -> None:
-    """Write code for `expr`; what is written next runs once per solution of it."""
+    """Write code for `expr`, under its `with`. Code written after this runs once for each
+    solution.
+    """
     with state.code.at(expr.span), state.env.same_evaluation():
         # A replacement that is undefined makes a negated expression undefined too, not true.
         if expr.withs:
@@ -98,7 +102,9 @@ def expression_value(state: FunctionState, expr: Expr) -> Operand:
 
 
 def _holds(state: FunctionState, node: Term | SomeDecl | SomeIn | Every | Not | And | Or) -> None:
-    """Write code for the term of an expression; what is written next runs once per solution."""
+    """Write code for the term of an expression that must hold. Code written after this runs once
+    for each solution.
+    """
     match node:
         case SomeDecl():
             return
@@ -249,7 +255,9 @@ def _either(state: FunctionState, node: Or) -> None:
 
 
 def _not(state: FunctionState, expr: Expr) -> None:
-    """Write a test that a negated expression does not hold, after what is evaluated before it."""
+    """Write a test that a negated expression has no solution. Its operands are evaluated first: if
+    one is undefined, the test fails too.
+    """
     _operands_first(state, expr.before)
     positive = Expr(expr.term, False, (), expr.span)
     with state.env.scope():

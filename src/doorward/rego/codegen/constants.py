@@ -45,8 +45,8 @@ class Constants:
 
 
 def bind(names: dict[str, Any], name: str, value: Any) -> None:
-    """Let `name` stand for `value` in generated code; InternalError if it already stands for
-    another object, since policies would then be mixed up.
+    """Make `name` stand for `value` in generated code. InternalError if it already stands for
+    another object.
     """
     if names.setdefault(name, value) is not value:
         raise _name_conflict(name)

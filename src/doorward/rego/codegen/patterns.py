@@ -31,8 +31,8 @@ def is_open(state: FunctionState, operand: Term) -> bool:
 
 
 def match(state: FunctionState, pattern: Term, value: Operand) -> None:
-    """Write a match of `pattern` with `value`, which binds its open variables; what is written next
-    runs only if it matches.
+    """Write a match of `pattern` with `value`, which binds its open variables. Code written after
+    this runs only if it matches.
     """
     match pattern:
         case Var(name) if is_open(state, pattern):
@@ -61,7 +61,9 @@ def loop_target(state: FunctionState, pattern: Term, kind: str = "") -> ast.Name
 
 
 def match_target(state: FunctionState, pattern: Term, target: ast.Name) -> None:
-    """Match what a loop assigned to `target` with `pattern`, unless that is the variable itself."""
+    """Write a match of `pattern` with the loop variable `target`; nothing if `loop_target` returned
+    the pattern's own variable.
+    """
     bound = state.env.get(pattern.name) if isinstance(pattern, Var) else None
     if bound is None or name_of(bound.code) != target.id:
         match(state, pattern, Operand(load(target.id)))

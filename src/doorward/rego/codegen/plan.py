@@ -94,11 +94,15 @@ class Plan:
         return self.graph.paths.above(path) or ReadPaths(parts_below(expr)).above(path)
 
     def slot(self, node: RuleNode) -> int:
-        """The slot in which evaluations keep the answer of the rules at `node`."""
+        """Return the number under which evaluations store the answer of the rules at `node`; a new
+        one at the first call.
+        """
         return self.slots.setdefault(id(node), len(self.slots))
 
     def call_slot(self, node: RuleNode) -> int:
-        """The slot in which evaluations keep the answers of the function at `node`."""
+        """Return the number under which evaluations store the answers of the function at `node`; a
+        new one at the first call.
+        """
         return self.call_slots.setdefault(id(node), len(self.call_slots))
 
     def may_print(self, node: RuleNode) -> bool:

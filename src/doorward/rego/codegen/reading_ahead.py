@@ -84,7 +84,9 @@ class BodyReads:
             self._read_quietly(position)
 
     def _read_tested(self, position: int) -> None:
-        """Read and test what the next expressions need, up to the first that may fail."""
+        """Write tested reads of the references that the next expressions always need, up to the
+        first expression that may raise an error.
+        """
         state = self._state
         self._tested = position
         for expr in self._body[position:]:
@@ -101,7 +103,9 @@ class BodyReads:
                         lookup_names(state, base, names, lookup_in(document))
 
     def _read_quietly(self, position: int) -> None:
-        """Read, without a test, what is needed only if something else holds."""
+        """Write reads, without a test, of references that the expressions from `position` on may
+        need.
+        """
         state = self._state
         for expr in self._body[position:]:
             if not expr.withs:
@@ -165,7 +169,9 @@ def share_reads(state: FunctionState, references: Iterable[Ref]) -> None:
 
 
 def prefetch(state: FunctionState, reference: Ref) -> None:
-    """Read the beginning of `reference` without a test, for several definitions."""
+    """Write a read of the beginning of `reference`, from the input, base data or a rule, without a
+    test. Later reads of the same part use it.
+    """
     path = plain_path(state.plan, reference)
     node, rest = state.plan.rule_of(reference)
     if path:
@@ -179,7 +185,9 @@ def prefetch(state: FunctionState, reference: Ref) -> None:
 
 
 def read_for_rounds(state: FunctionState, rule: Rule) -> None:
-    """Read, without a test, what each of many definitions like `rule` reads."""
+    """Write reads, without a test and before the loop, of the references that every definition of a
+    group reads.
+    """
     for reference in references_of(rule):
         with state.code.at(reference.span):
             _read_quietly(state, plain_path(state.plan, reference))

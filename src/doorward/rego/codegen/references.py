@@ -27,7 +27,9 @@ __all__ = ["members_of_rules", "name_of_rules", "ref", "rule_answer", "rule_valu
 
 
 def ref(state: FunctionState, reference: Ref) -> Operand:
-    """Write the value of `reference`; what is written next runs for each of its values."""
+    """Write the value of `reference` and return it. Code written after this runs for each of its
+    values.
+    """
     head = reference.head
     if isinstance(head, Var) and head.name == "data":
         return _data(state, reference)
@@ -99,14 +101,16 @@ def _base(state: FunctionState, operands: Sequence[Term]) -> Operand:
 
 
 def _document_path(state: FunctionState, document: str, operands: Sequence[Term]) -> Operand:
-    """Write a path below `input` or base data; what was read before is not read again."""
+    """Write a lookup of a path below `input` or base data and return its value. Parts that were
+    read before are used again.
+    """
     base = Operand(state.of_evaluation(document), is_tree=True)
     return lookup_path(state, base, operands, lookup_in(document))
 
 
 def rule_value(state: FunctionState, node: RuleNode) -> Operand:
-    """Write the answer of the rules at `node`, computed once per evaluation and tested to be
-    defined.
+    """Write the answer of the rules at `node`, computed at most once in an evaluation, with a test
+    that it is defined; return it.
     """
     key = (state.env.evaluation, state.plan.slot(node))
     known = state.reads.recall(key)

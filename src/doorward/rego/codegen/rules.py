@@ -474,8 +474,8 @@ def _fallback_value(
 
 
 def _prefetch_first(state: FunctionState, definitions: Sequence[Definition]) -> None:
-    """Read, once for all definitions, what the first of them always reads, so that nothing fails
-    too early.
+    """If there are several definitions, write a read of the first reference that the first
+    definition always reads; it is not tested, so that no other definition fails by it.
     """
     if not state.plan.in_order and len(definitions) >= 2:
         _prefetch(state, definitions[0])
@@ -522,8 +522,8 @@ def _join(state: FunctionState, rules: _Rules, answer: str, value: ast.expr, spa
 def _alternatives(
     state: FunctionState, rules: _Rules, rule: Rule, leave: Callable[[], ast.expr] | None
 ) -> None:
-    """Write a rule and its `else` branches, which return the first answer. `leave`: what is
-    returned after the last.
+    """Write a rule and its `else` branches, each of which returns its answer if it holds. `leave`:
+    makes the code that a failing test of the last branch returns; None if code follows.
     """
     branch: Rule | None = rule
     while branch is not None:
@@ -711,9 +711,12 @@ def _rule_scope(
     *,
     leave: Callable[[], ast.expr] | None = None,
 ) -> Iterator[None]:
-    """Write a rule up to its head; what is written inside runs if parameters and body hold. `args`
-    are matched with `patterns`, or the parameters; those built from variables of the body are
-    compared after it. `leave`: what the function returns after the rule, if nothing follows.
+    """Context in which code runs for each solution of a rule: parameters and body are written
+    before it.
+
+    The variables `args` are matched with `patterns`, by default the parameters; patterns that need
+    variables of the body are matched after it. `leave`: makes the code that a failing test returns,
+    if nothing follows the rule.
     """
     head = rule.head
     parameters = head.args or ()

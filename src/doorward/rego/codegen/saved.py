@@ -134,7 +134,9 @@ its inlined call uses.
 
 
 def _part_of_builtin(plan: Plan, name: str) -> Any:
-    """Return what a name of generated code means: a built-in's call or its body."""
+    """Return the function for a name of generated code: `fn.count` is the built-in with its operand
+    checks, `body.count` without them.
+    """
     part, _, builtin = name.partition(".")
     declared = plan.callees.registry[builtin]
     return declared.call if part == "fn" else declared.body

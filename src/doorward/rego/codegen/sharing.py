@@ -261,7 +261,9 @@ def _fits(reading: Reading, group: Group) -> bool:
 
 
 def _takes_any(callees: Callees, call: Call) -> bool:
-    """Return True if the code of a call is the same for all constants of a kind."""
+    """Return True if the code of a call does not depend on its constant operands, only on their
+    kinds.
+    """
     if call.name in _PLAIN_CALLS:
         return True
     callee = callees.find(call)

@@ -101,7 +101,7 @@ class Environment:
         return self._operands.get(name)
 
     def names(self) -> KeysView[str]:
-        """The variables that are bound."""
+        """Return a view of the names of the bound variables."""
         return self._operands.keys()
 
     def bind(self, name: str, operand: Operand) -> None:
@@ -353,8 +353,9 @@ class FunctionState:
         """The join that the next loop must use; None for none. The loop resets it."""
 
     def walk(self, collection: ast.expr, *, with_keys: bool = False) -> ast.expr:
-        """Return code for the values of a collection, or its pairs, in a loop that counts its
-        rounds.
+        """Return code that iterates over the values of a collection, or with `with_keys` over its
+        pairs, and counts them for the deadline. Uses the pending join, if there is one, and resets
+        it.
         """
         name, join = "items" if with_keys else "values", self.join
         if join is None:
@@ -373,7 +374,9 @@ class FunctionState:
             yield
 
     def loop(self, target: ast.expr, iterable: ast.expr, *, counted: bool = True) -> None:
-        """Write a loop over `iterable`; what is written next runs in it, and rounds are counted."""
+        """Write a loop over `iterable`; code written after this runs in it. `counted`: its rounds
+        count for the deadline.
+        """
         self.counters.add_loop(counted=counted)
         self.code.loop(target, iterable)
 

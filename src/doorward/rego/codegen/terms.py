@@ -38,7 +38,7 @@ _LITERAL: Final = frozenset({bool, str, int})
 
 
 def is_known(state: FunctionState, term: Term) -> bool:
-    """Return True if `term` can be computed with what is bound."""
+    """Return True if `term` can be computed from the variables that are bound now."""
     return _is_known(term, state.env.names(), state.env.outer, state.plan.callees.arity)
 
 
@@ -53,7 +53,9 @@ def constant(state: FunctionState, value: Value) -> Operand:
 
 
 def term(state: FunctionState, term: Term) -> Operand:
-    """Write the value of `term`; what is written next runs for each of its values."""
+    """Write the value of `term` and return it as an operand. Code written after this runs for each
+    of its values.
+    """
     value = constant_value(term)
     if value is not NOT_CONSTANT:
         return constant(state, value)
@@ -101,7 +103,9 @@ def _object(state: FunctionState, pairs: tuple[tuple[Term, Term], ...]) -> Opera
 
 
 def terms(state: FunctionState, terms: Sequence[Term]) -> list[Operand]:
-    """Write the values of several terms; a term that binds variables of others comes first."""
+    """Write the values of several terms and return them in the order of `terms`. They are computed
+    in another order if a term needs variables that a later one binds.
+    """
     env = state.env
     operands: dict[int, Operand] = {}
     for n in in_order(terms, env.names(), env.outer, state.plan.callees.arity):
@@ -127,7 +131,9 @@ def count_item(state: FunctionState) -> None:
 
 
 def count(state: FunctionState, how: str, amount: ast.expr, span: Span) -> None:
-    """Count `amount` as part of what collections and texts hold together."""
+    """Write a call of the evaluation's method `how`, which counts `amount` items against the
+    limit.
+    """
     state.code.run(method(how, amount, state.constants.add(span)))
 
 

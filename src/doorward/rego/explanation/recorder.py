@@ -198,5 +198,5 @@ class Recorder:
 
 
 def _is_case(expr: Expr) -> bool:
-    """Return True if the expression tells the test runner of a case: nobody wrote it."""
+    """Return True if the expression is one that the test runner adds to report a test case."""
     return isinstance(expr.term, Call) and expr.term.name == "internal.test_case"

@@ -145,7 +145,9 @@ class _Reader:
         self.registry = registry
 
     def under(self, expr: Expr) -> None:
-        """Use what the `with` modifiers of `expr` set from now on."""
+        """Continue in the evaluation under the `with` modifiers of `expr`, as far as their values
+        are known.
+        """
         inputs: list[tuple[list[Any], Any]] = []
         data: list[tuple[list[Any], Any]] = []
         functions: list[tuple[str, Any]] = []
@@ -166,7 +168,9 @@ class _Reader:
                 self.evaluation = self.evaluation.replace(inputs, data, functions)
 
     def bind(self, operands: Mapping[str, Term]) -> None:
-        """Use the values of `operands` from now on, each computed with those before it."""
+        """Bind the generated variables in `operands` to the values of their terms, each computed
+        with those before it.
+        """
         for name, term in operands.items():
             self.bound = {**self.bound, name: self.value(term)}
 

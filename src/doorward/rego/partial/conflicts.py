@@ -223,7 +223,9 @@ def _equations(body: Body) -> Iterator[tuple[Term, Value]]:
 def _may_conflict(
     search: SearchContext, one: _Outcome, other: _Outcome, around: Collection[str]
 ) -> bool:
-    """Return True if two outcomes may hold for the same keys with different values."""
+    """Return True if two outcomes may hold for the same keys with different values; False if their
+    keys or bodies exclude each other, or one is an `else` of the other.
+    """
     keys = _rename(other.keys, around)
     if one.rule is not other.rule and one.rule.first is other.rule.first:
         return False  # an `else` holds where those before it do not
@@ -304,8 +306,8 @@ def _contradicts(body: Body) -> bool:
 
 
 def _key(expr: Expr) -> tuple[object, ...]:
-    """Return a hashable key for an expression without regard to `not`. An equation with its
-    constant on the left gets the key of the same equation with the constant on the right.
+    """Return a hashable key that is equal for equal expressions, `not` ignored: `1 = x` has the key
+    of `x = 1`.
     """
     args = expr.args
     if expr.is_equation and type(args[0]) is Constant:

@@ -431,7 +431,9 @@ class _Virtual:
         return before
 
     def _complete_support(self, rule: Rule) -> bool:
-        """Add the residual of a complete rule to the support; return True if it may hold."""
+        """Add the residual of one complete rule to the support. Return True if the rule may
+        hold.
+        """
         search = self.search
         bindings = search.child()
         is_defined = False
@@ -467,8 +469,9 @@ class _Virtual:
             yield from self._each_rule(unknown)
 
     def _each_rule(self, unknown: bool) -> Solutions:
-        """Yield the solutions by member: try each rule, or look the known key up in the
-        document.
+        """Yield the solutions of a reference into a set or object. With an unknown key, each rule's
+        body is evaluated before its head; with a known key and unknown rules, its head first; known
+        rules are evaluated and the key is looked up.
         """
         search, walk = self.search, self.walk
         longest = max(len(rule.path) + rule.is_set for rule in self.node.rules)

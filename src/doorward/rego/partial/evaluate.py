@@ -321,9 +321,9 @@ class Lowered:
         return settled
 
     def _well_typed(self, body: Body) -> Body | None:
-        """Return a residual without what its types decide; None if it never holds. An equation of
-        incompatible types never holds, so its negation always does. Other negated expressions stay,
-        as does a type error in a comprehension or `every`, which decides nothing.
+        """Return the body without the expressions that always hold by their types; None if it never
+        holds. Dropped are negated equations of incompatible types. A type error inside a
+        comprehension or `every` decides nothing, so these stay.
         """
         if self._holds_types(body):
             return body
@@ -362,8 +362,8 @@ class Lowered:
 
 
 def _document(body: Body) -> Ref | None:
-    """Return the document that a query asks for, if the query is only a path below `data`; else
-    None.
+    """Return the document if the query is a single path below `data`, such as `data.authz.allow`;
+    None for any other query.
     """
     if len(body) != 1:
         return None

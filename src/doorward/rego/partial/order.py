@@ -129,7 +129,9 @@ def _close_over(expr: Expr) -> set[str]:
 
 
 def outputs_of_body(body: Body, safe: set[str], arity: Arity) -> set[str]:
-    """Return the variables that `body` binds if those in `safe` are bound."""
+    """Return the variables that `body` binds, from left to right, if those in `safe` are bound
+    before it.
+    """
     known = set(safe)
     for expr in body:
         known |= outputs_of(expr, known, arity)

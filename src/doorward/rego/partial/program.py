@@ -120,8 +120,8 @@ class Program:
             self._gather(node)
 
     def _child(self, node: Node, key: Key) -> Node:
-        """Return the child of a node under a key, created if missing; what is below `data.system`
-        is hidden.
+        """Return the child of a node under a key, created if missing. `data.system` and the nodes
+        below it are created as hidden.
         """
         child = node.children.get(key)
         if child is None:

@@ -44,7 +44,7 @@ def module_to_nodes(package: Path, rules: Sequence[core.Rule]) -> nodes.Module:
 
 
 def sorted_rules(rules: Sequence[core.Rule]) -> list[core.Rule]:
-    """Rules in the order that OPA gives those of a support module."""
+    """Return the rules of a support module in OPA's order."""
     return sorted(rules, key=lambda rule: _rule_rank(_rule(rule)))
 
 

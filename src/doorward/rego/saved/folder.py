@@ -141,7 +141,9 @@ def _closing(descriptor: int) -> Iterator[int]:
 
 
 def _is_own(status: os.stat_result) -> bool:
-    """Return True if a file or folder is this user's and nobody else may write it."""
+    """Return True if the file or folder belongs to this user, and neither its group nor others may
+    write to it.
+    """
     return status.st_uid == os.geteuid() and not status.st_mode & _BY_OTHERS
 
 

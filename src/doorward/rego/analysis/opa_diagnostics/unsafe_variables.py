@@ -169,8 +169,8 @@ def _undeclared_variables(unsafe: Unsafe, flattener: Flattener) -> list[Diagnost
 
 
 def _inside_captures(expr: Expr) -> Iterator[Expr]:
-    """Yield the expressions of values that `print` takes, which lack the same variables as the
-    call.
+    """Yield the expressions inside the comprehensions that capture the operands of `print` and the
+    parts of a template string.
     """
     if isinstance(expr.term, Array):
         for item in expr.term.items:

@@ -54,12 +54,12 @@ def attribute(value: ast.expr, name: str) -> ast.Attribute:
 
 
 def method_of(value: ast.expr, name: str, *args: ast.expr) -> ast.Call:
-    """`value.name(args)`"""
+    """Return code for `value.name(args)`."""
     return call(attribute(value, name), *args)
 
 
 def subscript(value: ast.expr, key: str | int) -> ast.Subscript:
-    """`value[key]`"""
+    """Return code for `value[key]`."""
     return ast.Subscript(value=value, slice=ast.Constant(value=key), ctx=ast.Load())
 
 

@@ -153,7 +153,7 @@ class Builder:
         self.add(ast.Expr(value=value))
 
     def give_back(self, value: ast.expr) -> None:
-        """`return value`"""
+        """Write `return value`."""
         self.add(ast.Return(value=value))
 
     # Tests and loops
@@ -211,7 +211,9 @@ class Builder:
         self.test(ast.Compare(left=value, ops=[ast.IsNot()], comparators=[runtime("UNDEFINED")]))
 
     def loop(self, target: ast.expr, iterable: ast.expr) -> None:
-        """Write a loop: what is written next runs for each item of `iterable`."""
+        """Write a loop over `iterable`: code written after this runs for each item. Recording of
+        failures ends here, with the row of the loop as the failure.
+        """
         self.ensure_depth()
         if self.number is not None:
             # Not in each round: what stays is that none of them held.

@@ -67,7 +67,7 @@ class Temporaries:
         self.shared.add(name)
 
     def note_copy(self, name: str, original: str) -> None:
-        """Note that `name` stands for what `original` stands for."""
+        """Record that `name` has the same value as `original`."""
         self.copies[name] = self.original(original)
 
     def original(self, name: str) -> str:
@@ -81,5 +81,5 @@ class Temporaries:
 
 
 def _is_reserved(name: str) -> bool:
-    """Return True if Python lets nobody assign `name`."""
+    """Return True if Python does not allow an assignment to `name`."""
     return keyword.iskeyword(name) or name == "__debug__"
