@@ -42,7 +42,11 @@ class View(NamedTuple):
 
 
 def read_view(answers: Any) -> View:
-    """The view in the `answers` of a policy; without any, all but the values of Env."""
+    """Return the view in the `answers` member of a policy's result.
+
+    None gives the default: credentials masked and no filter by owner. Raise ViewError unless
+    `answers` is an object of the form `{env: bool, owner: string}`; both members are optional.
+    """
     if answers is None:
         return View(False, "")
     if type(answers) is not dict:
@@ -62,7 +66,11 @@ _NARROWED: Final = frozenset(
 
 
 def narrow(action: str, target: Target, view: View) -> Target:
-    """The target with a filter for the label of the owner, where the daemon knows one."""
+    """Return the target with a filter for the owner's label added to its `filters` parameter.
+
+    The target is unchanged if the view has no owner, or if the daemon knows no such filter for
+    `action`. Raise ViewError if the `filters` of the request cannot be read.
+    """
     if not view.owner or action not in _NARROWED:
         return target
     text = target.query.get("filters", [""])[0] or "{}"
@@ -87,7 +95,11 @@ def _as_set(values: Any) -> dict[str, bool]:
 
 
 def editor(action: str, view: View) -> Edit | None:
-    """The edit of an answer to `action`; None where it passes as it comes."""
+    """Return the function that filters and masks the body of a response to `action`.
+
+    None if this response passes unchanged. The function takes and returns JSON as bytes; it raises
+    ValueError or the like for a body that does not have the expected form.
+    """
     filter_ = _FILTERS.get(action) if view.owner else None
     masks = not view.env and action in _MASKED
     if filter_ is None and not masks:
@@ -152,7 +164,11 @@ def _owner_of(labels: Any) -> str:
 
 
 def _of_labels(items: Any, owner: str, *path: str) -> list[Any]:
-    """The items whose label, at `path`, names the owner."""
+    """Return the items that carry the owner's label. The labels of an item are at `path` +
+    `Labels`.
+
+    An item without labels there belongs to no owner and is left out.
+    """
     remaining = []
     for item in items or ():
         labels = item

@@ -133,7 +133,13 @@ class ClientConnection(Wire):
             self.abort()
 
     async def _next(self) -> bool:
-        """Answer the next request; False where the connection ends."""
+        """Read and answer the next request; return True if the connection stays open for another
+        one.
+
+        Waits without a limit for the first byte. A head that cannot be parsed is answered with the
+        status of its HeadError, and a connection of HTTP/2 is carried to its end; both return
+        False, as does a client that ends.
+        """
         self._is_idle, self._since = True, self._connections.now
         try:
             if not self.data and not await self.wait():
@@ -153,9 +159,10 @@ class ClientConnection(Wire):
         return await self._exchange.run(head) and not self._drains
 
     async def _linger(self) -> None:
-        """Close when the client has read the last answer, or has had time to.
+        """Send the end of the stream, then read and drop bytes of the client until it closes.
 
-        A socket that is closed with unread bytes is reset, and the answer with it.
+        Reads at most about `MOST_DRAINED` bytes. A socket that is closed with unread bytes is
+        reset, and the client would lose the last response with it.
         """
         self._closing_since = self._connections.now
         self.end()

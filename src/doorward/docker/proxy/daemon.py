@@ -42,7 +42,11 @@ class Daemon:
         self._idle: list[Wire] = []
 
     def kept(self) -> Wire | None:
-        """A connection that is open already, if there is one."""
+        """Take an idle connection from the pool; None if no usable one is left.
+
+        Connections that the daemon ended, or on which unexpected bytes came, are aborted and
+        dropped.
+        """
         while self._idle:
             wire = self._idle.pop()
             if not wire.at_end and not wire.data:
@@ -51,7 +55,11 @@ class Daemon:
         return None
 
     async def connect(self) -> Wire:
-        """A new connection. DaemonGoneError where the daemon takes none."""
+        """Open a new connection to the daemon's socket.
+
+        Retries for `CONNECTING` seconds while the daemon's backlog is full. Raise DaemonGoneError
+        if it stays full, if nobody listens, or if the socket belongs to an untrusted user.
+        """
         until = monotonic() + CONNECTING
         while True:
             end = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)

@@ -49,7 +49,11 @@ class PluginDecisions:
         pins: Pins | None = None,
         has_owners: Callable[[], bool] = bool,
     ) -> None:
-        """`has_owners`: whether what a user creates gets its label."""
+        """Take the plugin that decides and the pool that it runs in; also begin a pool for long
+        requests.
+
+        `has_owners` returns True if objects that a user creates get the user's label.
+        """
         self._plugin = plugin
         self._pool = pool
         self._long_pool = Pool(loop, LONG_THREADS, name="docker-proxy-long", most=LONG_WAITING)
@@ -106,7 +110,11 @@ class PluginDecisions:
             return Judged(_FAULT, None, None, "")
 
     def _pin(self, pins: Pins, judged: Judged) -> Judged:
-        """The same with pins in the request; a denial where one cannot be made."""
+        """Return the judged request with each judged bind source replaced by a pin.
+
+        If a pin cannot be made, return a denial with the reason instead. Any other failure is
+        reported and returned as the verdict of an internal fault.
+        """
         assert judged.draft is not None
         assert judged.input is not None
         resolved = {

@@ -157,7 +157,12 @@ class Exchange:
             self._upstream.abort()
 
     async def run_http2(self) -> None:
-        """Carry a connection of HTTP/2, which only BuildKit's clients may use."""
+        """Relay a connection of HTTP/2, which only BuildKit's clients may use, until one side ends.
+
+        The request line of the preface was read already. If the caller is refused or the daemon
+        cannot be reached, the relay runs without a daemon and refuses each call. Raise CutError if
+        the rest of the preface is malformed.
+        """
         self._may_half_close = True
         await read_preface(self._client, with_head=False)
         reason = await self._why_refused(b"", None)
@@ -192,7 +197,11 @@ class Exchange:
         return "" if verdict.allow is True else verdict.reason or "denied by policy"
 
     async def run(self, head: RequestHead) -> bool:
-        """Answer one request; False where its connection ends with it."""
+        """Answer one request; return True if the client's connection can carry another one.
+
+        A RefusedError becomes the response to the client. The recording and the daemon's connection
+        that this request still has are closed in any case.
+        """
         body = self._request = Body(self._client, head.length)
         self._may_half_close = False
         self._archived = self._refusal = None
@@ -213,7 +222,11 @@ class Exchange:
 
     async def _run(self, head: RequestHead, body: Body) -> bool:
         """Judge one request, pass it to the daemon, and relay the response; return True if the
-        connection goes on.
+        connection can carry another one.
+
+        Raise RefusedError if the request is denied, malformed or cannot be recorded. A body that is
+        still on its way is uploaded by a task, which is cancelled when the response has been
+        relayed.
         """
         reading = read_request(head)
         self._may_half_close = reading.is_taken_over
@@ -247,7 +260,13 @@ class Exchange:
     # What is decided
 
     async def _content(self, reading: Reading, body: Body) -> bytes | None:
-        """The JSON of a request; None for none, or for a stream, which is not read here."""
+        """Return the JSON body of a request; None if it is empty, or if it is a stream, which stays
+        unread.
+
+        Sends `100 Continue` if the client waits for it. Raise RefusedError 413 for a body of more
+        than `MOST_JSON` bytes and 400 for one that cannot be read or that the route does not have;
+        CutError if the client ended.
+        """
         if reading.kind == "stream" and not reading.is_taken_over:
             return None
         if body.ended:
@@ -287,8 +306,8 @@ class Exchange:
         return await self._decide(request)
 
     async def _decide(self, request: AuthzRequest) -> Judged:
-        """Return the verdict on a request that is allowed; RefusedError 403 with the reason for
-        any other.
+        """Return the verdict on a request that the policy allows; raise RefusedError 403 with the
+        policy's reason for any other verdict.
         """
         judged = await self._sides.decisions.judge(request)
         if judged.verdict.allow is not True:
@@ -309,7 +328,12 @@ class Exchange:
         return inspect_upload(reading.action, parse_target(request.uri).query, decide)
 
     async def _begin_recording(self, reading: Reading, judged: Judged) -> None:
-        """Open the recording of a stream, where streams are recorded."""
+        """Open `self._recording` for a stream whose action is recorded; do nothing for other
+        requests.
+
+        Raise RefusedError 503 if the recording cannot be begun: such a stream must not run
+        unrecorded.
+        """
         recordings = self._sides.recordings
         if recordings is None or not reading.is_taken_over or reading.action not in RECORDED:
             return
@@ -363,8 +387,12 @@ class Exchange:
             raise CutError
 
     async def _upload(self, body: Body, inspection: Upload | None) -> None:
-        """Carry a body to the daemon as it comes; what is cut short or refused is never
-        completed."""
+        """Carry a body to the daemon as it arrives.
+
+        If the body is cut or its inspection refuses it, the daemon's connection is aborted without
+        the last chunk, so that the daemon never sees a complete body. A refusal is stored in
+        `self._refusal`.
+        """
         upstream = self._upstream
         assert upstream is not None
         try:
@@ -400,7 +428,12 @@ class Exchange:
         raise RefusedError(502, "the Docker daemon does not come to an answer")
 
     async def _pass_on(self, reading: Reading, response: ResponseHead, view: View) -> bool:
-        """Pass the answer on; True where the client's connection can be kept."""
+        """Relay the daemon's response to the client; return True if the client's connection can be
+        kept.
+
+        A response that takes the connection over is carried until one side ends, and then the
+        result is False. Raise RefusedError 502 if the daemon upgrades without being asked.
+        """
         upstream = self._upstream
         assert upstream is not None
         fields = [pair for pair in response.fields if pair[0] not in _HOP]
@@ -444,7 +477,11 @@ class Exchange:
     async def _rewrite(
         self, response: ResponseHead, body: Body, fields: Fields, edit: Edit
     ) -> None:
-        """Pass a document on as far as it may be seen."""
+        """Relay a JSON response after `edit` has filtered and masked it, with its new length.
+
+        Raise RefusedError 502 if the response does not have the form that `edit` expects, is cut,
+        or is too large.
+        """
         try:
             content = await self._edit_answer(body, edit)
         except (ValueError, KeyError, TypeError, AttributeError):
@@ -529,7 +566,9 @@ class Exchange:
         sink.end()
 
     async def _record(self, source: str, piece: bytes) -> bool:
-        """Write a piece down; False where that fails."""
+        """Write a piece of the stream to the recording; return False if that fails, and then the
+        stream must end. Runs in a thread of the recordings. The failure is logged.
+        """
         recording, recordings = self._recording, self._sides.recordings
         assert recording is not None
         assert recordings is not None
@@ -562,7 +601,11 @@ def _with_archive(request: AuthzRequest, action: str) -> AuthzRequest | None:
 
 
 async def _pieces(body: Body, inspection: Upload | None) -> AsyncIterator[bytes]:
-    """The pieces of a body, as far as an inspection lets them pass. What `decide` of it raises."""
+    """Yield the pieces of a body, each after the inspection has passed it.
+
+    The inspection may hold pieces back and release them later. Its errors, such as RefusedError,
+    end the iteration. Without an inspection the pieces pass as they are.
+    """
     while piece := await body.next():
         if inspection is None:
             yield piece

@@ -88,7 +88,10 @@ def is_preface(content: bytes) -> bool:
 
 
 async def read_preface(wire: Wire, *, with_head: bool) -> None:
-    """Read the preface, or what follows its head. CutError for anything else."""
+    """Read the client's preface of HTTP/2 (RFC 9113, 3.4), without its head unless `with_head`.
+
+    Raise CutError for other bytes or the end of the stream.
+    """
     rest = PREFACE if with_head else PREFACE_REST
     while len(wire.data) < len(rest):
         if not rest.startswith(wire.data) or not await wire.wait():
@@ -118,7 +121,10 @@ class Frames:
         self._wire = wire
 
     async def next(self) -> Frame | None:
-        """The next frame; None at the end. CutError for one that is too large, or cut."""
+        """Read the next frame; None if the stream has ended between two frames.
+
+        Raise CutError for a frame of more than `MOST_FRAME` bytes and for one that is cut.
+        """
         if not self._wire.data and not await self._wire.wait():
             return None
         high, low, kind, flags, stream = FRAME_HEAD.unpack(await self._exactly(FRAME_HEAD.size))
@@ -162,7 +168,10 @@ class Relay:
         self._highest = 0
 
     async def run(self) -> None:
-        """Carry frames until one side ends. The client's preface was read."""
+        """Relay frames until one side ends; the client's preface must have been read.
+
+        Without a daemon, each call of the client is refused.
+        """
         if self._daemon is None:
             self._client.write(bytes(Frame(FrameType.SETTINGS, 0, 0, b"")))
             await self._from_client()
@@ -193,7 +202,11 @@ class Relay:
             raise CutError from None
 
     async def _take(self, frame: Frame, frames: Frames) -> None:
-        """Handle one frame of the client by its type; frames of unknown streams are dropped."""
+        """Handle one frame of the client by its type; frames of unknown streams are dropped.
+
+        Raise CutError for a CONTINUATION without its HEADERS and for PUSH_PROMISE, which clients
+        never send.
+        """
         kind = frame.kind
         if kind == FrameType.HEADERS:
             await self._headers(frame, frames)
@@ -243,7 +256,13 @@ class Relay:
         self._send(frame)
 
     async def _hold(self, frame: Frame, pending: _Pending) -> None:
-        """Keep a part of a request that builds; send it once it is whole and was decided."""
+        """Store a DATA frame of a build request; judge and send the message as soon as it is
+        complete.
+
+        A denied, compressed or oversized message resets the stream with the reason. Raise CutError
+        for padding, a truncated message, a second message, or more than `MOST_PENDING` bytes in all
+        pending requests.
+        """
         if frame.flags & Flag.PADDED:
             raise CutError  # its client would miss the credit for what is not sent on
         pending.content += frame.payload
@@ -273,14 +292,21 @@ class Relay:
             self._send(Frame(FrameType.DATA, flags, frame.stream, content[at : at + _OURS]))
 
     def _stop(self, stream: int, request: Request, reason: str) -> None:
-        """Refuse a request whose stream is open at the daemon."""
+        """Refuse a request whose stream is already open at the daemon: reset the stream there, and
+        answer the client with `reason`.
+        """
         self._forget(stream)
         code = _SIZE.pack(ErrorCode.CANCEL)
         self._send(Frame(FrameType.RST_STREAM, 0, stream, code))
         self._refuse(stream, request, reason)
 
     async def _headers(self, frame: Frame, frames: Frames) -> None:
-        """Read a complete header block of the client and judge the call that it begins."""
+        """Read the complete header block that a frame begins, and judge its call or relay its
+        trailers.
+
+        Raise CutError if a continuation is missing, if the block is too large, if there are too
+        many streams, or if the stream's number is even (RFC 9113, 5.1.1).
+        """
         block = _without_padding(frame)
         flags, parts = frame.flags, 1
         while not flags & Flag.END_HEADERS:
@@ -303,8 +329,9 @@ class Relay:
         await self._request(frame, to_request(headers))
 
     def _trailers(self, frame: Frame, headers: list[Header]) -> None:
-        """Relay the trailers of a judged stream; CutError for those of a stream that waits for
-        its verdict.
+        """Relay the trailers of a judged stream if they end it; drop those of other streams.
+
+        Raise CutError if the stream still waits for its verdict.
         """
         check_trailers(headers)
         if frame.stream in self._pending:
@@ -313,7 +340,11 @@ class Relay:
             self._send_block(frame, headers)
 
     async def _request(self, frame: Frame, request: Request) -> None:
-        """Judge a request and relay it, hold it for its body, or refuse it."""
+        """Judge a request and relay its headers to the daemon, or answer the client with a refusal.
+
+        The headers of a build request are relayed at once; its body is held in `self._pending`
+        until it has been judged too. Raise CutError if such a request has no body.
+        """
         reason = await self._why_refused(request)
         if self._daemon is None:
             reason = reason or "the Docker daemon cannot be reached"
@@ -388,7 +419,10 @@ class Relay:
 
 
 def _without_padding(frame: Frame) -> bytes:
-    """The part of a header block in a frame."""
+    """Return the header block of a HEADERS frame without padding and priority (RFC 9113, 6.2).
+
+    Raise CutError if the frame is shorter than these say.
+    """
     block = frame.payload
     if frame.flags & Flag.PADDED:
         if not block or block[0] >= len(block):

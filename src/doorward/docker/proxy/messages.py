@@ -93,7 +93,12 @@ class ResponseHead(NamedTuple):
 
 
 def parse_request_head(content: bytes) -> RequestHead:
-    """The head in `content`, which has the empty line no more. HeadError for any other."""
+    """Parse a request's head: request line and headers, without the empty line at the end.
+
+    Raise HeadError, which carries the status for the client, if the head is malformed, has no Host,
+    repeats a header in `SINGLE`, or gives a length that cannot be read. A request without a length
+    has length 0.
+    """
     line, _, rest = content.partition(b"\r\n")
     match = _REQUEST.fullmatch(line)
     if match is None:
@@ -139,7 +144,11 @@ def _parse_fields(content: bytes) -> Fields:
 
 
 def _length(length: str | None, coding: str | None) -> int | None:
-    """The length of a body; -1 for chunks, None where nothing says it."""
+    """Return the length of a body in bytes; -1 if it is chunked, None if neither header is present.
+
+    Raise HeadError if both headers are present (RFC 9112, 6.1), for a coding other than chunked,
+    and for a length that is not a number.
+    """
     if coding is not None:
         if length is not None:
             raise HeadError(400, "content-length beside transfer-encoding")
@@ -154,7 +163,10 @@ def _length(length: str | None, coding: str | None) -> int | None:
 
 
 def parse_response_head(content: bytes) -> ResponseHead:
-    """The head of an answer in `content`, which has the empty line no more."""
+    """Parse a response's head: status line and headers, without the empty line at the end.
+
+    Raise HeadError if the daemon's answer is not HTTP/1.1 or is malformed.
+    """
     line, _, rest = content.partition(b"\r\n")
     match = _STATUS.fullmatch(line)
     if match is None:

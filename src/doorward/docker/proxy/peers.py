@@ -141,16 +141,18 @@ class Names:
         self._overflow = int(_read(_OVERFLOW))
 
     def known(self, uid: int) -> Caller | None:
-        """The caller with this number, if it was looked up lately."""
+        """Return the user with this number from the cache; None if it is missing or has expired."""
         user = self._known.get(uid)
         if user is None or user.until < monotonic():
             return None
         return Caller(user.name, "peer", user.groups, uid)
 
     def look_up(self, uid: int) -> Caller:
-        """The caller with this number. It may take long, where a directory server is asked.
+        """Look up the user with this number and store it in the cache; blocks if a directory server
+        is asked.
 
-        Numbers of other user namespaces are shown as the overflow user: they are nobody's.
+        Raise PeerError for negative numbers and for the overflow user, as which the kernel shows
+        all users of other user namespaces.
         """
         if uid < 0 or uid == self._overflow:
             raise PeerError("the calling user is not one of this host")

@@ -31,7 +31,11 @@ _PEER: Final = "peer"
 
 
 def to_pinned_request(draft: Draft) -> PinnedRequest | None:
-    """The part of a request that is decided again: without the values of its environment."""
+    """Return the part of a request that is stored with a pin, to be decided again after a restart.
+
+    The values of `Env` are left out. None if there is no caller, if the body is not an object, or
+    if it is longer than `LONGEST` characters of JSON.
+    """
     caller, body = draft.request.caller, draft.body
     if caller is None or type(body) is not dict:
         return None
@@ -86,7 +90,11 @@ class PinJudge:
         return "" if verdict.allow is True else verdict.reason or "denied by policy"
 
     def _caller(self, document: Mapping[str, Any]) -> Caller:
-        """The caller, as the host knows it today."""
+        """Return the caller of a stored request with the groups that the user has now.
+
+        Raise ValueError if a field has another type; PeerError if the user's number now has another
+        name.
+        """
         name, method, uid = document["user"], document["method"], document["uid"]
         container, groups = document["container"], tuple(document["groups"])
         texts = (name, method, container, document["path"], *groups)

@@ -74,9 +74,12 @@ class Pins:
         in_use: Callable[[], bytes | None] = lambda: None,
         why_refused: Callable[[PinnedRequest], str] | None = None,
     ) -> None:
-        """`folder`: for mounts, in the mount namespace of the daemon; `state`: what is held;
-        `in_use`: the daemon's documents that name what containers and volumes use, if it answers;
-        `why_refused`: decides a request for which a pin would be mounted again.
+        """Prepare both folders, read the stored pins, and restore their mounts.
+
+        `folder` is the place of the mounts, in the mount namespace of the daemon; `state` is the
+        file that stores the pins. `in_use` returns the daemon's documents that name all mounts in
+        use, None if the daemon does not answer. `why_refused` decides a stored request before its
+        pin is mounted again; `""` allows it.
         """
         self._in_use = in_use
         self._why_refused = why_refused
@@ -145,7 +148,11 @@ class Pins:
                 _log.error("A pinned folder is gone", extra={"path": path, "why": str(error)})
 
     def _check(self, name: str) -> None:
-        """PinError where none of those who asked for a pin may have it today."""
+        """Raise PinError unless at least one of the requests that asked for this pin is still
+        allowed.
+
+        Does nothing if no `why_refused` was given.
+        """
         if self._why_refused is None:
             return
         reasons = [self._why_refused(request) for request in self._requests.get(name, [])]
@@ -155,9 +162,11 @@ class Pins:
     # Pins
 
     def pin(self, path: str, request: PinnedRequest | None = None) -> str:
-        """A path of ours that is what `path` is now. PinError where a link is on the way.
+        """Return the path of a pin: a bind mount of the file or folder that `path` leads to now.
 
-        `request`: that which asks for it.
+        A pin of the same folder under the same path is used again. `request` is stored with the
+        pin. Raise PinError if `path` does not exist, if a symbolic link is on the way, or if there
+        are too many pins.
         """
         with self._lock:
             descriptor = _open(path)
@@ -188,9 +197,11 @@ class Pins:
         self._write()
 
     def _release(self) -> bool:
-        """Let go of what no container and no volume uses; True if there is room then.
+        """Unmount and forget all pins that no container or volume uses; True if there is room for
+        another.
 
-        What was pinned a moment ago may be for a container that is not there yet.
+        False if the daemon does not answer. A pin younger than `NEW` seconds stays: its container
+        may not have been created yet.
         """
         documents = self._in_use()
         if documents is None:
@@ -208,7 +219,9 @@ class Pins:
         return len(self._paths) < MOST_PINS
 
     def _find(self, path: str, status: os.stat_result) -> str | None:
-        """A pin of the same folder under the same path."""
+        """Return the mount point of the pin with this path and the same device and inode; None if
+        there is none.
+        """
         for name, other in self._paths.items():
             if other == path:
                 point = f"{self.folder}/{name}"
@@ -257,7 +270,11 @@ class Pins:
         return draft._replace(body={**body, "HostConfig": self._host(host, draft, pin)})
 
     def _host(self, host: dict[str, Any], draft: Draft, pin: _Pin) -> Any:
-        """Return a HostConfig whose bind mounts lead to pins."""
+        """Return a HostConfig in which the sources of `Binds`, bind mounts and volume devices are
+        pins.
+
+        Raise PinError if a pin cannot be made.
+        """
         binds: list[Any] = []
         mounts: list[Any] = []
         for text in host.get("Binds") or ():
@@ -296,8 +313,8 @@ class Pins:
         return mount
 
     def _volume(self, body: dict[str, Any], name: str, pin: _Pin) -> Any:
-        """Return a body whose volume device leads to a pin; unchanged if the device is not a
-        path.
+        """Return `body` with the `device` in its options `name` replaced by a pin; the same body if
+        the device is not an absolute path.
         """
         options = body.get(name) or {}
         device = options.get("device") or ""
@@ -316,7 +333,11 @@ class Pins:
 
 
 def _open(path: str) -> int:
-    """A descriptor of `path`, on whose way there is no link."""
+    """Open `path` without reading it and return the descriptor, which the caller closes.
+
+    Raise PinError if the path does not exist, cannot be opened, or has a symbolic link anywhere on
+    the way.
+    """
     how = ctypes.create_string_buffer(_HOW.pack(os.O_PATH | os.O_CLOEXEC, 0, _NO_LINKS), _HOW.size)
     descriptor = _libc.syscall(
         _OPENAT2, ctypes.c_int(-100), ctypes.c_char_p(os.fsencode(path)), how, ctypes.c_size_t(24)
@@ -332,7 +353,11 @@ def _open(path: str) -> int:
 
 
 def _mount_on(descriptor: int, point: str) -> None:
-    """Mount what is open at `descriptor` at `point`, which must not exist."""
+    """Create `point` and bind-mount the file or folder that is open at `descriptor` there.
+
+    Raise PinError if `point` exists or the mount fails; in the second case `point` is removed
+    again.
+    """
     is_folder = stat.S_ISDIR(os.fstat(descriptor).st_mode)
     try:
         if is_folder:
@@ -349,7 +374,7 @@ def _mount_on(descriptor: int, point: str) -> None:
 
 
 def _remove(point: str) -> None:
-    """Remove what a mount stood on."""
+    """Remove the file or empty folder that served as a mount point."""
     try:
         os.unlink(point)
     except IsADirectoryError:

@@ -33,6 +33,11 @@ class Recording:
     """One file: a line of JSON about the stream, then a line for each piece. Safe in threads."""
 
     def __init__(self, path: str, largest: int, about: Mapping[str, Any]) -> None:
+        """Create the file at `path`, which must not exist, and write `about` as its first line.
+
+        `largest` limits the file's size in bytes. Raise RecordingError if the file cannot be
+        created or written.
+        """
         self._lock = threading.Lock()
         self._left = largest
         self._began = time.monotonic()
@@ -80,6 +85,12 @@ class Recordings:
     """The folder of recordings. `threads`: where they are written, since a disk may be slow."""
 
     def __init__(self, folder: str, largest: int = LARGEST) -> None:
+        """Create the folder for recordings, readable for this user only, and the threads that
+        write.
+
+        `largest` is the limit of one recording in bytes. Raise RecordingError if the folder cannot
+        be created.
+        """
         self._folder = folder
         self._largest = largest
         self.threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="docker-proxy-record")

@@ -66,7 +66,11 @@ class UpstreamHead(NamedTuple):
 
 
 def read_request(head: RequestHead) -> Reading:
-    """Read the request of a head; a route that is not known, or not readable, is `unknown`."""
+    """Find the route of a request and how its body is read; the action is `unknown` if there is no
+    route.
+
+    An `Upgrade` header counts only if the action permits it.
+    """
     find = _known_route if len(head.target) <= SHORT else _find_route
     action, kind, route = find(head.method, head.target)
     upgrade = head.upgrade
@@ -111,7 +115,11 @@ def to_authz(reading: Reading, caller: Caller, body: bytes | None) -> AuthzReque
 def write_request(
     reading: Reading, draft: Draft | None, body: bytes | None, view: View
 ) -> UpstreamHead:
-    """The request for the daemon, of what was decided: of `draft`, where there is one."""
+    """Return the request for the daemon, written from the parsed request and not from its bytes.
+
+    Path, query and body come from `draft` if there is one, and the query is narrowed to the view's
+    owner. Only known headers are copied. Raise ViewError if the `filters` cannot be read.
+    """
     head = reading.head
     if view.owner:
         target = parse_target(head.target) if draft is None else draft.target

@@ -119,7 +119,9 @@ class ProxyServer:
         return any(self._parts.problems.values())
 
     def close(self, grace: float) -> None:
-        """Take no more connections, and let what is under way end within `grace` seconds."""
+        """Stop accepting, give open requests `grace` seconds to end, then close pools, recordings
+        and listeners.
+        """
         self._server.stop(grace)
         if self._pool is not None:
             self._pool.close()
@@ -169,7 +171,11 @@ class ProxyServer:
         ]
 
     def _complain(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Log what the loop has nobody to raise to; without descriptors, once in a while."""
+        """Log an error that the event loop could raise to nobody.
+
+        Errors of `accept` without free descriptors are logged only now and then, with the number of
+        suppressed ones.
+        """
         error = exhaustion(context)
         if error is None:
             loop.default_exception_handler(context)
@@ -213,7 +219,12 @@ class _Caller:
         self._counted = ""
 
     async def identify(self, wire: Wire) -> Caller:
-        """The caller. PeerError where it cannot be told, or has too many connections."""
+        """Return the caller of a connection, found at its first request; groups are looked up again
+        later.
+
+        The first call counts the connection for its caller. Raise PeerError if the caller cannot be
+        found, has ended, or has more than `MOST_OF_ONE` connections.
+        """
         if self._caller is None:
             if self._listener.tls is not None:
                 caller = _caller_of_certificate(wire)
@@ -260,7 +271,12 @@ class _Caller:
             peer.close()
 
     async def _look_up(self, uid: int) -> Caller:
-        """Look up a user by id in a thread of the pool, since that may ask the network."""
+        """Look up a user by number in a thread of the pool, since that may wait for a directory
+        server.
+
+        Raise PeerError if the user is unknown to this host or if too many requests wait for a
+        thread.
+        """
         result: asyncio.Future[Caller | PeerError] = self._loop.create_future()
 
         def resolve(caller: Caller | PeerError) -> None:
@@ -277,7 +293,11 @@ class _Caller:
 
 
 def _caller_of_certificate(wire: Wire) -> Caller:
-    """The last common name of the client's certificate, as the daemon takes it."""
+    """Return the caller named by the last common name of the client's certificate, as dockerd reads
+    it.
+
+    Raise PeerError if there is none, or if it contains a colon.
+    """
     tls = wire.transport.get_extra_info("ssl_object")
     certificate = tls.getpeercert() if tls is not None else None
     names = [

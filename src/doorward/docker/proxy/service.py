@@ -178,9 +178,10 @@ class ProxyService:
         _log.info("Docker proxy serves.")
 
     def run(self) -> None:
-        """Serve until SIGTERM or SIGINT, then let what is under way end; SIGHUP reopens the log.
+        """Serve until SIGTERM or SIGINT, then let open requests end; SIGHUP reopens the audit log.
 
-        `SIGNALS` must have been blocked before this was made, since its threads take no signals.
+        `SIGNALS` must be blocked before this object is made: threads inherit the mask, and only
+        `sigwait` may take these signals.
         """
         self.start()
         self._notifier.send(READY, "STATUS=Serves")
@@ -197,7 +198,11 @@ class ProxyService:
         self.close()
 
     def _beat(self, seconds: float) -> bool:
-        """Give a sign of life after `seconds`; False at the end."""
+        """Wait `seconds`, then tell systemd's watchdog that the server lives; return False when it
+        ends.
+
+        A stuck server sends nothing, so that systemd restarts it.
+        """
         if self._ended.wait(seconds):
             return False
         if not self._server.is_stuck:
@@ -243,7 +248,9 @@ def _paths(listeners: Sequence[Listener]) -> list[str]:
 
 
 def _protecting(options: ProxyOptions, sockets: Sequence[str]) -> PluginOptions:
-    """The options of decisions, which know what this proxy and its daemon use on the host."""
+    """Return the decision's options with the host paths and the port that this proxy and its daemon
+    use marked as protected. A failure always denies here.
+    """
     used = [
         *(options.policies if not options.url else ()),
         *(options.certificate, options.key, options.authority),
@@ -259,7 +266,12 @@ def _protecting(options: ProxyOptions, sockets: Sequence[str]) -> PluginOptions:
 
 
 def open_listeners(options: ProxyOptions) -> tuple[list[Listener], list[tuple[str, int]]]:
-    """The listening sockets, and the files among them that are this process's to remove."""
+    """Return the listening sockets, and path and inode of each socket file that this process must
+    remove.
+
+    Sockets inherited from systemd come first and are not bound again. Raise BindError if a socket
+    cannot be bound or if there are none.
+    """
     listeners = list(_inherit_listeners())
     files: list[tuple[str, int]] = []
     rows = [("", options.socket, options.group)] if options.socket else []
@@ -282,7 +294,12 @@ def open_listeners(options: ProxyOptions) -> tuple[list[Listener], list[tuple[st
 
 
 def _bind(path: str, group: str) -> socket.socket:
-    """A listening socket at `path`, for this user and, if one is given, a group."""
+    """Return a socket that listens at `path`, with mode 0600, or 0660 for `group` if that is not
+    empty.
+
+    Creates the folder. Raise BindError if the group is unknown, the path is in use, or binding
+    fails.
+    """
     try:
         gid = grp.getgrnam(group).gr_gid if group else -1
         os.makedirs(os.path.dirname(path) or ".", mode=0o755, exist_ok=True)
@@ -300,7 +317,11 @@ def _bind(path: str, group: str) -> socket.socket:
 
 
 def _inherit_listeners() -> Sequence[Listener]:
-    """The sockets that the service manager listens on for us, by the names that it gives them."""
+    """Return the sockets passed by systemd (`LISTEN_FDS`); none if `LISTEN_PID` is another process.
+
+    The `FileDescriptorName` is the consumer's name; `SHARED` means no consumer. Raise BindError
+    unless each socket has its own name.
+    """
     if os.environ.get("LISTEN_PID") != str(os.getpid()):
         return ()
     names = os.environ.get("LISTEN_FDNAMES", "").split(":")

@@ -107,7 +107,12 @@ class TarReader:
         return self.ended or bool(self._head)
 
     def feed(self, data: bytes) -> None:
-        """Read the next bytes. TarError, and what `on_entry` raises."""
+        """Read the next bytes of the archive, and call `on_entry` for each entry whose header is
+        complete.
+
+        Raise TarError for a malformed archive; errors of `on_entry` pass through. Bytes behind the
+        end are ignored.
+        """
         at = 0
         while at < len(data) and not self.ended:
             if self._skip:
@@ -216,7 +221,10 @@ class TarReader:
             self.content = b""
 
     def _read_extension(self, content: bytes) -> None:
-        """Take the long name, the link or the attributes that belong to the next entry."""
+        """Store the long name, long link or pax attributes of the next entry.
+
+        Raise TarError for a NUL within a name and for global attributes other than a comment.
+        """
         kind, self._of_extension = self._of_extension, b""
         if kind in (_LONG_NAME, _LONG_LINK):
             if content.find(b"\0") not in (-1, len(content) - 1):
@@ -231,7 +239,13 @@ class TarReader:
         self._attributes = attributes
 
     def _begin_entry(self, name: bytes, kind: bytes, link: bytes, size: int, mode: int) -> None:
-        """Report an entry under the name, link and size that its attributes give it."""
+        """Report an entry to `on_entry`, with the name, link and size that its extension headers
+        give it.
+
+        The content is stored if `on_entry` returns True, and skipped otherwise. Raise TarError if
+        pax and GNU extensions are mixed, for unknown kinds, and for names or sizes that readers see
+        differently.
+        """
         attributes, self._attributes = self._attributes, {}
         long, self._long = self._long, {}
         if attributes and long:
@@ -271,7 +285,10 @@ def _octal(content: bytes) -> int | None:
 
 
 def _records(content: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """The attributes of an entry, each once, of which all are known."""
+    """Yield name and value of each pax attribute of an entry.
+
+    Raise TarError for an attribute that is malformed, unknown, empty or repeated.
+    """
     seen = set()
     while content:
         match = _RECORD.match(content)
@@ -303,8 +320,11 @@ class Gunzip:
         """Bytes behind a member that are too few to tell what they are."""
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Yield the decompressed content, at most `PIECE` bytes each time. TarError for what is not
-        gzip."""
+        """Yield the decompressed content, at most `PIECE` bytes each time; several gzip members may
+        follow each other.
+
+        Raise TarError if the data is not gzip or something else follows.
+        """
         data = self._rest + data
         self._rest = b""
         while data:

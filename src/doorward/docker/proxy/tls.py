@@ -46,7 +46,10 @@ class TlsLayer(asyncio.Protocol):
         self._timer = self._loop.call_later(HANDSHAKE, self._give_up)
 
     def data_received(self, data: bytes) -> None:
-        """Decrypt received bytes and hand them on; the handshake comes first."""
+        """Decrypt received bytes and give them to the wire, after the handshake is complete.
+
+        Closes the connection at an error of TLS, after the alert has been sent.
+        """
         self._incoming.write(data)
         try:
             if not self._is_open:

@@ -84,8 +84,12 @@ class Upload:
         self._has_begun = False
 
     async def pass_on(self, piece: bytes, *, is_last: bool = False) -> list[bytes]:
-        """The pieces that may go to the daemon now; the last one goes with `end`. What `decide`
-        raises."""
+        """Read a piece of the upload; return the pieces that may go to the daemon now.
+
+        The list is empty while the archive is undecided, and the pieces are held. Errors that
+        `decide` raises, which refuse the upload, pass through. `is_last` holds the last pieces back
+        until `end`.
+        """
         if self._is_through:
             return [piece]
         self._waiting.append(piece)
@@ -102,7 +106,10 @@ class Upload:
         return self._has_begun and not is_last and not self._reader.may_be_ending
 
     async def end(self) -> list[bytes]:
-        """The last pieces, when the body is over."""
+        """Judge the complete archive if it was not judged before, and return the pieces still held.
+
+        A malformed archive is judged as unreadable. Errors that `decide` raises pass through.
+        """
         if not self._is_through:
             try:
                 if not self._has_begun:
@@ -126,7 +133,10 @@ class Upload:
         self._is_through = True
 
     async def _read(self, piece: bytes) -> None:
-        """Read a piece of an upload; its first bytes decide whether it is compressed."""
+        """Read a piece of an upload; its first bytes decide if it is decompressed.
+
+        Raise TarError if the archive is malformed, or if it holds back too much before its end.
+        """
         if not self._has_begun:
             self._start += piece
             if len(self._start) < _START:
@@ -171,7 +181,12 @@ class _Context:
         self._is_seen = False
 
     def see(self, entry: Entry) -> bool:
-        """Note an entry of a build context; TarError for removed files and files behind a link."""
+        """Check an entry of a build context; return True if it is the Dockerfile, whose content is
+        needed.
+
+        Raise TarError for removed files (`.wh.`), files behind a link, too many links, `..`, or a
+        Dockerfile that is too large, repeated or not a file.
+        """
         parts, mine = _split(entry.name), self._parts
         if parts and parts[-1].startswith(b".wh."):
             raise TarError("archive removes files")
@@ -210,7 +225,9 @@ class _Context:
 
 
 def _split(name: bytes) -> tuple[bytes, ...]:
-    """The parts of a path below the folder of an archive."""
+    """Return the parts of a path in an archive, without empty and `.` parts; raise TarError for
+    `..`.
+    """
     parts = tuple(part for part in name.split(b"/") if part not in (b"", b"."))
     if b".." in parts:
         raise TarError("archive has a path that leads upwards")
@@ -225,8 +242,10 @@ class _Copy:
         self._decided = 0
 
     def see(self, entry: Entry) -> bool:
-        """Note devices, setuid files and capabilities of an entry that is copied into a
-        container.
+        """Note if an entry copied into a container is a device, has setuid or setgid, or has
+        capabilities.
+
+        Always False: the content is not needed.
         """
         if entry.kind in DEVICES:
             self._kinds.add("device")

@@ -92,7 +92,9 @@ class Wire(asyncio.Protocol):
     # Reading
 
     async def wait(self) -> bool:
-        """Wait for more than there is; False where no more comes."""
+        """Wait until more bytes have arrived; return False if the peer has ended and no more will
+        come.
+        """
         if self.at_end:
             return False
         self._read_on()
@@ -109,7 +111,9 @@ class Wire(asyncio.Protocol):
             self.transport.resume_reading()
 
     async def take(self, most: int) -> bytes:
-        """Up to `most` bytes, at least one. CutError at the end."""
+        """Return the next bytes, at least 1 and at most `most`; waits for them. Raise CutError at
+        the end.
+        """
         while not self.data:
             if not await self.wait():
                 raise CutError
@@ -121,7 +125,7 @@ class Wire(asyncio.Protocol):
         return data[:most]
 
     async def piece(self) -> bytes:
-        """All that is there; b"" at the end."""
+        """Return all received bytes, waiting if there are none; `b""` at the end."""
         while not self.data:
             if not await self.wait():
                 return b""
@@ -129,7 +133,11 @@ class Wire(asyncio.Protocol):
         return data
 
     async def head(self) -> bytes:
-        """The next head without its empty line. CutError at the end; HeadError for one too long."""
+        """Return the next head without the empty line that ends it, waiting for the rest of it.
+
+        Raise CutError if the peer ends before, HeadError 431 if the head is longer than `MOST_HEAD`
+        bytes.
+        """
         begin = 0
         while (end := self.data.find(END, begin)) < 0:
             if len(self.data) > MOST_HEAD:
@@ -145,7 +153,10 @@ class Wire(asyncio.Protocol):
         return content
 
     async def line(self) -> bytes:
-        """The next line of a body in chunks."""
+        """Return the next line of a chunked body without its CRLF.
+
+        Raise CutError if the peer ends or the line is longer than `_LONGEST_LINE` bytes.
+        """
         while (end := self.data.find(b"\r\n")) < 0:
             if len(self.data) > _LONGEST_LINE or not await self.wait():
                 raise CutError
@@ -161,7 +172,9 @@ class Wire(asyncio.Protocol):
             self.transport.write(data)
 
     async def drained(self) -> None:
-        """Wait until a slow peer has read most of what was written."""
+        """Wait until a slow peer has read most of the written bytes; return at once if the
+        connection is lost.
+        """
         while self._is_paused and not self.lost:
             if self._writer is None or self._writer.done():
                 self._writer = self.loop.create_future()
@@ -200,7 +213,10 @@ class Body:
         self._chunks = 0
 
     async def next(self) -> bytes:
-        """The next piece; b"" at the end. CutError where it ends too early."""
+        """Return the next piece of the body; `b""` at its end, and then `ended` is True.
+
+        Raise CutError if the peer ends before the length or the last chunk is reached.
+        """
         if self.ended:
             return b""
         if self.is_chunked:
@@ -215,7 +231,10 @@ class Body:
         return piece
 
     async def _next_chunk(self) -> bytes:
-        """Return the bytes of the next chunks that are there, which may be many short ones."""
+        """Return the content of the chunks that have arrived, joined; `b""` at the last one.
+
+        Raise CutError for a malformed chunk and for trailers.
+        """
         wire, pieces = self._wire, []
         while True:
             if not self._left:
@@ -239,9 +258,11 @@ class Body:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     async def all(self, most: int, reserve: Callable[[int], object] = bool) -> bytes:
-        """All of it. CutError for more than `most` bytes, or chunks of a few bytes each.
+        """Return the complete body. `reserve` is called with each piece's size before the next is
+        read.
 
-        `reserve` is told how many bytes each piece has, before the next one is read.
+        Raise CutError if the body has more than `most` bytes, is cut, or comes in too many tiny
+        chunks.
         """
         pieces, size = [], 0
         while piece := await self.next():

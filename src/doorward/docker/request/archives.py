@@ -54,7 +54,11 @@ def has_archive(action: str, query: Mapping[str, list[str]]) -> bool:
 def archive_views(
     archive: Archive, action: str, query: Mapping[str, list[str]], views: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The views of a request, as its archive changes them."""
+    """Return the input's views that an archive changes: `archive` for a copy, `build` for a build.
+
+    `files` of the build is `pending` before the archive is read, and `unreadable`, with the
+    problem, if the archive, the Dockerfile or the build arguments cannot be read.
+    """
     if action == COPY:
         kinds = list(archive.kinds)
         return {"archive": {"state": archive.state, "kinds": kinds, "problem": archive.problem}}
@@ -70,7 +74,9 @@ def archive_views(
 
 
 def _views_of(dockerfile: Dockerfile, views: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the views of a build whose Dockerfile was read, with its images and frontend."""
+    """Return the `build` view with the images, remotes, instructions and frontend of its
+    Dockerfile.
+    """
     images = [parse_image(each) for each in dockerfile.images]
     frontend = ""
     if dockerfile.frontend:
@@ -90,7 +96,11 @@ def _views_of(dockerfile: Dockerfile, views: Mapping[str, Any]) -> dict[str, Any
 
 
 def _arguments(query: Mapping[str, list[str]]) -> dict[str, str | None]:
-    """The build arguments: texts, or None for those without a value."""
+    """Return the build arguments of the query, `{}` if there are none; an argument without a value
+    is None.
+
+    Raise DockerfileError unless they are a JSON object of strings and nulls.
+    """
     text = query.get("buildargs", [""])[0]
     if not text:
         return {}

@@ -26,7 +26,11 @@ _syscall: Final = ctypes.CDLL(None).syscall
 
 
 def resolve_cached(path: str) -> str:
-    """An absolute path with its links followed; WaitError where that has to wait, or is unclear."""
+    """Return an absolute path with its links followed, if the kernel can do so from its cache.
+
+    Raise WaitError if it would have to read the disk, or if the path does not exist, was deleted or
+    has a NUL; the caller then asks again in a thread.
+    """
     if "\x00" in path:
         raise WaitError
     descriptor = _syscall(_OPENAT2, _AT_FDCWD, os.fsencode(path), _HOW, _SIZE)

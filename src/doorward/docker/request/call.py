@@ -84,7 +84,11 @@ class Target(NamedTuple):
 
 
 def parse_request(content: bytes) -> AuthzRequest:
-    """The request in the body of a call. MalformedRequestError for anything else."""
+    """Parse the body of a call of Docker's authorization plugin API.
+
+    Raise MalformedRequestError unless it is a JSON object with method, target and fields of the
+    right types.
+    """
     if not content:
         raise MalformedRequestError(
             "call came without its content: the daemon lost a connection to the plugin; try again"
@@ -129,7 +133,10 @@ def _text(document: dict[Any, Any], name: str) -> str:
 
 
 def _body(document: dict[Any, Any]) -> bytes | None:
-    """Return the decoded body of the call; None if it is empty or was not sent."""
+    """Return the decoded body of the call; None if it is empty or was not sent.
+
+    Raise MalformedRequestError if it is not base64.
+    """
     text = _text(document, "RequestBody")
     if not text:
         return None
@@ -140,7 +147,12 @@ def _body(document: dict[Any, Any]) -> bytes | None:
 
 
 def parse_target(uri: str) -> Target:
-    """The parts of a raw request target, as the daemon's router sees them."""
+    """Return path, route, API version and query of a request target, as the daemon's router reads
+    them.
+
+    Raise MalformedRequestError if the target is too long or badly escaped, AmbiguousRequestError if
+    the daemon may read it in another way.
+    """
     if len(uri) > MAX_TARGET:
         raise MalformedRequestError("request target is too long")
     rest, _, query = uri.partition("?")
@@ -151,7 +163,12 @@ def parse_target(uri: str) -> Target:
 
 
 def _parse_path(text: str) -> tuple[str, str, str]:
-    """The decoded path, the route in it and its version."""
+    """Return the decoded path, the path without its version, and the version: `/v1.43/info` ->
+    `("/v1.43/info", "/info", "1.43")`.
+
+    The version is `""` if there is none, and the route too if the path is not absolute. Raise
+    AmbiguousRequestError for empty or dot segments.
+    """
     path = _decode(text, "path")
     if not path.startswith("/"):
         return path, "", ""
@@ -169,7 +186,11 @@ _known_path: Final = lru_cache(512)(_parse_path)
 
 
 def _decode(text: str, subject: str) -> str:
-    """Return a text with its percent escapes decoded; MalformedRequestError for a broken one."""
+    """Return a text with its percent escapes decoded.
+
+    Raise MalformedRequestError for a broken escape or bytes that are not UTF-8,
+    AmbiguousRequestError for control characters. `subject` names the text in the message.
+    """
     if "%" in text:
         if _BAD_ESCAPE.search(text):
             raise MalformedRequestError(f"{subject} has a broken escape")
@@ -183,7 +204,11 @@ def _decode(text: str, subject: str) -> str:
 
 
 def _query(text: str) -> dict[str, list[str]]:
-    """Every value of every parameter, blank ones included, in order."""
+    """Return all parameters with their values in order, empty values included.
+
+    Raise AmbiguousRequestError for a semicolon and for a repeated parameter that the daemon does
+    not read as a list.
+    """
     parameters: dict[str, list[str]] = {}
     if not text:
         return parameters
@@ -201,8 +226,9 @@ def _query(text: str) -> dict[str, list[str]]:
 
 
 def _form(text: str) -> str:
-    """Return a decoded query value, in which `+` is a space; MalformedRequestError for a broken
-    escape.
+    """Return a name or value of a query decoded; `+` is a space.
+
+    Raise MalformedRequestError for a broken escape or bytes that are not UTF-8.
     """
     if "+" in text:
         text = text.replace("+", " ")

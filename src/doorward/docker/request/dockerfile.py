@@ -53,7 +53,11 @@ def read_dockerfile(content: bytes, arguments: Mapping[str, str | None]) -> Dock
 
 
 def _to_text(content: bytes) -> str:
-    """Return a Dockerfile as text; DockerfileError if it is too large or not UTF-8."""
+    """Return a Dockerfile as text with its CRLF replaced by LF.
+
+    Raise DockerfileError if it is too large, not UTF-8, has a line that is too long, or has control
+    characters or spaces that builders read differently.
+    """
     if len(content) > MOST_DOCKERFILE:
         raise DockerfileError(0, "file is too large")
     try:
@@ -95,7 +99,12 @@ class _Directives(NamedTuple):
 
 
 def _read_directives(lines: list[str]) -> _Directives:
-    """The directives at the beginning. Old builders end them at `check`, so it comes last."""
+    """Return the parser directives (`# syntax=`, `# escape=`, `# check=`) at the beginning of a
+    Dockerfile.
+
+    Raise DockerfileError for repeated or indented ones, for any after `check`, at which old
+    builders stop, and for values that cannot be read.
+    """
     seen: dict[str, str] = {}
     for number, line in enumerate(lines, 1):
         match = _DIRECTIVE.fullmatch(line)
@@ -120,7 +129,10 @@ def _read_directives(lines: list[str]) -> _Directives:
 
 
 def _join_lines(lines: list[str], escape: str, skip: int) -> Iterator[_Line]:
-    """The instructions: each a line, with those that continue it."""
+    """Yield each instruction with its continuation lines joined, and the number of its first line.
+
+    Skips the first `skip` lines, empty lines and comments.
+    """
     at = skip
     while at < len(lines):
         number, line = at + 1, lines[at].lstrip(" \t")
@@ -198,8 +210,10 @@ class _Reader:
         self._line = 0
 
     def read(self, text: str) -> Dockerfile:
-        """Return the images, sources and frontend of a Dockerfile; DockerfileError for what
-        cannot be judged.
+        """Return the images, remote sources, instructions and frontend of a Dockerfile.
+
+        Raise DockerfileError for anything that cannot be judged: unknown instructions, constructs
+        that builders read differently, build arguments `BUILDKIT_…`, and a file without a stage.
         """
         lines = text.split("\n")
         directives = _read_directives(lines)
@@ -223,7 +237,12 @@ class _Reader:
         raise DockerfileError(self._line, message)
 
     def _read_instruction(self, text: str, *, later: bool = False) -> None:
-        """Read one instruction; `later`: it runs in builds from the image."""
+        """Read one instruction and add to the sets of names, images and sources.
+
+        `later` is True for the instruction after ONBUILD, which runs in builds from the image.
+        Raise DockerfileError for unknown instructions, here-documents, and any but ARG before the
+        first FROM.
+        """
         name, _, rest = text.strip(" \t").replace("\t", " ").partition(" ")
         name, rest = name.upper(), rest.lstrip(" ")
         self._instructions.add(name)
@@ -245,7 +264,12 @@ class _Reader:
     # Stages
 
     def _read_arguments(self, text: str) -> None:
-        """Read an ARG before the first stage, whose default may stand in a FROM."""
+        """Store the arguments of an ARG before the first FROM, which FROM may use; ignore later
+        ones.
+
+        A build argument of the request overrides the default. The value is None, unknown, if a name
+        is repeated or if the line cannot be read with certainty.
+        """
         if self._stages:
             return  # of a stage: nothing that is read here depends on it
         for word in text.split():
@@ -322,7 +346,11 @@ class _Reader:
             self._read_sources(rest)
 
     def _split_flags(self, text: str) -> tuple[list[tuple[str, str]], str]:
-        """Return the flags at the start of an instruction, and the rest of it."""
+        """Return the `--NAME=VALUE` flags at the start of an instruction, and the rest of it.
+
+        A flag without a value has `""`. Raise DockerfileError for flags of another form or with
+        quotes.
+        """
         flags = []
         while text.startswith("--"):
             word, _, rest = text.replace("\t", " ").partition(" ")
@@ -357,7 +385,12 @@ class _Reader:
                 self._refuse("type of --mount is unknown")
 
     def _read_sources(self, text: str) -> None:
-        """Read the sources of ADD or COPY, as words or as a JSON array."""
+        """Read the sources of ADD or COPY, as words or as a JSON array; the last one is the
+        destination.
+
+        URLs are added to the remotes. Raise DockerfileError for Git addresses and others that are
+        neither a plain path nor a URL.
+        """
         if text.startswith("["):
             try:
                 words = json.loads(text)

@@ -82,8 +82,11 @@ class ContainerFacts:
         owners: bool = False,
         translate: Callable[[bytes], bytes] = bytes,
     ) -> None:
-        """`owners`: ask whose the things are that a request is about; `translate`: applied to each
-        answer."""
+        """Ask the daemon at `socket`, for at most `deadline` seconds for one request.
+
+        `owners`: also ask for the owners of the objects that a request names. `translate` is
+        applied to the bytes of each answer.
+        """
         self._socket = socket
         self._resolve = resolve
         self._deadline = deadline
@@ -100,9 +103,10 @@ class ContainerFacts:
         return hmac.compare_digest(token.encode(errors="replace"), self._nonce.encode())
 
     def join(self, view: dict[str, Any], *, may_wait: bool = True) -> None:
-        """Put what the daemon says about the subjects of a request into its input.
+        """Add the daemon's answers about the objects that a request names to its input.
 
-        Where it must be asked and nobody may wait: WaitError, and the input is of no use.
+        Changes `view` in place. Raise WaitError if the daemon has to be asked and `may_wait` is
+        False; `view` is then incomplete and must be dropped.
         """
         action = view["action"]
         questions = self._questions(may_wait=may_wait)
@@ -153,7 +157,11 @@ class ContainerFacts:
         return self._container(str(answer.get("ContainerID") or ""), questions)
 
     def _container(self, name: str, questions: _Questions) -> dict[str, Any]:
-        """Return the view of a container that the daemon knows by this name."""
+        """Return the view of the container that the daemon knows by this name.
+
+        `known` is False if the daemon does not answer, if its answer cannot be read, or if the name
+        may be another container's identifier; `missing` is True if there is no such container.
+        """
         view: dict[str, Any] = {**NO_CONTAINER, "asked": True}
         answer = questions.ask("containers", name, "/json")
         if answer is None or answer is _MISSING:
@@ -191,7 +199,12 @@ class ContainerFacts:
         return [_mount(each, self._resolve) for each in mounts]
 
     def _with_volumes(self, mounts: list[Mount], questions: _Questions) -> list[Mount]:
-        """The mounts, and what the named volumes among them are made of."""
+        """Return the mounts, followed by those behind `VolumesFrom` and the host paths of named
+        volumes.
+
+        A volume that cannot be asked for is added as an unknown volume; one that does not exist yet
+        adds nothing.
+        """
         joined = list(mounts)
         for mount in mounts:
             if mount["origin"] == "VolumesFrom":
@@ -219,7 +232,11 @@ class ContainerFacts:
 
 
 def _with_networks(network: dict[str, Any], questions: _Questions) -> dict[str, Any]:
-    """The networks by the names that the daemon has for what may be their identifiers."""
+    """Return the network view with network identifiers replaced by the names that the daemon knows.
+
+    Identifiers that the daemon does not know, or that may mean the host's network, stay in
+    `identifiers`, and `unresolved` is True.
+    """
     names, unknown = set(network["names"]), []
     for name in network["identifiers"][:_MAX_QUESTIONS]:
         answer = questions.ask("networks", name)
@@ -245,10 +262,10 @@ def _with_networks(network: dict[str, Any], questions: _Questions) -> dict[str, 
 
 
 def _object_view(kind: str, name: str, questions: _Questions) -> dict[str, Any]:
-    """The view of an object that a request names, with its `owner`; of an exec that of its
-    container.
+    """Return the view of an object that a request names, with its owner by label.
 
-    `known`: the daemon described it, and no other object has that name; `missing`: it has none.
+    An exec has the view of its container. `known` is True if the daemon described exactly this
+    object; `missing` is True if the daemon has none. `owner` is `""` if there is no label.
     """
     view = {"kind": kind, "name": name, "known": False, "missing": False, "owner": ""}
     if kind == "exec":

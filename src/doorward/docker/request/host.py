@@ -56,7 +56,11 @@ class HostFacts:
         return listeners
 
     def join(self, view: dict[str, Any]) -> None:
-        """Put what the host says into the input of a request."""
+        """Add the daemon's unprotected listeners to the input, and the subnets that the host
+        already uses.
+
+        Changes `view` in place.
+        """
         view["open_listeners"] = self.listeners
         subnets = view["network"]["subnets"]
         if subnets:
@@ -131,7 +135,11 @@ def _read(path: Path) -> str:
 
 
 def open_listeners(config: str, arguments: Sequence[str]) -> list[str]:
-    """The addresses at which a daemon that is started so listens and verifies nobody."""
+    """Return the sorted addresses at which a daemon listens without verifying its clients.
+
+    `config` is its daemon.json, `arguments` its command line. Empty if `tlsverify` is set in
+    either.
+    """
     document = _document(config)
     verified = document.get("tlsverify") is True or _flag(arguments, "tlsverify")
     if verified:

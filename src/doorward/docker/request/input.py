@@ -87,7 +87,9 @@ _VERSION: Final = re.compile(r"[1-9][0-9]?\.(?:0|[1-9][0-9]{0,3})")
 
 
 def resolve_path(path: str) -> str | None:
-    """`path` with its links followed on this host; None where that fails."""
+    """Return `path` with its links followed on this host; None if the system refuses the path, such
+    as one with a NUL.
+    """
     try:
         return os.path.realpath(path)
     except (OSError, ValueError):
@@ -100,7 +102,11 @@ def refuse_to_wait(_path: str) -> NoReturn:
 
 
 def resolver(root: str) -> Resolve:
-    """`resolve_path` for a host whose file system is mounted at `root`."""
+    """Return a function like `resolve_path` for a host whose file system is mounted at `root`.
+
+    Absolute links lead to paths below `root`, and `..` never leads out of it. Missing files keep
+    their names. It returns None after `_MAX_STEPS` parts or if a link cannot be read.
+    """
 
     def resolve(path: str) -> str | None:
         """Return a path with its links followed; None if it has too many or cannot be read."""
@@ -179,7 +185,10 @@ def begin_input(request: AuthzRequest, options: InputOptions | None = None) -> D
 
 
 def finish_input(draft: Draft, resolve: Resolve = resolve_path) -> Input:
-    """The document for a request that was read; what `resolve` raises where nobody may wait."""
+    """Return the policy's input for a request: OPA's fields, and the views with credentials masked.
+
+    Errors of `resolve`, such as WaitError, pass through.
+    """
     request, options, target, route, name, notes, body, visible, trusted = draft
     views = _views_by_template(body, target, notes, resolve)
     if views is None:
@@ -268,7 +277,11 @@ def refused_input(request: AuthzRequest) -> Input:
 
 
 def _check_version(text: str, minimum: tuple[int, ...]) -> None:
-    """The daemon reads `1.0000000023` as 1.23: only the one spelling of a version passes."""
+    """Raise AmbiguousRequestError unless the version is spelled as the daemon does, OldVersionError
+    if it is below `minimum`.
+
+    An empty text passes. The daemon reads `1.0000000023` as 1.23, so other spellings are refused.
+    """
     if not text:
         return
     parts = _version(text[:_LONGEST_VERSION])
@@ -286,11 +299,12 @@ def _version(text: str) -> tuple[int, ...]:
 
 
 def _check_body(request: AuthzRequest, route: Route) -> tuple[bool, bool]:
-    """Return True if the body is shown, and whether the query is what the daemon goes by.
+    """Return two flags: the policy sees the body, and the daemon will use the query as it was read.
 
-    The daemon takes a form in the body of a POST or PUT for its query, and shows no form. What
-    type the body has it shows by the last header of several, and goes by the first itself: only
-    where there is no such header at all, or no body, is there no form.
+    The daemon reads a form in the body of a POST or PUT as its query, and does not show forms to
+    plugins. It reports the last Content-Type of several but uses the first, so only a request
+    without a body or without that header certainly has no form. Raise InvisibleBodyError if the
+    route needs a body that is not visible, or if a form could replace the query.
     """
     if request.body is not None:
         return True, True
@@ -352,7 +366,9 @@ def _views(action: str, body: Any, target: Target, name: str, resolve: Resolve) 
 
 
 def _unresolved_views(views: _Views) -> list[str]:
-    """The views that hold something that only the daemon knows."""
+    """Return the sorted names of the views with a part that only the daemon can resolve, such as an
+    image's identifier.
+    """
     names = [name for name in ("image", "network", "security") if views[name]["unresolved"]]
     for name, part in _ROWS:
         rows = views[name] if part is None else views[name][part]
@@ -371,7 +387,12 @@ _NETWORKS: Final = "NetworkingConfig"
 
 
 def _views_by_template(body: Any, target: Target, notes: Notes, resolve: Resolve) -> _Views | None:
-    """The views of a creation whose body has a template; None where they have to be rebuilt."""
+    """Return the views of a container creation from a template: the views of an earlier, equal
+    body.
+
+    Only image, name and bind mounts are read again. None if the body has no template or differs in
+    other members; the views must then be built in full.
+    """
     template = notes.template
     if template is None or body["HostConfig"] is not notes.host or any(map(body.get, _SEEN)):
         return None
@@ -479,7 +500,11 @@ def _image_of(query: Mapping[str, list[str]], name: str, tag: str) -> Image:
 
 
 def _pull(_body: Any, target: Target, _name: str, _resolve: Resolve) -> _Views:
-    """Return the views of a request that pulls or imports an image."""
+    """Return the views of a request that pulls or imports an image.
+
+    An import has `remote`, the URL of its source, `""` for the request's body. A pull without a tag
+    or digest has the tag `""`: the daemon may pull all of them.
+    """
     query = target.query
     if _is_import(query):
         image = _image_of(query, "repo", "tag")
@@ -569,7 +594,10 @@ def _connect(body: Any, _target: Target, name: str, _resolve: Resolve) -> _Views
 
 
 def _service(body: Any, _target: Target, name: str, resolve: Resolve) -> _Views:
-    """Return the views of a swarm service, whose tasks run on any node."""
+    """Return the views of a swarm service.
+
+    Host paths are marked `unresolved`: a task may run on any node, whose links are unknown here.
+    """
     task = body.get("TaskTemplate") or {}
     spec = task.get("ContainerSpec") or {}
     network = networks.service_network(body)

@@ -38,7 +38,11 @@ class KnownCalls:
         self._seen = [0] * SLOTS
 
     def key(self, call: bytes) -> bytes | None:
-        """Under what the input of a call is kept; None for one that has not come lately."""
+        """Return the key under which the input of a call is cached.
+
+        None if the call is long and has a body, or if it was not seen lately: the first time only
+        marks it.
+        """
         if len(call) > SHORT and (len(call) > LONGEST or _BODY in call):
             return None
         mark = hash(call)
@@ -49,7 +53,9 @@ class KnownCalls:
         return sha256(call).digest()
 
     def find(self, key: bytes) -> dict[str, Any] | None:
-        """The input of a call that came before, which nobody may change."""
+        """Return the cached input of a call, None if there is none; the caller must not change
+        it.
+        """
         known = self._now.get(key)
         if known is None and (known := self._before.get(key)) is not None:
             self.add(key, known)

@@ -59,7 +59,11 @@ _BILLION: Final = 1_000_000_000
 
 
 def create_resources(host: Mapping[str, Any]) -> Resources:
-    """Of a HostConfig, or of an update."""
+    """Return the `resources` view of a HostConfig or of an update's body; absent limits are 0 or
+    empty.
+
+    `cpus` is computed from the limit in billionths or from quota and period.
+    """
     if _VIEW_NAMES.isdisjoint(host):
         return NO_RESOURCES
     resources = dict(NO_RESOURCES)
@@ -75,10 +79,9 @@ def create_resources(host: Mapping[str, Any]) -> Resources:
 
 
 def update_resources(body: Mapping[str, Any]) -> Resources:
-    """Of an update; `changed` names what it sets.
+    """Return the `resources` view of an update; `changed` lists the limits that it sets, sorted.
 
-    To the daemon 0 means "as before", but for the number of processes, where 0 and -1 lift the
-    limit and only an absent one stays.
+    To the daemon 0 means "unchanged", except for PidsLimit, where 0 and -1 lift the limit.
     """
     resources = create_resources(body)
     changed = {name for name in _FIELDS if resources[name]}
@@ -104,7 +107,7 @@ def logging_view(config: Mapping[str, Any] | None, *, driver: str, options: str)
 
 
 def _cpus(nano: int, quota: int, period: int) -> Any:
-    """Whole processors: what a policy compares a ceiling with."""
+    """Return a limit in processors: `nano` billionths, or `quota` / `period`; 0 if unlimited."""
     if nano:
         return from_fraction(Fraction(nano, _BILLION))
     if quota > 0:
@@ -126,7 +129,7 @@ def ulimits_view(ulimits: Iterable[Mapping[str, Any] | None]) -> list[dict[str, 
 
 
 def service_resources(task: Mapping[str, Any]) -> Resources:
-    """Of the tasks of a swarm service."""
+    """Return the `resources` view of a swarm service's task template."""
     resources = task.get("Resources") or {}
     limits = resources.get("Limits") or {}
     spec = task.get("ContainerSpec") or {}
@@ -146,7 +149,10 @@ def service_resources(task: Mapping[str, Any]) -> Resources:
 
 
 def build_resources(query: Mapping[str, list[str]]) -> Resources:
-    """Of a build, whose options are in the query."""
+    """Return the `resources` view of a classic build, whose limits are in the query.
+
+    Values that are not decimal numbers of at most 18 digits count as 0.
+    """
 
     def number(name: str) -> int:
         text = query.get(name, ["0"])[0]

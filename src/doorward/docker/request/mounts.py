@@ -142,7 +142,10 @@ def bound(binds: Sequence[str], resolve: Resolve) -> list[Mount]:
 def create_mounts(
     host: Mapping[str, Any], config: Mapping[str, Any], resolve: Resolve
 ) -> list[Mount]:
-    """The mounts of a container that is created, or started with a HostConfig."""
+    """Return a row for each mount of a container that is created, or started with a HostConfig.
+
+    The order is Binds, Mounts, VolumesFrom, Tmpfs, Volumes, VolumeDriver.
+    """
     if _MOUNTING.isdisjoint(host) and not config.get("Volumes"):
         return []
     rows = [
@@ -166,7 +169,11 @@ def create_mounts(
 
 
 def _bind(text: str, driver: str, resolve: Resolve) -> Mount:
-    """`source:target[:mode]`; a source that is not a path is the name of a volume."""
+    """Return the mount of one entry of Binds, `source:target[:mode]`.
+
+    A source that is not an absolute path is the name of a volume; an entry that cannot be read has
+    the type `other` and is unresolved. `driver` is the driver of volumes, `""` for `local`.
+    """
     parts = text.split(":")
     if len(parts) == 1:
         return _mount("Binds", "volume", "", text, driver=driver or "local")
@@ -243,7 +250,11 @@ def _tmpfs(origin: str, source: str, target: str, flags: Sequence[str]) -> Mount
 
 
 def _tmpfs_flags(options: Mapping[str, Any]) -> list[str]:
-    """`TmpfsOptions.Options`: lists of a name or of a name and a value."""
+    """Return the flags of `TmpfsOptions.Options`: `[["size", "1m"], ["ro"]]` -> `["size=1m",
+    "ro"]`.
+
+    `["?"]`, which no policy takes for harmless, if they have another form.
+    """
     flags = options.get("Options") or ()
     if type(flags) is not list or not all(type(each) is list for each in flags):
         return ["?"]

@@ -44,7 +44,10 @@ _PUBLISHING: Final = frozenset({"PortBindings", "PublishAllPorts"})
 def create_network(
     host: Mapping[str, Any], config: Mapping[str, Any], networking: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Of a container that is created."""
+    """Return the `network` view of a container that is created.
+
+    `unresolved` is True if the container joins the network of another one.
+    """
     mode = host.get("NetworkMode") or "default"
     container = mode.removeprefix("container:") if mode.startswith("container:") else ""
     endpoints = networking.get("EndpointsConfig") or {}
@@ -92,8 +95,10 @@ def _without_endpoints(
 
 
 def new_network(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Of a network that is created: the names of its driver's options, and what it takes of the
-    addresses that the host can reach."""
+    """Return the `network` view of a network that is created: driver, option names and subnets.
+
+    `unresolved` is True if its configuration comes from another network.
+    """
     ipam = spec.get("IPAM") or {}
     configs = [each for each in ipam.get("Config") or () if each is not None]
     return {
@@ -137,7 +142,9 @@ def service_network(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def create_ports(host: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
-    """`published`: one entry for each host port; `all`: whether every exposed port is published."""
+    """Return the `ports` view of a container: `published` has a row for each host port, `all` is
+    True if all exposed ports are published, `exposed` lists the exposed ports.
+    """
     if _PUBLISHING.isdisjoint(host) and not config.get("ExposedPorts"):
         return NO_PORTS
     published = [
@@ -153,7 +160,11 @@ def create_ports(host: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str
 
 
 def _port(key: str, host_ip: str, host_port: str) -> dict[str, Any]:
-    """Return the view of one published port."""
+    """Return the row of a published port; `key` is like `80/tcp`, `host_port` a port, a range or
+    `""`.
+
+    `unresolved` is True if the daemon chooses the port on the host.
+    """
     container, _, protocol = key.partition("/")
     first, last = _range(host_port)
     return {
@@ -178,7 +189,7 @@ def _range(text: str) -> tuple[int, int]:
 
 
 def service_ports(ports: Sequence[Mapping[str, Any] | None]) -> dict[str, Any]:
-    """Of a swarm service: a port that is published is published on every node."""
+    """Return the `ports` view of a swarm service, whose ports are published on each node."""
     published = []
     for item in ports:
         if item is not None:

@@ -25,7 +25,11 @@ _BUILT_IN: Final = frozenset(("", "default", "bridge", "host", "none"))
 
 
 def label_values(action: str, body: Any, query: Mapping[str, list[str]]) -> list[str]:
-    """The owners that a request names in what it creates, each once."""
+    """Return the owners that a request names in the labels of the objects that it creates, each
+    once.
+
+    Reads the labels of builds, containers, services, tasks, and volumes in mounts.
+    """
     if action == "image.build":
         return _values(_labels_of_build(query))
     if not isinstance(body, dict):

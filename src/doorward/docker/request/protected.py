@@ -22,8 +22,12 @@ _MAX_CONFIG: Final = 1 << 20
 
 
 def protected_paths(used: Iterable[str]) -> tuple[str, ...]:
-    """`used` (`""` and `-` are skipped) and the plugin's own program, as given and with links
-    followed."""
+    """Return the paths in `used` and those of this program, absolute and with links followed,
+    sorted.
+
+    Skips `""` and `-`. `/`, `/usr` and `/usr/local` are left out: they would protect nearly
+    everything.
+    """
     programs = [sys.prefix, str(Path(__file__).parents[2]), sys.executable]
     paths: set[str] = set()
     for path in (*used, *programs):

@@ -105,7 +105,11 @@ def fold(key: str) -> str:
 
 
 def parse_json(body: bytes) -> Value:
-    """The one JSON value that `body` is, in strict UTF-8, with no key named twice."""
+    """Return the JSON value in `body`.
+
+    Raise MalformedRequestError unless it is one value in strict UTF-8 without lone surrogates,
+    AmbiguousRequestError if an object has a key twice.
+    """
     try:
         value = from_json(body, unique_keys=True)
         if _SURROGATE.search(body):
@@ -130,10 +134,11 @@ class FractionError(Exception):
 
 
 def read_compact(content: bytes) -> Any:
-    """The value of a JSON text as Go's encoder writes most of them; None for any other text.
+    """Return the value of a JSON text in the form that Go's encoder writes; None for any other
+    text.
 
-    What becomes the same text again has no key twice, no number past 64 bits and nothing between
-    its tokens. Only the text of a number with a fraction or an exponent is not kept.
+    A text that encodes to itself again has no duplicate key, no number beyond 64 bits and no
+    whitespace, and needs no slower check. Only the spelling of fractions and exponents is lost.
     """
     try:
         value = orjson.loads(content)

@@ -98,7 +98,11 @@ def mask_address(text: str) -> str:
 
 
 def mask_views(views: dict[str, Any]) -> dict[str, Any]:
-    """The views without passwords in what they name: devices of mounts, images, targets."""
+    """Return the views with credentials in the addresses of mounts, images, target and remote
+    masked.
+
+    Changes `views` in place.
+    """
     if "@" in views.get("target", ""):
         views["target"] = mask_address(views["target"])
     if "@" in views["remote"]:
@@ -113,7 +117,9 @@ def mask_views(views: dict[str, Any]) -> dict[str, Any]:
 
 
 def _mask_fields(view: Any, names: tuple[str, ...]) -> Any:
-    """Return a view whose named fields have no credentials in their addresses."""
+    """Return a copy of `view` with credentials masked in the addresses in the named fields; the
+    same view if there are none.
+    """
     for name in names:
         if "@" in view[name]:
             break
@@ -123,7 +129,9 @@ def _mask_fields(view: Any, names: tuple[str, ...]) -> Any:
 
 
 def _build_arguments(text: str) -> str:
-    """Return the JSON of build arguments with their values masked; all of it if it is malformed."""
+    """Return the JSON of build arguments with each value masked; the mask alone if it is not a JSON
+    object.
+    """
     try:
         arguments = json.loads(text)
     except (ValueError, RecursionError):
@@ -134,7 +142,9 @@ def _build_arguments(text: str) -> str:
 
 
 def _change(text: str) -> str:
-    """`ENV NAME=value` of an import or a commit."""
+    """Return a change of an import or commit with the value of `ENV NAME=value` masked; others
+    unchanged.
+    """
     word = text.split(maxsplit=1)
     if word and word[0].upper() == "ENV" and len(word) == 2:
         name = re.split(r"[=\s]", word[1], maxsplit=1)[0]
@@ -266,7 +276,7 @@ _SWARM_KEY: Final = re.compile(r"token|key|secret|cert", re.IGNORECASE)
 
 
 def _swarm(body: Any, _env: bool) -> Any:
-    """Tokens, keys and certificates by their names, at any depth."""
+    """Return a body with the values of tokens, keys and certificates masked, at any depth."""
     if isinstance(body, dict):
         return {
             key: MASK

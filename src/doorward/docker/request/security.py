@@ -101,7 +101,10 @@ def given(host: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def create_security(host: Mapping[str, Any], config: Mapping[str, Any]) -> Security:
-    """Of the body of a creation."""
+    """Return the `security` view of a container that is created or started with a HostConfig.
+
+    `unresolved` is True if it joins a namespace of another container.
+    """
     if _is_usual(host):
         user = config.get("User")
         return {**NO_SECURITY, "user": user} if user else NO_SECURITY
@@ -150,7 +153,7 @@ def _apply(view: Security, key: str, value: str) -> None:
 
 
 def _option(text: str) -> tuple[str, str]:
-    """`key=value` or the older `key:value`."""
+    """Split a security option, `key=value` or the older `key:value`; the value may be `""`."""
     equals = text.partition("=")
     colon = text.partition(":")
     key, _, value = equals if equals[1] else colon
@@ -192,7 +195,7 @@ def exec_security(body: Mapping[str, Any]) -> Security:
 
 
 def service_security(spec: Mapping[str, Any], networks: Iterable[str]) -> Security:
-    """Of the container of a swarm service."""
+    """Return the `security` view of a swarm service's container."""
     privileges = spec.get("Privileges") or {}
     label = privileges.get("SELinuxContext") or {}
     parts = [f"label={key.lower()}:{label[key]}" for key in _LABEL if label.get(key)]
@@ -215,7 +218,10 @@ def service_security(spec: Mapping[str, Any], networks: Iterable[str]) -> Securi
 
 
 def device_view(host: Mapping[str, Any]) -> dict[str, Any]:
-    """Devices by path, by cgroup rule and by request to a driver."""
+    """Return the `devices` view: devices by path, cgroup rules, and requests to device drivers.
+
+    `any` is True if there is at least one of them.
+    """
     if _DEVICES.isdisjoint(host):
         return NO_DEVICES
     devices = [

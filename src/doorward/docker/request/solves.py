@@ -72,7 +72,11 @@ _BUILD: Final[dict[str, Any]] = {
 
 
 def _fields(content: bytes, known: Mapping[int, int]) -> Fields:
-    """The values of a message by their numbers; `known`: their kinds on the wire."""
+    """Return the values of a Protobuf message by field number, each a list in order.
+
+    `known` gives the wire type of each permitted field. Raise _UnreadableError for other fields,
+    too many values, or a message that is cut.
+    """
     fields: Fields = {}
     at = count = 0
     while at < len(content):
@@ -109,7 +113,11 @@ def _varint(content: bytes, at: int) -> tuple[int, int]:
 
 
 def _one(fields: Fields, number: int) -> Any:
-    """The value of a field of which the last one would count; None where it is not there."""
+    """Return the value of a field that may occur once; None if it is absent.
+
+    Raise _UnreadableError if it occurs more often: Protobuf would take the last, other readers may
+    not.
+    """
     values = fields.get(number, [])
     if len(values) > 1:
         raise _UnreadableError
@@ -166,7 +174,11 @@ class _Request:
         self.remotes: list[str] = []
 
     def views(self, frontend: str, entitlements: list[str], *, raw: bool) -> dict[str, Any]:
-        """Return the views of a BuildKit request with what was read of it."""
+        """Return the `build`, `images` and `remote` views of a BuildKit request.
+
+        More than one remote context adds the option `context:URL`, since the view names only the
+        first.
+        """
         if len(self.remotes) > 1:
             self.options.add("context:URL")
         build = {
@@ -183,7 +195,10 @@ class _Request:
 
 
 def _control(content: bytes) -> dict[str, Any]:
-    """Return the views of a SolveRequest of BuildKit's control API."""
+    """Return the views of a SolveRequest of BuildKit's control API.
+
+    Raise _UnreadableError for fields that are unknown or repeated.
+    """
     fields = _fields(content, _OF_CONTROL)
     for number in (1, 2, 5, 8, 11, 14):
         _one(fields, number)
@@ -242,7 +257,9 @@ _OF_OUTPUTS: Final = frozenset({
 
 
 def _read_cache(type_: str, attributes: Mapping[str, str], request: _Request) -> None:
-    """Read one cache: the image that it is in, and options that are not known."""
+    """Read one cache import or export: add its image to `caches`, and unknown types and attributes
+    to `options`.
+    """
     if type_ not in ("registry", "local", "inline"):
         request.options.add(f"cache:{type_[:64]}")
     elif type_ == "registry":
