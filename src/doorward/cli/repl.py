@@ -266,7 +266,10 @@ class Session:
         )
 
     def _evaluate(self, text: str) -> str:
-        """Evaluate a query and return its trace, the output of `print` and its results as text."""
+        """Return a query's trace, the output of `print` and its results as one text.
+
+        Raise RegoError if the query cannot be compiled or its evaluation fails.
+        """
         self.printed.clear()
         query = self._prepare(self._engine, text)
         results = list(solutions_of(query, query.rows(self.input)))

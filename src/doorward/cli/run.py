@@ -412,7 +412,7 @@ def _tls_options(options: dict[str, Any]) -> TlsOptions | None:
 def _sources(files: Sequence[str], options: dict[str, Any]) -> Sources:
     """Return the policies to serve: bundles if --bundle is set, else files and folders.
 
-    Raise UsageError for --verification-key without --bundle.
+    Raise UsageError for --verification-key without --bundle, or with a file that cannot be read.
     """
     bundles = options["bundle"]
     if options["verification_key"] is not None and not bundles:

@@ -308,9 +308,8 @@ class _Writer:
         self._rows: dict[str, _Place] = {}
         self._depth = 0
         self._elements: dict[str, tuple[Anything, str, bool]] = {}
-        """By row name of an element: the type of the elements, the value that contains them, and
-        True if that is in a document.
-        """
+        """The expression (or document) of each element, its alias, and True if it is in a document,
+        by the name of its row."""
         self._count = 0
 
     def predicate(self, predicate: Predicate) -> Q:

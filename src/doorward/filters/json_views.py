@@ -86,7 +86,9 @@ class PostgresJson:
         return views[kind].format(f"({column}{path})")
 
     def type_test(self, column: str, path: str, types: Sequence[str], *, negated: bool) -> str:
-        """Return the condition on the type of a value, for PostgreSQL."""
+        """Return the condition that a value is, or with `negated` is not, of one of these types,
+        for PostgreSQL.
+        """
         stored_type = f"jsonb_typeof({column}{path})"
         characters = f"coalesce(({column}{path}) <> '\"\"' AND {stored_type} = 'string', FALSE)"
         return _type_test(stored_type, types, characters, negated=negated)
@@ -128,7 +130,9 @@ class SqliteJson:
         return f"CAST({value} AS text)" if kind == "text" else value
 
     def type_test(self, column: str, path: str, types: Sequence[str], *, negated: bool) -> str:
-        """Return the condition on the type of a value, for SQLite."""
+        """Return the condition that a value is, or with `negated` is not, of one of these types,
+        for SQLite.
+        """
         stored_type = f"json_type({column}, {path})"
         value = f"json_extract({column}, {path})"
         characters = f"coalesce({stored_type} = 'text' AND {value} <> '', 0)"

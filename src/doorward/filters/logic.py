@@ -336,9 +336,8 @@ class _Maker(Generic[T]):
         self._nulls = nulls
         self._stored = stored
         self._compared: dict[str, dict[Field, Kind]] = {}
-        """By the name of a related row, its compared columns with their kinds; those of all other
-        rows are under "".
-        """
+        """The compared columns with their kinds, by the name of a related row; those of all other
+        rows are under ""."""
         self._refuses = False
         """True if a condition that holds here means that access is refused."""
 

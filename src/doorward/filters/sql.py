@@ -140,9 +140,7 @@ class _Writer:
         self._elements_of: dict[str, str] = {}
         """The SQL of each element of an array, by the name of its row."""
         self._documents: dict[str, tuple[str, str]] = {}
-        """By row name, the elements of arrays in JSON documents: the document, and the alias of the
-        element.
-        """
+        """The document and the alias of each element in a JSON document, by the name of its row."""
         self.parameters: list[Parameter] = []
 
     def predicate(self, predicate: Predicate) -> str:

@@ -929,7 +929,10 @@ def _compile_rounded(element: _Rounded, compiler: Anything, **options: Anything)
 
 @compiles(_Single)
 def _compile_single(element: _Single, compiler: Anything, **options: Anything) -> str:
-    """Return the SQL of a single-precision number by the digits that programs read."""
+    """Return the SQL of a number of single precision with the digits that programs read.
+
+    MySQL and PostgreSQL need a cast through text; other databases compare the column itself.
+    """
     (column,) = element.clauses
     stored: Anything = column.type
     inner: str = compiler.process(column, **options)

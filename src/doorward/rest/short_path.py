@@ -236,7 +236,7 @@ class ShortPath:
 
 def _is_plain(request: Request, query: bytes) -> bool:
     """Return True if a request uses no option of the API: no repeated header, encoding, YAML or
-    parameter besides `input`.
+    parameter besides `input`, and no body with GET.
     """
     fields = request.fields
     return (

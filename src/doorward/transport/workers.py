@@ -146,8 +146,9 @@ class Channel:
 
 
 Work: TypeAlias = Callable[[int, Channel], int]
-"""What a worker does: its number and its channel, to its exit code. It sends `{"is": "prepared"}`,
-waits for `{"is": "go"}`, and serves; it ends on SIGTERM and when the channel does."""
+"""The work of a worker process: gets its number and its channel, and returns the exit code. It must
+send `{"is": "prepared"}`, wait for `{"is": "go"}` and serve, and end on SIGTERM or when the channel
+closes."""
 
 
 @dataclass(slots=True, eq=False)

@@ -86,8 +86,9 @@ class _Package:
         yield from self._check_package()
 
     def _check_module(self, module: Module) -> Iterator[tuple[str, str, Span]]:
-        """Yield problems of one policy's rules; rules that state properties or tests are passed
-        over.
+        """Yield rule, message and position of each problem in one policy.
+
+        Rules that state properties or tests are passed over.
         """
         for rule in module.rules:
             value = rule.head.value
