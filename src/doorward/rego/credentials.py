@@ -182,6 +182,7 @@ def _mentions(text: str) -> bool:
 
 def _to_plain(text: str) -> str:
     """Return `text` with escaped characters decoded, and blanks for quotes and backslashes."""
+    # Bounded, since each layer may decode to another one.
     for _ in range(_LAYERS):
         if "\\" not in text and "%" not in text and "&#" not in text:
             break

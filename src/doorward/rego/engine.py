@@ -201,6 +201,7 @@ class Policies:
 
             resolved = self._resolve(query, options.package, options.imports)
             question = self.lowered.prepare(resolved, settings(unknowns, options))
+            # Emptied instead of an LRU: callers ask a few queries again and again.
             if len(self._questions) >= MAX_QUESTIONS:
                 self._questions.clear()
             if len(query) + sum(map(len, unknowns)) <= LONGEST_QUESTION:
@@ -549,6 +550,8 @@ class Engine:
         by all evaluations, which add to it.
         """
         with self._lock:
+            # By code and weakly: each code numbers its slots itself, and a dropped code frees its
+            # answers.
             answers = self._answers.get(code)
             if answers is None:
                 answers = self._answers[code] = _Answers()

@@ -147,6 +147,7 @@ def _snippet(span: Span) -> list[str]:
         return []
     number = str(row)
     first = span.source.text.rfind("\n", 0, start) + 1
+    # Tabs are kept, so that the caret stands below its column whatever their width.
     lead = "".join("\t" if c == "\t" else " " for c in text[: start - first])
     width = max(1, min(span.end - start, len(text) - len(lead)))
     return [f" {number} | {text}", f" {' ' * len(number)} | {lead}{'^' * width}"]

@@ -199,7 +199,9 @@ class _Reader:
         self._text, self._at = left + self._decoder.decode(piece, self._is_last), 0
 
     def _following(self) -> str:
-        """Return the next character that is not white space; "" at the end."""
+        """Move past white space, decoding more text if needed, and return the next character
+        without moving past it; "" at the end.
+        """
         while True:
             match = _SPACE.match(self._text, self._at)
             assert match is not None
@@ -281,8 +283,8 @@ class _Reader:
                 return result
 
     def _goes_on(self, closing: str) -> bool:
-        """Return True if the container ends here; False if another member follows. ValueError for
-        anything else.
+        """Move past the next character. Return True if it is `closing`, so that the container ends;
+        False for a comma, after which another member follows. ValueError for anything else.
         """
         character = self._take_token()
         if character not in (closing, ","):

@@ -104,7 +104,7 @@ class Number(float):
 
     @property
     def binary(self) -> Binary:
-        """The binary form used for computing."""
+        """The binary form `(m, e)` for computing, read from the text at the first access."""
         known = self._known
         if isinstance(known, tuple):
             return known[:2]

@@ -258,8 +258,8 @@ def equal(a: Value, b: Value) -> bool:
 
 
 def _equal_parts(a: Any, b: Any) -> bool:
-    """Compare two arrays or objects as `equal` does; Python's own comparison would take booleans
-    for numbers and ignore the deadline.
+    """Return True if two arrays or two objects are equal as `equal` defines it. Python's own
+    comparison would take booleans for numbers and ignore the deadline.
     """
     if len(a) != len(b):
         return False
@@ -387,6 +387,7 @@ def _number_key(number: Any) -> tuple[int, float, float]:
     mantissa, exponent = binary(number)
     try:
         nearest = math.ldexp(mantissa, exponent)
+    # Beyond the range of floats; the third part of the key decides among them.
     except OverflowError:
         nearest = math.inf if mantissa > 0 else -math.inf
     return 2, nearest, number if type(number) in (int, Number) else Number(repr(number))

@@ -181,6 +181,7 @@ class Scope:
         if not tree.children:
             return self
         scope = Scope(self.globals, self.parent, (tree, *self.documents))
+        # Shared, not copied: what the expression binds belongs to the enclosing body.
         scope.variables = self.variables
         return scope
 

@@ -103,6 +103,7 @@ class Failures:
             read = self._graph.reads.get(id(current))
             if id(current) in known:
                 waiting.pop()
+            # Without a graph nothing is known, and the safe answer is that it may fail.
             elif read is None or any(known.get(id(target), False) for target in read):
                 known[id(current)] = True
             elif unknown := [target for target in read if id(target) not in known]:

@@ -211,6 +211,7 @@ class _Unification:
         self.unified.add(name)
         for beside in self.unknown.pop(name, ()):
             self.mark(beside)
+        # A copy: marking a variable removes its entry.
         for waiting, needs in list(self.unknown.items()):
             needs.discard(name)
             if not needs and waiting in self.unknown:

@@ -139,6 +139,7 @@ def near_name(name: str, names: Iterable[str]) -> str | None:
     """Return the most similar of `names`, other than `name` itself; None if none is similar enough.
     Only the first `MAX_NAMES` names are compared.
     """
+    # difflib compares each name, so their number is bounded.
     known = [each for each, _ in zip(names, range(MAX_NAMES), strict=False) if each != name]
     close = get_close_matches(name, known, 1, _LIKE)
     return close[0] if close else None

@@ -222,6 +222,7 @@ class Inference:
 
     def _comprehension(self, term: Comprehension, scope: Scope) -> tuple[Type, list[Finding]]:
         """Return the type of a comprehension and the errors in it, inferred once."""
+        # Inferred once, or its errors would be reported for each use of its type.
         known = self._comprehensions.get(id(term))
         if known is None:
             inner = Scope(self.globals, scope)

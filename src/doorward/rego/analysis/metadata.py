@@ -129,6 +129,7 @@ def _without_value(match: Call) -> Term:
 
 def _own(rule: Rule, module: Module) -> Iterator[Annotations]:
     """Yield the blocks of scope rule directly before a rule, the nearest first."""
+    # Blocks between the rule before and this one belong to this one.
     before = max((r.span.row for r in module.rules if r.span.row < rule.span.row), default=0)
     for block in reversed(module.annotations):
         if block.scope == "rule" and before <= block.span.row < rule.span.row:

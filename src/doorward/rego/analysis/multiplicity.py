@@ -88,7 +88,9 @@ class Multiplicity:
         return id(node) in self._several
 
     def outer(self, node: Rule | Body, heads: tuple[Term, ...] = ()) -> frozenset[str]:
-        """Return the variables of a rule or inner body outside the bodies inside it."""
+        """Return the variables of a rule or inner body that occur outside the bodies inside it;
+        computed once for each. `heads` are the head terms of a comprehension.
+        """
         names = self._outer.get(id(node))
         if names is None:
             if isinstance(node, Rule):
@@ -301,7 +303,9 @@ class _Walk:
 
     @contextmanager
     def scope(self, outer: frozenset[str] | None = None) -> Iterator[None]:
-        """Context whose variables are dropped at its end; `outer` are those of an inner body."""
+        """Context at whose end the variables bound inside are dropped. `outer` are the variables of
+        an inner body outside its closures; None keeps those of the enclosing body.
+        """
         saved = self.bound, self.outer
         self.bound = set(self.bound)
         if outer is not None:

@@ -171,7 +171,9 @@ def split_operator_chains(program: Program) -> list[Diagnostic]:
 
 
 def resolve_names(program: Program) -> list[Diagnostic]:
-    """Resolve names. Early, since every later pass expects `data.…` paths and unique variables."""
+    """Resolve names; if modules call functions of `rego.metadata`, the calls are replaced by their
+    answers first. Early, since every later pass expects `data.…` paths and unique variables.
+    """
     strict = program.options.strict
     builtins = program.registry
     resolved = resolve_modules(program.new, program.names, strict=strict, builtins=builtins)
@@ -186,7 +188,9 @@ def resolve_names(program: Program) -> list[Diagnostic]:
 
 
 def build_rule_tree(program: Program) -> list[Diagnostic]:
-    """Build the tree of rules, which all questions about names need."""
+    """Build the tree of rules, which all questions about names need, and collect all calls and
+    `with`. Report calls without a result that are used as values.
+    """
     program.root = build_tree(program.modules)
     program.arities = {
         node.path: len(node.definitions[0].rule.head.args or ())
@@ -375,7 +379,9 @@ def check_query(
 def _check_query(
     body: Body, program: Program, package: tuple[str, ...], imports: Sequence[Import]
 ) -> Query:
-    """Compile a query against `program` without guarding against deep nesting."""
+    """Compile a query against `program`; CompileError as for `check_query`. RecursionError if it is
+    nested too deeply.
+    """
     exports: set[str] = set()
     node = program.root.find(package) if package else None
     if node is not None:

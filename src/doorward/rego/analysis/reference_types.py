@@ -116,7 +116,9 @@ class _Check:
         self.types = types
 
     def run(self) -> Finding | None:
-        """Return the error in the reference; None if it has none."""
+        """Return the error in the reference; None if it has none. A head variable without a type
+        gets the type any, in the scope.
+        """
         head = self.ref.head
         if not isinstance(head, Var):
             return None
@@ -159,7 +161,9 @@ class _Check:
     def _variable(
         self, operand: Var, position: int, keys: Type, one_of: tuple[Key, ...]
     ) -> Finding | None:
-        """Give an operand variable the type of the keys; return an error if it has another one."""
+        """Return the error if an operand variable has a type that no key has; else None. A variable
+        without a type gets the type `keys`, in the scope.
+        """
         known = self.scope.variable(operand.name)
         if known is None:
             self.scope.variables[operand.name] = keys
@@ -168,7 +172,9 @@ class _Check:
         return None
 
     def _below(self, type_: Type, position: int) -> Finding | None:
-        """Return the error in the reference from `position` on, in a value of `type_`."""
+        """Return the error in the reference from operand `position` (from 1) on, followed inside a
+        value of type `type_`; None if there is none.
+        """
         for n, operand in enumerate(self.ref.args[position - 1 :], start=position):
             keys = keys_of(type_)
             if keys == UNKNOWN:

@@ -257,7 +257,9 @@ class Resolver:
                     return
 
     def _parameter(self, term: Term, scope: Scope) -> Term:
-        """Declare the variables of a parameter and return it resolved."""
+        """Return a parameter with names resolved. Its variables are declared in `scope`; calls in
+        it are reported as errors.
+        """
         scope.declared_at = term.span
         for call in _calls(term):
             self.names.report("rule arguments cannot contain calls", call.span)

@@ -97,7 +97,9 @@ class _Rounds:
         self.bound: set[str] = set()
 
     def take(self, waiting: Sequence[Step]) -> list[Any]:
-        """Return the steps in the order in which they become ready."""
+        """Return the expressions that become ready, in that order, and add the variables that they
+        bind. Those left out stay in `unsafe`.
+        """
         ordered: list[Any] = []
         fresh: set[str] | None = None
         while waiting and (fresh is None or fresh):

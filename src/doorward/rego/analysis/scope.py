@@ -154,8 +154,9 @@ class Scope:
                         self.pending.update(v.name for v in pattern_vars(part))
 
     def declare(self, var: Var, how: str, span: Span | None = None) -> Var:
-        """Declare `var` and return it under its unique name; `how` is "assigned", "declared" or
-        "argument". Errors are reported at `span`, by default at `var`.
+        """Declare `var` here and return it under its unique name; a wildcard is returned as it is.
+        `how` is "assigned", "declared" or "argument". A name that was declared or used before is
+        reported as an error at `span`, by default at `var`.
         """
         name = var.name
         if var.is_wildcard and how != "declared":

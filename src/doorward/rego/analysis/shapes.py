@@ -100,7 +100,9 @@ class Reading:
         return tuple([self._expression(expr) for expr in body])
 
     def _expression(self, expr: Expr) -> Hashable:
-        """Return the shape of an expression; NoShape if it has a `with`."""
+        """Return the shape of an expression, and collect its positions and constants. NoShape if it
+        has a `with`.
+        """
         if expr.withs:
             raise NoShape
         self.spans.append(expr.span)
@@ -151,7 +153,9 @@ class Reading:
         return type(term), type(term.value) if isinstance(term, Scalar) else None
 
     def _term(self, term: Term) -> Hashable:
-        """Return the shape of a term whose constants decide the generated code."""
+        """Return the shape of a term whose constants belong to the shape, and collect its
+        positions. NoShape for object comprehensions and template strings.
+        """
         self.spans.append(term.span)
         # By type, and not by `match`: these are asked for every term of a thousand rules.
         if type(term) is Scalar:

@@ -251,6 +251,7 @@ def select(type_: Type | None, key: Value) -> Type:
     """
     match type_:
         case ArrayType(items, rest):
+            # OPA reads `-0` as index 0.
             if type(key) is Number and key.text == "-0":
                 key = 0
             if type(key) is not int or key < 0:

@@ -73,6 +73,7 @@ def _keep_returns(statements: list[ast.stmt], name: str) -> None:
             )
             locate(return_cached, statement.lineno, statement.col_offset)
             statement.value = return_cached
+        # An inner function returns to this one, not to the caller.
         elif not isinstance(statement, ast.FunctionDef):
             for part in ("body", "orelse", "finalbody"):
                 waiting += getattr(statement, part, ())

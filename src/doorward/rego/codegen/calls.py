@@ -130,6 +130,7 @@ def _function(
         direct = call(load(node.name), evaluation, *operands)
         temp = state.code.bind_temp(direct, holds=name_of_rules(node))
     else:
+        # Used twice, in the call and in that of the replacement: computed once.
         names = [state.code.bind_temp(operand) for operand in operands]
         direct = call(load(node.name), evaluation, *names)
         choice = _mock_choice(state, node.name, direct, names, term)

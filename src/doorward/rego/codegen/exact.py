@@ -91,7 +91,10 @@ class ExactRules:
         return call.keep(self._evaluate(ctx, args)) if call.answer is MISSING else call.answer
 
     def _evaluate(self, ctx: Evaluation, args: Sequence[Any]) -> Any:
-        """Evaluate the rules in OPA's order and return their answer."""
+        """Evaluate the rules that OPA's index selects, in OPA's order, and return their answer: the
+        value, default or UNDEFINED; for partial rules the whole set or object. EvalError for
+        conflicting values.
+        """
         selection = self._select(ctx, args)
         if self.is_single:
             answer = self._answer(ctx, args, selection)
@@ -137,7 +140,9 @@ class ExactRules:
         return index.select(partial(_read, ctx, args))
 
     def _build_index(self) -> RuleIndex:
-        """Build the index of these rules and those below."""
+        """Return the index of these rules and those below. Also sets `chains` to the rules in
+        steps.
+        """
         self.chains = [list(self._in_steps(d.rule)) for d in self.own]
         below = [d.rule for node in self._below() for d in node.definitions if not d.rule.default]
         others = [list(self._in_steps(rule)) for rule in below]

@@ -86,6 +86,7 @@ def _after_loop(state: FunctionState, body: Body, position: int) -> _Search | No
             names = _names_below(ref, item)
             if names is not None and _is_known(state, value, is_quiet=is_quiet):
                 return _Search(tuple(names), value)
+        # An item that the join leaves out would not reach this expression, nor its error.
         if not never_fails(state.plan, expr):
             return None
     return None

@@ -95,7 +95,7 @@ class Functions:
     def _generate(
         self, stub: FunctionType, source: Source, write: Write, shared: Shared | None
     ) -> FunctionType:
-        """Give a stub its code, once, and return it."""
+        """Return the stub after giving it its generated code; that is done once, under the lock."""
         with self.lock:
             if stub.__code__ is _STUB:
                 code = None if shared is None else self._shared_code(stub, source, shared)
@@ -105,8 +105,8 @@ class Functions:
         return stub
 
     def _shared_code(self, stub: FunctionType, source: Source, shared: Shared) -> CodeType | None:
-        """Return the code of a group, a member's constants being a default of `stub`; None if it
-        cannot be shared.
+        """Return the code of a group, compiled at the first call, and store the constants of the
+        member as a default of `stub`. None if the definitions cannot share code.
         """
         group = shared.group
         if group.code is None and group.is_shared:
@@ -188,7 +188,9 @@ def definition_stub(
 def _write_rules(
     functions: Functions, node: RuleNode, plan: Plan, constants: Constants
 ) -> ast.FunctionDef:
-    """Write the function for the rules at `node`, with stubs for the definitions in a table."""
+    """Return the function for the rules at `node`. If a table chooses among its definitions, their
+    stubs and the table are bound in the namespace.
+    """
     choice = choose_definitions(node, plan)
     function = rule_function(node, choice, plan, constants)
     name = plan.table_name(node)

@@ -156,6 +156,7 @@ def loop_over(state: FunctionState, target: ast.Name, collection: Operand) -> No
     the deadline check to the loops around and before it.
     """
     if collection.is_constant:
+        # In Rego's order, so that no evaluation sorts it again.
         ordered = list(values(collection.value))
         items = state.constants.add(ordered)
         # A short one is like so many lines of the policy.
@@ -217,6 +218,7 @@ def _look_up(base: Operand, key: Operand, general: ast.expr) -> ast.expr:
     if not isinstance(base.code, ast.Name):
         return general
     if key.is_constant:
+        # A negative index counts from the end in Python, and is undefined in Rego.
         if type(key.value) is not int or key.value < 0:
             return general
         there = ast.Compare(

@@ -162,6 +162,7 @@ class Plan:
             if node is None or not isinstance(operand, Scalar):
                 return None, ()
             node = node.children.get(to_key(operand.value))
+            # A reference to a function is undefined; only calls use it.
             if node is None or node.is_function:
                 return None, ()
             if node.definitions:

@@ -35,6 +35,7 @@ def query_variables(body: Body, arity: Arity) -> list[str]:
     names: dict[str, None] = {}
     for var in body_vars(body, closures=False):
         if not var.is_wildcard and not is_generated(var.name) and id(var) not in functions:
+            # A dict keeps the order of the text.
             names.setdefault(var.name)
     return list(names)
 

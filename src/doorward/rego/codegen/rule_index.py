@@ -437,8 +437,8 @@ class _Reader:
     # Subjects
 
     def _resolve(self, var: Var) -> Subject | None:
-        """Return the subject that a variable was equated with before, or the parameter it is; None
-        otherwise.
+        """Return the subject that an earlier test equates with the variable, or `("args", n)` for
+        parameter `n`; None if there is none.
         """
         for test in (*self.tests, *self.outer):
             if test.value == var:

@@ -186,7 +186,9 @@ def definition_function(
 
 @contextmanager
 def _row_parameter(state: FunctionState, group: Group | None, args: list[str]) -> Iterator[None]:
-    """Context in which a group's constants come from a parameter, which is added to `args`."""
+    """Context in which the constants of a group come from a parameter, whose name is appended to
+    `args`. Without a group nothing changes.
+    """
     if group is None:
         yield
         return
@@ -341,7 +343,9 @@ def _all_definitions(state: FunctionState, rules: _Rules, rule_parts: Sequence[P
 
 @contextmanager
 def _rounds(state: FunctionState, group: Group | None) -> Iterator[None]:
-    """Context for code that runs once per definition of a group; once without a group."""
+    """Context for code that runs once for each definition of a group, in a loop over their
+    constants. If `group` is None, the code runs once.
+    """
     if group is None:
         yield
         return

@@ -109,8 +109,8 @@ class Environment:
 
     @contextmanager
     def scope(self, outer: frozenset[str] | None = None) -> Iterator[None]:
-        """Context at whose end variables bound inside are dropped; `outer` are those of an inner
-        body.
+        """Context at whose end the variables bound inside are dropped. `outer` are the variables of
+        an inner body outside its closures; None keeps the present ones.
         """
         saved = self._operands, self.outer
         # INVARIANT: `names` of before stay those of the bindings that hold again afterwards.
@@ -130,7 +130,9 @@ class Environment:
 
     @contextmanager
     def same_evaluation(self) -> Iterator[None]:
-        """Context to which changes by `enter` are limited."""
+        """Context at whose end code reads from the same evaluation as before, whatever `enter` set
+        inside.
+        """
         before = self.evaluation
         try:
             yield

@@ -43,7 +43,9 @@ def is_known(state: FunctionState, term: Term) -> bool:
 
 
 def constant(state: FunctionState, value: Value) -> Operand:
-    """Return the operand for a constant: a Python literal, or a named object."""
+    """Return the operand for a constant. Its code is a Python literal for null, booleans, integers
+    and strings; other values get a name among the constants.
+    """
     code: ast.expr
     if value is None or (isinstance(value, (bool, str, int)) and type(value) in _LITERAL):
         code = ast.Constant(value=value)
@@ -114,7 +116,9 @@ def terms(state: FunctionState, terms: Sequence[Term]) -> list[Operand]:
 
 
 def key(state: FunctionState, operand: Operand) -> ast.expr:
-    """Return code for the key form of a value."""
+    """Return code for the key form of a value; the value's own code if it is known to be a
+    string.
+    """
     if operand.is_constant:
         constant = to_key(operand.value)
         plain = constant is None or type(constant) in (str, int)

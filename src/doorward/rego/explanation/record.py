@@ -72,6 +72,7 @@ class Record:
         that were evaluated earlier for it; under `with` only rules evaluated here count.
         """
         sample = step.failure or step.last
+        # Under `with` the evaluation is another one, whose cached answers are not recorded here.
         if step.attempts or sample is None or step.expr.withs:
             return step.attempts
         attempts: dict[int, Attempt] = {}

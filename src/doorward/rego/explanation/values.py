@@ -208,7 +208,9 @@ class _Reader:
         return _UNKNOWN if any(isinstance(v, Failed) for v in values) else make(values)
 
     def _ref(self, head: Term, args: tuple[Term, ...]) -> Any:
-        """Return the value of a reference."""
+        """Return the value of a reference: UNDEFINED if a key is missing, _UNKNOWN or `Failed` if a
+        part of it is.
+        """
         keys = self._make(args, list)
         if not isinstance(keys, list):
             return keys
@@ -234,7 +236,9 @@ class _Reader:
         return base if node is None else _UNKNOWN
 
     def _compute(self, node: Document | None, base: Any) -> tuple[Document | None, Any]:
-        """Return a node with the answer of its rules as its data, if they were evaluated."""
+        """Return the node and the data of a document. If rules define it, the node is None and the
+        data is their cached answer, _UNKNOWN if they were not evaluated.
+        """
         if node is None or node.evaluate is None:
             return node, base
         value = self._answer(node)

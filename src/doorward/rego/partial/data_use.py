@@ -636,7 +636,7 @@ class _Uses:
 
 
 def _key_of(part: Term) -> str | int | None:
-    """Return a string or integer key; `ANY` for other keys."""
+    """Return a string or integer key of a reference; `ANY`, which is None, for other operands."""
     if type(part) is not Constant:
         return ANY
     value = part.value

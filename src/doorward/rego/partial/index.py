@@ -83,8 +83,8 @@ _SCALAR: Final = 3
 
 
 def _value_rank(level: Term, value: Term, scalars: dict[tuple[Term, Term], int]) -> tuple[int, int]:
-    """Return the rank of a tested value: variables, arrays, then scalars in the order in which they
-    occur.
+    """Return the kind of a tested value and its number: variables come first, then arrays, then
+    scalars. New scalars get the next number in `scalars`, by level and value.
     """
     if type(value) is Var:
         return (_VARIABLE, 0)

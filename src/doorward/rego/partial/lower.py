@@ -190,7 +190,10 @@ class _Stages:
         return self.branch(rule, keys, package)
 
     def branch(self, rule: nodes.Rule, keys: dict[int, Var], package: int) -> Rule:
-        """Lower one branch of a rule; `package` is the length of its package path."""
+        """Lower one branch of a rule and the `else` branches after it. `package` is the length of
+        its package path, `keys` the variables for computed operands. Also records if the branch has
+        no closure or no `with`, so that later stages skip it.
+        """
         before = self.closures, self.replacements
         head = rule.head
         for term in (*(head.args or ()), head.key, head.value, *head.ref.args):

@@ -59,7 +59,9 @@ def in_safe_order(body: Body, known: Iterable[str], arity: Arity) -> Body:
 
 
 def _inside(expr: Expr, around: set[str], arity: Arity) -> Expr:
-    """Order the bodies inside an expression; `around` are the variables bound outside."""
+    """Return an expression with the bodies inside it in order. `around` are the variables bound
+    outside; those of an `every` are added to it.
+    """
     if expr.every is not None:
         around.update(_names(expr.every.key), _names(expr.every.value))
         inner = in_safe_order(expr.every.body, around, arity)

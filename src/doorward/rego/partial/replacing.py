@@ -110,7 +110,7 @@ def _evaluate(
     targets = tuple([path for path, _ in documents])
 
     def enter() -> tuple[Term | None, Any]:
-        """Put the replacements into effect; return the state before."""
+        """Put the replacements into effect. Return the input and data before them, for `leave`."""
         before = search.input, replaced.data
         search.input, replaced.data = new_input, new_data
         replaced.push(targets, functions)

@@ -73,7 +73,9 @@ class Settled:
         """
 
     def node(self, expr: Expr) -> nodes.Expr:
-        """Return the syntax tree of an expression, cached for prepared ones."""
+        """Return the syntax tree of an expression. That of a prepared expression is always the same
+        object, and gets an entry in `kept`.
+        """
         node = self._nodes.get(id(expr))
         if node is None:
             (node,) = body_to_nodes((expr,))
@@ -92,7 +94,9 @@ class Settled:
         return steps
 
     def _build_steps(self, rule: Rule) -> Iterator[Step]:
-        """Yield the steps of a rule's body."""
+        """Yield the steps of a rule's body: a `Run` for expressions that can be saved unchanged one
+        after another, the expression itself otherwise.
+        """
         run: list[Saved] = []
         for expr in self._without_names(rule):
             settled = self._settle(expr)

@@ -117,6 +117,7 @@ class CallCache:
         if alike is not None:
             for known in alike:
                 if all(map(equal, known.operands, operands)):
+                    # MISSING: it is being evaluated further out, or was undefined and not stored.
                     function.hits += known.answer is not MISSING
                     return known
         function.misses += 1

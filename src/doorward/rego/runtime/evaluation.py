@@ -427,8 +427,9 @@ class Evaluation(Context):
         return self.checked_items(items(collection))
 
     def checked_items(self, items: Any) -> Iterable[Any]:
-        """Return the items of a sequence; the deadline is checked before each slice of a long
-        one.
+        """Return the items of a sequence, which count for the deadline. A sequence longer than the
+        check interval is returned as an iterator that checks the deadline before each slice.
+        EvalError past the deadline.
         """
         steps_left = self.steps_left - len(items)
         if steps_left >= 0:
@@ -551,6 +552,7 @@ class Evaluation(Context):
         self.count_from_here()
         self.cache, self.parts, self.marks = {}, _NO_PARTS, {}  # whose code is not marked
         self.call_cache = None
+        # Exact code reports them again, in OPA's order.
         self.errors.clear()
         self.tracer, self.exact = None, True
         self.printed, self.not_printed = 0, self.printed
@@ -646,8 +648,8 @@ class Evaluation(Context):
         return answer
 
     def listed(self, rules: Callable[..., Any], slot: int, store: dict[int, Any]) -> Any:
-        """Return the members of the set that `rules` build as a sorted list; the set itself if it
-        exists already or `with` replaced it.
+        """Return the members of the set that `rules` build as a sorted list, computed once per
+        evaluation and stored under `~slot`. If the set itself is stored under `slot`, return that.
         """
         answer = store.get(slot, MISSING)
         if answer is MISSING:
@@ -657,7 +659,9 @@ class Evaluation(Context):
         return answer
 
     def as_set(self, rules: Callable[..., Any], slot: int, store: dict[int, Any]) -> Any:
-        """Return the answer of `rules`, whose members may have been listed before."""
+        """Return the answer of `rules` as a set; from the list of its members if `listed` stored
+        one.
+        """
         members = store.get(~slot, MISSING)
         return rules(self) if members is MISSING else as_set(members)
 

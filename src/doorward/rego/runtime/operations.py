@@ -169,6 +169,7 @@ def contains(item: Any, collection: Any) -> bool:
     """
     kind = type(collection)
     if kind is list:
+        # Only a string equals a string, so Python's comparison is exact and fast.
         if type(item) is str:
             return item in collection
         return any(equal(item, other) for other in collection)
@@ -204,6 +205,7 @@ def candidates(table: Candidates, value: Any) -> tuple[tuple[Any, Span], ...]:
     those that do not test the value.
     """
     if value is UNDEFINED:
+        # A definition that tests the value cannot hold without it.
         return table.others
     return table.by_value.get(value if type(value) is str else to_key(value), table.others)
 

@@ -15,7 +15,9 @@ def traced(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap the function for the rules at `name` so that it reports to the evaluation's tracer."""
 
     def report(ctx: Evaluation, *operands: Any) -> Any:
-        """Call the function between the tracer's `enter` and `leave`."""
+        """Return the function's answer. The tracer, if there is one, gets `enter` before and
+        `leave` after it, with UNDEFINED if an error is raised.
+        """
         tracer = ctx.tracer
         if tracer is None:
             return function(ctx, *operands)

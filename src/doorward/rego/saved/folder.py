@@ -108,6 +108,7 @@ class SavedFolder:
         try:
             with open(os.open(temporary, flags, 0o600, dir_fd=folder), "wb") as stream:
                 stream.write(written)
+            # Atomic: a reader sees the old entry or the new one, never a part.
             os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
         except OSError:
             with contextlib.suppress(OSError):

@@ -61,6 +61,7 @@ class SavedPrograms:
         if content is None:
             return None
         try:
+            # INVARIANT: unpickling runs code, so `folder` reads only what this user wrote.
             state, functions, notes = pickle.loads(content)
             program = _restore(state, options)
         except _UNREADABLE:

@@ -282,8 +282,8 @@ class Builder:
         self.leave = lambda: runtime("MISSING")
 
     def inner_function(self, name: str, body: list[ast.stmt] | None = None) -> ast.FunctionDef:
-        """Add an inner function, which sees the variables of this one; it is empty without
-        `body`.
+        """Add the definition of an inner function, which sees the variables of this one, and return
+        it. It is empty without `body`.
         """
         function = make_function(name, ())
         function.body = [] if body is None else body
@@ -301,8 +301,8 @@ class Builder:
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """Context at whose end tests and loops opened inside are closed; their failures are not
-        recorded.
+        """Context at whose end the tests and loops opened inside are closed. Inside, failing tests
+        are not recorded and do not return (`leaving`).
         """
         saved = self.block, self.loops, self.depth, self.conditional, self.leave, self.number
         self.leave = self.number = None

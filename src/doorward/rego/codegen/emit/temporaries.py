@@ -42,6 +42,7 @@ class Temporaries:
         if wish and wish not in self.taken and not _is_reserved(wish):
             self.taken.add(wish)
             return wish
+        # Continued where the last search ended, so that many names stay linear.
         number = self._numbers.get(base, 1) + 1
         while f"{base}{number}" in self.taken:
             number += 1
