@@ -63,6 +63,9 @@ class AuditLog:
         self._fd = self._open()
 
     def _open(self) -> int:
+        """Open the log for appending, `-` for standard output; return the descriptor. Raise
+        AuditLogError.
+        """
         if self._path == "-":
             return os.dup(1)
         try:
@@ -82,9 +85,10 @@ class AuditLog:
             self._fd = fd
 
     def write(self, entry: Entry) -> bool:
-        """Write one line at once, and return True if it is whole; a lost one is counted.
+        """Write the line of one decision at once; return False if it is lost or incomplete.
 
-        What is allowed has no line where denials only are logged.
+        A lost line is counted in `lost`. Returns True without a line for allowed requests if only
+        denials are logged.
         """
         verdict, input = entry.verdict, entry.input
         if self._denied_only and verdict.allow:
@@ -111,6 +115,9 @@ class AuditLog:
         return self._append(f"{text}}}\n".encode("utf-8", errors="replace"))
 
     def _append(self, line: bytes) -> bool:
+        """Append a line; return False, count it in `lost` and log an error if it was not written
+        completely.
+        """
         try:
             with self._lock:
                 # After a line that was cut off, at a full disk, the next begins on its own.
@@ -149,7 +156,9 @@ def _second(seconds: int) -> str:
 
 
 def _without_env(value: Any) -> Any:
-    """`value` with the values of every `Env` masked, whatever the policy was shown."""
+    """Return `value` with the values of each `Env` list masked, at any depth, even if the policy
+    saw them.
+    """
     if type(value) is dict:
         return {
             key: mask_env(item)

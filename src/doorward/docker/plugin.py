@@ -159,7 +159,11 @@ class Plugin:
         host: HostFacts | None = None,
         waits: bool = False,
     ) -> None:
-        """`waits`: the decider asks somebody else, so that every decision is a thread's."""
+        """Take the decider and the sources of input that a decision uses.
+
+        `waits`: the decider asks another server, so that each decision runs in a thread of the
+        pool.
+        """
         self._decider = decider
         self._options = options or PluginOptions()
         self._audit = audit
@@ -186,7 +190,10 @@ class Plugin:
         return begun if isinstance(begun, Response) else begun.finish()
 
     def begin(self, path: str, body: bytes) -> Response | Waiting:
-        """The answer to one call, or what gives it."""
+        """Answer a call of the plugin API, or return the work that has to run in a thread for it.
+
+        404 for an unknown `path`.
+        """
         call = self._calls.get(path)
         if call is None:
             return Response(404, b'{"Err":"no such call"}')
@@ -214,7 +221,7 @@ class Plugin:
         return self._begin_decision(body, "response")
 
     def _begin_decision(self, body: bytes, phase: str) -> Response | Waiting:
-        """Decide on a call at once, or return what waits for a thread if facts must be fetched."""
+        """Decide a call at once; if that needs a wait, return the work for a thread."""
         begun = self._history.begin()
         call = _Call(body, phase)
         try:
@@ -231,7 +238,11 @@ class Plugin:
     def judge(
         self, request: AuthzRequest, *, may_wait: bool, prepare: Prepare | None = None
     ) -> Judged:
-        """Decide a request that a proxy has read; WaitError where that has to wait and may not."""
+        """Decide a request that a proxy has read; `prepare` may change the input before.
+
+        Raise WaitError if the decision has to wait and `may_wait` is False; the caller then calls
+        again in a thread.
+        """
         is_plain = request.body is None and prepare is None
         call = _Call(_text_of(request) if is_plain else b"", "request")
         call.request, call.prepare = request, prepare
@@ -242,7 +253,12 @@ class Plugin:
         return Judged(verdict, call.draft, call.input, call.decision_id)
 
     def _decide(self, call: _Call, *, may_wait: bool) -> Verdict:
-        """The verdict on a call; WaitError where it has to wait and may not."""
+        """Return the verdict on a call, and write its line of the audit log.
+
+        Malformed requests and internal faults are denied, and so is a request whose line cannot be
+        written if `deny_unlogged` is set. Raise WaitError if it has to wait and `may_wait` is
+        False.
+        """
         try:
             input_doc = self._input_of(call, may_wait=may_wait)
             if input_doc is None:
@@ -262,7 +278,11 @@ class Plugin:
         return verdict
 
     def _input_of(self, call: _Call, *, may_wait: bool) -> Input | None:
-        """Return the input of the policies; None for a call that is answered without them."""
+        """Return the policy's input for a call, from the cache if the same bytes came before.
+
+        None for pings and this plugin's own requests, which are allowed without policies. Raise
+        WaitError if a wait is needed and `may_wait` is False.
+        """
         if not call.is_keyed and call.body and call.phase == "request":
             call.is_keyed = True
             call.key = self._known.key(call.body)
@@ -331,11 +351,13 @@ class Plugin:
 
 
 def _few(resolve: Resolve) -> Resolve:
-    """`resolve` for the few paths of a usual request; WaitError for more, which take long."""
+    """Return `resolve` for the `FEW_PATHS` paths of a usual request; it raises WaitError for any
+    further one.
+    """
     left = FEW_PATHS
 
     def resolve_one(path: str) -> str | None:
-        """Resolve a path; WaitError if too many were resolved in this thread."""
+        """Resolve a path, None if that fails; raise WaitError after `FEW_PATHS` paths."""
         nonlocal left
         left -= 1
         if left < 0:

@@ -58,7 +58,9 @@ class Replayed(NamedTuple):
 
 
 def _read_again(before: Input, options: InputOptions | None) -> Input:
-    """The input of a request that an earlier version logged, with the views that it had not."""
+    """Return the input of a request that an earlier version logged, with the views that its log
+    lacks.
+    """
     body = before.get("Body")
     request = AuthzRequest(
         str(before.get("Method", "")),
@@ -74,7 +76,11 @@ def _read_again(before: Input, options: InputOptions | None) -> Input:
 def replay(
     files: Sequence[Path], decider: Decider, options: InputOptions | None = None
 ) -> Iterator[Replayed]:
-    """Every request in the files, decided now."""
+    """Yield each request in the files with the verdict that `decider` gives now.
+
+    A request that cannot be read, or on which the decider fails, is denied with that reason. Raise
+    ReplayError for files that cannot be read.
+    """
     for past in read_requests(files):
         input_doc = past.input
         try:
@@ -91,7 +97,10 @@ def replay(
 
 
 def read_requests(files: Sequence[Path]) -> Iterator[Past]:
-    """The requests in the files, in order. ReplayError for what is none."""
+    """Yield the requests in logs and captures, in order.
+
+    Raise ReplayError if a file is too large or cannot be read, or if a line has no request.
+    """
     for path in files:
         try:
             if path.stat().st_size > MAX_FILE:
@@ -103,6 +112,11 @@ def read_requests(files: Sequence[Path]) -> Iterator[Past]:
 
 
 def _read(path: Path, text: str) -> Iterator[Past]:
+    """Yield the requests in the text of a file: one JSON document, or one on each line.
+
+    A line of the audit log that is cut off is skipped with a warning. Raise ReplayError for other
+    lines that are not JSON objects.
+    """
     try:
         line_document = from_json(text)
     except ValueError:
@@ -129,6 +143,10 @@ def _read(path: Path, text: str) -> Iterator[Past]:
 
 
 def _of_document(location: str, document: dict[Any, Any]) -> Iterator[Past]:
+    """Yield the requests in a capture, a plugin's call or a line of the audit log.
+
+    Yields nothing for other lines of logs. Raise ReplayError for any other document.
+    """
     if "plugin_calls" in document:
         for number, call in enumerate(document["plugin_calls"]):
             if call.get("phase") == "AuthZReq":

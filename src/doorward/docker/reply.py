@@ -48,11 +48,10 @@ def to_reply(verdict: Verdict) -> bytes:
 
 
 def to_verdict(result: Value | Undefined) -> Verdict:
-    """The verdict in a policy's result: a boolean, or an object with `allow` and `messages`.
+    """Return the verdict in a policy's result: a boolean, or an object with `allow` and `messages`.
 
-    `lines` are what an administrator would add to the data to allow it.
-
-    Whatever is neither denies, each with a reason of its own.
+    The reason of a denial also has the object's `lines`: data that would allow the request. Any
+    other result, such as undefined, is a denial with a rule `doorward:…` that names the fault.
     """
     if result is True:
         return Verdict(True)
@@ -84,6 +83,7 @@ def _clean_name(rule: str) -> str:
 
 
 def _reason(messages: Any) -> str:
+    """Join messages, a string or a list or set of strings, to one line; `""` for other values."""
     if isinstance(messages, frozenset):
         messages = sorted(each for each in messages if type(each) is str)
     if type(messages) is str:
@@ -95,7 +95,7 @@ def _reason(messages: Any) -> str:
 
 
 def clean(text: str) -> str:
-    """`text` as one line of printable characters, at most `MAX_REASON` bytes of it."""
+    """Return `text` as one line of printable characters, cut to `MAX_REASON` bytes."""
     text = text[:MAX_REASON]
     if text.isascii() and text.isprintable():
         if "  " not in text and text[:1] != " " and text[-1:] != " ":

@@ -102,9 +102,10 @@ class BindError(Exception):
 
 
 def bind_unix(path: str, *, mode: int = 0o600) -> socket.socket:
-    """A listening socket at `path`, readable by its owner only from the moment that it exists.
+    """Return a socket that listens at `path`, accessible only with `mode` from the beginning.
 
-    A socket that nobody listens on any more is replaced; one that answers, or a file, is not.
+    Replaces a stale socket. Raise BindError if another process listens there, a file is in the way,
+    or binding fails.
     """
     try:
         os.makedirs(os.path.dirname(path) or ".", mode=0o755, exist_ok=True)
@@ -117,7 +118,9 @@ def bind_unix(path: str, *, mode: int = 0o600) -> socket.socket:
 
 
 def bind_tcp(address: str) -> socket.socket:
-    """A listening socket at `host:port`."""
+    """Return a socket that listens at `host:port`; raise BindError for another form or if it cannot
+    be bound.
+    """
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65535:
         raise BindError(f"{address}: expected HOST:PORT")
@@ -128,7 +131,10 @@ def bind_tcp(address: str) -> socket.socket:
 
 
 def tls_context(*, certificate: str, key: str, authority: str) -> ssl.SSLContext:
-    """TLS for clients whom `authority` certifies, and no others."""
+    """Return a TLS context that accepts only clients with certificates of `authority`.
+
+    Raise BindError if one of the files cannot be read.
+    """
     try:
         # Not `create_default_context`: from Python 3.13 on it refuses certificates that Go accepts,
         # and those that were issued here before they named their issuer's key.
@@ -142,7 +148,10 @@ def tls_context(*, certificate: str, key: str, authority: str) -> ssl.SSLContext
 
 
 def take_inherited() -> socket.socket | None:
-    """The socket that the service manager, or our watchdog, listens on for us, if there is one."""
+    """Return the listening socket passed by systemd or our watchdog; None if there is none.
+
+    Raise BindError if systemd passes more than one.
+    """
     if LISTEN_FD in os.environ:
         return socket.socket(fileno=int(os.environ[LISTEN_FD]))
     if os.environ.get("LISTEN_PID") != str(os.getpid()):
@@ -165,8 +174,10 @@ class PluginServer:
         unlink: bool = True,
         is_watched: bool = False,
     ) -> None:
-        """`unlink`: whether the socket's name is this process's to remove; with `is_watched` its
-        watchdog removes it."""
+        """Prepare to serve calls on `listener`; `begin` answers them.
+
+        `unlink`: remove the socket's file at the end. `is_watched`: the watchdog removes it.
+        """
         self._listener = listener
         self._is_watched = is_watched
         self._connections = Connections(CONNECTIONS)
@@ -206,10 +217,11 @@ class PluginServer:
         return any(self._loop_parts.problems.values())
 
     def close(self, grace: float = 10.0) -> None:
-        """Take no more calls, and let those under way end within `grace` seconds.
+        """Stop accepting calls and give open ones `grace` seconds to end.
 
-        The name goes first, so that the daemon waits for a successor instead of calling us. Before,
-        busy connections end with an answer: what it writes on one that is closed is lost.
+        The daemon's connections are closed after an answer, since a call written to a closed
+        connection is lost. The socket is renamed before it stops listening, so that the daemon
+        waits for a successor.
         """
         if self._file is not None or self._is_watched:
             self._let_go()
@@ -268,6 +280,11 @@ class PluginServer:
     def _answer(
         self, pool: Pool, long: Pool, request: Request, respond: Respond
     ) -> messages.Response:
+        """Answer an HTTP request: at once, or by `respond` after work in a thread.
+
+        405 for methods other than POST, 503 if too many calls wait. Long bodies have their own
+        pool.
+        """
         if request.method != b"POST":
             return _http(Response(405, b'{"Err":"only POST is answered"}'))
         work: Callable[[], Response | Waiting]

@@ -156,7 +156,9 @@ class Service:
         _log.info("Docker plugin serves.")
 
     def begin(self, path: str, body: bytes) -> Response | Waiting:
-        """The answer to a call of the daemon, or of our own commands, or what gives it."""
+        """Answer a call of the daemon or of Doorward's own commands, or return the work that a
+        thread must do.
+        """
         if path == CALL:
             return Response(200, json.dumps(to_document(self.status())).encode())
         if path == TRIAL:
@@ -196,9 +198,10 @@ class Service:
         )
 
     def run(self) -> None:
-        """Serve until SIGTERM or SIGINT, then let what is under way end; SIGHUP reopens the log.
+        """Serve until SIGTERM or SIGINT, then let open calls end; SIGHUP reopens the audit log.
 
-        `SIGNALS` must have been blocked before this was made, since its threads take no signals.
+        `SIGNALS` must be blocked before this object is made: threads inherit the mask, and only
+        `sigwait` may take these signals.
         """
         # Before the first answer: who has one may rely on being restarted. Calls wait meanwhile.
         self._notifier.send(READY, f"STATUS={self._serving}")
@@ -220,7 +223,12 @@ class Service:
         self.close()
 
     def _beat(self, seconds: float) -> bool:
-        """Give a sign of life after `seconds`; False at the end."""
+        """Wait `seconds`, then report to the watchdog; return False when the service ends or the
+        watchdog has ended.
+
+        A stuck server reports nothing, so that it is replaced. A watchdog that was stopped is
+        continued.
+        """
         if self._ended.wait(seconds):
             return False
         if self._server.is_stuck:
@@ -258,8 +266,11 @@ class Service:
 
 
 def _has_owners(decider: RemotePdp | EmbeddedPdp, options: ServiceOptions) -> bool:
-    """Return True if the data say that things have owners; OwnersError where nobody could know
-    them."""
+    """Return True if the data enable `owners`; False for a remote decider.
+
+    Raise OwnersError, after closing the decider, if callers have no names here or the daemon may
+    not be asked for labels.
+    """
     if isinstance(decider, RemotePdp) or decider.setting("owners") is not True:
         return False
     try:
@@ -280,7 +291,9 @@ def _has_owners(decider: RemotePdp | EmbeddedPdp, options: ServiceOptions) -> bo
 
 
 def _protecting(options: ServiceOptions) -> PluginOptions:
-    """The plugin's options, which know what this service and its daemon use on the host."""
+    """Return the plugin's options with the host paths and the port that this service and its daemon
+    use marked as protected.
+    """
     used = [
         *(options.policies if not options.url else ()),
         *(options.certificate, options.key, options.authority),

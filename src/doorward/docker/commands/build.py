@@ -35,7 +35,10 @@ class _Build:
 
 
 def read_build(words: Sequence[str], command: str) -> dict[str, str | list[str]]:
-    """Read the words behind a command into the parameters of its request. CommandError."""
+    """Return the query parameters of the request that `docker build` sends with these arguments.
+
+    Raise CommandError for unknown options, and unless exactly one folder follows them.
+    """
     build = _Build()
     context = read_options(words, VALUES, SWITCHES, build, command, turned_off=_TURNED_OFF)
     if len(context) != 1:
@@ -45,7 +48,7 @@ def read_build(words: Sequence[str], command: str) -> dict[str, str | list[str]]
 
 
 def _put(name: str, read: Callable[[str], Any] = str) -> Setter:
-    """An option whose value is a parameter."""
+    """Return a setter that stores an option's value, read by `read`, as the parameter `name`."""
 
     def put(build: _Build, value: str) -> None:
         build.query[name] = str(read(value))
@@ -65,7 +68,7 @@ def _number(name: str, read: Callable[[str], int] = read_integer) -> Setter:
 
 
 def _append(name: str, read: Callable[[str], str] = str) -> Setter:
-    """An option that may be repeated, as a parameter that is."""
+    """Return a setter that adds an option's value to the repeated parameter `name`."""
 
     def append(build: _Build, value: str) -> None:
         build.query[name] = [*build.query.get(name, ()), read(value)]

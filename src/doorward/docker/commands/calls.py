@@ -52,7 +52,11 @@ def read_docker(text: str, user: str, *, mask_env: bool = False) -> Any:
 
 
 def read_docker_command(text: str, user: str) -> AuthzRequest:
-    """Return the call that a command makes. CommandError."""
+    """Return the request that a docker command line sends, as `user`.
+
+    Raise CommandError for unknown commands and options, commands that send several requests, and
+    unclosed quotes.
+    """
     try:
         words = shlex.split(text.replace("\\\n", " "))
     except ValueError as error:

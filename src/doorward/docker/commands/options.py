@@ -35,9 +35,11 @@ def read_options(
     *,
     turned_off: Options = _NONE,
 ) -> list[str]:
-    """Read the options at the beginning of `words` into `state`; return the words behind them.
+    """Read the options at the beginning of `words` into `state`; return the remaining words.
 
-    `turned_off`: what a switch does behind which `=false` stands.
+    `values` are options with a value and `switches` those without; `turned_off` has setters for
+    switches followed by `=false`. `--` ends the options. Raise CommandError for an unknown option
+    or a missing value.
     """
     left = list(words)
     while left and left[0].startswith("-") and left[0] != "-":

@@ -48,7 +48,10 @@ class Container:
 
 
 def read_run(words: Sequence[str], command: str) -> Container:
-    """Read the words behind a command. CommandError."""
+    """Return the container that `docker run` or `docker create` makes with these arguments.
+
+    Raise CommandError for options that are not known, and if no image is named.
+    """
     container = Container(body=_defaults())
     image, *arguments = read_options(words, VALUES, SWITCHES, container, command) or [""]
     if not image:
@@ -64,7 +67,7 @@ def read_run(words: Sequence[str], command: str) -> Container:
 
 
 def _defaults() -> dict[str, Any]:
-    """The body of `docker run`, without an option."""
+    """Return a new request body with the values that `docker run` sends if no option is used."""
     texts = ("Hostname", "Domainname", "User", "WorkingDir")
     nothing = ("Env", "Entrypoint", "OnBuild")
     return {
@@ -141,7 +144,9 @@ def _at(container: Container, path: str) -> tuple[dict[str, Any], str]:
 
 
 def _put(path: str, read: Callable[[str], Any] = str) -> Setter:
-    """An option whose value is a field."""
+    """Return a setter that stores an option's value, read by `read`, in the body's field at
+    `path`.
+    """
 
     def put(container: Container, value: str) -> None:
         part, name = _at(container, path)
@@ -172,7 +177,7 @@ def _pair(path: str) -> Setter:
 
 
 def _switch(path: str) -> Setter:
-    """A switch that is a field."""
+    """Return a setter that sets the body's field at `path` to True."""
 
     def put(container: Container, _value: str) -> None:
         part, name = _at(container, path)
@@ -190,7 +195,10 @@ def _of_file(_container: Container, _value: str) -> None:
 
 
 def _fields(text: str) -> list[tuple[str, str]]:
-    """The fields of a value such as `type=bind,src=/etc`, each with its value."""
+    """Split a value into pairs: `type=bind,src=/etc` -> `[("type", "bind"), ("src", "/etc")]`.
+
+    A name without `=` has the value `""`. Raise CommandError if it is not one line of CSV.
+    """
     try:
         (row,) = csv.reader([text])
     except (csv.Error, ValueError):
@@ -201,6 +209,10 @@ def _fields(text: str) -> list[tuple[str, str]]:
 
 
 def _put_volume(container: Container, value: str) -> None:
+    """Add the value of `-v` to Binds, or to Volumes if it has no colon.
+
+    Raise CommandError for a source relative to the client's folder.
+    """
     if ":" not in value:
         container.body["Volumes"] = {**container.body["Volumes"], value: {}}
         return
@@ -210,7 +222,10 @@ def _put_volume(container: Container, value: str) -> None:
 
 
 def _mount(text: str) -> dict[str, Any]:
-    """The mount of `--mount`."""
+    """Return the entry of Mounts for a value of `--mount`, a volume by default.
+
+    Raise CommandError for fields that are not known.
+    """
     mount: dict[str, Any] = {"Type": "volume"}
     for name, value in _fields(text):
         if name not in _MOUNT_FIELDS:
@@ -283,6 +298,10 @@ def _put_tmpfs(container: Container, value: str) -> None:
 
 
 def _port_range(text: str) -> range:
+    """Return the ports of `8000` or `8000-8005`, both ends included.
+
+    Raise CommandError for other forms and for more than `_MOST_PORTS` ports.
+    """
     first, dash, last = text.partition("-")
     if not first.isdecimal() or (dash and not last.isdecimal()):
         raise CommandError(f"`{text}` is not a port")
@@ -293,7 +312,10 @@ def _port_range(text: str) -> range:
 
 
 def _put_port(container: Container, value: str) -> None:
-    """`[ADDRESS:][HOST:]CONTAINER[/PROTOCOL]`; an address of IPv6 stands in brackets."""
+    """Publish the ports of `[ADDRESS:][HOST:]CONTAINER[/PROTOCOL]`; an IPv6 address is in brackets.
+
+    Host and container may be ranges of the same length. Raise CommandError if the lengths differ.
+    """
     if "=" in value:
         raise CommandError("`-p` is read as HOST:CONTAINER")
     numbers, _, protocol = value.partition("/")
@@ -323,6 +345,9 @@ def _expose(container: Container, value: str) -> None:
 
 
 def _put_security(container: Container, value: str) -> None:
+    """Add a value of `--security-opt`; `systempaths=unconfined` empties the masked and read-only
+    paths instead.
+    """
     host = container.host
     if value == "systempaths=unconfined":
         host["MaskedPaths"], host["ReadonlyPaths"] = [], []
@@ -334,7 +359,7 @@ def _put_security(container: Container, value: str) -> None:
 
 
 def _device(text: str) -> dict[str, str]:
-    """`HOST[:CONTAINER][:PERMISSIONS]`."""
+    """Return the device of `HOST[:CONTAINER][:PERMISSIONS]`; by default the same path and `rwm`."""
     outer, *others = text.split(":")
     rights = "rwm"
     if others and others[-1] and set(others[-1]) <= set("rwm"):
@@ -359,6 +384,9 @@ def _weight(text: str) -> dict[str, Any]:
 
 
 def _gpus(text: str) -> dict[str, Any]:
+    """Return the device request of `--gpus`: `all`, a count, or `device=ID,ID`; the count -1 means
+    all.
+    """
     request: dict[str, Any] = {"Driver": "", "Count": 0, "DeviceIDs": None, "Options": {}}
     request["Capabilities"] = [["gpu"]]
     name, equals, value = text.strip('"').partition("=")

@@ -15,7 +15,9 @@ _DURATIONS: Final = {"h": 3_600 * 10**9, "m": 60 * 10**9, "s": 10**9, "ms": 10**
 
 
 def _decimal(text: str) -> Decimal:
-    """A number of few digits, without an exponent. ValueError."""
+    """Return a number without an exponent; raise ValueError for more than `_DIGITS` characters or
+    other forms.
+    """
     if len(text) > _DIGITS or not set(text) <= set("0123456789.-"):
         raise ValueError(text)
     try:
@@ -25,7 +27,9 @@ def _decimal(text: str) -> Decimal:
 
 
 def read_size(text: str) -> int:
-    """Bytes, as `64m`; -1 stands for unlimited."""
+    """Return a size in bytes: `64m` -> 67108864; -1 means unlimited. Raise CommandError for other
+    forms.
+    """
     lower = text.lower().strip()
     if lower == "-1":
         return -1
@@ -38,7 +42,7 @@ def read_size(text: str) -> int:
 
 
 def read_integer(text: str) -> int:
-    """An integer; `2.0` is one."""
+    """Return an integer; `2.0` is one too. Raise CommandError for other values."""
     try:
         number = _decimal(text)
     except ValueError:
@@ -49,7 +53,9 @@ def read_integer(text: str) -> int:
 
 
 def read_cpus(text: str) -> int:
-    """Billionths of a CPU, as `1.5`."""
+    """Return a number of CPUs in billionths: `1.5` -> 1_500_000_000. Raise CommandError if it is
+    not a number.
+    """
     try:
         return int(_decimal(text) * 10**9)
     except ValueError:
@@ -57,7 +63,9 @@ def read_cpus(text: str) -> int:
 
 
 def read_duration(text: str) -> int:
-    """Nanoseconds, as `1m30s`."""
+    """Return a duration in nanoseconds: `1m30s` -> 90_000_000_000; `""` is 0. Raise CommandError
+    for other forms.
+    """
     total, rest = 0, text
     while rest:
         digits = rest[: len(rest) - len(rest.lstrip("0123456789."))]

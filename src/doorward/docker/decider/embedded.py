@@ -49,7 +49,11 @@ class EmbeddedPdp:
         watch: bool = True,
         shows_answers: bool = False,
     ) -> None:
-        """`shows_answers`: what the caller may see of the daemon's answer is read as well."""
+        """Load the policies and data at `paths`; reload them when they change if `watch` is True.
+
+        `path` is the path of the decision and `deadline` its limit in seconds. `shows_answers`: the
+        member `answers` is evaluated too. Raise LoadError or RegoError if they cannot be loaded.
+        """
         self._paths = tuple(paths)
         self._path = path
         self._members = ("allow", "rule", *(("answers",) if shows_answers else ()))
@@ -83,7 +87,11 @@ class EmbeddedPdp:
         return snapshot
 
     def _ask_for_members(self, snapshot: Snapshot) -> str:
-        """The query for what counts where a request is allowed."""
+        """Return a query for the members that matter if a request is allowed, and compile it.
+
+        `""` if the policies do not define all of them as rules; then the complete document is
+        evaluated.
+        """
         if not all(snapshot.has_rule_at(f"{self._path}/{name}") for name in self._members):
             return ""
         document = document_ref(self._path)
@@ -96,7 +104,11 @@ class EmbeddedPdp:
         return question
 
     def decide(self, input: Any) -> Answer:
-        """The decision on `input`; PdpError where the evaluation fails."""
+        """Return the decision on `input`. Raise PdpError if the evaluation fails.
+
+        First evaluates only the members of an allowed request; the complete document only if it is
+        not allowed.
+        """
         if self._question:
             # The reasons of a denial take as long as the decision: most requests are allowed.
             decision = self._pdp.decide_query(self._question, input, is_parsed=True)

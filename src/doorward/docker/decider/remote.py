@@ -46,9 +46,10 @@ class _Url:
 
 
 def check_url(text: str) -> _Url:
-    """The parts of an http, https or http+unix URL; UrlError says what is wrong with it.
+    """Return the parts of an http, https or http+unix URL.
 
-    The host of `http+unix` is the path of a socket, its slashes written `%2F`.
+    The host of `http+unix` is the path of a socket with its slashes written `%2F`. Raise UrlError
+    for other forms, passwords, fragments and spaces.
     """
     if text.startswith(_UNIX):
         return _check_unix(text)
@@ -119,7 +120,11 @@ class RemotePdp:
         the other one."""
 
     def decide(self, input: Value) -> Answer:
-        """The decision on `input`; PdpError where there is none in time."""
+        """Return the policy server's decision on `input`.
+
+        Raise PdpError if it does not answer within the deadline, cannot be reached or trusted, or
+        answers with anything but 200 and JSON.
+        """
         body = b'{"input":' + to_json(input).encode("utf-8", errors="replace") + b"}"
         until = time.monotonic() + self._deadline
         try:
@@ -254,6 +259,12 @@ class _TimedTlsSocket(ssl.SSLSocket):
 
 
 def _read(status: int, content: bytes) -> Answer:
+    """Return the answer in a response of the policy server: its `result`, or the body if that has
+    `allow`.
+
+    UNDEFINED if there is neither: OPA leaves `result` out for undefined documents. Raise PdpError
+    for a status other than 200, a large body or invalid JSON.
+    """
     if 300 <= status < 400:
         raise PdpError("policy server answered with a redirect")
     if status != 200:

@@ -32,7 +32,9 @@ class CertificateError(Exception):
 
 
 def make_authority(folder: Path) -> None:
-    """`ca.pem` and `ca-key.pem` in `folder`."""
+    """Write `ca.pem` and `ca-key.pem` of a new authority to `folder`. Raise CertificateError if one
+    exists.
+    """
     key = ec.generate_private_key(ec.SECP256R1())
     name = _name("Doorward Docker authority")
     builder = (
@@ -44,7 +46,10 @@ def make_authority(folder: Path) -> None:
 
 
 def issue_server(folder: Path, hosts: Sequence[str], *, days: int = 365) -> None:
-    """`server-cert.pem` and `server-key.pem` for a daemon at these names and addresses."""
+    """Write `server-cert.pem` and `server-key.pem` for a daemon with these names and addresses.
+
+    Raise CertificateError if `hosts` is empty, a file exists, or the folder has no authority.
+    """
     if not hosts:
         raise CertificateError("a server needs at least one name or address")
     names = x509.SubjectAlternativeName([_alternative(host) for host in hosts])
@@ -66,6 +71,9 @@ def _issue(
     days: int,
     names: x509.SubjectAlternativeName | None,
 ) -> None:
+    """Write a new key, and its certificate signed by the folder's authority, as files that begin
+    with `stem`.
+    """
     authority, authority_key = _read_authority(folder)
     key = ec.generate_private_key(ec.SECP256R1())
     issuing = authority_key.public_key()
@@ -104,8 +112,11 @@ def _builder(
     issuing: ec.EllipticCurvePublicKey,
     days: int,
 ) -> x509.CertificateBuilder:
-    """A certificate of `key`, signed with `issuing`'s. Both are named in it: RFC 5280 wants that,
-    and strict clients, such as Python's from 3.13 on, refuse what lacks it."""
+    """Return a certificate of `key`, to be signed with the key of `issuing`.
+
+    Both key identifiers are in it: RFC 5280 requires them, and strict clients refuse certificates
+    without.
+    """
     identifier, signing = x509.SubjectKeyIdentifier, x509.AuthorityKeyIdentifier
     now = datetime.now(UTC)
     return (
@@ -157,6 +168,9 @@ def _write(
 
 
 def _create(path: Path, content: bytes, mode: int) -> None:
+    """Write a new file with `mode`; raise CertificateError if it exists, so that no key is
+    overwritten.
+    """
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     except FileExistsError:

@@ -55,7 +55,11 @@ class ConfigFile:
     path: Path
 
     def read(self) -> dict[str, Any]:
-        """Its keys in their order; an absent file has none. DaemonError for another value."""
+        """Return the members of daemon.json in their order; `{}` if there is no file.
+
+        Raise DaemonError if it cannot be read, is not a JSON object, repeats a key, or its plugins
+        are not a list of names.
+        """
         try:
             content = self.path.read_bytes()
         except FileNotFoundError:
@@ -80,8 +84,11 @@ class ConfigFile:
         return list(self.read().get(KEY, []))
 
     def write(self, document: dict[str, Any], *, keep_old: bool) -> None:
-        """Replace the file in one step, with its owner and mode; `keep_old`: the old one stays
-        beside it."""
+        """Replace the file in one step, with the same owner and mode; `keep_old` copies the old one
+        to `backup`.
+
+        Raise DaemonError if that fails.
+        """
         text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
         try:
             if keep_old and self.path.exists():
@@ -91,6 +98,11 @@ class ConfigFile:
             raise DaemonError(f"{self.path}: {(error.strerror or 'failed').lower()}") from None
 
     def _replace(self, content: bytes) -> None:
+        """Replace the file's content in one step; a symbolic link stays and its target is replaced.
+
+        A new file has mode 0644. Raise OSError if that fails, and then the old content is
+        unchanged.
+        """
         # A link is followed: what it points to is replaced, and the link stays.
         target = Path(os.path.realpath(self.path))
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -118,7 +130,7 @@ class ConfigFile:
         return self.path.with_name(f"{self.path.name}.before-doorward")
 
     def restore(self, content: bytes | None) -> None:
-        """Put back what was there: these bytes, or no file. DaemonError where that fails."""
+        """Write the earlier bytes back; None removes the file. Raise DaemonError if that fails."""
         try:
             if content is None:
                 self.path.unlink(missing_ok=True)
@@ -150,7 +162,9 @@ class Daemon:
     socket: str
 
     def pid(self) -> int | None:
-        """The process that the file names or that listens on the socket, if it is a dockerd."""
+        """Return the process in the pidfile, or else the one that listens on the socket; None
+        unless it is a dockerd.
+        """
         try:
             pid: int | None = int(self.pidfile.read_text())
         except (OSError, ValueError):
@@ -165,7 +179,10 @@ class Daemon:
         return "dockerd" in os.path.basename((self._cmdline(pid) or [""])[0])
 
     def check_process(self) -> bool:
-        """Return True if it runs. DaemonError where it answers and its process cannot be found."""
+        """Return True if the daemon runs, False if it does not.
+
+        Raise DaemonError if a daemon answers and its process cannot be found.
+        """
         if self.pid() is not None:
             return True
         if self.probe("") is None:
@@ -202,7 +219,9 @@ class Daemon:
         return ""
 
     def reload(self) -> None:
-        """Tell it to read its configuration again."""
+        """Send SIGHUP, at which the daemon reads its configuration again. Raise DaemonError if it
+        does not run.
+        """
         pid = self.pid()
         if pid is None:
             raise DaemonError("dockerd does not run")
@@ -225,7 +244,9 @@ class Daemon:
         return self.reach(plugin_socket) is Reach.IN_FORCE
 
     def reach(self, plugin_socket: str) -> Reach:
-        """Return how far a request gets that is sent now."""
+        """Send a request to the daemon and return how far it got: to the plugin, refused, answered,
+        or nowhere.
+        """
         nonce = secrets.token_hex(16)
         status = self.probe(nonce)
         answer = call_plugin(plugin_socket, "/Doorward.Probe", nonce.encode())
@@ -236,7 +257,9 @@ class Daemon:
         return Reach.NO_DAEMON if status is None and self.pid() is None else Reach.LOCKED_OUT
 
     def wait_until(self, plugin_socket: str, *, in_force: bool, seconds: float = 60.0) -> bool:
-        """Wait until requests reach the plugin (or do not any more); whether that came true."""
+        """Wait until requests reach the plugin, or no longer do; return False after `seconds` or if
+        the daemon ends.
+        """
         expected = {Reach.IN_FORCE} if in_force else {Reach.OPEN, Reach.REFUSED}
         until = time.monotonic() + seconds
         while time.monotonic() < until:

@@ -248,7 +248,9 @@ def _decision(installed: Installation, status: PluginStatus | None) -> Iterator[
 
 
 def _open_writes(url: str) -> Iterator[Finding]:
-    """Return True if any local user may change what the decision point decides by."""
+    """Yield a finding if any local user may change the policies and data of the policy server at
+    `url`.
+    """
     try:
         parts = check_url(url)
     except UrlError:
@@ -286,6 +288,7 @@ def _is_for_everybody(path: str) -> bool:
 
 
 def _try(url: str) -> str:
+    """Return the reason why the policy server at `url` decides nothing; `""` if it decides."""
     try:
         pdp = RemotePdp(url)
     except UrlError as error:
@@ -342,7 +345,10 @@ def _check_copies(policies: Iterable[str]) -> Iterator[Finding]:
 
 
 def _writable(paths: Iterable[str]) -> Iterator[Finding]:
-    """Files and folders that decide, or say what was decided, and that others may change."""
+    """Yield a finding for each path that users other than root can change.
+
+    Of a folder, only the first such file is named. Paths that cannot be read are skipped.
+    """
     for path in filter(None, paths):
         folder = Path(path)
         for each in [folder, *(sorted(folder.rglob("*")) if folder.is_dir() else ())]:

@@ -85,7 +85,7 @@ class Installation:
 
     @property
     def arguments(self) -> list[str]:
-        """Of `doorward docker serve`."""
+        """The arguments of `doorward docker serve` for this installation."""
         words = ["--socket", self.listens]
         if self.url:
             words += ["--pdp", self.url]
@@ -119,6 +119,12 @@ def install(installation: Installation, say: Say, *, dry_run: bool = False) -> N
 
 
 def _install(installation: Installation, document: dict[str, Any], say: Say) -> None:
+    """Start the plugin's service, name it in daemon.json, reload dockerd and wait until a request
+    reaches it.
+
+    If that fails after the service has started, restore the configuration and raise DaemonError.
+    `say` prints each step.
+    """
     config = installation.config
     named = installation.name in document.get(KEY, [])
     running = installation.daemon.check_process()
@@ -152,7 +158,10 @@ def _install(installation: Installation, document: dict[str, Any], say: Say) -> 
 
 @contextmanager
 def _alone(installation: Installation) -> Iterator[None]:
-    """Keep other installers away; the kernel lets them in when this process ends, however."""
+    """Hold the installer's lock, which the kernel releases if the process dies.
+
+    Raise DaemonError if another installer has it.
+    """
     path = installation.state / "installer.lock"
     try:
         installation.state.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -169,7 +178,10 @@ def _alone(installation: Installation) -> Iterator[None]:
 
 
 def _check(installation: Installation) -> dict[str, Any]:
-    """Everything that can be known beforehand; the configuration as it is."""
+    """Return the daemon's configuration after all checks that are possible before a change.
+
+    Raise DaemonError with the first obstacle.
+    """
     _check_given(installation)
     for reason in _obstacles(installation):
         raise DaemonError(reason)
@@ -177,8 +189,11 @@ def _check(installation: Installation) -> dict[str, Any]:
 
 
 def _check_given(installation: Installation) -> None:
-    """Check the options as far as that is possible anywhere: the name is valid, and something
-    decides."""
+    """Check the options that do not depend on this machine: the name, and that usual requests are
+    decided.
+
+    Raise DaemonError if the URL or the policies cannot be used, or decide nothing.
+    """
     check_name(installation.name)
     decider: RemotePdp | EmbeddedPdp
     try:
@@ -202,7 +217,11 @@ def _check_given(installation: Installation) -> None:
 
 
 def _find_shipped(folder: Path) -> Sequence[str]:
-    """The package's policies with the data in `folder`, which has no copies of them."""
+    """Return the shipped policies with the data in `folder`, or with the shipped data if it does
+    not exist.
+
+    Raise DaemonError if `folder` has copies of shipped policies of an earlier version.
+    """
     if not folder.exists():
         return [str(PACK)]
     if copies(folder):
@@ -214,7 +233,9 @@ def _find_shipped(folder: Path) -> Sequence[str]:
 
 
 def _try(installation: Installation, ask: Callable[[], str]) -> None:
-    """DaemonError where usual requests are not decided."""
+    """Raise DaemonError if `ask` returns a reason, why usual requests are not decided, in all of
+    `_TRIALS` tries.
+    """
     for _ in range(_TRIALS):
         reason = ask()
         if not reason:
@@ -257,7 +278,11 @@ def _option(options: Sequence[str], name: str, default: str) -> str:
 
 
 def copy_pack(folder: Path, say: Say, *, whole: bool = False) -> None:
-    """Put the shipped data into `folder`, and the `whole` of the policies, unless it is there."""
+    """Copy the shipped data to `folder`, and the policies too if `whole` is True; do nothing if it
+    exists.
+
+    Raise DaemonError if that fails.
+    """
     if folder.exists():
         return
     try:
@@ -273,7 +298,7 @@ def copy_pack(folder: Path, say: Say, *, whole: bool = False) -> None:
 
 
 def _show_plan(installation: Installation, say: Say) -> None:
-    """Say each step, and what would keep it from being done on this machine."""
+    """Print each step of the installation, and each obstacle on this machine; change nothing."""
     check_name(installation.name)
     try:
         named = installation.name in installation.config.plugins()
@@ -303,6 +328,11 @@ def _plan(installation: Installation, *, named: bool) -> Iterator[str]:
 
 
 def _take_service(installation: Installation, say: Say) -> None:
+    """Start the service and check that it decides usual requests.
+
+    Raise DaemonError otherwise; with `may_be_undecided` only print a warning.
+    """
+
     def ask() -> str:
         answer = call_plugin(installation.listens, TRIAL, timeout=_TRIAL)
         return str(answer["Undecided"]) if answer else "the plugin does not answer"
@@ -332,7 +362,12 @@ def _undo(installation: Installation, before: bytes | None, *, named: bool) -> N
 
 
 def uninstall(installation: Installation, say: Say, *, dry_run: bool = False) -> None:
-    """Take the plugin out of the chain, and only when nobody asks it any more, end it."""
+    """Remove the plugin from daemon.json, wait until no request reaches it, and then end its
+    service.
+
+    With `dry_run` only print that. Raise DaemonError unless root runs it, and if requests still
+    reach it.
+    """
     check_name(installation.name)
     if installation.systemd and not has_systemd():
         # Only a process can have been started here.
@@ -352,6 +387,11 @@ def uninstall(installation: Installation, say: Say, *, dry_run: bool = False) ->
 
 
 def _uninstall(installation: Installation, say: Say) -> None:
+    """Remove the plugin's name, reload dockerd, wait until no request reaches it, and end the
+    service.
+
+    If requests still do, restore the configuration and raise DaemonError; the service stays.
+    """
     config = installation.config
     document = config.read()
     chain = [name for name in document.get(KEY, []) if name != installation.name]

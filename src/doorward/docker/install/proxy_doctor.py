@@ -41,7 +41,9 @@ def _proxy(path: str) -> Iterator[Finding]:
 
 
 def _private(path: str) -> Iterator[Finding]:
-    """The users who can reach the daemon's own socket."""
+    """Yield findings on the access to the daemon's own socket at `path`, which only root should
+    open.
+    """
     try:
         status = os.stat(path)
     except OSError:
@@ -75,6 +77,9 @@ def _can_be_entered(folder: Path) -> bool:
 
 
 def _other_ways(path: str, daemon_json: Path, arguments: list[str]) -> Iterator[Finding]:
+    """Yield a finding for each other address at which the daemon can be reached without the
+    proxy.
+    """
     verified = open_listeners(str(daemon_json), arguments)
     if verified:
         yield Finding(
@@ -105,7 +110,9 @@ def _other_ways(path: str, daemon_json: Path, arguments: list[str]) -> Iterator[
 
 
 def _containers(path: str) -> Iterator[Finding]:
-    """Containers that have the daemon's own socket, or a folder with it."""
+    """Yield a finding for each container that mounts the daemon's own socket, or a folder that
+    contains it.
+    """
     socket_path = os.path.realpath(path)
     for container in _get(path, "/containers/json?all=1") or ():
         for mount in container.get("Mounts") or ():

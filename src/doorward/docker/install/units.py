@@ -107,7 +107,9 @@ RequiredBy=docker.service
 
 
 def service_unit(name: str, command: Sequence[str], instance: str = "") -> str:
-    """The text of the service unit; `instance` is what the process says that it is."""
+    """Return the text of the service unit; the process reports `instance`, by which the installer
+    knows it.
+    """
     environment = f"Environment={INSTANCE}={instance}\n" if instance else ""
     return f"""\
 [Unit]
@@ -209,7 +211,11 @@ class Systemd:
         ]
 
     def start(self, arguments: Sequence[str], check: Check = no_check) -> None:
-        """Write the units and restart what they name; the old ones come back if that fails."""
+        """Write the units, restart the service and call `check`.
+
+        If the new process does not answer or `check` raises DaemonError, the old units are restored
+        and the error is raised; without old units the new ones are removed.
+        """
         old = self._texts()
         instance = secrets.token_hex(16)
         new = {
@@ -247,6 +253,9 @@ class Systemd:
         _systemctl("restart", f"{self._stem}.service")
 
     def stop(self) -> None:
+        """Disable, end and remove both units and the socket. Raise DaemonError if systemctl
+        fails.
+        """
         for suffix in ("service", "socket"):
             unit = f"{self._stem}.{suffix}"
             if (self.folder / unit).exists():
@@ -257,6 +266,9 @@ class Systemd:
 
 
 def _systemctl(*arguments: str) -> None:
+    """Run `systemctl` for at most 60 s; raise DaemonError with its first line of errors if it
+    fails.
+    """
     done = subprocess.run(
         ["systemctl", *arguments], capture_output=True, text=True, check=False, timeout=60
     )

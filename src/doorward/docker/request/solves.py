@@ -321,7 +321,11 @@ def _name_of(name: str, value: str) -> str:
 
 
 def _read_named_context(value: str, request: _Request) -> None:
-    """Read a named context: an image, or an address that is noted as an option."""
+    """Read a named context: add its image to `images`, or `context:URL` to `options` for an
+    address.
+
+    Local contexts and other stages add nothing.
+    """
     if value.startswith(_DOCKER_IMAGE):
         request.images.append(parse_image(value.removeprefix(_DOCKER_IMAGE)))
     elif not value.startswith(("local:", "input:", "oci-layout:")):

@@ -62,12 +62,15 @@ class Watchdog:
         self._inode = os.stat(name).st_ino if unlink and isinstance(name, str) else 0
 
     def run(self) -> int | None:
-        """Serve until SIGTERM or SIGINT; SIGHUP is passed on. `SIGNALS` must be blocked.
+        """Run the plugin in child processes and replace each that ends or hangs, until SIGTERM or
+        SIGINT.
 
-        Returns None in a new process, which is to be the plugin: nothing has to be loaded there
-        again. In this process, the exit code: of a plugin that ends before it has served, or 0.
+        None in a new child process, where the caller must serve as the plugin. In this process,
+        return the exit code: 0 after a signal, or that of a plugin that ended before it ever
+        served. SIGHUP is passed on. `SIGNALS` must be blocked.
         """
         gc.collect()
+        # The children share this memory as long as no collection writes to its objects.
         gc.freeze()
         pause = FIRST_PAUSE
         while True:
@@ -91,10 +94,10 @@ class Watchdog:
                 return 0
 
     def _end(self, plugin: _Plugin) -> None:
-        """End the plugin when it has answered what is under way.
+        """Let the plugin answer its open calls, then end it and remove the socket's name.
 
-        It lets the daemon's connections end. Then the name goes, while it still answers, so that
-        the daemon waits for a successor instead of calling us.
+        The plugin first closes the daemon's connections. The socket is renamed while it still
+        answers, so that the daemon waits for a successor instead of calling a plugin that ends.
         """
         plugin.send(signal.SIGTERM)
         plugin.send(signal.SIGCONT)
@@ -124,7 +127,9 @@ class Watchdog:
                         os.unlink(each)
 
     def _watch(self, plugin: _Plugin) -> bool:
-        """Wait until the plugin is to be replaced; True where this process is to end instead."""
+        """Wait until the plugin must be replaced, and return False; return True if a signal ends
+        this process.
+        """
         while True:
             plugin.wait()
             if self._take_signals(plugin):
@@ -192,7 +197,9 @@ class _Plugin:
             theirs.close()
 
     def wait(self) -> None:
-        """Wait for a sign of life, for one round at most."""
+        """Wait for messages of the plugin, at most `ROUND` seconds, and update the counts of silent
+        and stopped rounds.
+        """
         states: list[bytes] = []
         try:
             states = self._signs.recv(4096).split(b"\n")
@@ -210,7 +217,9 @@ class _Plugin:
 
     @property
     def problem(self) -> str:
-        """Why the process has to be replaced, or ""."""
+        """The reason to replace the process: it has ended, is stopped, or is silent for too long;
+        `""` if there is none.
+        """
         if self._poll() is not None:
             return f"it ended with {self._code}"
         if self._stopped >= STOPPED:
@@ -239,7 +248,11 @@ class _Plugin:
             os.kill(self.pid, number)
 
     def end(self, grace: float = 0.0) -> int:
-        """End the process, at once or within `grace` seconds; its exit code."""
+        """End the process and return its exit code.
+
+        With a grace time it first receives SIGTERM and has `grace` seconds; then, or at once,
+        SIGKILL. Waits until it has ended.
+        """
         if grace:
             self.send(signal.SIGTERM)
             self.send(signal.SIGCONT)
@@ -254,7 +267,11 @@ class _Plugin:
 
 
 def _prepare(notify: int, listen: int) -> None:
-    """Make this process one that is watched: by its watchdog, and nobody else."""
+    """Make this new process a child of the watchdog: in its own session, with the two descriptors
+    in its environment.
+
+    Variables of systemd are removed, since only the watchdog talks to it.
+    """
     # What stops or ends the group of the watchdog must not take the plugin with it.
     os.setsid()
     for name in ("NOTIFY_SOCKET", "WATCHDOG_PID", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"):

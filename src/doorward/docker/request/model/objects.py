@@ -39,7 +39,11 @@ _NFS: Final = re.compile(
 
 
 def _check_mount(mount: Mapping[str, Any]) -> _Fault:
-    """The source is what the type says, and options of another type are absent."""
+    """Return the fault of an entry of Mounts, the field and the form it should have; None if it is
+    right.
+
+    The source must fit the type, and options of other types must be absent.
+    """
     kind, source = mount.get("Type") or "", mount.get("Source") or ""
     for name, owner in _OWNERS.items():
         if kind != owner and mount.get(name):

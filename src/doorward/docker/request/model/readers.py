@@ -101,7 +101,11 @@ def _check_count(value: Any, path: str) -> None:
 
 
 def value_reader(kind: ValueType) -> Reader:
-    """Of a value of one JSON class, which must be what the type accepts."""
+    """Return the reader of a single value.
+
+    It raises MalformedRequestError for another JSON class, and notes a fault for a value that the
+    type does not accept. null and empty values always pass.
+    """
     if kind.scalar == LOOSE:
         return _loose_reader(kind)
     if kind.scalar == WORDS:
@@ -156,7 +160,9 @@ def _loose_reader(kind: ValueType) -> Reader:
 
 
 def _words_reader(kind: ValueType) -> Reader:
-    """Of an array of texts, which may be one text."""
+    """Return the reader of an array of strings that may also be one string, which is read as an
+    array of one.
+    """
     read_list = list_reader(ValueType("", STRING, "", bool), _accept)
     accepts, text = kind.accepts, kind.text
 
@@ -174,7 +180,12 @@ def _accept(value: Any, _notes: Notes, _at: str) -> Any:
 
 
 def check_loose(value: Any, path: str, depth: int = 1) -> None:
-    """Refuse what two readers could read differently, whatever it means."""
+    """Raise an error for a value of any form that two JSON readers may read differently.
+
+    AmbiguousRequestError for keys that differ only in case, FractionError for fractions, and
+    MalformedRequestError for deep nesting, too many members and numbers out of range. `path` names
+    the value in the message.
+    """
     if depth > MAX_DEPTH:
         raise MalformedRequestError("body is nested too deeply")
     if type(value) in (dict, list):
@@ -241,7 +252,11 @@ def _text_list_reader(item: ValueType) -> Reader:
 
 
 def map_reader(key: ValueType, scalar: Scalar | None, inner: Reader) -> Reader:
-    """Of an object whose keys are the user's; `scalar` is the class of single values in it."""
+    """Return the reader of an object whose keys the user chooses; `inner` reads each value.
+
+    Keys that `key` does not accept are noted as faults. A null value becomes the empty value of
+    `scalar`, as in Go; `scalar` is None if values are objects.
+    """
     accepts, text = key.accepts, f"named by {key.text}"
     zero = _ZERO.get(scalar) if scalar is not None else None
 
@@ -333,8 +348,11 @@ def struct_reader(
 def _check_classes(
     keyed: dict[str, Any], struct: Struct, path: str
 ) -> tuple[tuple[str, ...], bool]:
-    """The names of the nulls in fields that to Go stay as they are, and whether another object of
-    the same names and classes is right as well; MalformedRequestError for a wrong class."""
+    """Check the JSON classes of an object's fields.
+
+    Return the names of null fields that Go leaves at their zero value, and True if any other object
+    with these names and classes is right too. Raise MalformedRequestError for a wrong class.
+    """
     nulls: list[str] = []
     is_usual = True
     for name, item in keyed.items():
@@ -352,7 +370,10 @@ def _check_classes(
 
 
 def _check_empty(value: Any, type_: object, path: str) -> Any:
-    """An empty value of a field that has no one class."""
+    """Return an empty value of a field that accepts several JSON classes: `""` becomes `[""]`.
+
+    Raise MalformedRequestError for a wrong class.
+    """
     if type_ == LOOSE:
         check_loose(value, path)
         return value
@@ -366,7 +387,11 @@ def _check_empty(value: Any, type_: object, path: str) -> Any:
 def _rename(
     keyed: Mapping[str, Any], struct: Struct, unknown: list[str], path: str
 ) -> dict[str, Any]:
-    """An object under the names of its fields, with those that are not known as they are."""
+    """Return an object with its keys in the struct's spelling; the daemon ignores their case.
+
+    Unknown keys stay and are added to `unknown`. Raise AmbiguousRequestError if two keys name the
+    same field, or for a HostConfig field outside of HostConfig.
+    """
     members: dict[str, Any] = {}
     folded: list[str] = []
     unknown_here: list[str] = []
@@ -395,7 +420,10 @@ def _rename(
 
 
 def judge(read: Reader, view: str, harmless: frozenset[str] | None) -> Reader:
-    """`read` that notes `view` for a value, or for an object with a key, that is not harmless."""
+    """Return `read`, extended to add `view` to the views that the value goes beyond.
+
+    `harmless` are the strings, or keys of an object, that add nothing; None if each value counts.
+    """
     if harmless is None:
 
         def reader(value: Any, notes: Notes, at: str) -> Any:

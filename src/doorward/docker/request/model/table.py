@@ -197,7 +197,9 @@ def read_body(
 
 
 def read_query(readers: Mapping[str, Reader], query: Mapping[str, list[str]], notes: Notes) -> None:
-    """Note the parameters that are not known, or whose values are of no type."""
+    """Note the parameters of a query that are unknown, and as faults the values that their types do
+    not accept.
+    """
     for name, values in query.items():
         if name not in readers:
             notes.unknown.append(f"query.{name[:80]}")

@@ -74,7 +74,12 @@ class Templates:
         return Templates(self._struct, self._read, self._read_binds)
 
     def read(self, body: bytes, notes: Notes) -> Any:
-        """The value of a body, whose template is noted; None for one that is read as a whole."""
+        """Return the value of a body that ends like an earlier one, reading only its start and its
+        binds.
+
+        The template is stored in `notes`. None if there is no such template yet, or if the body
+        must be read in full; a tail that comes again is learned.
+        """
         start = body.find(_HOST)
         end = body.find(_BEHIND, start)
         if start < 0 or end < 0:
@@ -99,7 +104,10 @@ class Templates:
         return names <= self._fields and names.isdisjoint(template.names)
 
     def _join(self, head: Any, template: Template, binds: Any, notes: Notes) -> Any:
-        """The value of the three parts, read in their order."""
+        """Return the value of a body from its head, its binds and a template's members.
+
+        None if the head has fractions, and then `notes` is as before.
+        """
         unknown, faults = len(notes.unknown), len(notes.faults)
         try:
             value = {**self._read(head, notes, ""), **template.members}
@@ -115,7 +123,10 @@ class Templates:
         return value
 
     def _learn(self, tail: bytes) -> None:
-        """Keep what a tail is read as, where it came lately and its fields are of their types."""
+        """Store the members that a tail is read as, at the second time that it comes.
+
+        Nothing is stored for a tail that is long, unreadable, or has faults or unknown fields.
+        """
         mark = hash(tail)
         slot = mark % _SLOTS
         if self._seen[slot] != mark:

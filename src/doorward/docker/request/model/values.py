@@ -225,7 +225,9 @@ _MODE: Final = frozenset({
 
 
 def _is_bind(value: str) -> bool:
-    """`target`, or `source:target[:modes]` of a host's path or a volume's name."""
+    """Return True for `target` or `source:target[:modes]`; the source is a host path or a volume's
+    name.
+    """
     parts = value.split(":")
     if len(parts) == 1:
         return is_host_path(value)
@@ -479,7 +481,7 @@ _add("closed-value", "left out by all but administrators", _refuse, LOOSE)
 
 
 def _remember() -> None:
-    """Keep what was checked of the types whose check takes longest."""
+    """Cache the results of the slowest type checks, for values shorter than 256 characters."""
     for name in ("image", "address", "cidr"):
         kind = VALUES[name]
         cached = lru_cache(512)(kind.accepts)
