@@ -228,7 +228,9 @@ for it.
 
 
 def _fields_of(value: Any) -> Any:
-    """Return the fields of a pydantic model or dataclass; None for other values."""
+    """Return a dict of the fields of a dataclass, or the dumped form of a pydantic model; None for
+    other values.
+    """
     pydantic = sys.modules.get("pydantic")
     if pydantic is not None and isinstance(value, pydantic.BaseModel):
         return value.model_dump()

@@ -164,7 +164,9 @@ def mentions_credential(text: str) -> bool:
 
 
 def assigns_credential(text: str) -> bool:
-    """Return True if `text` assigns a value to a credential's name, in any spelling."""
+    """Return True if `text` assigns a value to a credential's name, as `password=x`, `--token x` or
+    `secret: x` do, also in encoded form.
+    """
     if _SEPARATOR.search(text) is None or not _mentions(text):
         return False
     plain = _to_plain(text)

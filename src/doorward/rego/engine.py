@@ -265,7 +265,9 @@ class Policies:
         return [self._parse_annotated(name, module) for name, module in self.modules.items()]
 
     def _parse_annotated(self, name: str, module: Module) -> Module:
-        """Parse a module with its METADATA; the module without it if that is invalid."""
+        """Return the module parsed again with its METADATA; the module as it is if its METADATA is
+        invalid.
+        """
         try:
             return parse_module(
                 module.span.source,
@@ -652,7 +654,7 @@ class Query:
             self._compile(path, imported)
 
     def _compile(self, path: tuple[str, ...], imported: tuple[Import, ...]) -> None:
-        """Check the query and generate its code."""
+        """Check the query and generate its code. CompileError if it is invalid."""
         policies = self.engine.policies
         checked = check_query(self.source, policies.program, path, imported)
         self.body: Body = checked.body
@@ -821,8 +823,8 @@ class Query:
             return self._run(state, single=True)
 
     def _answer_in_time(self, state: Evaluation) -> Any:
-        """Evaluate as `_run`, specialised for a single value with a deadline, since every decision
-        goes through it.
+        """Return the value for an evaluation with a deadline. The same as `_run` for a single
+        value, written out because every decision passes here.
         """
         before = CLOCK.check_deadline
         CLOCK.check_deadline = state.halt_if_late

@@ -83,8 +83,8 @@ class _Objects:
         """The class whose instances share these keys, for keys that came often."""
 
     def share(self, obj: dict[str, Value]) -> dict[str, Value]:
-        """Return the object in a form that takes less memory, sharing strings and keys met
-        before.
+        """Return an equal object that takes less memory: it shares strings, and keys that came
+        often. The strings inside arrays of `obj` are shared too.
         """
         strings = self._strings
         if len(strings) > KEPT:

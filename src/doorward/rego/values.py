@@ -241,7 +241,9 @@ def classes_of(kind: str) -> tuple[type, ...]:
 
 
 def equal(a: Value, b: Value) -> bool:
-    """Return True if two values are equal in Rego: `1` and `1.0` are, `1` and `true` are not."""
+    """Return True if two values are equal in Rego: `1` and `1.0` are, `1` and `true` are not.
+    Checks the deadline of the thread for collections.
+    """
     if a is b:
         return True
     kind = type(a)
@@ -287,8 +289,8 @@ def _pairs(a: dict[Key, Value], b: dict[Key, Value]) -> Iterator[tuple[Any, Any]
 
 
 def compare(a: Value, b: Value) -> int:
-    """Return -1, 0 or 1 in Rego's order: null < boolean < number < string < array < object <
-    set.
+    """Return -1, 0 or 1 in Rego's order: null < boolean < number < string < array < object < set.
+    Checks the deadline of the thread for collections.
     """
     if a is b:
         return 0

@@ -168,7 +168,9 @@ class _Order:
 
 
 def _rule(rule: Rule, orders: Mapping[int, _Order | None], negations: Negations) -> Rule:
-    """Return a rule and its `else` branches with their bodies in order."""
+    """Return a rule and its `else` branches with their bodies in order; the same object if nothing
+    changes. `orders` has None for a branch that is in order as written.
+    """
     order = orders[id(rule)]
     if order is None:
         body, head = rule.body, rule.head
@@ -340,7 +342,9 @@ class _Sequence:
                 raise _UnsafeError(missing, part.span)
 
     def _groups(self) -> Iterator[tuple[Expr, list[Expr]]]:
-        """Yield each written expression with the flat expressions it consists of."""
+        """Yield each expression in order with the flat expressions that it consists of, at the
+        position of the last of them. Parts that were taken apart are single flat expressions.
+        """
         for step in self.ordered.exprs:
             part = self.origins.part_of(step)
             if id(part) in self.apart:

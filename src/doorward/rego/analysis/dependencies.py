@@ -99,7 +99,10 @@ def build_dependencies(root: RuleNode, callees: Callees) -> Dependencies:
 def _reads(
     node: RuleNode, callees: Callees, graph: Dependencies, shared: dict[object, Uses]
 ) -> Iterator[RuleNode]:
-    """Yield the nodes that the rules of a node read, each once, and record what each rule uses."""
+    """Yield the nodes that the rules of a node read, each once; documents below the node count.
+    Also records the uses of each rule in `graph.uses`, and the node in `graph.own` if it reads the
+    input or the outside world.
+    """
     seen: set[int] = set()
     for definition in node.definitions:
         uses = graph.uses[id(definition.rule)] = _uses(definition.rule, callees, shared)

@@ -128,7 +128,7 @@ class Globals:
         return Globals(self.registry, called, self.rules, self.signatures, self.readers)
 
     def builtin(self, name: str) -> Function | None:
-        """Return the declaration of a built-in; None if it is unknown."""
+        """Return the type of a built-in, cached; None if there is none with this name."""
         function = self.signatures.get(name)
         if function is None:
             declared = self.registry.get(name)

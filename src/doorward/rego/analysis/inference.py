@@ -208,7 +208,9 @@ class Inference:
         return UNKNOWN
 
     def _object(self, items: Sequence[tuple[Term, Term]], scope: Scope) -> Type:
-        """Return the type of an object literal; keys that are not constant count as open."""
+        """Return the type of an object literal. Of the keys that are not constant, the last decides
+        the type of the open part.
+        """
         fields: list[tuple[object, Type]] = []
         rest: tuple[Type, Type] | None = None
         for key, value in items:
@@ -221,7 +223,9 @@ class Inference:
         return object_of(fields, rest)
 
     def _comprehension(self, term: Comprehension, scope: Scope) -> tuple[Type, list[Finding]]:
-        """Return the type of a comprehension and the errors in it, inferred once."""
+        """Return the type of a comprehension and the errors in it, inferred at the first call. The
+        type is UNKNOWN if there are errors.
+        """
         # Inferred once, or its errors would be reported for each use of its type.
         known = self._comprehensions.get(id(term))
         if known is None:

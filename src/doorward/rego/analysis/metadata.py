@@ -157,7 +157,9 @@ def _own_entries(blocks: Sequence[Annotations], path: list[Any]) -> list[dict[st
 
 
 def _around(rule: Rule, module: Module, modules: Sequence[Module]) -> Iterator[dict[str, Any]]:
-    """Yield the METADATA of a rule's document and package, and of the packages above."""
+    """Yield the chain entries of a rule's document, its package, and the `subpackages` blocks of
+    its package and those above, nearest first.
+    """
     path = _rule_path(rule, module)
     document: dict[object, Annotations] = {}
     for other in modules:

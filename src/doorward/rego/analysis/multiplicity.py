@@ -149,7 +149,9 @@ def is_known(term: Term, bound: AbstractSet[str], outer: AbstractSet[str], arity
 
 
 def _is_plainly_known(term: Term, bound: AbstractSet[str]) -> bool:
-    """Return True if a quick check shows that all variables of `term` are bound."""
+    """Return True if a quick check shows that all variables of `term` are bound; False may be
+    wrong.
+    """
     if is_ground(term):
         return True
     match term:
@@ -273,8 +275,8 @@ class _Walk:
         self.multiplicity = Multiplicity()
 
     def rule(self, rule: Rule, tail: Sequence[Term]) -> None:
-        """Analyse a rule: its parameters, body, and the terms of its head; `tail` are keys of its
-        reference.
+        """Analyse one branch of a rule: parameters, body, and head. It is recorded if anything in
+        it iterates. `tail` are the open operands of its reference.
         """
         head = rule.head
         if rule.default:
@@ -369,7 +371,9 @@ class _Walk:
         self.closure(body, body, self.outer | self.multiplicity.outer(body))
 
     def holds(self, term: Term | SomeDecl | SomeIn | Every | Not | And | Or) -> None:
-        """Analyse the term of an expression that must hold."""
+        """Analyse the term of an expression that must hold: its variables become bound, and its
+        iterations are counted.
+        """
         match term:
             case SomeDecl():
                 return

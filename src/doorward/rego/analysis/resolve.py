@@ -114,7 +114,9 @@ def resolve_query(
     exports: Iterable[str] = (),
     imports: Sequence[Import] = (),
 ) -> tuple[Body, list[Diagnostic]]:
-    """Return a query's body with its names resolved as in `package`, and the errors."""
+    """Return a query's body with its names resolved as in `package`, and the errors; [] if there
+    are none. `exports`: the names of the rules in the package.
+    """
     resolver = Resolver(package, exports, imports)
     resolver.may_shadow = True  # as in OPA: `input := 1` is a variable of the query
     scope = Scope(resolver.names)
@@ -205,7 +207,9 @@ class Resolver:
     # Rules
 
     def rule(self, rule: Rule) -> Rule:
-        """Return a rule and its `else` branches with their names resolved."""
+        """Return a rule and its `else` branches with their names resolved. A rule named `input` or
+        `data` is reported (in v0 only in strict mode), as are unused parameters in strict mode.
+        """
         name = _rule_name(rule)
         if name in ROOTS and not self.may_shadow:
             message = f"rules must not shadow {name} (use a different rule name)"
@@ -375,7 +379,9 @@ class Resolver:
         return replace(call, args=(pattern, resolved))
 
     def _pattern(self, term: Term, scope: Scope) -> Term:
-        """Return the left side of `:=` resolved; every variable in it is declared."""
+        """Return the left side of `:=` resolved; every variable in it is declared. Anything but
+        variables, arrays and objects is reported and returned unchanged.
+        """
         match term:
             case Var():
                 return scope.declare(term, "assigned")
@@ -389,7 +395,9 @@ class Resolver:
         return term
 
     def _with(self, item: With, scope: Scope) -> With:
-        """Return a `with` with its target and value resolved."""
+        """Return a `with` with the names in its target and value resolved; a target that is a rule
+        or import becomes its path.
+        """
         target = item.target
         head = target.head if isinstance(target, Ref) else target
         resolved: Term = target
@@ -485,7 +493,9 @@ class Resolver:
         return replace(target, head=local) if isinstance(target, Ref) else local
 
     def _global(self, name: str, span: Span) -> Ref | Var | None:
-        """Return the path that a name means as an import or rule; None if it is neither."""
+        """Return the path of the import or rule with this name; None if there is neither. An import
+        is marked as used.
+        """
         imported = self.imports.get(name)
         if imported is not None:
             imported.used = True

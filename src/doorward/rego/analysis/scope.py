@@ -224,7 +224,9 @@ class Scope:
         return False
 
     def close(self) -> None:
-        """Report unused declarations: `some x` always, others only when strict."""
+        """Report unused declarations: those of `some` always, those of `:=` only in strict mode;
+        none for a rule that has other errors.
+        """
         unused = [(name, d) for name, d in self.declared.items() if not d.used]
         for how in ("assigned", "declared"):
             # Not for a rule that has other errors.

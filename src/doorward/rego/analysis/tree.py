@@ -200,7 +200,9 @@ def check_conflicts(modules: Sequence[Module]) -> list[Diagnostic]:
 
 
 def _check_rules(node: RuleNode) -> Iterator[Diagnostic]:
-    """Yield the error if the rules at a node conflict with each other or with rules below."""
+    """Yield one error if the rules at a node conflict: with rules below it, by their kinds or
+    numbers of parameters, or by several defaults.
+    """
     # As OPA finds them: a package before those inside it.
     rules = sorted(node.definitions, key=lambda d: d.module.package.path)
     kinds = {d.is_set for d in rules}

@@ -131,7 +131,9 @@ def union(a: Type, b: Type) -> Type:
 
 
 def union_of(types: Iterable[Type]) -> Type:
-    """Return the union of all `types`; UNKNOWN for none, any for more than `MAX_OPTIONS`."""
+    """Return the union of `types`: UNKNOWN for none, the type itself for one, any if one is any or
+    there are more than `MAX_OPTIONS`. UNKNOWN among them is left out.
+    """
     options: list[Type] = []
     for type_ in types:
         if type_ == any_:
@@ -210,7 +212,9 @@ def keys_of(type_: Type | None) -> Type:
 
 @lru_cache(maxsize=128)
 def values_of(type_: Type | None) -> Type:
-    """Return the type of the items of a value of this type; UNKNOWN if it has none."""
+    """Return the type of the items or members of a value of this type; UNKNOWN for scalars, any for
+    any. The members of a set are its values.
+    """
     # Kept, since each policy below a schema may ask it of the same large type.
     match type_:
         case ArrayType(items, rest):
@@ -289,7 +293,9 @@ def _admits(type_: Type, other: Type) -> bool:
 
 
 def type_of(value: Value) -> Type:
-    """Return the type of a constant used as a key; sets count as arrays, as in JSON."""
+    """Return the type of a constant, with the types of all its parts. Sets count as arrays, as in
+    JSON.
+    """
     if value is None:
         return null
     if isinstance(value, bool):

@@ -71,8 +71,8 @@ def condition(state: FunctionState, term: Call) -> ast.expr | None:
 
 
 def _member(item: Operand, collection: Operand) -> ast.expr:
-    """Return a test for `item in collection`; Python's own for a string in a list or set of
-    strings.
+    """Return a test for `item in collection`. For a string it is Python's own `in`, guarded by the
+    classes that are not known; otherwise a call of the runtime.
     """
     members = collection.value
     names = isinstance(item.code, ast.Name) or item.kind == "string"
@@ -244,7 +244,10 @@ def _count(state: FunctionState, result: Operand, term: Call) -> Operand:
 def _with_checks(
     state: FunctionState, builtin: Builtin, values: Sequence[Operand], direct: ast.Call
 ) -> ast.expr:
-    """Return the call with its operands checked in line, if one test per operand is enough."""
+    """Return code for the call: Python's operator for arithmetic, or the built-in with its operands
+    tested in line. `direct` itself if more than one test per operand is needed or the built-in
+    checks nothing.
+    """
     computed = arithmetic(builtin.name, values, direct)
     if computed is not direct or builtin.call is builtin.body:
         return computed

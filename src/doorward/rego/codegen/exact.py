@@ -80,7 +80,9 @@ class ExactRules:
         return self._whole(ctx, *args)
 
     def _whole(self, ctx: Evaluation, *args: Any) -> Any:
-        """Return the answer of the rules; for a function from the cache if possible."""
+        """Return the answer of the rules. Calls of a function use the evaluation's cache, except in
+        traced code.
+        """
         if not self.node.is_function or self.code.plan.traced:
             return self._evaluate(ctx, args)
         plan = self.code.plan

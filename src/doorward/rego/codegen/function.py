@@ -40,8 +40,9 @@ def finish(state: FunctionState, name: str, args: Sequence[str]) -> ast.Function
 def finish_function(
     state: FunctionState, node: RuleNode, args: Sequence[str], *, is_chosen: bool
 ) -> ast.FunctionDef:
-    """Return the finished function at `node`; it caches its answers if that may pay. `is_chosen`:
-    its definitions are separate functions.
+    """Return the finished function at `node`. It caches its answers unless it is cheap, traced or
+    exact; a function that prints always caches. `is_chosen`: its definitions are functions of their
+    own.
     """
     plan, counters = state.plan, state.counters
     prints = plan.may_print(node)

@@ -32,8 +32,9 @@ MOST_ENTRIES: Final = 100
 
 
 def choose(definitions: Sequence[Definition], failures: Failures) -> Choice | None:
-    """Return the best table for choosing among `definitions`; None if none helps. Definitions that
-    may fail are evaluated before later ones are skipped.
+    """Return the best table for choosing among `definitions`. None if there are fewer than
+    `FEWEST`, or no table leaves at most half of them. Of a definition that may fail, only the tests
+    before its first such expression count.
     """
     if len(definitions) < FEWEST:
         return None

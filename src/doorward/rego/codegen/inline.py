@@ -213,8 +213,8 @@ SHORT_TEXT: Final = 1 << 16
 
 
 def _marshal(value: Operand) -> Inline | None:
-    """Return `json.marshal` of a written list of integers as an f-string; None for other
-    operands.
+    """Return `json.marshal` of an array literal of at most `MAX_INLINE` variables as an f-string,
+    tested to be integers; None for other operands.
     """
     parts = value.code.elts if isinstance(value.code, ast.List) else []
     if not 0 < len(parts) <= MAX_INLINE or not all(isinstance(part, ast.Name) for part in parts):

@@ -124,7 +124,9 @@ def read(
 def lookup_item(
     state: FunctionState, base: Operand, operand: Term, lookup: str = "lookup"
 ) -> Operand:
-    """Write `base[operand]`, tested to be defined; for an open operand, a loop over the items."""
+    """Write `base[operand]` with a test that it is defined, and return it. For an open operand,
+    write a loop that binds it to each key; code written after this runs in it.
+    """
     if is_open(state, operand):
         return _loop(state, base, operand)
     key = term(state, operand)

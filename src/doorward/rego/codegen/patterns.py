@@ -70,7 +70,9 @@ def match_target(state: FunctionState, pattern: Term, target: ast.Name) -> None:
 
 
 def _bind(state: FunctionState, name: str, value: Operand) -> None:
-    """Bind a variable to a value; a constant needs no name."""
+    """Bind a variable to a value. A literal is used as it is, other values are assigned to a local
+    variable. Outside of loops the variable is recorded in `state.stored`.
+    """
     if not state.code.loops:
         state.stored.add(name)
     if value.is_constant and isinstance(value.code, ast.Constant):

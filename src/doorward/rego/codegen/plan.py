@@ -199,8 +199,9 @@ class Plan:
         definitions: Sequence[Definition],
         rows: dict[int, tuple[int, tuple[Any, ...]]],
     ) -> None:
-        """Record the table that chooses among the definitions of `node`. `rows`: for a definition
-        that shares another's code, that one's number and its own constants.
+        """Record the table that chooses among the definitions of `node`. `rows`: for the number of
+        a definition that shares code, the number of the definition with the code, and its own
+        constants.
         """
         spans = [d.rule.span for d in definitions]
         name = self.table_name(node)

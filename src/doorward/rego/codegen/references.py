@@ -173,7 +173,9 @@ def _document(state: FunctionState, path: Sequence[Key]) -> Operand:
 
 
 def _nodes(state: FunctionState, path: Sequence[Key], operands: Sequence[Term]) -> Operand:
-    """Write a walk along `operands` through nodes that are known only when the code runs."""
+    """Write a walk along `operands` through nodes of rules and base data that are known only at run
+    time, and return the document at its end. Open operands become loops.
+    """
     evaluation = load(state.env.evaluation)
     where = state.constants.add(tuple(path))
     node: ast.expr = state.code.bind_temp(method_of(evaluation, "node_at", where), holds="node")

@@ -131,8 +131,8 @@ class RuleIndex:
         return levels
 
     def may_overtake(self, chain: int, other: int) -> bool:
-        """Return True if a `chain` after `other` in the text may be evaluated before it for some
-        values.
+        """Return True if the rule `chain`, which comes after `other` in the text, may be evaluated
+        before it for some input.
         """
         return any(
             _may_be_less(path, than)
@@ -234,7 +234,9 @@ def _fits_item(item: Term, value: Any) -> bool:
 
 
 def split_escaped(text: str, delimiters: str) -> list[str]:
-    """Split `text` at delimiters that no backslash precedes."""
+    """Split `text` at each character of `delimiters` that no backslash escapes. Backslashes stay in
+    the parts.
+    """
     parts, start, is_escaped = [], 0, False
     for n, char in enumerate(text):
         if char == "\\" or is_escaped:

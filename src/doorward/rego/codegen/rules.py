@@ -376,7 +376,9 @@ def _rounds(state: FunctionState, group: Group | None) -> Iterator[None]:
 def _single(
     state: FunctionState, rules: _Rules, rule_parts: Sequence[Part], default: Definition | None
 ) -> None:
-    """Write definitions that together have at most one answer."""
+    """Write the definitions of a complete rule or function, and the return of the default or
+    UNDEFINED.
+    """
     _prefetch_first(state, [part.definition for part in rule_parts])
     leave = _fallback_value(state, default)
     if len(rule_parts) == 1 and rule_parts[0].group is None and not rules.is_final(0):
@@ -538,8 +540,8 @@ def _alternatives(
 def _branch(
     state: FunctionState, rules: _Rules, rule: Rule, leave: Callable[[], ast.expr] | None
 ) -> None:
-    """Write one branch, which returns its answer: the first, after comparing all if they may
-    differ.
+    """Write one branch that returns its answer. If it may have several, all are compared first,
+    unless a constant answer may be returned at once.
     """
     answer = ""
     with state.code.capture() as statements:
@@ -648,7 +650,9 @@ def _return_collection(state: FunctionState, rules: _Rules, out: str) -> None:
 
 
 def _collection_value(rules: _Rules, out: str) -> ast.expr:
-    """Return code for `out` as the rules' value, or as the list of its members."""
+    """Return code for the finished value of `out`: a frozenset, an object, or for listed sets the
+    list or the set, as the caller asks.
+    """
     node = rules.node
     if rules.listed:
         as_list, as_set = call(runtime("distinct"), load(out)), call(runtime("as_set"), load(out))

@@ -142,7 +142,9 @@ def count(state: FunctionState, how: str, amount: ast.expr, span: Span) -> None:
 
 
 def _template(state: FunctionState, term: TemplateString) -> Operand:
-    """Write a template string; an expression that is undefined or fails gives `<undefined>`."""
+    """Write a template string and return its text. An expression in it that has no value reads
+    `<undefined>`.
+    """
     parts: list[ast.expr] = []
     for part in term.parts:
         if isinstance(part, str):

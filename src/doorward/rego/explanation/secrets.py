@@ -92,8 +92,8 @@ def without_secrets(node: Expr | Term) -> str:
 
 
 def _literals(within: Expr | Term) -> Iterator[Span]:
-    """Yield the spans of strings under names of credentials, and of keys passed to token
-    built-ins.
+    """Yield the spans of string literals that are secrets: members of objects under a credential's
+    name, and the keys of `crypto.hmac.*` and `io.jwt.verify_*`.
     """
     for node in walk(within):
         pairs: list[tuple[str, Term]] = []

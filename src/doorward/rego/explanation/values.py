@@ -98,7 +98,9 @@ def _operands(expr: Expr) -> Iterator[tuple[str, Term]]:
 
 
 def _parts(expr: Expr, operands: Mapping[str, Term]) -> Iterator[Term]:
-    """Yield the parts of an expression whose values explain it."""
+    """Yield the terms whose values explain an expression: both sides of a comparison, the domain of
+    `some … in` and `every`, or the term itself, each with the terms inside it.
+    """
     match expr.term:
         case SomeIn(_, _, domain) | Every(_, _, domain):
             yield from _below(domain, operands)

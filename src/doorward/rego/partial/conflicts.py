@@ -126,7 +126,9 @@ def _outcomes(
     solutions: Callable[[Rule, Bindings], Solutions],
     start: int | None,
 ) -> Iterator[_Outcome]:
-    """Yield one outcome per way in which a rule may hold."""
+    """Yield one outcome for each solution of the rules; an outcome that is still a condition has it
+    in `body`. Saved expressions stay out of the present residual.
+    """
     for rule in rules:
         bindings = search.child()
         with search.apart() as saved:
@@ -246,8 +248,9 @@ def _may_conflict(
 def exclude_each_other(
     search: SearchContext, one: Body, other: Body, around: Collection[str] = ()
 ) -> bool:
-    """Return True only if two bodies never hold for the same documents. `around`: variables from
-    outside, common to both. `one` may use the renamed variables of `other`.
+    """Return True only if the two bodies certainly never hold for the same documents; False means
+    that they may. `around`: variables bound outside, common to both. `one` may use the renamed
+    variables of `other`.
     """
     known = [renamed for expr in other if (renamed := _rename_expr(expr, around)) is not None]
     # Types may already exclude them: `x = 1` and `startswith(x, "a")`.

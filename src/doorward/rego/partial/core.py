@@ -422,7 +422,7 @@ def changed(
 
 
 def negated_as(expr: Expr, *, negated: bool, withs: tuple[With, ...]) -> Expr:
-    """Return `expr`, negated or not as `negated` says, with other `with`."""
+    """Return a copy of `expr` with the given `not` (`negated`) and `with`."""
     return Expr(
         expr.args,
         expr.operator,

@@ -251,8 +251,8 @@ class _Flow:
             self._count_expr(expression)
 
     def _count_patterns(self, expr: Expr) -> None:
-        """Count the variables bound by the patterns of an equation; a new variable on one side
-        means no pattern.
+        """Count the variables in array and object patterns, in an equation or the result of a call,
+        as bound; not if the other side is a new variable, since then nothing is taken apart.
         """
         terms = expr.args if expr.is_equation else self.results(expr)
         for number, term in enumerate(terms):
@@ -492,7 +492,9 @@ class _Uses:
             self._expr(expr, refused=refused)
 
     def _expr(self, expr: Expr, *, refused: bool) -> None:
-        """Record the reads of an expression."""
+        """Record the reads of an expression. `refused` is set for everything below `not`, `with`,
+        and in the domain of an `every`.
+        """
         for item in expr.withs:
             self._read(item.target, refused=True)
             self._value(item.value, refused=True)

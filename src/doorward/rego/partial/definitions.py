@@ -166,8 +166,8 @@ def _default_of(search: SearchContext, rule: Rule) -> Value | Undefined:
 
 
 def _define_by_solutions(search: SearchContext, path: Ref) -> Definitions:
-    """Return the definitions of a document that is not a complete rule: each possible value by
-    itself.
+    """Return definitions with one branch for each possible value of the document, without a
+    default; for documents that are not complete rules.
     """
     bindings = search.child()
     name = Var("value")

@@ -257,7 +257,9 @@ class _Walk:
         return document if below is UNDEFINED else merge(below, document)
 
     def _leaves(self, plugged: Path, node: Node) -> Any:
-        """Return the object of all rules' values below a node."""
+        """Return an object with the values of all rules below a node, nested by their paths. Hidden
+        nodes and undefined rules are left out.
+        """
         document: dict[Any, Value] = {}
         for child in node.sorted():
             if child.hidden:
@@ -498,7 +500,9 @@ class _Virtual:
             yield from self._inside(Constant(value), walk.b1, self.pos + 1)
 
     def _note_key_conflict(self) -> None:
-        """Record rules that may give one key of this object two values."""
+        """Record in `search.conflicts` two rules that may give one key of this object two
+        values.
+        """
         search = self.search
 
         def solutions(rule: Rule, own: Bindings) -> Solutions:
@@ -565,7 +569,7 @@ class _Virtual:
         return building.value()
 
     def _partial_support(self, rule: Rule) -> bool:
-        """Add the residual of a partial rule to the support; return True if it may hold."""
+        """Add the residual of one partial rule to the support. Return True if the rule may hold."""
         search = self.search
         bindings = search.child()
         is_defined = False

@@ -206,7 +206,7 @@ class Lowered:
 
     @cached_property
     def _literals(self) -> frozenset[Key]:
-        """The scalar constants in the policies, as keys, those inside constant collections
+        """The scalars that the policies contain, as keys; those inside constant collections are
         included.
         """
         terms: list[Term] = []
@@ -383,8 +383,8 @@ class _Size:
         self._count = 0
 
     def take(self, terms: Iterable[Any]) -> None:
-        """Count the parts of terms as often as their text shows them; EvalError above
-        `MAX_PARTS`.
+        """Add the parts of `terms`, counted as often as their text repeats them. EvalError if the
+        total exceeds `MAX_PARTS`.
         """
         waiting = list(terms)
         while waiting:

@@ -187,7 +187,9 @@ class _Function:
             yield from self._rule(self.node.default, [UNDEFINED], [False])
 
     def _values(self) -> Solutions:
-        """Yield the values of the rules that apply, then the default if none did."""
+        """Yield for each solution of the rules; of a rule with `else`, only of the first branch
+        that holds. The default applies if no rule has a value.
+        """
         before = UNDEFINED
         state: list[Any] = [before]
         for rule in self.node.rules:

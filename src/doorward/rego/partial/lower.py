@@ -639,8 +639,8 @@ def map_comprehensions(body: Body, change: object) -> Body:
 
 
 def _map_closures(expr: Expr, whole: object, below: object) -> Expr:
-    """Apply `whole` to the comprehensions of an expression and `below` to the body of an
-    `every`.
+    """Return the expression with `whole` applied to its comprehensions, those in `with` included,
+    and `below` to the body of its `every`.
     """
     assert callable(whole)
     assert callable(below)

@@ -33,8 +33,8 @@ class Locals:
                 return Var(name)
 
     def named(self, unique: str) -> Var:
-        """Return the local variable for a resolved name such as `x@3`; other names stay as they
-        are.
+        """Return the generated variable for a resolved name such as `x@3`, the same for each use of
+        the name. A name without `@` stays as it is.
         """
         if "@" not in unique:
             return Var(unique)

@@ -156,8 +156,8 @@ class Propagation:
 
 
 def _is_plain(expr: Expr) -> bool:
-    """Return True if an expression has no variables and is not trivially true, so that nothing is
-    to be simplified.
+    """Return True if all operands are constants or paths, at least one is a path, and they are not
+    equal; propagation then leaves the expression as it is.
     """
     if expr.withs or expr.every is not None:
         return False

@@ -69,7 +69,9 @@ def under_with(search: SearchContext, site: Site) -> Solutions:
 
 
 def _save_whole(search: SearchContext, site: Site) -> Solutions:
-    """Save an expression whose replacement is unknown unchanged in the residual."""
+    """Save an expression with its `with` unchanged in the residual, and yield once. Variables that
+    it would bind are unknown until the caller continues.
+    """
     expr, bindings = site.expr, site.bindings
     outputs: list[Term] = []
     if expr.is_equation or (expr.operator is None and expr.every is None):

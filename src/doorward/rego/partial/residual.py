@@ -233,7 +233,9 @@ def body_to_json(body: core.Body) -> list[Json]:
 
 
 def _expr_to_json(expr: core.Expr, index: int) -> Json:
-    """Convert an expression to JSON; `index` is its position in the body."""
+    """Convert an expression to the JSON of OPA's AST. `index` is its position in the body;
+    `generated`, `negated` and `with` are only there if they apply.
+    """
     result: Json = {}
     if expr.generated:
         result["generated"] = True

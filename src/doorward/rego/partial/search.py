@@ -486,8 +486,8 @@ class Search:
             yield from self.unify(value, other, where, there, site)
 
     def _comprehend(self, term: Comprehension, bindings: Bindings) -> Value:
-        """Return the value of a known comprehension; EvalError if an object gets two values for a
-        key.
+        """Return the value of a known comprehension: a list, a frozenset of keys, or a dict.
+        EvalError if an object gets two different values for a key.
         """
         number = self.number()
         if term.kind == "object":
@@ -567,7 +567,9 @@ class Search:
         b2: Bindings,
         site: Site,
     ) -> Solutions:
-        """Bind `term` to a new variable and unify a reference from it with `result`."""
+        """Bind the unknown `term` to a new variable, and yield for each way to make the rest of the
+        path from it equal `result`.
+        """
         head = Var(f"$_ref_{self._generated}")
         self._generated += 1
         for _ in self.unify(term, head, where, bindings, site):

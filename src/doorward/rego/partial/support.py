@@ -58,8 +58,8 @@ def add_complete(
 
 
 def add_partial(search: SearchContext, rule: Rule, own: Bindings, saved: Sequence[Saved]) -> bool:
-    """Add the residual of one branch of a partial rule to the support; return False if it never
-    holds by its types.
+    """Add the residual of one branch of a partial rule to the support and return True. Return
+    False, with nothing added, if it never holds by its types.
     """
     body = search.well_typed(body_of(saved, search.names))
     if body is None:

@@ -766,7 +766,10 @@ class Evaluation(Context):
         return self._below(node, key), _member(base, key)
 
     def children(self, parent: DataNode) -> list[tuple[Any, DataNode]]:
-        """Return every node one key below `parent` with its key, in Rego's order."""
+        """Return the keys directly below `parent`, each with its node. Keys of base data come
+        first, in Rego's order, then keys that only rules have, in Rego's order. [] if there is
+        nothing below.
+        """
         node, base = self._open(parent)
         whole = _whole(self._list_members(node, base))
         if node is None:

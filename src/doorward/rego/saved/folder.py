@@ -116,7 +116,9 @@ class SavedFolder:
             raise
 
     def _remove_oldest(self, folder: int) -> None:
-        """Remove the entries unused for longest until the folder is within its size."""
+        """Remove the entries with the oldest time of use until all together are within the folder's
+        size. Files with other names are neither counted nor removed.
+        """
         entries: list[tuple[float, str, int]] = []
         for name in os.listdir(folder):
             with contextlib.suppress(OSError):  # another process may have removed it

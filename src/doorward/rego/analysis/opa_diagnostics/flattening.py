@@ -186,7 +186,9 @@ class Flattener:
         out.append(replace(flat, term=Call(operator, lifted, flat.span)))
 
     def _with(self, item: With, out: list[Expr]) -> With:
-        """Return a `with` whose value is flat; a function's name stays a name."""
+        """Return a `with` whose value is a flat term; steps to compute it are appended to `out`.
+        The name of a function stays a name.
+        """
         value = item.value
         call = as_call(value)
         is_function = call is not None and self.arity(call) is not None

@@ -120,8 +120,8 @@ class Findings:
 
 
 def rule_findings(flat: FlatRule, unsafe: Unsafe, flattener: Flattener) -> Findings:
-    """Return the errors for the unsafe variables of a rule; `unsafe` has the expressions without a
-    safe order.
+    """Return the errors for the unsafe variables of a rule by stage, all lists empty if it is safe.
+    `unsafe` has the expressions without a safe order.
     """
     head = flat.head
     args = {v.name for arg in head.args or () for v in all_vars(arg)}

@@ -361,7 +361,9 @@ def _conjuncts(condition: ast.expr) -> list[ast.expr]:
 
 
 def _implies(condition: ast.expr, before: ast.expr) -> bool:
-    """Return True if `condition` can only hold if `before`, a test for UNDEFINED, holds too."""
+    """Return True if `condition` can only hold where `before`, a test that a value is not
+    UNDEFINED, holds; False if `before` is another test or that is not known.
+    """
     if not is_undefined_test(before):
         return False
     assert isinstance(before, ast.Compare)  # it is such a test
