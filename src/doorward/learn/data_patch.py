@@ -84,7 +84,12 @@ def cut_members(file: DataFile, locations: Sequence[Location]) -> str | None:
 
 
 def _cuts_of(file: DataFile, tree: Tree) -> Iterator[tuple[int, int]]:
-    """Yield the spans of text to cut; ValueError for a format or style that is not supported."""
+    """Yield the spans of text to cut so that the members in the tree disappear, as JSON or else as
+    YAML.
+
+    Stores the row of each member in `file.rows`. Raise ValueError if the file has a format or style
+    that cannot be cut.
+    """
     try:
         yield from _JSON(file, tree).cuts()
     except ValueError:
@@ -115,7 +120,11 @@ class _JSON:
         return at
 
     def _value(self, at: int, tree: Tree | None, location: Location) -> int:
-        """Read a value, cutting the members that are in the tree; return the offset after it."""
+        """Read the value at offset `at`, cutting the members that are in the tree; return the
+        offset after it.
+
+        `location` is its path. Raise ValueError for malformed JSON.
+        """
         if not tree or self._text[at] not in "{[":
             return self._decoder.raw_decode(self._text, at)[1]
         is_object = self._text[at] == "{"
@@ -178,6 +187,9 @@ class _YAML:
     def _node(self, node: Any, tree: Tree, location: Location, end: int) -> None:
         """Record the lines of a node's members that are in the tree; the node ends before line
         `end`.
+
+        Raise ValueError for the flow style `{a: b}` and for two members on one line, which cannot
+        be cut by lines.
         """
         if node is None or getattr(node, "flow_style", True):
             raise ValueError

@@ -144,7 +144,12 @@ def role_of(user: str) -> str:
 
 
 def learn_docker(calls: Calls, limits: Limits) -> LearnedCalls:
-    """Learn from their calls what users of the Docker plugin need."""
+    """Learn from the calls in audit logs which roles, values and limits users of the Docker plugin
+    need.
+
+    The result has proposals and no decisions yet. A user's `digests` is True if all of their images
+    had a digest.
+    """
     days = 0
     for cell in calls.used.values():
         days |= cell.days
@@ -230,8 +235,8 @@ class _Learner:
             yield self._for_user(setting, value, user, cell, closed or missing)
 
     def _for_user(self, setting: Setting, value: str, user: str, cell: Cell, reason: str) -> Value:
-        """Return a value for one user; `reason` says why it has to be asked about, "" if it is
-        allowed.
+        """Return a value for one user: proposed as allowed if `reason` is `""`, else as a question
+        with that reason.
         """
         share = cell.count / max(1, self._totals[user, setting])
         proposal = ASK if reason else ALLOW
@@ -261,8 +266,10 @@ class _Learner:
         )
 
     def _role_for(self, setting: Setting, cells: Cells) -> str:
-        """Return the role whose users use a value as evenly as chance would have it; "" if there is
-        none.
+        """Return the role whose users use a value as evenly as chance would have it; `""` if there
+        is none.
+
+        Of several roles, the smallest that has most of the value's users.
         """
         spread: dict[str, int] = {}
         for role, members in self._members.items():
@@ -348,7 +355,9 @@ def _parents(folders: Mapping[str, Cell]) -> Iterator[tuple[str, list[str]]]:
 
 
 def _near_ports(ranges: Mapping[str, Cell]) -> Iterator[tuple[str, list[str]]]:
-    """Yield the range of published ports if enough of it was used, with the ranges inside."""
+    """Yield the range from the first to the last published port, with the ranges in it; nothing if
+    too few were used or they lie too far apart.
+    """
     inside = sorted(ranges, key=ports_of)
     if len(inside) >= VARYING:
         first, last = ports_of(inside[0])[0], max([ports_of(each)[1] for each in inside])
@@ -357,8 +366,10 @@ def _near_ports(ranges: Mapping[str, Cell]) -> Iterator[tuple[str, list[str]]]:
 
 
 def settle(learned: LearnedCalls) -> None:
-    """Apply decisions about one value to others: a denied value is not learned in another form, and
-    users are not asked about what their role has.
+    """Apply decisions about one value to the others; changes the values in place.
+
+    A form of a denied value, or a range that contains one, becomes a question; a value that the
+    user's role or a wider value already grants is marked as covered.
     """
     members = _members_of(learned.values)
     by_key: defaultdict[tuple[Setting, str], list[Value]] = defaultdict(list)

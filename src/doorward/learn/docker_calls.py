@@ -80,7 +80,12 @@ class Calls:
     unreadable: int = 0
 
     def add(self, line: Mapping[Any, Any]) -> None:
-        """Count a line of the audit log."""
+        """Count a line of the audit log: its action and values if it was allowed, a denial if it
+        was not.
+
+        Lines that are not requests or name no user are counted as unreadable. Raise LearnError if
+        there are too many combinations.
+        """
         self.events += 1
         user, action, input = line["user"], line["action"], line.get("input")
         too_long = len(user) > LONGEST or len(action) > LONGEST
@@ -123,7 +128,7 @@ class Calls:
         return cell
 
     def _check(self) -> None:
-        """LearnError if the log has more combinations than the limit."""
+        """Raise LearnError if the log has more than `MAX_CELLS` combinations of user and value."""
         if len(self.used) + len(self.denied) > MAX_CELLS:
             raise LearnError(
                 f"the log has more than {MAX_CELLS:,} combinations of a user and a value: learn "
@@ -131,7 +136,9 @@ class Calls:
             )
 
     def merge(self, other: Calls) -> None:
-        """Add the counts of another part of the log."""
+        """Add the counts of another part of the log. Raise LearnError if there are too many
+        combinations.
+        """
         self.events += other.events
         self.without_input += other.without_input
         self.unreadable += other.unreadable
@@ -200,8 +207,10 @@ def _registries(input: Mapping[Any, Any], action: Any) -> Iterator[Any]:
 def _of_subject(
     subject: Mapping[Any, Any], *, has_ports: bool = True
 ) -> Iterator[tuple[Setting, Any]]:
-    """Yield the settings and values for what a request creates, or for the container it is
-    about.
+    """Yield setting and value for each mount, capability, port and so on of a created or existing
+    container.
+
+    Values may have any type: they come from the log unchecked.
     """
     for mount in _list(subject, "mounts"):
         if not isinstance(mount, dict):
@@ -236,7 +245,9 @@ def _of_subject(
 
 
 def _of_limits(input: Mapping[Any, Any]) -> Iterator[tuple[Setting, Any]]:
-    """Yield the limits that a request needs, among those that the shipped policies enforce."""
+    """Yield the limits that a request needs, of those that the shipped policies enforce; `"0"`
+    means unlimited.
+    """
     action, resources = input.get("action"), _object(input, "resources")
     changed = {each for each in _list(resources, "changed") if type(each) is str}
     for limit in LIMITS:

@@ -28,7 +28,7 @@ _FLAGS: Final = (
 
 
 def docker_data(learned: LearnedCalls) -> dict[str, Any]:
-    """Return the content of data.json for what was learned."""
+    """Return the content of data.json: users, roles and ceilings for all granted values."""
     granted = [each for each in learned.values if each.is_granted]
     roles_by_user: defaultdict[str, set[str]] = defaultdict(set)
     for each in granted:
@@ -85,8 +85,8 @@ def _additions(granted: Iterable[Value], used: set[str]) -> defaultdict[str, Set
 
 
 def _holders(value: Value, used: set[str], known: Mapping[str, frozenset[str]]) -> list[str]:
-    """Return the roles that get a value: a user's own, or a shared one and those that include
-    it.
+    """Return the roles that get a value: only the user's own role, or for a shared value its role
+    and all used roles that include it.
     """
     if not value.is_shared:
         return [value.holder]

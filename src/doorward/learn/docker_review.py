@@ -81,8 +81,11 @@ def _row(value: Value) -> dict[str, Any]:
 
 
 def keep_decisions(learned: LearnedCalls, text: str, name: str) -> None:
-    """Apply the decisions in an earlier review.yaml, and let them count for other values;
-    LearnError for an invalid decision.
+    """Copy the decisions and notes of an earlier review.yaml to the values with the same
+    identifier, then settle all.
+
+    `text` is `""` if there is no earlier file. Values with a decision that the log no longer shows
+    are added again. Raise LearnError if the file is not a review or a decision is invalid.
     """
     if text:
         try:
@@ -102,7 +105,11 @@ def keep_decisions(learned: LearnedCalls, text: str, name: str) -> None:
 
 
 def _read_row(row: Any, location: str) -> Value:
-    """Return a value of an earlier review that the log no longer shows."""
+    """Return a value of an earlier review, with an empty count.
+
+    Raise KeyError, TypeError, AttributeError or ValueError if the row is invalid, LearnError for an
+    invalid decision.
+    """
     section, _, name = row["setting"].partition(".")
     user, role = row.get("user"), row.get("role")
     holder = role if role in roles() and user is None else role_of(user)

@@ -165,8 +165,8 @@ def _condition(condition: Condition, grant: Grant, claims: Claims) -> dict[str, 
 def _tests(
     grants: Mapping[str, Grant], learned: Mapping[str, Any], claims: Claims
 ) -> dict[str, Any]:
-    """Return the tests in the data: a request that each rule allows, and a similar one that no rule
-    allows.
+    """Return the tests for data.json: for each rule a request that it allows, and, if one is found,
+    a similar one that no rule allows.
     """
     sets = {name: {_MEMBER: True} for name in learned["sets"]}
     # Claims are in the input of a test, also where the policy has them from a token.

@@ -49,7 +49,9 @@ class Gather:
         return Gathered()
 
     def decide(self, content: bytes) -> Gathered:
-        """Return the counts for some lines of a log."""
+        """Return the counts for some lines of a log: calls of Docker, accesses, and lines that were
+        skipped with the reason.
+        """
         gathered = Gathered()
         observations = gathered.observations
         for document in documents_of(content):
@@ -66,8 +68,10 @@ class Gather:
 
 
 def failed_requests(files: Sequence[str]) -> frozenset[int]:
-    """Return digests of the ids of requests that did not succeed, from access logs and response
+    """Return digests of the ids of requests with status 400 or more, from access logs and response
     events.
+
+    Raise LearnError for more than `MAX_FAILED` of them.
     """
     failed: set[int] = set()
     for chunk in chunks_of(files):

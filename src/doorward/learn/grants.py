@@ -256,7 +256,11 @@ class _Judge:
             self._events[entry.subject] += entry.cell.count
 
     def into(self, learned: Learned) -> None:
-        """Add the grants, the questions, and the counts of what is too rare to ask about."""
+        """Add this item's grants and questions to `learned`, and the counts of requests too rare to
+        ask about.
+
+        Each round grants to the best group and removes its subjects; at most `ROUNDS` rounds.
+        """
         learned.rare_values += self._rare_values
         accepted: list[Grant] = []
         left = Counter(self._events)
@@ -308,7 +312,7 @@ class _Judge:
         return Counter({each: number for each, number in left.items() if each in members})
 
     def _objections(self, who: Who, events: Counter[Subject]) -> tuple[str, ...]:
-        """Return everything that speaks against a grant to a group, as texts."""
+        """Return the reasons against a grant to a group, as texts; empty if it can be proposed."""
         limits = self._limits
         total = sum(events.values())
         users = len({each.name for each in events})
@@ -433,8 +437,8 @@ class _Judge:
     def _parameters(
         self, events: Counter[Subject]
     ) -> tuple[tuple[str, ...], tuple[tuple[Parameter, Attribute], ...]]:
-        """Return the query parameters that enough subjects used, and those whose value is the
-        subject's own.
+        """Return the query parameters that enough users used, sorted, and the parameters that must
+        have the subject's own attribute as value.
         """
         users: dict[Parameter, set[str]] = defaultdict(set)
         counts: dict[Parameter, Counter[Attribute | None]] = defaultdict(Counter)

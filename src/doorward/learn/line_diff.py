@@ -75,7 +75,9 @@ def _lines(
 
 
 def _hunks(edits: Sequence[Edit]) -> Iterator[list[Edit]]:
-    """Yield the edits in groups whose contexts touch."""
+    """Yield the edits in groups; edits at most `2 * CONTEXT` lines apart are in one group. Nothing
+    for no edits.
+    """
     hunk = list(edits[:1])
     for one, other in pairwise(edits):
         if other[0] - one[1] > 2 * CONTEXT:

@@ -105,7 +105,9 @@ class Cell:
     def add_parameters(
         self, parameters: Mapping[Parameter, str], owners: Mapping[str, tuple[Attribute, ...]]
     ) -> None:
-        """Count parameters, and those whose value is an attribute of the subject."""
+        """Count each parameter, and separately each attribute of the subject (`owners`) that equals
+        its value.
+        """
         if self.parameters is None:
             self.parameters = {}
         for parameter, value in parameters.items():
@@ -163,7 +165,9 @@ class Observations:
         self.skipped[reason if known else "other reasons"] += number
 
     def add(self, access: Access) -> None:
-        """Count one access."""
+        """Count one access, as allowed or denied. Accesses with another outcome are counted as
+        skipped.
+        """
         self.events += 1
         subject, seconds = access.subject, access.seconds
         if seconds:
@@ -266,7 +270,9 @@ class Observations:
         return best
 
     def _give_up(self, subject: Subject) -> None:
-        """Remove everything that a subject did, who is counted as searching."""
+        """Remove all counts of a subject and list it in `searching` with their number; do nothing
+        if it is listed.
+        """
         if subject in self.searching:
             return
         number = 0

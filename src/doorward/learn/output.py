@@ -40,8 +40,11 @@ class Made:
 
 
 def make_files(gathered: Gathered, limits: Limits, folder: Path) -> Made:
-    """Return all files for what was gathered, with the decisions found in the folder; LearnError if
-    nothing can be learned.
+    """Return the text of all files for the gathered counts, applying the decisions in the folder's
+    review.yaml.
+
+    Writes nothing. Raise LearnError if there are no events, if logs of Docker and services are
+    mixed, or if the review is invalid.
     """
     before = _read(folder / REVIEW)
     calls, observations = gathered.calls, gathered.observations
@@ -106,7 +109,11 @@ def _read(path: Path) -> str:
 
 
 def write_files(files: Mapping[str, str], folder: Path) -> None:
-    """Replace the files one by one, the policy last; LearnError if one cannot be written."""
+    """Replace the files one by one, each in one step; the policy comes last.
+
+    Raise LearnError if one cannot be written, or if a policy file in the folder was changed by
+    hand, and then nothing is written.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in _TEXTS.items():

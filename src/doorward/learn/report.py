@@ -76,8 +76,8 @@ def _lines(
 
 
 def _unseen(learned: Learned, observations: Observations) -> Iterator[str]:
-    """Yield the lines with the share of what was done only once, an estimate of what the log does
-    not show.
+    """Yield the share of requests that were the only one of their subject and path: an estimate of
+    what the log does not show. Nothing for no requests.
     """
     once = sum(
         [cell.count == 1 for cells in observations.allowed.values() for cell in cells.values()]
@@ -111,7 +111,9 @@ def _rule(row: Row) -> Iterator[str]:
 
 
 def _generalisations(row: Row) -> Iterator[str]:
-    """Yield, for one rule, what it allows beyond what was seen, and why."""
+    """Yield a line for each part of a rule that allows more than the requests in the log, with the
+    reason.
+    """
     grant = row.grant
     for part in grant.parts:
         if part.kind == "own":
@@ -138,7 +140,7 @@ def _generalisations(row: Row) -> Iterator[str]:
 
 
 def _left_out(learned: Learned, observations: Observations) -> Iterator[str]:
-    """Yield the lines about what was not used."""
+    """Yield the lines about skipped, rare and denied requests and about subjects that searched."""
     yield "## Left out\n"
     for reason, number in sorted(observations.skipped.items()):
         yield f"- {counted(number, 'line')}: {code(reason)}"

@@ -268,7 +268,10 @@ def _read_row(row: Any, location: str) -> Row:
 
 
 def _read_part(part: Mapping[str, Any], words: Mapping[str, Any]) -> Part:
-    """Return a part of a template; ValueError if it is invalid."""
+    """Return a part of a template from its only member: `{"word": "users"}` is a constant segment.
+
+    Raise ValueError if it is invalid or names an unknown set.
+    """
     ((kind, value),) = part.items()
     if kind == "own":
         return Part("own", "", _attribute(value))

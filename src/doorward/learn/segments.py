@@ -105,7 +105,10 @@ def is_typed(token: Token) -> TypeGuard[Kind]:
 
 
 def type_of(text: str) -> Kind:
-    """Return the type of a segment, such as a number or UUID; 0 for a word."""
+    """Return the type of a segment, such as the number that stands for UUIDs; 0 for a word.
+
+    Letters followed by digits give a `Numbered` with these letters.
+    """
     if not text.isascii() or text.endswith("\n"):
         return 0
     # Most words have no digit, and every type but few values of `hex` has one.

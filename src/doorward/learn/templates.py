@@ -226,8 +226,10 @@ class Templates:
             yield (best if len(values) >= DISTINCT else ()), group
 
     def _match_kind(self, entries: list[Entry], position: int, number: Kind) -> list[Entry]:
-        """Give entries whose segment is of a type that type as their part, or the few exact
-        values.
+        """Give entries whose segments have type `number` that type as their part; the exact values
+        if they are few.
+
+        Entries with fewer events than the floor are marked `is_below_floor`.
         """
         users: defaultdict[str, set[str]] = defaultdict(set)
         for entry in entries:

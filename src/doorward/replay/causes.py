@@ -80,8 +80,9 @@ def _cause_of_pass(before: Trail | None) -> Cause | None:
 
 
 def _refuse(failed: Sequence[Location]) -> Cause | None:
-    """Return the cause with the conditions that failed; those of all definitions that got equally
-    far.
+    """Return the cause that names the failed conditions, at most `NAMED`; None if there are none.
+
+    There are several if several definitions got equally far.
     """
     if not failed:
         return None

@@ -73,7 +73,10 @@ def allows(answer: Answer) -> bool:
 
 
 def _is_same(before: Answer, now: Answer) -> bool:
-    """Return True if two answers are equal, sets counting as arrays."""
+    """Return True if two answers are equal; a set equals the array in the log, and 1 equals 1.0.
+
+    False if the recorded decision failed, or if both have lists and these differ.
+    """
     if before.error:
         return False
     if before.lists is not None and now.lists is not None and before.lists != now.lists:
@@ -92,7 +95,7 @@ def _as_logged(value: Value) -> Value:
 
 
 def _equal(a: Value, b: Value) -> bool:
-    """Compare values that come from JSON; Python alone would take true for 1."""
+    """Return True if two JSON values are equal; unlike in Python, true does not equal 1."""
     if type(a) is bool or type(b) is bool:
         return a is b
     if isinstance(a, dict) and isinstance(b, dict):

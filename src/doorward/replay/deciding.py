@@ -40,7 +40,11 @@ _VERDICT: Final = frozenset({"allow", "stream"})
 
 
 def recorded_answer(event: Event) -> Answer:
-    """Return the answer that the log recorded."""
+    """Return the answer that the log recorded.
+
+    `missing` names the reason if the log does not have it, as for masked results; `error` is set if
+    the decision failed.
+    """
     response_record = _response_of(event)
     reason = response_record.get("reason")
     if event.is_error and response_record and not str(reason).startswith("eval_"):
@@ -61,8 +65,9 @@ def recorded_answer(event: Event) -> Answer:
 
 
 def comparable(event: Event, answer: Answer) -> Answer:
-    """Return the part of an answer that the log has: for a decision on a response, without the
-    fields that may contain parts of the body (`log-bodies`).
+    """Return the part of an answer that can be compared with the log.
+
+    For a decision on a response, the log leaves out fields with parts of the body (`log-bodies`).
     """
     recorded, value = _response_of(event), answer.value
     names = {path.rpartition("/")[2] for path in event.hidden if _is_left_out(path, recorded)}
@@ -125,7 +130,12 @@ class Version:
         return Version(self.snapshot.with_data(data, self.snapshot.revision), self._recorded)
 
     def answer(self, event: Event) -> Answer:
-        """Return the policies' answer to `event`."""
+        """Return these policies' answer to `event`.
+
+        `missing` says what the log lacks for it, such as a masked value that the policies read. A
+        failed evaluation is in `error`, and `is_late` is True if it took too long. Raises no
+        RegoError.
+        """
         if not event.path and not event.query:
             return Answer(missing="the path of the decision")
         event, claims = with_claims(event)
@@ -247,7 +257,9 @@ def with_claims(event: Event) -> tuple[Event, Mapping[str, Claims]]:
 
 
 def _with_text(value: Any, path: Sequence[str], text: str) -> Any:
-    """Return a copy of `value` with a text at `path`; None if that is not inside objects."""
+    """Return a copy of `value` with `text` at `path`, adding objects on the way; None if the path
+    leads through another value.
+    """
     if not path:
         return text
     if not isinstance(value, dict):
@@ -257,7 +269,9 @@ def _with_text(value: Any, path: Sequence[str], text: str) -> Any:
 
 
 def _overlap(hidden: Sequence[str], read: Sequence[str]) -> str:
-    """Return the first hidden path that overlaps one that is read, as text; "" if there is none."""
+    """Return `PATH, which is masked` for the first hidden path that contains or is in a path that
+    is read; `""` if there is none.
+    """
     for path in hidden:
         for other in read:
             if f"{path}/".startswith(f"{other}/") or f"{other}/".startswith(f"{path}/"):

@@ -44,7 +44,9 @@ def events_of(content: bytes) -> Iterator[Event | None]:
 
 
 def documents_of(content: bytes) -> Iterator[Value]:
-    """Yield the JSON values in lines, or in an array; null for a line that is not JSON."""
+    """Yield the JSON values in lines, or the items of an array; None for a line or array that is
+    not JSON.
+    """
     if content.lstrip()[:1] == b"[":
         try:
             documents = from_json(content)

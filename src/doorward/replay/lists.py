@@ -58,8 +58,10 @@ def filter_lists(
     *,
     now_ns: int | None,
 ) -> Mapping[str, ListCount] | str | None:
-    """Return the lists as these policies filter them; None without a body, or a text for what the
-    log lacks.
+    """Return the items, shown items and digest of each list as these policies filter it.
+
+    None if the response has no body, or it is masked completely. A text names what the log lacks.
+    Raise EvalError if a list cannot be filtered.
     """
     input: Any = event.input
     response = input.get("response") if isinstance(input, dict) else None

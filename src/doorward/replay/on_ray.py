@@ -83,7 +83,9 @@ class _Decider:
         self._job = recipe.job()
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[Any]]:
-        """The counts of each unit, or why there are none."""
+        """Decide the units of a batch; return their numbers, pickled counts (`b""` for an error)
+        and errors (`""` for none).
+        """
         columns = [batch[name] for name in _Unit._fields]
         units = [
             _Unit(int(number), str(file), int(start), int(length))
@@ -139,9 +141,11 @@ def replay_on_ray(
     on_progress: Callable[[C], object] = lambda _counts: None,
     size: int = UNIT,
 ) -> C:
-    """Return the tally of all events in `files`, decided on a Ray cluster by at most `actors`
-    actors of one processor each (0: as many as there are). `address`: that of a cluster, or
-    `local`. ReplayError if a file cannot be read or the cluster is not available.
+    """Return the tally of all events in `files`, decided on a Ray cluster.
+
+    `address` is that of a cluster, or `local`; at most `actors` actors of one processor each
+    decide, 0 for all processors. Calls `on_progress` with the tally after each unit. Raise
+    ReplayError if a file cannot be read or the cluster is not available.
     """
     total = recipe.empty()
     units = [{**unit._asdict()} for unit in _units([os.path.abspath(f) for f in files], size)]

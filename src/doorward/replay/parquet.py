@@ -28,8 +28,9 @@ class ParquetError(Exception):
 
 
 def events_in(path: str) -> Iterator[tuple[bytes, float]]:
-    """Yield lines of JSON from a Parquet file, and the share of the file read so far; ParquetError
-    if it is invalid.
+    """Yield lines of JSON from a Parquet file, and the share of the file read so far (0 to 1).
+
+    Raise ParquetError if it is not a Parquet file or its columns are not those of a decision log.
     """
     connection = duckdb.connect(config={"threads": 1, "memory_limit": "256MB"})
     try:

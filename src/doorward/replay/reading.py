@@ -40,7 +40,7 @@ class Chunk(NamedTuple):
     """The bytes of the file, as it is stored, that were read for these lines."""
 
     def read(self) -> bytes:
-        """Return the lines; ReplayError if they cannot be read."""
+        """Return the lines, from memory or by reading the file; raise ReplayError if that fails."""
         if self.content is not None:
             return self.content
         try:
@@ -52,7 +52,11 @@ class Chunk(NamedTuple):
 
 
 def log_files(paths: Sequence[str]) -> list[str]:
-    """Return the files that `paths` name, those in folders sorted by name, hidden ones left out."""
+    """Return the files that `paths` name; those in folders are sorted by path, hidden ones left
+    out.
+
+    Raise ReplayError if a path does not exist or there are no files.
+    """
     files: list[str] = []
     for path in paths:
         if os.path.isdir(path):
@@ -125,7 +129,11 @@ def _why(path: str, error: Exception) -> str:
 
 
 def _plain(path: str, file: BinaryIO, size: int) -> Iterator[Chunk]:
-    """Yield the chunks of an uncompressed file, whole lines each; a JSON array is one chunk."""
+    """Yield the chunks of an uncompressed file: whole lines of about `size` bytes; a JSON array is
+    one chunk.
+
+    The lines are read later. Raise ReplayError for a line or array that is too long.
+    """
     total = os.fstat(file.fileno()).st_size
     if _is_array(file):
         if total > MAX_ARRAY:
@@ -151,7 +159,10 @@ def _is_array(file: BinaryIO) -> bool:
 
 
 def _read_compressed(path: str, file: BinaryIO, size: int) -> Iterator[Chunk]:
-    """Yield the chunks of a gzip file; a JSON array is one chunk."""
+    """Yield the chunks of a gzip file with their content; a JSON array is one chunk.
+
+    Raise ReplayError for a line or array that is too long.
+    """
     taken = 0
 
     def chunk(content: bytes) -> Chunk:

@@ -71,8 +71,10 @@ class Recorded:
         *,
         has_time: bool = True,
     ) -> None:
-        """Answer from now on for another event, whose tokens are replaced by those of `claims`.
-        `has_time`: the log has the time of the decision.
+        """Use the recorded answers of another event from now on, and clear `missing`.
+
+        `claims` replace its tokens, which the log hides. `has_time`: the log has the time of the
+        decision.
         """
         self._answers = answers
         self._has_time = has_time or self.now_ns is not None

@@ -150,7 +150,9 @@ def _rank(values: Mapping[str, Counter[str]]) -> list[tuple[str, Counter[str]]]:
 
 
 def dimensions(tally: Tally) -> list[tuple[str, list[tuple[str, Counter[str]]]]]:
-    """Return the changes by each dimension, without those whose groups have no name."""
+    """Return each dimension with its values and their kinds of changes; dimensions in which no
+    value has a name are left out.
+    """
     names = [*_ORDER, *sorted(tally.groups.keys() - set(_ORDER))]
     return [
         (name, _rank(tally.groups[name]))

@@ -51,7 +51,11 @@ class Shadow:
         on_dropped: Callable[[str], object],
         parts: Parts | None = None,
     ) -> None:
-        """`on_kind` is told what became of each decision, `on_dropped` why there was none."""
+        """Start the thread that decides with the candidate.
+
+        `on_kind` is called with the kind of each comparison, `on_dropped` with the reason for each
+        decision that was not compared.
+        """
         self._candidate = candidate
         self._options = options
         self._on_kind = on_kind
@@ -89,8 +93,10 @@ class Shadow:
         self._thread.join(_ROUND)
 
     def _round(self) -> bool:
-        """Decide what is queued, pausing so that the work stays within its share; return False when
-        stopped.
+        """Decide the queued decisions with the candidate; return False when stopped.
+
+        Rests after each one so that this thread uses at most `share` of a processor. Waits at most
+        `_ROUND` seconds for the first.
         """
         self._part.rest()
         if not self._waits.wait(_ROUND):
