@@ -245,6 +245,7 @@ def _to_object(value: Mapping[Any, Any], position: _Position) -> dict[Key, Value
     """Convert a mapping to an object. InputError for a mapping with several values per key, such as
     a MultiDict, and for two keys that are equal in Rego.
     """
+    # Multi-value mappings of web frameworks: a policy would see only one of the values.
     if hasattr(value, "getlist") or hasattr(value, "getall"):
         _refuse(position, f"is a {type(value).__name__}, which can have several values for one key")
     converted: dict[Key, Value] = {}

@@ -716,6 +716,7 @@ class Query:
         """
         if engine.policies is not self.engine.policies:
             raise ValueError("the query was prepared by an engine with other policies")
+        # Everything but the data belongs to the policies, and is shared.
         bound = copy(self)
         bound.engine = engine
         bound._answers = engine.answers(self._code, strict=self.strict)

@@ -127,6 +127,7 @@ def render_all(diagnostics: Iterable[Diagnostic]) -> str:
     hints: set[str] = set()
     lines = []
     for each in diagnostics:
+        # One hint often explains many errors.
         lines.append(render(each if each.hint not in hints else replace(each, hint=None)))
         hints |= {each.hint} if each.hint is not None else set()
     return "\n".join(lines)

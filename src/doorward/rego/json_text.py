@@ -110,6 +110,7 @@ def scrub_value(value: Value) -> Value:
         return value
     if isinstance(value, dict):
         for key, item in value.items():
+            # In place: the value was just parsed, and nobody else has seen it.
             value[key] = scrub_value(item)
         if all(type(key) is not str or key.isascii() or scrub(key) == key for key in value):
             return value

@@ -141,6 +141,7 @@ def to_key(value: Value) -> Key:
         return value if -HASH_MODULUS < value < HASH_MODULUS else Boxed(value)
     if value is None:
         return None
+    # `1.0` becomes a Number, whose hash and equality are those of the integer 1.
     if isinstance(value, float):
         number = value if type(value) is Number else Number(repr(value))
         return Boxed(number) if is_large(number) else number

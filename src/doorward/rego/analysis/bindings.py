@@ -326,6 +326,7 @@ def names_function(item: With, arity: Arity) -> bool:
     target, value = as_call(item.target), as_call(item.value)
     if target is None or value is None or arity(value) is None:
         return False
+    # A document may be replaced by a function only below `data`.
     return arity(target) is not None or (_is_data(item.target) and _is_data(item.value))
 
 

@@ -163,6 +163,7 @@ class _Steps:
         for each in expr.before:
             assert isinstance(each.term, Call)
             local, value = each.term.args
+            # A reference that `negation` moved out is put back; calls stay in front.
             if isinstance(local, Var) and isinstance(value, (Ref, Var)):
                 references[local.name] = value
             else:

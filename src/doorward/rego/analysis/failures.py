@@ -116,6 +116,7 @@ class Failures:
 
     def _itself(self, node: RuleNode) -> bool:
         """Return True if the rules at `node` may fail even if no rule they read does."""
+        # A replacement may be code of any kind, which may raise an error.
         if node.name in self._mocked or any(map(self._part_itself, _parts(node))):
             return True
         rules = [d for d in node.definitions if not d.rule.default]

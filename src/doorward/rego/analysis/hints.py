@@ -99,6 +99,7 @@ def _fix(name: str, hint: str | None, span: Span) -> Fix | None:
         return None
     # A key with `-` was read as a difference, the name is the end of it.
     pattern = rf"[A-Za-z_][\w.]*-{re.escape(name)}\b" if meant["key"] else rf"\b{re.escape(name)}\b"
+    # The span may be a whole rule; only its beginning is searched.
     match = re.search(pattern, span.text[:MAX_TEXT])
     if match is None:
         return None

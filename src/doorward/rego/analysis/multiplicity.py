@@ -354,6 +354,7 @@ class _Walk:
             local, value = term.args
             self.term(value)
             self.match(local)
+        # Recorded for the negated expression: a loop inside needs only its first success.
         self.closure((Expr(expr.term, False, (), expr.span),), expr, self.outer)
 
     def closure(self, body: Body, node: Expr | Body, outer: frozenset[str]) -> None:

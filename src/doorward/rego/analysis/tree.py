@@ -149,6 +149,7 @@ def build_tree(modules: Sequence[Module]) -> RuleNode:
     them.
     """
     root = insert_rules(modules)
+    # A list, since gathering removes nodes from the tree.
     for node in list(root.walk()):
         if any(d.tail for d in node.definitions):
             _gather(node)

@@ -248,6 +248,7 @@ def _either(state: FunctionState, node: Or) -> None:
     left = _test(state, node.left)
     holds = state.code.bind_temp(left, state.temps.holding("holds"))
     state.temps.share(holds.id)
+    # The right side is written inside the test, so it runs only if the left failed.
     with state.scope():
         state.code.test(negation(holds))
         state.code.assign(holds.id, _test(state, node.right))

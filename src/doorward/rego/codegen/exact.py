@@ -241,6 +241,7 @@ class ExactRules:
         write: Write,
     ) -> None:
         """Compile the function that `write` writes and store it under `key`."""
+        # Two threads may compile it at once; the later function replaces an equal one.
         with self.code.lock:
             source = definition.rule.span.source
             self.functions[key] = self.code.function(self.node.name, source, write)

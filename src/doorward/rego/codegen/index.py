@@ -78,6 +78,7 @@ class _Split:
     def cost(self) -> float:
         """The number of candidates to expect for a value."""
         sizes = self.sizes
+        # Values that more definitions name are taken to be more frequent.
         return max(sum(size * size for size in sizes) / max(sum(sizes), 1), len(self.always))
 
     def choice(self) -> Choice:

@@ -155,6 +155,7 @@ def link_lazily(plan: Plan) -> Linked:
         bind(namespace, node.name, traced(node.name, stub) if plan.traced else stub)
     refused: dict[Diagnostic, None] = {}
     for node in nodes:
+        # Now, so that the error is reported when policies are compiled, not in a decision.
         for name in _names_of_long(node, plan):
             try:
                 generate_now(stubs[node.name])

@@ -169,5 +169,6 @@ def document_tree(node: RuleNode, plan: Plan, namespace: dict[str, Any]) -> Docu
         result.part = getattr(result.evaluate, "part", None) if plan.is_keyed(node) else None
     for key, child in node.children.items():
         result.children[key] = document_tree(child, plan, namespace)
+    # Sorted once here instead of in each evaluation.
     result.order = tuple(sorted_keys(result.children))
     return result

@@ -456,6 +456,7 @@ def _choose_definitions(state: FunctionState, rules: _Rules, choice: Choice) -> 
 
 def _fallback(state: FunctionState, default: Definition | None) -> None:
     """Write a return of the default, or UNDEFINED, if no definition had an answer."""
+    # Code after a return would never run.
     if state.code.written and isinstance(state.code.written[-1], ast.Return):
         return
     if default is None:

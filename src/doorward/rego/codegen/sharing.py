@@ -82,6 +82,7 @@ class Group:
         """
         names = {id(node): variable(n) for n, node in enumerate(self.nodes)}
         rule = self.first.rule
+        # A node that stands twice in the tree would become one variable in two places.
         if sum(id(node) in names for node in walk(rule)) != len(names):
             raise Unshared
 

@@ -263,6 +263,7 @@ class _Reader:
         builtin = self.registry.get(term.name)
         if builtin is None or not builtin.pure or builtin.relation:
             return _UNKNOWN
+        # A call with an output operand has no value of its own; a replaced one may have any.
         if len(args) != len(builtin.signature.args) or term.name in self.evaluation.mocks:
             return _UNKNOWN
         if builtin.context:

@@ -363,6 +363,7 @@ def _have_no_value(tests: Sequence[_Test]) -> bool:
             return True
     lower = [(value, operator) for _, operator, value, _ in tests if operator in ("gt", "gte")]
     upper = [(value, operator) for _, operator, value, _ in tests if operator in ("lt", "lte")]
+    # Every lower bound against every upper bound; bodies have only a few of each.
     for low, over in lower:
         for high, under in upper:
             order = compare(low, high)

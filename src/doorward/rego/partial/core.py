@@ -63,6 +63,7 @@ class Constant:
         self.value = value
 
     def __eq__(self, other: object) -> bool:
+        # Identity first, since `equal` walks through collections.
         return type(other) is Constant and (
             self.value is other.value or equal(self.value, other.value)
         )

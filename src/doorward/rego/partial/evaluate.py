@@ -187,6 +187,7 @@ class Lowered:
 
     def __init__(self, checked: Checked, modules: Iterable[nodes.Module]) -> None:
         sources = list(modules)  # those of a restored program are parsed now
+        # The checked program has its modules sorted by name, `sources` has the caller's order.
         numbers = {id(source): n for n, source in enumerate(checked.sources)}
         listed = [numbers[id(module)] for module in sources]
         resolved = resolved_modules(checked)

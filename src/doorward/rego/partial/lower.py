@@ -163,6 +163,8 @@ class _Stages:
         for rule in rules:
             if id(rule) not in self.in_order:
                 known = {name for arg in rule.args or () for name in _names(arg)}
+                # After calls and heads were moved out, since those expressions take part in the
+                # order.
                 rule.body = in_safe_order(rule.body, known, self.arity)
         for rule in rules:
             rule.body = self.plain_operands(rule.body)

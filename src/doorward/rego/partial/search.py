@@ -404,6 +404,7 @@ class Search:
             left, right = array_items(a), array_items(b)
             if len(left) == len(right):
                 yield from self._unify_pairs(tuple(zip(left, right, strict=True)), b1, b2, site)
+        # Which keys are equal depends on what is unknown.
         elif kind == "object" and (has_open_keys(a, b1) or has_open_keys(b, b2)):
             yield from self.save_equation(a, b, b1, b2, site)
         elif kind == "object":
@@ -551,6 +552,7 @@ class Search:
         else:
             yield from self.unify(term, result, where, b2, site)
             return
+        # An unbound key: each member is one way, and unification binds the key.
         for item_key, (target, there) in members(term, where):
             self._count()
             for _ in self.unify(item_key, path[pos], where, bindings, site):

@@ -306,6 +306,7 @@ class Unknowns:
 
     def unmark(self, count: int) -> None:
         """Remove the mark from the last `count` marked variables."""
+        # A stack: marks end in the reverse order in which the search made them.
         for _ in range(count):
             var, bindings = self.variables.pop()
             left = bindings.unknown[var.name] - 1

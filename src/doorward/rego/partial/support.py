@@ -128,5 +128,6 @@ def _simple(search: SearchContext, body: Body, head: Sequence[Term]) -> Body:
     """
     if search.settings.shallow:
         return body
+    # The head reads these, so propagation must leave them bound.
     live = {name for term in head for name in variables(term)} - ROOTS
     return Propagation(search.program, live, whole=True).apply(body)

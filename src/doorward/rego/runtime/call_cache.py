@@ -123,6 +123,7 @@ class CallCache:
         function.misses += 1
         if not always and function.misses >= TRIAL and self._pause(function):
             return None
+        # Many alike calls would be compared one by one, so their number is bounded.
         if self._left <= 0 or (alike is not None and len(alike) >= MAX_ALIKE and not always):
             return None
         self._left -= 1

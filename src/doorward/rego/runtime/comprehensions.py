@@ -55,6 +55,7 @@ class Results(dict[tuple[Site, Any], Any]):
         """
         self.misses += 1
         if self.misses <= TRIAL or self.hits * WORTH >= self.misses:
+            # One more for the entry itself: results may be empty.
             self.size += len(result) + 1
             if self.size <= MOST_ITEMS:
                 self[site, value] = result

@@ -640,6 +640,7 @@ class Evaluation(Context):
         """Return the value of the rules at `node`, computed once per evaluation; UNDEFINED if there
         is none.
         """
+        # `constants` outlives the evaluation: it is shared by all with the same data.
         store = self.constants if node.constant else self.cache
         answer = store.get(node.slot, MISSING)
         if answer is MISSING:

@@ -76,6 +76,7 @@ class SavedFolder:
         if not all(map(_is_safe_parent, _parents(self.path))):
             raise PermissionError(self.path)
         with _closing(os.open(self.path, flags)) as folder:
+            # Of the open descriptor: the path might lead elsewhere by now.
             if not _is_own(os.fstat(folder)):
                 raise PermissionError(self.path)
             yield folder

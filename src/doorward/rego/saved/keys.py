@@ -55,6 +55,7 @@ def key_of(
             digest.update(b"%d:" % len(content) + content)
     if length < LEAST_TEXT:
         return None
+    # Every option that changes the checked program or its code.
     flags = (
         options.strict,
         options.max_errors,
