@@ -31,9 +31,9 @@ deep.rule if input.ok
     [
         ("shop/allow", {"ok": True}, ""),
         ("shop/allow", {}, "the document is undefined for this input"),
-        ("shop/alow", {}, "the decision path names no rule or data: did you mean shop/allow?"),
-        ("shop/deep/rul", {}, "the decision path names no rule or data: did you mean shop/deep/rule?"),
-        ("zzz", {}, "the decision path names no rule or data"),
+        ("shop/alow", {}, "the path names no rule or data: did you mean shop/allow?"),
+        ("shop/deep/rul", {}, "the path names no rule or data: did you mean shop/deep/rule?"),
+        ("zzz", {}, "the path names no rule or data"),
         ("shop/both", {"a": 1}, "policy.rego:7: eval_conflict_error: "),
         ("shop/text", {}, "the result is not an answer: failed to get response status"),
         ("shop/allow", {"ok": object()}, "the input is not one of Rego: input.ok is of the class"),
@@ -54,8 +54,8 @@ def test_a_line_is_logged_once_in_a_while(caplog: pytest.LogCaptureFixture) -> N
     (record,) = caplog.records
     assert record.levelname == "WARNING"
     assert record.getMessage() == (
-        f"refused: decision {decisions[0].decision_id} of shop/alloww: the decision path names no rule or data:"
-        " did you mean shop/allow?"
+        f"refused: decision {decisions[0].decision_id} of shop/alloww: the path names no rule or"
+        " data: did you mean shop/allow?"
     )
 
 
@@ -66,5 +66,5 @@ def test_debug_mode_says_the_reason_in_a_header(debug: bool) -> None:
         check = HttpCheck(point.pdp, HttpOptions(path="shop/alow", debug=debug))
         verdict = check.check(request)
     assert not verdict.allowed
-    reason = (REASON_HEADER, "the decision path names no rule or data: did you mean shop/allow?")
+    reason = (REASON_HEADER, "the path names no rule or data: did you mean shop/allow?")
     assert verdict.headers == ((reason,) if debug else ())

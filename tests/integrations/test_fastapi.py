@@ -113,7 +113,8 @@ def test_debug_mode_says_why_a_dependency_refuses() -> None:
         install(app, point)
         answer = TestClient(app).get("/")
     assert answer.status_code == 403
-    assert answer.headers["x-doorward-reason"] == "the decision path names no rule or data: did you mean p/allow?"
+    reason = answer.headers["x-doorward-reason"]
+    assert reason == "the path names no rule or data: did you mean p/allow?"
 
 
 @pytest.mark.parametrize("path", ["/wrong", "/failed?user=ann"])

@@ -19,6 +19,7 @@ from doorward.cli import extensions, saved_programs, schemas
 from doorward.cli.arguments import argument, style_option
 from doorward.cli.errors import OneOf, documents_text, for_people, warn
 from doorward.cli.input_document import read_input
+from doorward.cli.metrics import percentile
 from doorward.cli.queries import read_query
 from doorward.cli.results import frame_rows
 from doorward.rego import (
@@ -288,29 +289,16 @@ def _measure(ask: Callable[[], Mapping[str, int]]) -> _Measured:
 
 def _figures(times: Sequence[int], rounds: int, shortest: int, longest: int) -> list[Figure]:
     """Return the distribution of sorted durations, under OPA's names and in its order."""
-    percentiles = [(f"{share:g}%", _percentile(times, share / 100)) for share in _PERCENTILES]
+    percentiles = [(f"{share:g}%", percentile(times, share / 100)) for share in _PERCENTILES]
     return [
         *percentiles,
         ("count", rounds),
         ("max", longest),
         ("mean", statistics.fmean(times)),
-        ("median", _percentile(times, 0.5)),
+        ("median", percentile(times, 0.5)),
         ("min", shortest),
         ("stddev", statistics.pstdev(times)),
     ]
-
-
-def _percentile(times: Sequence[int], share: float) -> float:
-    """Return the duration below which the fraction `share` of the sorted durations lies,
-    interpolated.
-    """
-    position = share * (len(times) + 1)
-    if position < 1:
-        return times[0]
-    if position >= len(times):
-        return times[-1]
-    below = int(position)
-    return times[below - 1] + (position - below) * (times[below] - times[below - 1])
 
 
 def _memory(ask: Callable[[], object]) -> tuple[int, int]:

@@ -27,7 +27,7 @@ Examples:
   doorward kit --app-port 8080 --policy policy.rego --secret people-jwt --target compose -o .
 """,
 )
-@click.option("--app-port", type=int, help="Address of the application.")
+@click.option("--app-port", type=int, help="Port of the application.")
 @click.option("--policy", multiple=True, type=Path, metavar="FILE", help="Policies and data.")
 @click.option("--target", type=click.Choice(list(TARGETS)), help="Platform to write files for.")
 @click.option(
@@ -200,7 +200,7 @@ Examples:
     help="Address to listen on for clients.",
 )
 @click.option(
-    "--upstream", default="127.0.0.1:8080", metavar="HOST:PORT", help="Address of the application."
+    "--upstream", default="127.0.0.1:8080", metavar="HOST:PORT", help="Port of the application."
 )
 @click.option(
     "--pdp", default="127.0.0.1:9292", metavar="HOST:PORT", help="`addr` of forward_auth."

@@ -11,7 +11,7 @@ from typing import Final
 from doorward.cli.results import table
 from doorward.rego.golang import object_text
 
-__all__ = ["metrics_field", "metrics_table"]
+__all__ = ["metrics_field", "metrics_table", "percentile"]
 
 Metrics = Mapping[str, int]
 
@@ -54,21 +54,19 @@ def _statistics(measured: Sequence[Metrics], name: str) -> dict[str, str]:
     import statistics  # and `random`, `decimal` with it
 
     spent = sorted(each[name] for each in measured)
-    figures: dict[str, float] = {
-        key: _percentile(spent, part) for key, part in _PERCENTILES.items()
-    }
+    figures: dict[str, float] = {key: percentile(spent, part) for key, part in _PERCENTILES.items()}
     figures |= {
         "count": len(spent),
         "max": spent[-1],
         "mean": statistics.fmean(spent),
-        "median": _percentile(spent, 0.5),
+        "median": percentile(spent, 0.5),
         "min": spent[0],
         "stddev": statistics.pstdev(spent),
     }
     return {key: f"{figures[key]:.15g}" for key in sorted(figures)}
 
 
-def _percentile(spent: Sequence[int], part: float) -> float:
+def percentile(spent: Sequence[int], part: float) -> float:
     """Return the value below which the fraction `part` of the sorted values lies, interpolated."""
     position = part * (len(spent) + 1)
     if position < 1:

@@ -79,7 +79,7 @@ def _explain_undefined(path: str, snapshot: Snapshot) -> str:
     if not snapshot.is_nowhere(path):
         return "the document is undefined for this input"
     near = near_name(path, _paths(snapshot))
-    return "the decision path names no rule or data" + (f": did you mean {near}?" if near else "")
+    return "the path names no rule or data" + (f": did you mean {near}?" if near else "")
 
 
 def _paths(snapshot: Snapshot) -> Iterator[str]:

@@ -10,10 +10,14 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Final
 
-from doorward.envoy.redirect.programs import RedirectError, find_program, run_program
+from doorward.envoy.redirect.programs import (
+    RedirectError,
+    find_program,
+    has_legacy_table,
+    run_program,
+)
 from doorward.envoy.redirect.rules import Chains, Family, Redirect, Rule, to_rules
 
 __all__ = ["Iptables"]
@@ -27,10 +31,6 @@ _CHAINS: Final = {
 }
 _OURS: Final = ("DOORWARD_IN", "DOORWARD_LOCAL", "DOORWARD_OUT")
 _PATIENCE: Final = ("-w", "5")  # seconds to wait for the lock
-_NAMES: Final[dict[Family, str]] = {
-    "ip": "/proc/net/ip_tables_names",
-    "ip6": "/proc/net/ip6_tables_names",
-}
 
 Conditions = frozenset[tuple[str, ...]]
 
@@ -96,7 +96,7 @@ class Iptables:
 
         [] if legacy iptables has no such table, since listing it would create it.
         """
-        if self._variant == "-legacy" and not _has_table(family):
+        if self._variant == "-legacy" and not has_legacy_table("nat", family):
             return []  # to ask would make the table
         return self._run(family, "", *_PATIENCE, "-t", "nat", "-S").splitlines()
 
@@ -113,16 +113,6 @@ class Iptables:
         if program is None:
             raise RedirectError(f"the program `{name}` is not installed")
         return run_program([program, *arguments], script)
-
-
-def _has_table(family: Family) -> bool:
-    """Return True if the kernel has the legacy table `nat`, or if that cannot be read."""
-    try:
-        return "nat" in Path(_NAMES[family]).read_text().split()
-    except FileNotFoundError:
-        return False
-    except PermissionError:
-        return True  # somebody else's namespace: let the program say so
 
 
 def _transaction(lines: Iterable[str]) -> str:

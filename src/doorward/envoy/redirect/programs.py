@@ -14,12 +14,26 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-__all__ = ["MissingCapability", "RedirectError", "check_capability", "find_program", "run_program"]
+from doorward.envoy.redirect.rules import Family
+
+__all__ = [
+    "MissingCapability",
+    "RedirectError",
+    "check_capability",
+    "find_program",
+    "has_legacy_table",
+    "run_program",
+]
 
 DEADLINE: Final = 15.0
 """Seconds that one program may take, including its wait for the lock that all programs share."""
 NET_ADMIN: Final = 12
 _FOLDERS: Final = ("/usr/sbin", "/sbin", "/usr/local/sbin")
+_LEGACY_TABLES: Final[dict[Family, str]] = {
+    "ip": "/proc/net/ip_tables_names",
+    "ip6": "/proc/net/ip6_tables_names",
+}
+"""The kernel's list of the tables that legacy iptables made, by family."""
 _REFUSED: Final = re.compile(r"operation not permitted|permission denied|must be root", re.I)
 
 
@@ -43,6 +57,19 @@ def find_program(name: str) -> str | None:
     """
     path = os.pathsep.join([os.environ.get("PATH", os.defpath), *_FOLDERS])
     return shutil.which(name, path=path)
+
+
+def has_legacy_table(table: str, family: Family) -> bool:
+    """Return True if the kernel has a table of legacy iptables, or if its list cannot be read.
+
+    To ask legacy iptables itself would make the table.
+    """
+    try:
+        return table in Path(_LEGACY_TABLES[family]).read_text().split()
+    except FileNotFoundError:
+        return False
+    except PermissionError:
+        return True  # somebody else's namespace: let the program say so
 
 
 def check_capability() -> None:

@@ -7,13 +7,13 @@ NAT sees tracked connections only: a rule in the table `raw` (NOTRACK, `CT --not
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Final
 
 from doorward.envoy.redirect.programs import (
     MissingCapability,
     RedirectError,
     find_program,
+    has_legacy_table,
     run_program,
 )
 from doorward.envoy.redirect.rules import Family
@@ -21,10 +21,6 @@ from doorward.envoy.redirect.rules import Family
 __all__ = ["find_untracked", "untracked_by_iptables", "untracked_by_nft"]
 
 _WHY: Final = "is not tracked, and passes the redirection"
-_TABLES: Final[dict[Family, str]] = {
-    "ip": "/proc/net/ip_tables_names",
-    "ip6": "/proc/net/ip6_tables_names",
-}
 
 
 def find_untracked(families: Sequence[Family]) -> list[str]:
@@ -40,20 +36,10 @@ def find_untracked(families: Sequence[Family]) -> list[str]:
         for variant in ("-nft", "-legacy"):
             name = f"{'iptables' if family == 'ip' else 'ip6tables'}{variant}"
             program = find_program(name)
-            if program is None or (variant == "-legacy" and not _has_raw(family)):
+            if program is None or (variant == "-legacy" and not has_legacy_table("raw", family)):
                 continue  # to ask legacy iptables would make the table
             problems += [f"{name}: {text}" for text in untracked_by_iptables(_list(program))]
     return problems
-
-
-def _has_raw(family: Family) -> bool:
-    """Return True if the kernel has the legacy table `raw`, or if that cannot be read."""
-    try:
-        return "raw" in Path(_TABLES[family]).read_text().split()
-    except FileNotFoundError:
-        return False
-    except PermissionError:
-        return True  # somebody else's namespace: let the program say so
 
 
 def _list(program: str) -> str:

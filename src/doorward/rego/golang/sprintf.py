@@ -522,7 +522,7 @@ def _shortest(number: float, precision: int | None) -> str:
     if precision is not None:
         return f"{number:.{precision or 1}g}"
     digits, exponent = _split(repr(number))
-    if exponent < -4 or (exponent >= 6 and exponent >= 6):
+    if exponent < -4 or exponent >= 6:
         point = "." + digits[1:] if len(digits) > 1 else ""
         return f"{digits[0]}{point}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
     if exponent < 0:
