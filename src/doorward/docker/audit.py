@@ -45,7 +45,8 @@ class Entry(NamedTuple):
     user: str
     seconds: float
     refused: dict[str, Any] | None = None
-    """Action, target and path of what was refused before it could become an input."""
+    """Action, target and path of a request that was refused before its input could be built; None
+    for others."""
 
 
 class AuditLog:

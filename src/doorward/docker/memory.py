@@ -14,7 +14,7 @@ from typing import Final
 __all__ = ["return_large_blocks"]
 
 LARGE: Final = 128 * 1024
-"""Bytes: where glibc begins."""
+"""Bytes of an allocation that glibc serves with `mmap` at first."""
 _M_MMAP_THRESHOLD: Final = -3
 
 

@@ -86,7 +86,8 @@ class Waiting(NamedTuple):
 
 
 Prepare: TypeAlias = Callable[[Draft], Draft]
-"""What a proxy changes in a request that was read, before it is decided."""
+"""Returns the draft of a parsed request with changes, such as pinned paths, that a proxy makes
+before the decision."""
 
 
 class Judged(NamedTuple):
@@ -124,7 +125,7 @@ class _Call:
         self.draft: Draft | None = None
         self.is_keyed = False
         self.key: bytes | None = None
-        """Under what its input is kept, where the same bytes came lately."""
+        """The key of the input in the cache; None if these bytes were not seen lately."""
         self.known: Input | None = None
         """The input of an earlier call of the same bytes, which is not read again."""
         self.input: Input | None = None
@@ -138,11 +139,13 @@ class PluginOptions:
     inputs: InputOptions = field(default_factory=InputOptions)
     authorize_responses: bool = False
     allow_on_failure: bool = False
-    """Allow where the decision point gives no decision. Who stops it opens the daemon."""
+    """Allow requests if the decision point gives no decision. Anyone who can stop it then has all
+    rights."""
     deny_unlogged: bool = False
-    """Deny what would be allowed where its line in the audit log is lost."""
+    """Deny an allowed request if its line cannot be written to the audit log."""
     instance: str = ""
-    """What the installer called this process, so that it knows whether another one answers."""
+    """The name that the installer gave this process, by which it recognizes the one that
+    answers."""
 
 
 class Plugin:

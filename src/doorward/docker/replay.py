@@ -38,7 +38,7 @@ class Past(NamedTuple):
     input: Input | None
     raw: bytes | None
     decision: str
-    """`allow`, `deny`, or "" where nobody knows."""
+    """The recorded decision, `allow` or `deny`; "" if the file does not have it."""
 
 
 class Replayed(NamedTuple):

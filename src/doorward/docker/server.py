@@ -78,7 +78,7 @@ connections for as long as they stay open; without one, this process sleeps."""
 ACCEPT_QUIET: Final = 10.0
 """Seconds between two lines in the log about calls that could not be accepted."""
 CLOSING: Final = ".closing"
-"""What the name of a socket gets at its end while calls on it are answered."""
+"""The suffix that a socket's name gets while the last calls on it are answered."""
 HANDOVER: Final = 0.2
 """Seconds in which a daemon under load has used each of its connections, and they have ended."""
 LONGEST_HANDOVER: Final = 5 * HANDOVER

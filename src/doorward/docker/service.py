@@ -53,7 +53,7 @@ from doorward.transport.slow_calls import History
 __all__ = ["SIGNALS", "OwnersError", "Service", "ServiceOptions", "bind"]
 
 _ORPHANED: Final = signal.SIGUSR1
-"""What this process sends itself when its watchdog has ended."""
+"""The signal that this process sends itself when its watchdog has ended."""
 SIGNALS: Final = frozenset({signal.SIGHUP, signal.SIGINT, signal.SIGTERM, _ORPHANED})
 _BEATS: Final = 3
 """Signs of life in the time in which the watching process expects one."""
@@ -86,7 +86,7 @@ class ServiceOptions:
     pidfile: str = PIDFILE
     """The daemon's: what they say of its sockets decides whether anybody is a local user."""
     inspect: str = ""
-    """The daemon's socket, to ask what a container may that a request is for; "" asks nothing."""
+    """The daemon's socket, which is asked about the objects of a request; "" asks nothing."""
     host_root: str = ""
     """Where the host's file system is mounted, for a plugin that lives in one of its own."""
     plugin: PluginOptions = field(default_factory=PluginOptions)

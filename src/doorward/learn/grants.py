@@ -43,7 +43,7 @@ OWNED: Final = 0.9
 FEW: Final = 5
 RAREST: Final = 5
 LATE: Final = 0.8
-"""What is first seen after this share of the log's time counts as new."""
+"""A grant first seen after this share of the log's time counts as new."""
 
 
 @dataclass(slots=True)
@@ -77,7 +77,7 @@ class Grant:
     evidence: Evidence
     proposal: str
     reasons: tuple[str, ...] = ()
-    """Why the grant must be asked about, or reviewed first."""
+    """The reasons to ask about the grant, or to review it first."""
     query: tuple[str, ...] = ()
     """The names of query parameters that a request may have."""
     owned: tuple[tuple[Parameter, Attribute], ...] = ()

@@ -133,8 +133,7 @@ class Version:
         """Return these policies' answer to `event`.
 
         `missing` says what the log lacks for it, such as a masked value that the policies read. A
-        failed evaluation is in `error`, and `is_late` is True if it took too long. Raises no
-        RegoError.
+        failed evaluation is in `error`, and `is_late` is True if it took too long.
         """
         if not event.path and not event.query:
             return Answer(missing="the path of the decision")

@@ -160,7 +160,11 @@ class Candidates:
         return Token("Bearer " if random.random() < 0.8 else "", claims).signed(secret)
 
     def _with(self, value: Any, path: Sequence[str], new: Any) -> Any:
-        """Return a copy of `value` with `new` at `path`; `_MISSING` removes what is there."""
+        """Return a copy of `value` with `new` at `path`; `_MISSING` removes the member there.
+
+        Objects on the way are added, and other values there replaced. A path into a token's claims
+        signs the token again with one of the known secrets.
+        """
         if not path:
             return value if new is _MISSING else new
         name, rest = path[0], path[1:]
@@ -196,7 +200,9 @@ class Candidates:
 
 
 def _decode(text: str) -> str:
-    """Decode URL-safe base64 to text; a text that is not base64 is returned unchanged."""
+    """Decode URL-safe base64, padded or not, to text; a text that is not base64 is returned
+    unchanged. Bytes that are not UTF-8 are replaced.
+    """
     try:
         octets = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
     except (binascii.Error, ValueError):

@@ -75,7 +75,7 @@ class Change:
     tried: int
     input: Any = UNDEFINED
     disclosure: Disclosure | None = field(default=None, compare=False)
-    """How values are displayed; None where there is none to display."""
+    """Decides how values are displayed; None to display them unchanged."""
     at_ns: int | None = None
     """A time at which the unchanged input makes the document true; a caller can only wait for
     it.
@@ -212,8 +212,9 @@ class _Search:
         return None
 
     def _undo(self, input: Any, edits: list[Edit], candidate: Any) -> tuple[list[Edit], Any]:
-        """Revert each edit that turns out not to be needed, edits of signed values first; return
-        the edits left and the input.
+        """Revert each edit without which the document is still true, edits of signed values first.
+
+        Return the remaining edits and the input with them.
         """
         for edit in sorted(edits, key=lambda each: not each.is_signed):
             left = [each for each in edits if each is not edit]
@@ -250,7 +251,11 @@ def _are_same(old: Any, new: Any) -> bool:
 
 
 def apply(document: Any, edits: Sequence[Edit]) -> Any:
-    """Return a copy of a document with the edits applied."""
+    """Return a copy of a document with the edits applied in order; the document itself is not
+    changed.
+
+    An edit to UNDEFINED removes a member; missing objects on the way are added.
+    """
     document = copy.deepcopy(document)
     for edit in edits:
         if not edit.path:

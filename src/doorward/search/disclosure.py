@@ -51,7 +51,11 @@ class Disclosure:
         """
 
     def value(self, value: Any, name: str = "") -> Any:
-        """A value (Python) without what only the server knows; `name` is what it is under."""
+        """Return a value as Python objects with everything masked that only the server knows; None
+        if it is undefined.
+
+        `name` is the key or variable of the value.
+        """
         if isinstance(value, Undefined):
             return None
         document = to_python(value)
@@ -101,7 +105,9 @@ class Disclosure:
         return word in self._words_of_policies or self._words.get(word, False)
 
     def _look_up(self, words: set[str]) -> None:
-        """Look for words in the data that is not secret."""
+        """Store for each word if it occurs in data or requests outside of secrets, and so may be
+        shown.
+        """
         missing = words - self._words.keys()
         self._words |= dict.fromkeys(missing, False)
         for text, is_secret in chain.from_iterable(map(_leaves, [self._data, *self._sent])):

@@ -146,8 +146,10 @@ class _ReachOf:
         self._open: set[_Key] = set()
 
     def note(self, expr: Expr, *, holds: bool) -> _Key | None:
-        """Record that an expression is about to be evaluated, or holds; return its key, None if it
-        is not counted.
+        """Record that an expression is about to be evaluated (`holds` is False) or that it holds.
+
+        An expression that is begun twice without holding in between has failed. Return its key;
+        None if it is not counted.
         """
         key = _key(expr)
         if key not in self._keys:
@@ -504,7 +506,9 @@ def _inversion(
 
 
 def _smaller(pair: _Pair, input: Any, kind: str) -> Any:
-    """Return a smaller input with the same kind of difference."""
+    """Return a smaller input with the same kind of difference, after at most `SMALLER` attempts;
+    the same input if none is smaller.
+    """
     left = SMALLER
     is_smaller = True
     while is_smaller and left > 0:

@@ -267,8 +267,10 @@ class _Reader:
                 location.add([{"a": "a"}])
 
     def _call(self, call: Call) -> None:
-        """Collect from a call: what a comparison, membership, function or built-in says of its
-        operands.
+        """Collect the values and types that a call tells about the input locations in its operands.
+
+        A comparison gives its constants, a membership its members, a function of the policies its
+        parameters, and a built-in values that suit it.
         """
         name, args = call.name, call.args
         if name in _LINKING and len(args) == 2:
@@ -353,7 +355,9 @@ class _Reader:
             location.add(values)
 
     def _unpack(self, items: Sequence[Term], right: Term) -> None:
-        """Bind the variables of an array pattern to the locations of what it is equated with."""
+        """Bind the variables of an array pattern, `[_, payload, _] = io.jwt.decode(x)`, to the
+        input locations of the items of `right`.
+        """
         if isinstance(right, Call) and right.name in _CLAIMS_AT:
             constraints = right.args[-1]
             claims = [self._claims(each, constraints) for each in self._locations(right.args[0])]
@@ -403,7 +407,10 @@ class _Reader:
         return []
 
     def _collections(self, item: Term) -> list[Shape]:
-        """Return collections whose items are the locations of a term; each is created once."""
+        """Return a collection for each location of `item`, with that location as its items.
+
+        The collection of a location is made once, so that later calls return the same object.
+        """
         collections = []
         for location in self._locations(item):
             collection = self._made_of.get(id(location))
@@ -517,8 +524,9 @@ class _Reader:
 
 
 def _descend(values: Sequence[Any], args: Sequence[Term]) -> list[Any]:
-    """Return the values at a path below each of `values`; a key that is not constant stands for
-    every item.
+    """Return the values at the path `args` below each of `values`, at most `VALUES` of them.
+
+    A key that is not constant stands for all items; values without the key are left out.
     """
     for arg in args:
         if isinstance(arg, Scalar):

@@ -571,8 +571,9 @@ class _Reasons:
         return tuple(self._texts(input, now_ns))
 
     def _texts(self, input: Value, now_ns: int) -> Iterator[str]:
-        """Yield, for each definition that holds for the input, where it stands and the values of
-        its variables.
+        """Yield for each definition that holds for the input its position and its variables.
+
+        Only the first solution is described. Definitions that fail with an error are skipped.
         """
         for where, query in self._rules:
             try:

@@ -170,4 +170,4 @@ SWITCHES: Final[Options] = {
 """Its options without a value."""
 
 _TURNED_OFF: Final[Options] = {"--rm": _switch("rm", "0")}
-"""What a switch does that is on by itself, where it is turned off."""
+"""Setters for switches that are on by default, used for `--NAME=false`."""

@@ -15,7 +15,8 @@ from typing import Any, Final, TypeAlias
 __all__ = ["CommandError", "Options", "Setter", "read_options"]
 
 Setter: TypeAlias = Callable[[Any, str], None]
-"""Writes the value of an option into what a command becomes. CommandError."""
+"""Stores the value of an option in the state of a command; raises CommandError for an invalid
+value."""
 Options: TypeAlias = Mapping[str, Setter]
 """The setter of each option, by its name with its dashes; a switch is in `switches`."""
 _NONE: Final[Options] = MappingProxyType({})

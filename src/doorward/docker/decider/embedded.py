@@ -58,7 +58,8 @@ class EmbeddedPdp:
         self._path = path
         self._members = ("allow", "rule", *(("answers",) if shows_answers else ()))
         self._question = ""
-        """A query for what counts where a request is allowed; "" where the policies have none."""
+        """The query for the members that matter if a request is allowed; "" if the policies do not
+        define all of them as rules."""
         self._settings = Settings(deadline=deadline)
         self._pdp = PDP(self._read())
         self.health = Health()

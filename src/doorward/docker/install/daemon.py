@@ -38,9 +38,9 @@ class Reach(Enum):
     """The outcome of a probe of the daemon."""
 
     IN_FORCE = "in force"
-    """To the plugin."""
+    """The request reached the plugin: the plugin decides."""
     OPEN = "open"
-    """The daemon does what it is told without asking the plugin."""
+    """The daemon answered without asking the plugin: nothing is decided."""
     REFUSED = "refused"
     """The daemon refuses the request, and the plugin was not asked: another one denied it."""
     LOCKED_OUT = "locked out"

@@ -52,15 +52,16 @@ class Installation:
     daemon_json: Path = Path(DAEMON_CONFIG)
     pidfile: Path = Path(PIDFILE)
     socket: str = "/var/run/docker.sock"
-    """The daemon's."""
+    """The daemon's own socket."""
     plugin_socket: str = ""
     systemd: bool = True
     audit_log: str = ""
     state: Path = Path("/run/doorward")
     pack_folder: Path = Path("/etc/doorward/docker")
-    """Where the shipped policies are put, to be edited, when nothing else decides."""
+    """The folder for an editable copy of the shipped data, used if neither a URL nor policies are
+    given."""
     may_be_undecided: bool = False
-    """Whether to install although nothing is decided yet, and every request denied."""
+    """True to install even if usual requests are not decided yet, and so denied."""
     extra: Sequence[str] = ()
     """Further options of `doorward docker serve`."""
 

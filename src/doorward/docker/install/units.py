@@ -44,7 +44,7 @@ _START_CODE: Final = "from doorward.cli.main import main; main()"
 UNITS: Final = Path("/etc/systemd/system")
 
 Check: TypeAlias = Callable[[], None]
-"""Raises DaemonError where the plugin that answers now is not to stay."""
+"""Raises DaemonError if the plugin that answers now must be replaced by the earlier one."""
 
 
 def no_check() -> None:

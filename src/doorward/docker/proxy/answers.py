@@ -25,7 +25,8 @@ __all__ = ["MOST_ANSWER", "Edit", "View", "ViewError", "editor", "narrow", "read
 MOST_ANSWER: Final = 32 << 20
 """Bytes of an answer that is edited."""
 Edit: TypeAlias = Callable[[bytes], bytes]
-"""A JSON document becomes the part that may be seen; ValueError for what is not one."""
+"""Returns the part of a JSON document that may be seen, both as bytes; raises ValueError if it is
+not JSON."""
 
 
 class ViewError(ValueError):

@@ -120,7 +120,8 @@ class Sides(NamedTuple):
     daemon: Daemon
     decisions: Decisions
     identify: Callable[[Wire], Awaitable[Caller]]
-    """Finds out who is at the other end of a connection; PeerError where that cannot be told."""
+    """Returns the caller at the other end of a connection; raises PeerError if it cannot be
+    determined."""
     budget: Budget
     translate: Edit | None = None
     """Applied to documents about containers and volumes: the paths of the host in place of pins."""
@@ -140,11 +141,12 @@ class Exchange:
         self._may_half_close = False
         self._recording: Recording | None = None
         self._archived: AuthzRequest | None = None
-        """The request under way, where its body is an archive that is looked at."""
+        """The current request if its body is an archive that is inspected, else None."""
         self._refusal: RefusedError | None = None
-        """Why a request was refused whose body was on its way."""
+        """The refusal of a request by the inspection of its body during the upload; None if there
+        is none."""
         self.is_streaming = False
-        """Whether the request under way was decided, and may take as long as it likes."""
+        """True while the current request was decided and has no time limit."""
 
     def client_left(self) -> None:
         """The client sends no more: what is under way for it ends, unless it is taken over."""

@@ -78,7 +78,7 @@ _PREFIX: Final = Struct(">BL")
 """Of a message: whether it is compressed, and its length."""
 
 Decide: TypeAlias = Callable[[bytes, bytes | None], Awaitable[str]]
-"""The reason why a method is refused, by its name, or by its request as well; "" where it may be
+"""Returns the reason to refuse a method, by its name or also by its request; "" if it may be
 called."""
 
 
@@ -162,9 +162,9 @@ class Relay:
         self._decide = decide
         self._decoder = Decoder(_TABLE)
         self._streams: set[int] = set()
-        """Those whose call was allowed and is not over."""
+        """Numbers of the streams whose call was allowed and has not ended."""
         self._pending: dict[int, _Pending] = {}
-        """Those of them whose request is not whole yet."""
+        """The streams among them whose request is not complete yet."""
         self._highest = 0
 
     async def run(self) -> None:

@@ -19,7 +19,7 @@ from typing import Any, Final
 __all__ = ["LARGEST", "RECORDED", "Recording", "RecordingError", "Recordings"]
 
 RECORDED: Final = frozenset({"container.attach", "exec.start"})
-"""The actions whose streams are recorded."""
+"""The actions whose streams are recorded, if recording is on."""
 LARGEST: Final = 1 << 30
 """Bytes of one file; a stream that needs more ends."""
 _THREADS: Final = 4

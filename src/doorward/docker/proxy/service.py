@@ -89,7 +89,7 @@ class ProxyOptions:
     daemon_json: str = DAEMON_CONFIG
     pidfile: str = PIDFILE
     pins: str = ""
-    """The folder of the mounts that hold what users mount; "" for none."""
+    """The folder for the bind mounts that pin the host paths of users; "" for no pins."""
     pins_state: str = ""
     """The file in which they are written down."""
     host_root: str = ""

@@ -97,9 +97,9 @@ class TarReader:
         self._long: dict[bytes, bytes] = {}
         self._is_first = True
         self.content = b""
-        """Of the last entry whose content was kept."""
+        """The content of the last entry for which `on_entry` returned True."""
         self.ended = False
-        """Whether the end of the archive was read, behind which nothing counts."""
+        """True after the end of the archive, behind which all bytes are ignored."""
 
     @property
     def may_be_ending(self) -> bool:
@@ -317,7 +317,7 @@ class Gunzip:
     def __init__(self) -> None:
         self._member = zlib.decompressobj(_GZIP)
         self._rest = b""
-        """Bytes behind a member that are too few to tell what they are."""
+        """Bytes after a gzip member, too few to tell if another member begins."""
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Yield the decompressed content, at most `PIECE` bytes each time; several gzip members may

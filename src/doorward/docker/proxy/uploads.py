@@ -42,7 +42,7 @@ _SETUID, _SETGID = 0o4000, 0o2000
 _UNREADABLE: Final = "unreadable"
 
 Decide = Callable[[Archive], Awaitable[None]]
-"""Decides what was found; it raises what refuses the request."""
+"""Decides on the contents of an archive; raises RefusedError to refuse the request."""
 
 
 class _Findings(Protocol):
@@ -79,7 +79,7 @@ class Upload:
         self._waiting: list[bytes] = []
         self._size = 0
         self._is_through = False
-        """Whether everything that counts was decided."""
+        """True if the archive was decided, so that further pieces pass unread."""
         self._start = b""
         self._has_begun = False
 

@@ -49,7 +49,7 @@ class Wire(asyncio.Protocol):
         self.transport: Any = None
         self.data = b""
         self.at_end = False
-        """Whether the peer sends no more."""
+        """True if the peer sends no more bytes."""
         self.lost = False
         self._reader: asyncio.Future[None] | None = None
         self._writer: asyncio.Future[None] | None = None
@@ -209,7 +209,7 @@ class Body:
         self.is_chunked = length == -1
         self._left = 0 if length in (-1, None) else length or 0
         self.ended = length == 0
-        """Whether all of it was read."""
+        """True if the complete body was read."""
         self._chunks = 0
 
     async def next(self) -> bytes:

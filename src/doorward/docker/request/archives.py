@@ -34,13 +34,13 @@ class Archive(NamedTuple):
     """The part of an archive that was read."""
 
     state: str
-    """`pending` or `read`."""
+    """`pending` before the archive was read, `read` afterwards."""
     dockerfile: bytes = b""
     """The Dockerfile in the archive of a build."""
     kinds: tuple[str, ...] = ()
     """The kinds of entries in the archive of a copy that are not just files of their owner."""
     problem: str = ""
-    """Why the archive cannot be read; "" where it can."""
+    """The reason why the archive cannot be read; "" if it can."""
 
 
 PENDING: Final = Archive("pending")

@@ -58,13 +58,14 @@ class AuthzRequest(NamedTuple):
     headers: Mapping[str, str] = _NO_HEADERS
     body: bytes | None = None
     status: int | None = None
-    """The status of the answer, in the response phase, where the daemon says it."""
+    """The status of the daemon's answer, in the response phase; None if the daemon does not send
+    it."""
     caller: Caller | None = None
-    """Who sent it, where that was the proxy's to find out."""
+    """The sender, if a proxy identified it; None for a call of the plugin API."""
     solve: Solve | None = None
-    """The call of BuildKit that it stands for, where that was the proxy's to read."""
+    """The BuildKit call in this request, if a proxy read it; None otherwise."""
     archive: Archive | None = None
-    """The archive in its body, where that is the proxy's to read."""
+    """The archive in the body, if a proxy reads it; None otherwise."""
 
     @property
     def identified(self) -> bool:

@@ -40,7 +40,7 @@ class Dockerfile(NamedTuple):
     remotes: list[str]
     """URLs that the daemon fetches."""
     entitlements: list[str]
-    """What its `RUN` instructions need besides a usual container, as BuildKit names it."""
+    """Privileges that its `RUN` instructions need, by BuildKit's names."""
     instructions: list[str]
     """The names of its instructions, in capitals."""
     frontend: str
@@ -81,7 +81,7 @@ def _is_odd(char: str) -> bool:
 
 class _Line(NamedTuple):
     number: int
-    """Of its first part."""
+    """The number of the instruction's first line, from 1."""
     text: str
 
 
@@ -95,7 +95,7 @@ class _Directives(NamedTuple):
     frontend: str
     escape: str
     lines: int
-    """How many they take."""
+    """The number of lines with directives."""
 
 
 def _read_directives(lines: list[str]) -> _Directives:

@@ -62,7 +62,7 @@ that someone else created gets its output.
 NO_CONTAINER: Final[dict[str, Any]] = {"asked": False, "known": False, "missing": False}
 _CREATING: Final = frozenset({"container.create", "service.create", "service.update"})
 _MAX_QUESTIONS: Final = 32
-"""Volumes and networks asked about for one request; what is beyond them is not known."""
+"""Volumes and networks asked about for one request; further ones count as unknown."""
 _HEADER: Final = "X-Doorward-Self"
 _DEADLINE: Final = 2.0
 """Seconds for all questions about one request together."""
@@ -285,7 +285,7 @@ def _object_view(kind: str, name: str, questions: _Questions) -> dict[str, Any]:
 
 
 _LABELLED: Final = {"container": "Config", "image": "Config"}
-"""Where the labels of an object are in what the daemon says of it."""
+"""The member with an object's labels in the daemon's description, by kind."""
 
 
 def _is_shadow(name: str, answer: Mapping[str, Any], questions: _Questions) -> bool:

@@ -41,7 +41,7 @@ class Image(TypedDict):
     registry: str
     repository: str
     name: str
-    """`registry/repository`: what an allow-list compares."""
+    """`registry/repository`, the text that an allow-list is compared with."""
     tag: str
     digest: str
     unresolved: bool

@@ -71,9 +71,9 @@ class InputOptions:
     minimum_version: tuple[int, ...] = (1, 24)
     """API versions below are refused: a start could carry a HostConfig there."""
     mask_env: bool = False
-    """Whether values of environment variables are kept from the policy."""
+    """True if the policy sees the names but not the values of environment variables."""
     protected: tuple[str, ...] = ()
-    """What this daemon and this plugin really use on the host: their data, sockets, policies."""
+    """Host paths that this daemon and this plugin use: their data, sockets and policies."""
     protected_ports: tuple[int, ...] = ()
     """Where the decision point is expected: who publishes one of them could take its place."""
 

@@ -17,13 +17,13 @@ from typing import Any, Final
 __all__ = ["KnownCalls"]
 
 LONGEST: Final = 8 * 1024
-"""Bytes of a call whose input is kept."""
+"""Bytes of the longest call whose input is cached."""
 SHORT: Final = 1024
 """The same for a call with a body, which is seldom sent twice: to find that out takes longer with
 each of its bytes."""
 _BODY: Final = b'"RequestBody":'
 MOST_KNOWN: Final = 128
-"""Inputs of one generation: what has not come for two of them is forgotten."""
+"""Inputs of one generation of the cache. An input unused for two generations is dropped."""
 SLOTS: Final = 2 * MOST_KNOWN
 """Calls of which it is known that they came: each replaces the one before in its slot. Inputs of
 calls that come again after more others than this would be forgotten before they are used."""

@@ -182,5 +182,6 @@ _VIEWS: Final[dict[str, tuple[str, Callable[[Any], Any] | None]]] = {
     "RestartPolicy": ("restart", lambda policy: policy.get("Name") or ""),
     "LogConfig": ("log_driver", lambda config: config.get("Type") or ""),
 }
-"""Names of what fields of a HostConfig say, and what makes it of their values."""
+"""The view's name for each field of a HostConfig, and the function that converts its value, or
+None."""
 _VIEW_NAMES: Final = frozenset(_VIEWS)

@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 Resolve: TypeAlias = Callable[[str], str | None]
-"""A host path with its links followed; None where that cannot be known."""
+"""Returns a host path with its links followed; None if they cannot be followed."""
 
 _MODES: Final = re.compile(r"(?:[a-zA-Z-]+)(?:,[a-zA-Z-]+)*")
 _PROPAGATION: Final = ("shared", "slave", "private")

@@ -36,7 +36,7 @@ class Route:
     kind: Kind
     schema: Type
     model: RouteModel
-    """The types of what it takes."""
+    """The types of the body's fields."""
 
 
 _NOTHING: Final = RouteModel("", "", "unknown", "stream", LOOSE, None, None, {})
@@ -58,11 +58,11 @@ ROUTES: Final = tuple(
     )
     for model in MODEL
 )
-"""In the order of the daemon's router where two patterns could match the same path."""
+"""The routes, in the order of the daemon's router for patterns that match the same path."""
 
 _PULL: Final = next(route for route in ROUTES if route.action == "image.pull")
 IMPORT: Final = replace(_PULL, action="image.import", kind="stream")
-"""A creation of an image whose query says that it comes from an archive."""
+"""The route for creating an image whose query says that it comes from an archive."""
 
 _FIRST: Final = re.compile(r"/[a-z_]+")
 """The first segment of a path, without which no route is. All begin with one that is literal."""
@@ -99,7 +99,7 @@ _PLAIN: Final = {
     for route in ROUTES
     if re.escape(path := route.pattern.pattern) == path
 }
-"""The routes of paths in which there is no name."""
+"""The routes of paths that contain no name."""
 
 
 def find_route(method: str, path: str) -> tuple[Route, str]:

@@ -76,7 +76,7 @@ class Struct:
     refused: frozenset[str] = frozenset()
     by_fold: Mapping[str, str] = field(init=False)
     classes: Mapping[str, type] = field(init=False)
-    """What the JSON value of each field must be, for those that have one class only."""
+    """The JSON class of each field that accepts only one."""
 
     def __post_init__(self) -> None:
         classes = {name: _class_of(type_) for name, type_ in self.fields.items()}

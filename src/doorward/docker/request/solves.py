@@ -24,7 +24,7 @@ __all__ = ["NOT_SOLVED", "SOLVES", "Solve", "solve_views"]
 _CONTROL: Final = "/moby.buildkit.v1.Control/Solve"
 _BRIDGE: Final = "/moby.buildkit.v1.frontend.LLBBridge/Solve"
 SOLVES: Final = frozenset({_CONTROL, _BRIDGE})
-"""The methods whose requests are read."""
+"""The BuildKit methods whose requests are read and decided."""
 NOT_SOLVED: Final[dict[str, Any]] = {
     "readable": True,
     "frontend": "",
@@ -32,7 +32,7 @@ NOT_SOLVED: Final[dict[str, Any]] = {
     "entitlements": [],
     "raw": False,
 }
-"""What the `build` of an input has besides, where BuildKit is not called."""
+"""Members of the `build` view for a request that is not a BuildKit call."""
 
 Fields: TypeAlias = dict[int, list[Any]]
 _MOST_FIELDS: Final = 4096

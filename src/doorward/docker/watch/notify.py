@@ -30,9 +30,9 @@ class Notifier:
         self._address = _address(environment.get("NOTIFY_SOCKET", ""))
         self._socket: socket.socket | None = None
         self.watched = False
-        """Whether our own watchdog started this process."""
+        """True if Doorward's watchdog started this process."""
         self.orphaned = False
-        """Whether that watchdog has ended."""
+        """True if that watchdog has ended."""
         if NOTIFY_FD in environment:
             self._socket = socket.socket(fileno=int(environment[NOTIFY_FD]))
             self.watched = True

@@ -27,7 +27,7 @@ class PluginStatus:
     pid: int = 0
     version: str = ""
     watched_by: str = ""
-    """`systemd`, `watchdog`, or "" where nothing restarts it."""
+    """`systemd` or `watchdog`, which restart the plugin; "" if nothing does."""
     url: str = ""
     policies: tuple[str, ...] = ()
     decision: str = ""
@@ -37,11 +37,11 @@ class PluginStatus:
     revision: str = ""
     """The policies and data in force."""
     broken: str = ""
-    """Why the files as they are now are not in force, or ""."""
+    """The error of the current files, while older policies still decide; "" if there is none."""
     broken_for: float = 0.0
     """Seconds since they could not be read."""
     stopped: tuple[str, ...] = ()
-    """Threads that are not at work, each with what is wrong."""
+    """The threads that do not work, each with its problem."""
     open_listeners: tuple[str, ...] = ()
     """Where the daemon listens and verifies nobody."""
     lost: int = 0

@@ -43,7 +43,7 @@ LONGEST_PAUSE: Final = 5.0
 LONG: Final = 40
 """Rounds of service after which an end is not soon."""
 END: Final = 15.0
-"""Seconds in which the plugin may answer what is under way when it is to end."""
+"""Seconds that the plugin has for open calls when it must end."""
 
 _log: Final = logging.getLogger(__name__)
 

@@ -78,7 +78,12 @@ class Numbers:
             yield from islice(self._solutions([*names[turn:], *names[:turn]], apply), 1)
 
     def _solutions(self, names: Sequence[str], apply: Apply) -> Iterator[dict[str, Any]]:
-        """Solutions where the last number follows from the others."""
+        """Yield values for the numbers with which all conditions hold; gives up after `TRIED`
+        attempts.
+
+        All but the last number take constants of the policy, and the last one is computed from
+        them.
+        """
         index = {text: number for number, text in enumerate(names)}
         sides = [
             (_compile(each.args[0], index, apply), _compile(each.args[1], index, apply))
@@ -168,8 +173,9 @@ class Conjunctions:
         return known
 
     def connected(self, body: Body, number: int) -> Body:
-        """Return the expressions of a body that read what an expression reads, directly or through
-        others, in their order."""
+        """Return the expressions of a body that share variables or input paths with the one at
+        `number`, directly or through others, in the body's order. Cached.
+        """
         key = id(body), number
         known = self._connected.get(key)
         if known is None:
@@ -226,7 +232,10 @@ def _reads_case(expr: Expr) -> bool:
 
 
 def _length_of(expr: Expr) -> tuple[str, Language] | None:
-    """A term whose length is compared with a constant, and the texts of such lengths."""
+    """Return the term in `count(term) < 5` and the language of texts with such a length.
+
+    None if the expression is not a comparison of a length with a constant below `LONGEST`.
+    """
     call = expr.term
     if expr.withs or not isinstance(call, Call) or call.name not in _COMPARISONS:
         return None
@@ -247,7 +256,9 @@ def _length_of(expr: Expr) -> tuple[str, Language] | None:
 
 
 def _numbers(body: Body) -> Iterator[Numbers]:
-    """Groups of conditions that share numbers, if one of them calculates."""
+    """Yield the groups of conditions that share numbers, if one of them calculates and they have at
+    most `LEAVES` numbers.
+    """
     groups: list[tuple[dict[str, Term], list[int]]] = []
     for number, expr in enumerate(body):
         leaves = _leaves_of(expr)
@@ -311,8 +322,8 @@ def _unique(values: Sequence[Any]) -> list[Any]:
 
 
 def _connected(body: Body, number: int) -> Body:
-    """Return the expressions that read what the one at `number` reads, directly or through others,
-    in their order.
+    """Return the expressions that share variables or input paths with the one at `number`, directly
+    or through others, in the body's order. That expression is included.
     """
     read = [_read_by(expr) for expr in body]
     members = {number}

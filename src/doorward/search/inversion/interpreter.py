@@ -371,7 +371,11 @@ class Interpreter:
                 )
 
     def _join_repairs(self, body: Body, number: int, outcome: Outcome, attempt: Attempt) -> Outcome:
-        """An outcome whose repairs keep, or repair as well, what other conditions ask for."""
+        """Return the outcome with repairs that also satisfy the other conditions on the same
+        values.
+
+        Without such conditions the outcome is returned unchanged.
+        """
         conjunctions = self._policy.conjunctions
         groups = [each for each in conjunctions.of(body) if number in each.exprs]
         connected = () if self._is_local else conjunctions.connected(body, number)
@@ -394,8 +398,12 @@ class Interpreter:
         return replace(outcome, fix=fix)
 
     def _repair_all(self, body: Body, input: Any) -> Iterator[Any]:
-        """Inputs with which all of some expressions hold: repairs of repairs, although the first
-        ones break what held."""
+        """Yield inputs with which all expressions of `body` hold, found by repairing repaired
+        inputs.
+
+        A repair may break an expression that held before. Tries at most `LOCAL` inputs, those that
+        go deepest into the body first.
+        """
         order = count()
         waiting: list[tuple[int, int, Any]] = [(0, next(order), input)]
         seen: set[str] = set()

@@ -89,7 +89,9 @@ def absent_items(root: Lens) -> Iterator[Lens]:
 
 
 def path_of_item(root: Lens, path: Sequence[Any], value: Any) -> Lens:
-    """A path below a value; another one is put by putting what is there at that path."""
+    """Return a lens on the path to an item; a new path is put by putting the item's value at that
+    path.
+    """
 
     def put(want: Want, input: Any) -> Iterator[Any]:
         """Yield inputs in which the item at a wanted path has the value, or a true one if the value

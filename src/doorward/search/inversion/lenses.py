@@ -236,8 +236,9 @@ def _with_item(owner: Any, key: Any, item: Any) -> Any:
 
 
 def _put_key(owner: Lens, key: Lens, want: Want, input: Any) -> Iterator[Any]:
-    """Yield inputs in which the key is another one, whose item is as wanted; this joins two
-    documents.
+    """Yield inputs in which `key` is another key of `owner`, one whose item is wanted.
+
+    If undefined is wanted, also inputs with a key that `owner` does not have.
     """
     number = 0
     value = owner.value

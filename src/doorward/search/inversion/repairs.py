@@ -22,7 +22,7 @@ EACH: Final = 24
 FEW: Final = 4
 """This many of those inputs are made first."""
 MOST: Final = 512
-"""At most this many inputs are kept whose repairs were not all made."""
+"""At most this many inputs are stored whose repairs were not all tried."""
 SEEN: Final = 20_000
 """At most this many inputs are remembered, so that none is tried twice."""
 LONGEST: Final = 200_000

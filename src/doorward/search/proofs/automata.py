@@ -171,7 +171,8 @@ def of_pattern(pattern: str) -> Automaton:
 
 def _build(automaton: Automaton, state: int, items: Iterable[tuple[Any, Any]]) -> int:
     """Add the moves for a parsed regular expression after `state`; return the last state.
-    ValueError if not supported.
+
+    Raise ValueError if it has a form that is not supported.
     """
     for code, value in items:
         if code is codes.LITERAL:
@@ -266,7 +267,11 @@ def _invert(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
 
 
 def union(automata: Sequence[Automaton]) -> Automaton:
-    """Return an automaton that accepts what any of these accepts; nothing if there are none."""
+    """Return an automaton that accepts the texts that at least one of these accepts; no text if
+    there are none.
+
+    Raise ValueError above `MAX_NODES` states.
+    """
     automaton = Automaton()
     start, automaton.end = automaton.add(), automaton.add()
     for each in automata:

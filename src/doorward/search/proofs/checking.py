@@ -760,8 +760,11 @@ class Checker:
         return fact
 
     def _rename_support(self, expr: Expr, path: tuple[str, ...]) -> Expr:
-        """Return an expression with a support rule in place of the input path whose value it has;
-        ValueError if the rule is of another form.
+        """Return `expr` with an input path replaced by the support rule at `path` that has its
+        value.
+
+        A support rule: one that partial evaluation added. Raise ValueError if the rule has another
+        form.
         """
         (rule,) = [each for each in self._rules(path) if not each.default]
         part = self._value_of_rule(rule)
@@ -811,7 +814,10 @@ class Checker:
 
 @cache
 def _case_table(name: str) -> dict[int, int]:
-    """Return the characters that `lower` or `upper` changes, with their replacements."""
+    """Return the code points that `lower` or `upper` changes, with their replacements.
+
+    Raise ValueError if one changes to several characters.
+    """
     table: dict[int, int] = {}
     query = Engine().prepare(f"{name}(input)")
     for first in range(0, TOP + 1, _SLICE):

@@ -96,8 +96,8 @@ class Deriving:
                 self._named.append((path, term))
 
     def close(self, conjunction: Conjunction, steady: Sequence[bool]) -> Step | None:
-        """Return the steps that derive what the conjunction denies, hence refute it; None if that
-        is not possible.
+        """Return the steps that derive a fact which the conjunction denies, and so refute it; None
+        if there is no such fact within `DEPTH` steps.
         """
         for number, expr in enumerate(conjunction.exprs):
             facts = _Facts(
@@ -190,7 +190,9 @@ class Deriving:
                     yield {**values, **more}, position
 
     def _derive(self, expr: Expr, facts: _Facts, depth: int) -> int | None:
-        """Return the position of a fact, deriving it if necessary; None if that is not possible."""
+        """Return the position of a fact, deriving it in at most `depth` steps if it is not known;
+        None if that fails. Derived facts are added to `facts`.
+        """
         position = facts.texts.get(_text(expr))
         if position is not None or expr.negated or depth <= 0:
             return position
@@ -236,7 +238,9 @@ def _as_texts(values: Mapping[str, Term]) -> tuple[tuple[str, str], ...]:
 
 
 def _empty_set(expr: Expr) -> Ref | None:
-    """Return the support set that an expression states to be empty; None for other expressions."""
+    """Return the support set that an expression such as `count(set) == 0` states to be empty; None
+    for other expressions.
+    """
     sides = operands(expr)
     for count, limit, signs in () if sides is None else _readings(*sides):
         is_count = isinstance(count, Call) and count.name == "count" and len(count.args) == 1

@@ -35,8 +35,10 @@ class KnownProofs:
 
     @classmethod
     def read(cls, path: Path) -> KnownProofs:
-        """Read the proofs of an earlier run; none if the file is missing or from another release.
-        ReplayError if it is invalid.
+        """Read the proofs of an earlier run; none if the file does not exist or is of another
+        release.
+
+        Raise ReplayError if it cannot be read, is too large, or has another form.
         """
         try:
             with path.open("rb") as file:

@@ -255,7 +255,11 @@ def _search(
     seconds: float,
     clock: Callable[[], float],
 ) -> Verdict:
-    """Search for a counterexample and return the verdict with what was tried."""
+    """Search for a counterexample for at most `seconds`, and return the verdict with its outcome.
+
+    COUNTEREXAMPLE only if a second engine confirms it; else NONE_FOUND, or UNKNOWN if parts of the
+    property were never reached.
+    """
     path = verdict.subject.path
     names = {str(each[-1]) for each in engine.documents(verdict.subject.name).virtual}
     result = search(

@@ -383,8 +383,10 @@ class Refuter:
         return None
 
     def _alias(self, state: _State) -> tuple[Step | None] | None:
-        """Replace a variable by what it equals and refute; None if there is none, `(None,)` if that
-        fails.
+        """Replace a variable by the term that it equals, and refute the rest.
+
+        Return None if no variable can be replaced; otherwise a tuple with the step, or `(None,)` if
+        the rest cannot be refuted.
         """
         for position, expr in enumerate(state.conjunction.exprs):
             for variable, other in equation(expr):
@@ -607,7 +609,9 @@ def _is_beyond(item: Ref, size: int) -> bool:
 
 
 def _shape(conjunction: Conjunction) -> Step | None:
-    """Return a step if an input path is not an object and a field of it is read; None if not."""
+    """Return a step if one expression denies that an input path is an object and another reads a
+    field of it; None if there is no such pair.
+    """
     for position, expr in enumerate(conjunction.exprs):
         call = expr.term
         if not expr.negated or not isinstance(call, Call) or call.name != "is_object":
@@ -758,8 +762,10 @@ def _pair(one: Term, other: Term) -> dict[str, Term]:
 def _choices(
     conjunction: Conjunction, number: int
 ) -> Iterator[tuple[Term, list[Value], int | None]]:
-    """Yield terms with the values that an expression allows them, and the position of an expression
-    that proves that the term has a value if this one does not.
+    """Yield terms of an expression with the only values that it allows them.
+
+    The third item is the position of an expression that proves the term to be defined, None if this
+    expression proves it.
     """
     expr = conjunction.exprs[number]
     for term, other in equation(expr):
@@ -825,7 +831,9 @@ def _put_terms(expr: Expr, state: _State) -> Expr:
 
 
 def _paths_read(expr: Expr) -> Iterator[tuple[str, ...]]:
-    """Yield the input paths that an expression reads, up to the first key that is not constant."""
+    """Yield the input paths that an expression reads, each up to its first variable key:
+    `input.a[x].b` -> `("a",)`.
+    """
     for node in walk(expr):
         if isinstance(node, Ref) and node.head == Var("input") and node.args:
             names = takewhile(lambda arg: isinstance(arg, Scalar), node.args)

@@ -69,8 +69,11 @@ def condition_of(expr: Expr) -> tuple[str, Language, bool] | None:
 
 
 def _texts_of(call: Call) -> tuple[str, Language] | None:
-    """Return a term's text and the language for which a call is true; for `!=` that of its equal
-    texts.
+    """Return the term that a call tests, as text, and the language of its texts for which the call
+    is true.
+
+    For `!=` it is the language of the equal texts. None if the call or its pattern is not
+    supported.
     """
     try:
         accepted = _accepted_by(call)

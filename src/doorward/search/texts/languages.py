@@ -159,8 +159,9 @@ def repeat(inner: Language) -> Language:
 
 
 def before(language: Language, origin: Callable[[Ranges], Ranges]) -> Language:
-    """Return the language of the texts that are in `language` after their characters have been
-    replaced; `origin` maps ranges to the characters that are replaced by them.
+    """Return the language of texts that are in `language` after a replacement of characters.
+
+    `origin` maps ranges to the characters that are replaced by them.
     """
     match language:
         case Chars(ranges):
@@ -269,7 +270,11 @@ class _Reader:
         self._at = 0
 
     def read(self) -> Language:
-        """Parse the whole expression; without anchors, anything may surround a match."""
+        """Parse the complete regular expression; without `^` and `$`, anything may surround a
+        match.
+
+        Raise UnreadableError for forms that are not supported.
+        """
         starts = self._take("^")
         out = self._choice(top=True)
         if self._at < len(self._pattern) and self._pattern[self._at :] != "$":

@@ -71,11 +71,11 @@ class Notes:
     unknown: list[str] = field(default_factory=list)
     """Paths of fields that a newer daemon may know."""
     faults: list[tuple[str, str]] = field(default_factory=list)
-    """Paths of values that are of no type, and the words for what they must be."""
+    """Paths of values that their types do not accept, each with the form they must have."""
     views: set[str] = field(default_factory=set)
-    """The views that hold more than what is harmless."""
+    """The views with a value that is not harmless."""
     template: Template | None = field(default=None, compare=False)
-    """The template of the body, where it has one that is known."""
+    """The template that the body was read by; None if it was read in full."""
     host: Any = field(default=None, compare=False)
     """The `HostConfig` of such a body, as it was read."""
 

@@ -52,7 +52,8 @@ class Template:
         self.views = views
         """The views that a policy has to judge."""
         self.prepared: Any = None
-        """What is made of the fields for all requests alike, by the module that makes it."""
+        """The views made from the members, equal for all requests of this template; set by the
+        module that builds them."""
 
 
 class Templates:
