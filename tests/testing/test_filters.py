@@ -49,6 +49,14 @@ def test_rows_of_mappings_are_compared(assert_filter_matches: Any) -> None:
     assert counts == [2, 1, 1]
 
 
+def test_columns_may_have_any_name(assert_filter_matches: Any) -> None:
+    policy = "package docs\n\nread if input.doc.Row == input.user\n"
+    rows = [{"Row": "ann", "row_": 1}, {"Row": "bob", "row_": 2}]
+    users = [{"user": "ann"}, {"user": "eve"}]
+    counts = assert_filter_matches(policy, rows, users, path="docs/read", table="doc")
+    assert counts == [1, 0]
+
+
 def test_rows_of_sqlalchemy_are_compared(assert_filter_matches: Any) -> None:
     database = create_engine("sqlite://")
     Base.metadata.create_all(database)

@@ -149,7 +149,7 @@ def relations_below(relations: Iterable[str] | None, known: Iterable[str]) -> di
 def _aware(value: datetime.datetime, name: str) -> datetime.datetime:
     """Return a time in UTC; raise InputError if it has no zone."""
     if value.utcoffset() is None:
-        raise InputError(f"{name} is a time without a zone, which is not one moment")
+        raise InputError(f"{name} is a time without a time zone: add one")
     return value.astimezone(datetime.UTC)
 
 

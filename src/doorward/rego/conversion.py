@@ -207,7 +207,7 @@ def _from_datetime(value: Any, position: _Position) -> str:
     """Return a time as RFC 3339; InputError if it has no zone."""
     offset = value.utcoffset()
     if offset is None:
-        _refuse(position, "is a time without a zone, which is not one moment")
+        _refuse(position, "is a time without a time zone: add one")
     if offset.microseconds or offset.seconds % 60:
         from datetime import UTC
 

@@ -158,20 +158,29 @@ def _of_mappings(rows: Sequence[Any], table: str, nulls: Nulls) -> tuple[list[An
         """Return the indexes of the rows that the conditions select."""
         clause = to_sql(conditions, {table: columns}, "sqlite", nulls=nulls)
         connection = sqlite3.connect(":memory:")
-        quoted = ['"' + name.replace('"', '""') + '"' for name in columns]
-        connection.execute(f'create table "{table}" ({", ".join(["row number", *quoted])})')
+        # SQLite takes names that differ only in case for the same column.
+        number = "row"
+        while number in {name.lower() for name in columns}:
+            number += "_"
+        into, quoted = _quote(table), [_quote(name) for name in (number, *columns)]
+        connection.execute(f"create table {into} ({', '.join(quoted)})")
         marks = ", ".join("?" * (len(columns) + 1))
         stored = [
             (n, *[_to_stored(row.get(name)) for name in columns]) for n, row in enumerate(rows)
         ]
-        connection.executemany(f'insert into "{table}" values ({marks})', stored)
-        text = f'select "row" from "{table}" where {clause.text}'
-        numbers = {number for (number,) in connection.execute(text, clause.parameters)}
+        connection.executemany(f"insert into {into} values ({marks})", stored)
+        text = f"select {_quote(number)} from {into} where {clause.text}"
+        numbers = {index for (index,) in connection.execute(text, clause.parameters)}
         connection.close()
         return numbers
 
     row_documents = [{name: row.get(name) for name in names} for row in rows]
     return [_document(each, nulls) for each in row_documents], select
+
+
+def _quote(name: str) -> str:
+    """Return a name as SQL quotes it: `a"b` -> `"a""b"`."""
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _to_stored(value: Any) -> Any:

@@ -179,6 +179,26 @@ def test_the_oldest_entries_make_room(path: Path) -> None:
     assert set(os.listdir(path)) == {f"{name}.saved" for name in left}
 
 
+def test_an_entry_that_cannot_be_removed_still_takes_its_place(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = SavedFolder(path, max_bytes=160)
+    names = [letter * 64 for letter in "abc"]
+    for age, name in enumerate(names):
+        folder.write(name, b"x" * 20)
+        os.utime(path / f"{name}.saved", (age, age))
+    unlink = os.unlink
+
+    def refuse_oldest(name: str, **options: Any) -> None:
+        if str(name).startswith("a"):
+            raise PermissionError(name)
+        unlink(name, **options)
+
+    monkeypatch.setattr(os, "unlink", refuse_oldest)
+    folder.write("d" * 64, b"x" * 20)
+    assert set(os.listdir(path)) == {f"{name * 64}.saved" for name in "acd"}
+
+
 def test_other_files_are_left_alone(path: Path) -> None:
     path.mkdir(parents=True, mode=0o700)
     others = ("notes.txt", "c" * 64, f"{NAME}.tar", "d" * 63 + ".saved")

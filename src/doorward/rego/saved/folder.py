@@ -130,8 +130,12 @@ class SavedFolder:
         for _, name, size in sorted(entries):
             if total <= self._max_bytes:
                 break
-            with contextlib.suppress(OSError):
+            try:
                 os.unlink(name, dir_fd=folder)
+            except FileNotFoundError:
+                pass  # another process removed it
+            except OSError:
+                continue  # it still takes its place
             total -= size
 
 
