@@ -234,7 +234,7 @@ def compile_clause(conditions: Conditions, dialect: Any) -> None:
     ("body", "reason"),
     [
         ('input.docs.photo == "x"', "docs.photo holds bytes, which have no value in Rego"),
-        ('input.events.naive == "x"', "holds times without a zone"),
+        ('input.events.naive == "x"', "holds times without a time zone"),
         ("input.events.took == 5", "holds times of a day or spans of time"),
         ('"x" in input.events.spans', "holds times of a day or spans of time"),
         ('"x" in input.events.deep', "is an array of arrays"),
@@ -298,7 +298,7 @@ def test_declared_kinds_are_those_that_programs_keep_in_one_way() -> None:
 
 def test_times_without_a_zone_have_no_document() -> None:
     row = Event(expires=datetime.datetime(2026, 11, 23))
-    with pytest.raises(InputError, match="without a zone"):
+    with pytest.raises(InputError, match="without a time zone"):
         document_of(row)
     zone = datetime.timezone(datetime.timedelta(hours=2))
     row.expires = datetime.datetime(2026, 11, 23, 1, tzinfo=zone)

@@ -164,7 +164,7 @@ REFUSED: list[tuple[Any, str]] = [
     (PurePosixPath("/a"), "is of the class PurePosixPath"),
     (timedelta(1), "is of the class timedelta"),
     (time(12, 30), "is of the class time"),
-    (datetime(2026, 1, 2), "is a time without a zone"),
+    (datetime(2026, 1, 2), "is a time without a time zone"),
     (float("nan"), "is a number that is not finite"),
     (Decimal("Infinity"), "is a number that is not finite"),
     (Decimal("1E+5000"), "is a Decimal that cannot be converted: number exponent is out of range"),
