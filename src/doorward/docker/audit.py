@@ -35,7 +35,9 @@ class AuditLogError(Exception):
 
 
 class Entry(NamedTuple):
-    """One answered call. `input` is None for what could not be read that far."""
+    """One answered call. `input` is None if the call was refused before its input could be
+    built.
+    """
 
     verdict: Verdict
     input: dict[str, Any] | None

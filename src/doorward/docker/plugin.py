@@ -79,7 +79,9 @@ class Response(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """A call whose answer has to wait: for a thread, whose time counts for `history`."""
+    """A call that a thread must answer by calling the function; `history` records the time that it
+    takes.
+    """
 
     finish: Callable[[], Response]
     history: History
@@ -91,7 +93,7 @@ before the decision."""
 
 
 class Judged(NamedTuple):
-    """A verdict, and the request as it was read; None for one that is answered without a policy."""
+    """A verdict with the parsed request and its input; both are None if no policy was asked."""
 
     verdict: Verdict
     draft: Draft | None
@@ -100,7 +102,9 @@ class Judged(NamedTuple):
 
 
 class _Call:
-    """A call that is decided."""
+    """The state of one call while it is decided, perhaps first at once and then again in a
+    thread.
+    """
 
     __slots__ = (
         "body",
@@ -134,7 +138,9 @@ class _Call:
 
 @record
 class PluginOptions:
-    """The options of answering calls."""
+    """Options of decisions: how input is built, and what happens if nothing decides or logging
+    fails.
+    """
 
     inputs: InputOptions = field(default_factory=InputOptions)
     authorize_responses: bool = False

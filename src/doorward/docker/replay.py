@@ -32,7 +32,7 @@ class ReplayError(Exception):
 
 
 class Past(NamedTuple):
-    """One request of the past: its input (or raw AuthZReq) and what was answered then."""
+    """One recorded request: its input, or the raw AuthZReq, and the decision at that time."""
 
     location: str
     input: Input | None
@@ -138,7 +138,7 @@ def _read(path: Path, text: str) -> Iterator[Past]:
             raise ReplayError(f"{path}:{number}: line is not JSON") from None
         read += 1
         if not isinstance(document, dict):
-            raise ReplayError(f"{path}:{number}: no request")
+            raise ReplayError(f"{path}:{number}: line has no request to the daemon")
         yield from _of_document(f"{path}:{number}", document)
 
 
@@ -161,7 +161,7 @@ def _of_document(location: str, document: dict[Any, Any]) -> Iterator[Past]:
     elif "input" in document:
         yield Past(location, document["input"], None, str(document.get("decision", "")))
     elif "decision_id" not in document and "level" not in document:
-        raise ReplayError(f"{location}: no request")
+        raise ReplayError(f"{location}: document has no request to the daemon")
 
 
 def _recorded_answer(document: dict[Any, Any]) -> str:
@@ -170,6 +170,9 @@ def _recorded_answer(document: dict[Any, Any]) -> str:
 
 
 def _captured_request(call: dict[Any, Any]) -> bytes:
+    """Return the bytes of a captured AuthZReq, with the body that was decoded in the capture
+    encoded again.
+    """
     sent = dict(call["sent"])
     if "RequestBody" in sent and "RequestBody_decoded" in call:
         body = call["RequestBody_decoded"]

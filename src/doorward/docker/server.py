@@ -260,6 +260,7 @@ class PluginServer:
     # On the loop
 
     def _endpoints(self, loop: asyncio.AbstractEventLoop) -> list[Endpoint]:
+        """Start both pools, and return the endpoint that serves a copy of the listening socket."""
         pool = self._pool = Pool(loop, self._most_waiting, name="plugin", part=self._pool_part)
         long = self._long_pool = Pool(loop, LONG_THREADS, name="plugin-long", most=LONG_WAITING)
         connections = self._connections
@@ -314,6 +315,7 @@ class PluginServer:
 
 
 def _run_guarded(work: Callable[[], Response | Waiting]) -> Response | Waiting:
+    """Return the result of `work`; a failure is reported and becomes a response with status 500."""
     try:
         return work()
     except FAULTS as fault:

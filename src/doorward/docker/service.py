@@ -147,7 +147,7 @@ class Service:
         )
 
     def start(self) -> None:
-        """Answer from now on."""
+        """Begin to answer calls in threads, and return."""
         # What is there now stays: the collector need not look at it again at every decision.
         gc.collect()
         gc.freeze()
@@ -318,6 +318,7 @@ def bind(options: ServiceOptions) -> tuple[socket.socket, bool]:
 
 
 def _context(options: ServiceOptions) -> ssl.SSLContext | None:
+    """Return the TLS context for `--listen`; None if the service listens on a Unix socket."""
     if not options.listen:
         return None
     return tls_context(

@@ -15,7 +15,7 @@ _CREDENTIALS: Final = struct.Struct("3i")
 
 
 class UnixConnection(http.client.HTTPConnection):
-    """HTTP over a Unix socket."""
+    """An HTTP connection over a Unix socket, for `http.client`."""
 
     def __init__(self, path: str, timeout: float) -> None:
         super().__init__("localhost", timeout=timeout)

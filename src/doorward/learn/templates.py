@@ -70,7 +70,7 @@ class Part(NamedTuple):
     attribute: Attribute = ()
 
     def text(self) -> str:
-        """The part as text for people."""
+        """Return the part as it is displayed to people in a path."""
         if self.kind == "word":
             return self.value
         if self.kind == "prefix":
@@ -146,7 +146,7 @@ class Templates:
         self.sets: dict[str, Values] = {}
 
     def build(self, cells: Mapping[Shape, Mapping[Subject, Cell]]) -> None:
-        """Find the template of each cell."""
+        """Find the template of each cell, and store the items in `items` and the sets in `sets`."""
         by_host: defaultdict[str, list[Entry]] = defaultdict(list)
         for shape in sorted(cells, key=sort_key):
             by_subject = cells[shape]

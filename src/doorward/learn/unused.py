@@ -167,6 +167,7 @@ class _Log:
         self._learned = learned
 
     def __iter__(self) -> Iterator[Event]:
+        """Yield the events of the decided documents; each iteration reads the files."""
         for chunk in chunks_of(self._files):
             for event in events_of(chunk.read()):
                 if event is None or (self._paths and event.path not in self._paths):

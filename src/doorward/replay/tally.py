@@ -111,7 +111,7 @@ class Tally:
         return self.events - self.kinds[UNCHANGED] - self.kinds["not-replayable"]
 
     def count(self, kind: str, time_ns: int | None) -> None:
-        """Count one event."""
+        """Count one event of a kind, and its time if that is known (nanoseconds; None if not)."""
         self.kinds[kind] += 1
         if time_ns is None:
             return

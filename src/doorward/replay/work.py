@@ -164,7 +164,9 @@ C_co = TypeVar("C_co", bound=Counts, covariant=True)
 
 
 class Work(Protocol[C_co]):
-    """The work that is done for the lines of a log."""
+    """The work on the lines of a log: `decide` counts some lines, `empty` gives the counts to merge
+    into.
+    """
 
     def empty(self) -> C_co:
         """The result for no lines."""

@@ -53,8 +53,8 @@ def test_lists_and_pairs_are_documents() -> None:
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        ("", "read with one folder"),
-        ("a b", "read with one folder"),
+        ("", "takes exactly one folder"),
+        ("a b", "takes exactly one folder"),
         ("--secret id=x .", "an option of BuildKit, which makes many requests"),
         ("--push .", "an option of BuildKit"),
         ("-o out .", "an option of BuildKit"),

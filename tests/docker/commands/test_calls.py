@@ -129,8 +129,8 @@ def test_values_are_those_of_the_api() -> None:
 @pytest.mark.parametrize(
     ("command", "problem"),
     [
-        ("docker", "`docker ` is not read here"),
-        ("docker cp a b:/c", "`docker cp` is not read here, but"),
+        ("docker", "`docker ` is not supported here"),
+        ("docker cp a b:/c", "`docker cp` is not supported here; use one of"),
         ("docker compose up -d", "`docker compose` is a program of its own, which makes many"),
         ("docker buildx build .", "`docker buildx` is a program of its own, which makes many"),
         ("docker stack deploy -c x y", "`docker stack` is a program of its own"),
@@ -156,10 +156,10 @@ def test_values_are_those_of_the_api() -> None:
         ("docker run --network name=a,ip=1.2.3.4 img", "leave its other fields out"),
         ("docker run 'x", "not complete"),
         ("docker exec c", "a container and a command"),
-        ("docker ps c", "without a name"),
-        ("docker rm a b", "with one name"),
-        ("docker pull", "with one name"),
-        ("docker volume create a b", "with one name"),
+        ("docker ps c", "takes no name here"),
+        ("docker rm a b", "takes exactly one name here"),
+        ("docker pull", "takes exactly one name here"),
+        ("docker volume create a b", "takes exactly one name here"),
     ],
 )
 def test_what_cannot_be_read_is_refused_with_its_reason(command: str, problem: str) -> None:

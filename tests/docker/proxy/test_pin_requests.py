@@ -66,7 +66,7 @@ def test_folder_that_nobody_may_mount_any_more(judge: PinJudge, tmp_path: Path) 
 
 def test_user_whose_number_is_anothers_now(judge: PinJudge, folder: Path) -> None:
     other = request(folder, ANN._replace(name="nobody-of-this-name"))
-    assert "is another one now" in judge.why_refused(other)
+    assert "belongs to another user now" in judge.why_refused(other)
 
 
 @pytest.mark.parametrize("field", ["path", "user", "method", "uid", "body"])

@@ -106,7 +106,7 @@ REFUSED: list[tuple[Callable[[], bytes], str]] = [
     (lambda: changed(124, b"\x80"), "not octal"),
     (lambda: changed(0, b"BZh9"), "another format"),
     (lambda: changed(0, b"P*M\x18"), "another format"),
-    (lambda: changed(0, b"a/\0"), "cannot be one"),
+    (lambda: changed(0, b"a/\0"), "is empty, has a NUL, or is a folder's"),
     (lambda: changed(156, b"5"), "has a size"),
     (lambda: changed(156, b"S"), "unknown kind"),
     (lambda: changed(156, b"7"), "unknown kind"),

@@ -314,7 +314,7 @@ CALLS = [
     (b"", "call came without its content: .* try again"),
     (b" ", "call is not one JSON value"),
     (b"[]", "call is not a JSON object"),
-    (b"{}", "call names no method and target"),
+    (b"{}", "call has no method or no target"),
     (b'{"RequestMethod":1,"RequestUri":"/"}', "a RequestMethod that is not text"),
     (b'{"RequestMethod":"GET","RequestUri":"/","RequestBody":"%"}', "not base64"),
     (b'{"RequestMethod":"GET","RequestUri":"/","RequestHeaders":[]}', ""),

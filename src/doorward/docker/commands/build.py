@@ -42,7 +42,7 @@ def read_build(words: Sequence[str], command: str) -> dict[str, str | list[str]]
     build = _Build()
     context = read_options(words, VALUES, SWITCHES, build, command, turned_off=_TURNED_OFF)
     if len(context) != 1:
-        raise CommandError(f"`{command}` is read with one folder, behind its options")
+        raise CommandError(f"`{command}` takes exactly one folder, after its options")
     documents = {name: json.dumps(value) for name, value in build.documents.items()}
     return {**build.query, **documents}
 

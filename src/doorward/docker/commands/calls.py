@@ -33,7 +33,7 @@ _GROUPS: Final = ("builder", "container", "image", "network", "volume")
 
 
 class Call(NamedTuple):
-    """A call of the engine API."""
+    """A request of the engine API: method, path, query, JSON body and the type of an archive."""
 
     method: str
     path: str
@@ -71,11 +71,14 @@ def read_docker_command(text: str, user: str) -> AuthzRequest:
         raise CommandError(f"`docker {words[0]}` is a program of its own, {MANY_REQUESTS}")
     if read is None:
         known = ", ".join(sorted(each for each in COMMANDS if " " not in each))
-        raise CommandError(f"`docker {name}` is not read here, but {known}")
+        raise CommandError(f"`docker {name}` is not supported here; use one of {known}")
     return _request(read(left, f"docker {name}"), user)
 
 
 def _request(call: Call, user: str) -> AuthzRequest:
+    """Return the request that the docker client sends for a call; `user` has a certificate unless
+    it is `""`.
+    """
     method, path, query, body, archive = call
     parameters = f"?{urlencode(query, doseq=True)}" if query else ""
     uri = f"{_VERSION}{path}{parameters}"
@@ -118,6 +121,10 @@ def _into_query(name: str, value: str = "") -> Callable[[_Read, str], None]:
 
 
 def _into_body(name: str, *, is_switch: bool = False) -> Callable[[_Read, str], None]:
+    """Return a setter that stores an option's text, or True for a switch, in the body's field
+    `name`.
+    """
+
     def put(state: _Read, text: str) -> None:
         state.body[name] = True if is_switch else text
 
@@ -125,6 +132,8 @@ def _into_body(name: str, *, is_switch: bool = False) -> Callable[[_Read, str], 
 
 
 def _item_of_body(name: str) -> Callable[[_Read, str], None]:
+    """Return a setter that appends an option's text to the body's array `name`."""
+
     def put(state: _Read, text: str) -> None:
         state.body[name] = [*(state.body.get(name) or ()), text]
 
@@ -132,6 +141,10 @@ def _item_of_body(name: str) -> Callable[[_Read, str], None]:
 
 
 def _pair_of_body(name: str) -> Callable[[_Read, str], None]:
+    """Return a setter that adds `KEY=VALUE` to the body's object `name`; without `=` the value is
+    `""`.
+    """
+
     def put(state: _Read, text: str) -> None:
         key, _, value = text.partition("=")
         state.body.setdefault(name, {})[key] = value
@@ -140,20 +153,23 @@ def _pair_of_body(name: str) -> Callable[[_Read, str], None]:
 
 
 def _of_client(_state: object, _text: str) -> None:
-    """An option that stays with the client."""
+    """Do nothing: the option has its effect in the client, and the request does not change."""
 
 
 def _about(
     method: str, path: str, values: Options = _NONE, switches: Options = _NONE, query: str = ""
 ) -> Reader:
-    """A command about one thing, the name of which stands in the path; `query` are the parameters
-    that it always has."""
+    """Return the reader of a command about one object, whose name replaces NAME in `path`.
+
+    `query` are parameters that the request always has. The reader raises CommandError unless there
+    is exactly one name.
+    """
 
     def read(words: Sequence[str], command: str) -> Call:
         state = _Read(dict(parse_qsl(query)))
         names = read_options(words, values, switches, state, command)
         if len(names) != 1:
-            raise CommandError(f"`{command}` is read with one name")
+            raise CommandError(f"`{command}` takes exactly one name here")
         name = quote(names[0], safe="/:@")
         return Call(method, path.replace("NAME", name), state.query)
 
@@ -165,33 +181,37 @@ def _build(words: Sequence[str], command: str) -> Call:
 
 
 def _list(path: str, values: Options, switches: Options) -> Reader:
-    """A command that lists things."""
+    """Return the reader of a command that lists objects and takes options only."""
 
     def read(words: Sequence[str], command: str) -> Call:
         state = _Read()
         if read_options(words, values, switches, state, command):
-            raise CommandError(f"`{command}` is read without a name")
+            raise CommandError(f"`{command}` takes no name here")
         return Call("GET", path, state.query)
 
     return read
 
 
 def _exec(words: Sequence[str], command: str) -> Call:
+    """Return the call of `docker exec`; raise CommandError unless a container and a command are
+    given.
+    """
     state = _Read(body={"User": "", "Privileged": False, "Tty": False, "AttachStdin": False})
     state.body |= {"DetachKeys": "", "Env": None, "WorkingDir": "", "Detach": False}
     name, *arguments = read_options(words, _EXEC, _EXEC_SWITCHES, state, command) or [""]
     if not name or not arguments:
-        raise CommandError(f"`{command}` is read with a container and a command")
+        raise CommandError(f"`{command}` needs a container and a command")
     is_attached = not state.body["Detach"]
     state.body |= {"AttachStdout": is_attached, "AttachStderr": is_attached, "Cmd": arguments}
     return Call("POST", f"/containers/{quote(name, safe='')}/exec", {}, state.body)
 
 
 def _pull(words: Sequence[str], command: str) -> Call:
+    """Return the call of `docker pull`; raise CommandError unless exactly one image is given."""
     state = _Read()
     names = read_options(words, _PULL, _PULL_SWITCHES, state, command)
     if len(names) != 1:
-        raise CommandError(f"`{command}` is read with one name")
+        raise CommandError(f"`{command}` takes exactly one name here")
     image = parse_image(names[0])
     tag = image["digest"] or image["tag"]
     query = {"fromImage": image["name"] or names[0], "tag": tag, **state.query}
@@ -199,10 +219,11 @@ def _pull(words: Sequence[str], command: str) -> Call:
 
 
 def _create_volume(words: Sequence[str], command: str) -> Call:
+    """Return the call of `docker volume create`; raise CommandError for more than one name."""
     state = _Read(body={"Driver": "local"})
     names = read_options(words, _VOLUME, {}, state, command)
     if len(names) > 1:
-        raise CommandError(f"`{command}` is read with one name")
+        raise CommandError(f"`{command}` takes exactly one name here")
     return Call("POST", "/volumes/create", {}, state.body | ({"Name": names[0]} if names else {}))
 
 

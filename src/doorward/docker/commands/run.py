@@ -82,6 +82,7 @@ def _defaults() -> dict[str, Any]:
 
 
 def _host_defaults() -> dict[str, Any]:
+    """Return a new HostConfig with the values that the docker client sends if no option is used."""
     texts = "ContainerIDFile VolumeDriver CgroupnsMode IpcMode Cgroup PidMode UTSMode UsernsMode"
     texts += " Isolation CgroupParent CpusetCpus CpusetMems"
     numbers = "OomScoreAdj ShmSize CpuShares Memory NanoCpus BlkioWeight CpuPeriod CpuQuota"
@@ -117,6 +118,10 @@ def _endpoint_defaults() -> dict[str, Any]:
 
 
 def _set_networks(container: Container) -> None:
+    """Set NetworkMode to the first network, and an endpoint for each network that has a name.
+
+    Addresses and aliases from options are those of the first one.
+    """
     names = container.networks or ["default"]
     container.host["NetworkMode"] = names[0]
     shared = [name for name in names if name not in _UNSHARED and not name.startswith("container:")]
@@ -191,7 +196,9 @@ def _of_client(_container: Container, _value: str) -> None:
 
 
 def _of_file(_container: Container, _value: str) -> None:
-    raise CommandError("an option that reads a file is not read here: paste what is in the file")
+    raise CommandError(
+        "an option that reads a file is not supported here: paste the file's content"
+    )
 
 
 def _fields(text: str) -> list[tuple[str, str]]:
@@ -229,7 +236,9 @@ def _mount(text: str) -> dict[str, Any]:
     mount: dict[str, Any] = {"Type": "volume"}
     for name, value in _fields(text):
         if name not in _MOUNT_FIELDS:
-            raise CommandError(f"the field `{name}` of `--mount` is not read here: leave it out")
+            raise CommandError(
+                f"the field `{name}` of `--mount` is not supported here: leave it out"
+            )
         _MOUNT_FIELDS[name](mount, value)
     return mount
 
@@ -317,7 +326,7 @@ def _put_port(container: Container, value: str) -> None:
     Host and container may be ranges of the same length. Raise CommandError if the lengths differ.
     """
     if "=" in value:
-        raise CommandError("`-p` is read as HOST:CONTAINER")
+        raise CommandError("`-p` must be of the form HOST:CONTAINER")
     numbers, _, protocol = value.partition("/")
     left, _, inner = numbers.rpartition(":")
     address, _, outer = left.rpartition(":")
@@ -415,11 +424,15 @@ def _put_health(name: str, read: Callable[[str], Any]) -> Setter:
 def _put_network(container: Container, value: str) -> None:
     fields = dict(_fields(value)) if "=" in value else {"name": value}
     if set(fields) != {"name"}:
-        raise CommandError("`--network` is read as a name: leave its other fields out")
+        raise CommandError("`--network` takes only a name here: leave its other fields out")
     container.networks.append(fields["name"])
 
 
 def _put_endpoint(name: str, *, is_list: bool = False) -> Setter:
+    """Return a setter that stores an option's value, or appends it to a list, in the first
+    network's endpoint.
+    """
+
     def put(container: Container, value: str) -> None:
         endpoint = container.endpoint
         endpoint[name] = [*endpoint.get(name, ()), value] if is_list else value
@@ -428,6 +441,8 @@ def _put_endpoint(name: str, *, is_list: bool = False) -> Setter:
 
 
 def _put_address(name: str) -> Setter:
+    """Return a setter that stores an address of the first network's endpoint in its IPAMConfig."""
+
     def put(container: Container, value: str) -> None:
         addresses = container.endpoint.setdefault("IPAMConfig", {})
         addresses[name] = [value] if name == "LinkLocalIPs" else value
@@ -440,6 +455,10 @@ def _put_mac_address(container: Container, value: str) -> None:
 
 
 def _put_log(name: str) -> Setter:
+    """Return a setter for the log driver (`name` is `Type`) or for one `KEY=VALUE` of its
+    options.
+    """
+
     def put(container: Container, value: str) -> None:
         config = container.host["LogConfig"]
         if name == "Type":

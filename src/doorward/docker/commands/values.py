@@ -87,6 +87,8 @@ def read_ulimit(text: str) -> dict[str, Any]:
 
 
 def read_host(text: str) -> str:
-    """`NAME:ADDRESS`, which may be written with an equals sign."""
+    """Return `NAME:ADDRESS` for a value of `--add-host`, which may also be written
+    `NAME=ADDRESS`.
+    """
     name, equals, address = text.partition("=")
     return f"{name}:{address}" if equals else text

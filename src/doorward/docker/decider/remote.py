@@ -238,7 +238,9 @@ def _remaining(until: float) -> float:
 
 
 class _TimedSocket(socket.socket):
-    """A socket whose every read ends at `until`, however slowly the bytes come."""
+    """A socket that raises TimeoutError at the time `until`, however slowly the bytes of an answer
+    come.
+    """
 
     until = 0.0
 
@@ -248,7 +250,7 @@ class _TimedSocket(socket.socket):
 
 
 class _TimedTlsSocket(ssl.SSLSocket):
-    """The same with TLS."""
+    """A TLS socket that raises TimeoutError at the time `until`, however slowly the bytes come."""
 
     until = 0.0
 

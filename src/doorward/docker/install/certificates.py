@@ -57,7 +57,10 @@ def issue_server(folder: Path, hosts: Sequence[str], *, days: int = 365) -> None
 
 
 def issue_client(folder: Path, user: str, *, days: int = 365) -> None:
-    """`USER-cert.pem` and `USER-key.pem`: the owner of the key is `user` to the daemon."""
+    """Write `USER-cert.pem` and `USER-key.pem`, with which a client is `user` to the daemon.
+
+    Raise CertificateError for an invalid name, an existing file, or a folder without an authority.
+    """
     if not _USER.fullmatch(user) or user in ("ca", "server"):
         raise CertificateError("a user's name is letters, digits and .-_@, 64 at most")
     _issue(folder, user, user, ExtendedKeyUsageOID.CLIENT_AUTH, days, None)
@@ -89,6 +92,10 @@ def _issue(
 
 
 def _read_authority(folder: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+    """Return the certificate and key of the folder's authority.
+
+    Raise CertificateError if there is none, or it was not made by this command.
+    """
     try:
         certificate = x509.load_pem_x509_certificate((folder / "ca.pem").read_bytes())
         key = serialization.load_pem_private_key((folder / "ca-key.pem").read_bytes(), None)
@@ -133,6 +140,9 @@ def _builder(
 
 
 def _usage(*, signs: bool) -> x509.KeyUsage:
+    """Return the key usage of a certificate: signing certificates and revocation lists if `signs`,
+    else signatures.
+    """
     return x509.KeyUsage(
         digital_signature=not signs,
         content_commitment=False,
@@ -156,6 +166,10 @@ def _alternative(host: str) -> x509.GeneralName:
 def _write(
     folder: Path, stem: str, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey
 ) -> None:
+    """Write `STEM-key.pem` with mode 0600 and the certificate beside it, creating the folder.
+
+    Raise CertificateError if one of the files exists.
+    """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     private = key.private_bytes(
         serialization.Encoding.PEM,

@@ -50,7 +50,7 @@ class Reach(Enum):
 
 @record
 class ConfigFile:
-    """`daemon.json`. Reading is strict: what the daemon would not load is not touched."""
+    """The daemon's `daemon.json`. A file that the daemon would refuse is never changed."""
 
     path: Path
 
@@ -73,7 +73,7 @@ class ConfigFile:
         except (ValueError, RecursionError) as error:
             raise DaemonError(f"{self.path} is not valid JSON: {error}") from None
         if not isinstance(document, dict):
-            raise DaemonError(f"{self.path} holds no JSON object")
+            raise DaemonError(f"{self.path} is not a JSON object")
         plugins = document.get(KEY, [])
         if not isinstance(plugins, list) or not all(isinstance(each, str) for each in plugins):
             raise DaemonError(f"{self.path}: {KEY} is not a list of names")

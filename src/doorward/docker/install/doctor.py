@@ -74,6 +74,7 @@ def diagnose(installed: Installation) -> Iterator[Finding]:
 
 
 def _process(installed: Installation) -> Iterator[Finding]:
+    """Yield findings about the daemon's process: if it runs, its flags and its open listeners."""
     daemon = installed.daemon
     if os.geteuid() != 0:
         yield Finding("warn", "not run by root: much cannot be seen", "run it as root")
@@ -123,6 +124,11 @@ def past_plugins(installed: Installation) -> Iterator[Finding]:
 
 
 def _config(installed: Installation) -> Iterator[Finding]:
+    """Yield findings about daemon.json: that it can be read, names the plugin once, and is
+    protected.
+
+    If it cannot be read, that is the only finding.
+    """
     path = installed.daemon_json
     try:
         chain = installed.config.plugins()
@@ -144,6 +150,7 @@ def _config(installed: Installation) -> Iterator[Finding]:
 
 
 def _plugin(installed: Installation, status: PluginStatus | None) -> Iterator[Finding]:
+    """Yield findings about the plugin's socket, and last how far a request to the daemon gets."""
     socket = Path(installed.listens)
     answers = status is not None or call_plugin(str(socket), "/Plugin.Activate") == _ACTIVE
     if answers:
@@ -300,6 +307,9 @@ def _try(url: str) -> str:
 
 
 def _surroundings(installed: Installation) -> Iterator[Finding]:
+    """Yield findings about other plugins of the same name, the start at boot, and the group
+    docker.
+    """
     for folder in ("/etc/docker/plugins", "/usr/lib/docker/plugins"):
         for suffix in ("spec", "json"):
             path = Path(folder) / f"{installed.name}.{suffix}"
@@ -366,6 +376,7 @@ def _writable(paths: Iterable[str]) -> Iterator[Finding]:
 
 
 def _docker_group() -> list[str]:
+    """Return the members of the group docker; empty if `/etc/group` cannot be read or has none."""
     try:
         lines = Path("/etc/group").read_text().splitlines()
     except OSError:

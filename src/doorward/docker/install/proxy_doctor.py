@@ -32,6 +32,7 @@ def diagnose_proxy(
 
 
 def _proxy(path: str) -> Iterator[Finding]:
+    """Yield findings about the proxy's socket; only a failure if nothing answers there."""
     if _get(path, "/_ping") is None:
         yield Finding("fail", f"nothing answers at {path}", "start doorward docker proxy")
         return

@@ -84,7 +84,9 @@ def is_plugin(socket: str) -> bool:
 
 
 def socket_unit(name: str, socket: str) -> str:
-    """The text of the socket unit."""
+    """Return the text of the socket unit, which listens at `socket` before docker.service
+    starts.
+    """
     return f"""\
 [Unit]
 Description=Socket of the Docker authorization plugin {name}
@@ -203,6 +205,7 @@ class Systemd:
         return f"doorward-{self.name}"
 
     def describe(self, arguments: Sequence[str]) -> list[str]:
+        """Return the steps of `start`, as text; nothing is changed."""
         return [
             f"write {self.folder}/{self._stem}.socket and .service",
             "systemctl daemon-reload",
@@ -241,6 +244,9 @@ class Systemd:
         return {name: (self.folder / name).read_text() for name in names}
 
     def _put(self, units: dict[str, str]) -> None:
+        """Write the unit files, enable them and restart the service; raise DaemonError if that
+        fails.
+        """
         try:
             for name, text in units.items():
                 (self.folder / name).write_text(text)
@@ -378,13 +384,18 @@ class Process:
         return [line.removeprefix(_ERROR) for line in lines if line.startswith(_ERROR)]
 
     def _last_words(self, begun: int) -> str:
+        """Return the last error, or else the last line, in the log behind offset `begun`, at most
+        300 characters.
+        """
         if errors := self._errors(begun):
             return errors[-1][:300]
         lines = self._lines(begun)
         return _message(lines[-1])[:300] if lines else f"see {self.log}"
 
     def pid(self) -> int | None:
-        """The process that the file names, or that listens on the socket, or that is about to."""
+        """Return the plugin's process: from the pidfile, or else the one that listens or is
+        starting; None if there is none.
+        """
         try:
             pid: int | None = int(self._pidfile.read_text())
         except (OSError, ValueError):
@@ -394,7 +405,10 @@ class Process:
         return pid if self._serves(pid) else self._starting()
 
     def _starting(self) -> int | None:
-        """A process that does not listen yet: its installer was killed before it could name it."""
+        """Return a plugin process that does not listen yet, None if there is none.
+
+        Its installer was killed before it could write the pidfile.
+        """
         pids = {int(path.name) for path in Path("/proc").glob("[0-9]*") if self._is_ours(path)}
         return next((pid for pid in sorted(pids) if _parent(pid) not in pids), None)
 
@@ -405,6 +419,9 @@ class Process:
             return False
 
     def _serves(self, pid: int | None) -> bool:
+        """Return True if the process is a `doorward docker serve` for this socket; False for
+        None.
+        """
         if pid is None:
             return False
         command = _command(pid)
@@ -413,7 +430,9 @@ class Process:
         return {(b"docker", b"serve"), (b"--socket", self.socket.encode())} <= pairs
 
     def stop(self) -> None:
-        """End the process; DaemonError where something still serves the socket then."""
+        """End the process and remove the pidfile; raise DaemonError if another process then serves
+        the socket.
+        """
         until = time.monotonic() + _END
         while True:
             pid = self.pid()
@@ -431,6 +450,9 @@ class Process:
             time.sleep(0.05)
 
     def _end(self, pid: int) -> None:
+        """Send SIGTERM and wait until the process has ended; raise DaemonError after `_END`
+        seconds.
+        """
         try:
             os.kill(pid, signal.SIGTERM)
             os.kill(pid, signal.SIGCONT)
@@ -445,6 +467,7 @@ class Process:
 
 
 def _parent(pid: int) -> int:
+    """Return the id of a process's parent, 0 if the process has ended."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

@@ -40,6 +40,7 @@ def show_differences(folder: Path) -> Iterator[str]:
 
 
 def _read(path: Path) -> dict[str, Any]:
+    """Return the data in a file; raise DaemonError if it is not JSON or has no object `docker`."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

@@ -30,7 +30,9 @@ not JSON."""
 
 
 class ViewError(ValueError):
-    """A policy that does not say readably what may be seen, or a filter that cannot be narrowed."""
+    """The policy's `answers` have the wrong form, or a request's filters cannot be narrowed to an
+    owner.
+    """
 
 
 class View(NamedTuple):

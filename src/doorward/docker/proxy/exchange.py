@@ -75,7 +75,9 @@ _NO_BODY: Final = frozenset({b"", b"null", b"{}"})
 
 
 class RefusedError(Exception):
-    """A request that is answered here."""
+    """A request that the proxy answers itself, with `status` and the message, instead of the
+    daemon.
+    """
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)

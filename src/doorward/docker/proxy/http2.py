@@ -101,7 +101,7 @@ async def read_preface(wire: Wire, *, with_head: bool) -> None:
 
 
 class Frame(NamedTuple):
-    """One frame."""
+    """One frame of HTTP/2: type, flags, stream number and payload (RFC 9113, 4.1)."""
 
     kind: int
     flags: int
@@ -115,7 +115,7 @@ class Frame(NamedTuple):
 
 
 class Frames:
-    """The frames that come on a wire."""
+    """Reads the frames of HTTP/2 that arrive on a wire."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire

@@ -52,7 +52,7 @@ Fields: TypeAlias = list[tuple[str, str]]
 
 
 class HeadError(Exception):
-    """A head that is refused, with the status that says so."""
+    """A malformed or oversized head of a message; `status` is the HTTP status to answer with."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)

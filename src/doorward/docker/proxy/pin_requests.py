@@ -62,7 +62,7 @@ class _Absent(ContainerFacts):
 
 
 class PinJudge:
-    """Decides remembered requests."""
+    """Decides stored requests again, when their pins have to be mounted again."""
 
     def __init__(
         self, decider: Decider, options: PluginOptions, host: HostFacts, audit: AuditLog | None
@@ -104,5 +104,5 @@ class PinJudge:
             return Caller(name, method, groups, uid, container)
         caller = self._names.look_up(uid)
         if caller.name != name:
-            raise PeerError(f"user {name} is another one now")
+            raise PeerError(f"the user id of {name} belongs to another user now")
         return caller

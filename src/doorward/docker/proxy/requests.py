@@ -167,7 +167,7 @@ def _rewrite_uri(uri: str) -> str:
 
 
 def _uri(target: Target) -> str:
-    """The one spelling of a target."""
+    """Return the target as text for the daemon; equal targets give equal texts."""
     path = quote(target.path, safe="/:")
     query = "&".join(
         f"{quote(name, safe='')}={quote(value, safe='')}"

@@ -54,7 +54,9 @@ _log: Final = logging.getLogger(__name__)
 
 @record
 class Consumer:
-    """A program with a socket of its own: the file is what gives it its rights."""
+    """A program with its own socket file; whoever can open the file is this consumer to the
+    policy.
+    """
 
     name: str
     path: str
@@ -169,7 +171,7 @@ class ProxyService:
         return self._decider.setting("owners") is True
 
     def start(self) -> None:
-        """Serve from now on."""
+        """Begin to serve in threads, and return."""
         # What is there now stays: the collector need not look at it again at every decision.
         gc.collect()
         gc.freeze()

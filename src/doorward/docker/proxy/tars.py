@@ -71,7 +71,7 @@ class TarError(Exception):
 
 
 class Entry(NamedTuple):
-    """One entry, whose name is as it stands in the archive."""
+    """One entry of an archive; the name is unchanged, not normalized."""
 
     name: bytes
     kind: bytes
@@ -261,7 +261,7 @@ class TarReader:
         if kind in _EMPTY and size:
             raise TarError("entry without content has a size")
         if not name or b"\0" in name or b"\0" in link or (kind == FILE and name.endswith(b"/")):
-            raise TarError("name of an entry cannot be one")
+            raise TarError("name of an entry is empty, has a NUL, or is a folder's")
         entry = Entry(name, kind, link, size, mode, _CAPABILITY in attributes)
         self._expect(size, keep=self._on_entry(entry))
 

@@ -235,7 +235,9 @@ def _split(name: bytes) -> tuple[bytes, ...]:
 
 
 class _Copy:
-    """An archive that is unpacked in a container, perhaps in a folder of the host."""
+    """Inspects an archive that is unpacked in a container, where a volume may be a folder of the
+    host.
+    """
 
     def __init__(self) -> None:
         self._kinds: set[str] = set()

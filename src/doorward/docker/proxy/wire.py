@@ -33,16 +33,18 @@ LAST_CHUNK: Final = b"0\r\n\r\n"
 
 
 class CutError(Exception):
-    """The peer has gone in the middle, or sends what is not a body."""
+    """The peer ended in the middle of a message, or sent bytes that are malformed."""
 
 
 def chunk(piece: bytes) -> bytes:
-    """`piece` as a chunk."""
+    """Return `piece` as one chunk of a chunked body (RFC 9112, 7.1)."""
     return b"%x\r\n%b\r\n" % (len(piece), piece)
 
 
 class Wire(asyncio.Protocol):
-    """The protocol of a socket."""
+    """The protocol of one socket: holds received bytes, and lets coroutines wait for more or for a
+    slow peer.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop

@@ -35,7 +35,10 @@ _NAMES: Final = read_type("[]own")[1]
 
 
 def build_view(query: Mapping[str, list[str]]) -> dict[str, Any]:
-    """Of the query of a build; MalformedRequestError for JSON that the daemon would not read."""
+    """Return the `build` view for the query of a classic build.
+
+    Raise MalformedRequestError for a parameter with JSON that the daemon would refuse.
+    """
     notes = Notes()
     outputs = _document(query, "outputs", _OUTPUTS, notes)
     caches: list[str] = _document(query, "cachefrom", _NAMES, Notes())
@@ -51,7 +54,7 @@ def build_view(query: Mapping[str, list[str]]) -> dict[str, Any]:
 
 
 def build_ulimits(query: Mapping[str, list[str]]) -> list[dict[str, Any]]:
-    """Of the query of a build."""
+    """Return the `ulimits` view for the query of a build."""
     return ulimits_view(_document(query, "ulimits", _ULIMITS, Notes()))
 
 

@@ -74,7 +74,7 @@ class AuthzRequest(NamedTuple):
 
 
 class Target(NamedTuple):
-    """A request target, decoded once."""
+    """A request target with its path and query decoded once."""
 
     path: str
     """The whole path, decoded: what other plugins call `PathPlain`."""
@@ -104,7 +104,7 @@ def parse_request(content: bytes) -> AuthzRequest:
         raise MalformedRequestError("call is not a JSON object")
     method, uri = _text(document, "RequestMethod"), _text(document, "RequestUri")
     if not method or not uri:
-        raise MalformedRequestError("call names no method and target")
+        raise MalformedRequestError("call has no method or no target")
     headers = document.get("RequestHeaders") or {}
     if type(headers) is not dict:
         raise MalformedRequestError("call has headers that are not texts")

@@ -42,10 +42,13 @@ class InvisibleBodyError(RequestError):
 
 
 class OldVersionError(RequestError):
-    """An API version below the minimum, whose routes read what newer ones do not."""
+    """An API version below the minimum; its routes read fields that newer ones do not have."""
 
     code = "old_version"
 
 
 class WaitError(Exception):
-    """A fact that is not known here, for a caller that must not wait for it."""
+    """A fact that needs a wait, for a disk, a server or the daemon, where the caller must not wait.
+
+    The caller decides again in a thread.
+    """

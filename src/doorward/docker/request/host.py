@@ -159,7 +159,7 @@ def listener_options(config: str, arguments: Sequence[str]) -> list[str]:
 
 
 def _arguments(pidfile: str) -> list[str]:
-    """Of the daemon's process; [] where it does not run."""
+    """Return the command line of the daemon's process; empty if it does not run."""
     try:
         pid = int(Path(pidfile).read_bytes()[:20])
         line = Path(f"/proc/{pid}/cmdline").read_bytes()

@@ -30,7 +30,9 @@ calls that come again after more others than this would be forgotten before they
 
 
 class KnownCalls:
-    """Inputs by their calls; safe in any number of threads: what a race loses is made again."""
+    """A cache of inputs by the bytes of their calls. Safe in threads: a lost race only builds an
+    input again.
+    """
 
     def __init__(self) -> None:
         self._now: dict[bytes, dict[str, Any]] = {}

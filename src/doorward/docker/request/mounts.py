@@ -79,6 +79,9 @@ def _mount(
     driver: str = "",
     unresolved: bool = False,
 ) -> Mount:
+    """Return a row of the `mounts` view with defaults for a mount that needs nothing on the
+    host.
+    """
     return {
         "origin": origin,
         "type": type_,

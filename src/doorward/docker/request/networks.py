@@ -124,9 +124,10 @@ def _addresses(endpoint: Mapping[str, Any]) -> list[str]:
 
 
 def service_network(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Of a swarm service: networks by name or identifier.
+    """Return the `network` view of a swarm service, whose networks are names or identifiers.
 
-    Whatever could be the prefix of an identifier is unresolved: the host's network has one, too.
+    A text that could be the prefix of an identifier is unresolved: the host's network has an
+    identifier too.
     """
     task = spec.get("TaskTemplate") or {}
     attachments = [*(task.get("Networks") or ()), *(spec.get("Networks") or ())]

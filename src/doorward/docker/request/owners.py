@@ -95,8 +95,9 @@ def _objects_of_creation(view: Mapping[str, Any]) -> Iterator[Named]:
 
 
 def _objects_of_connection(view: Mapping[str, Any]) -> Iterator[Named]:
-    """Of a connection to a network: the container, those that it links to, and the network unless
-    it is built in."""
+    """Yield the objects that a connection to a network names: the container, its links, and the
+    network unless it is built in.
+    """
     body = view["body"] or {}
     yield "container", body.get("Container") or ""
     for link in (body.get("EndpointConfig") or {}).get("Links") or ():

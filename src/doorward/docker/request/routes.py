@@ -28,7 +28,7 @@ connection that is taken over; the plugin is never shown it.
 
 @record
 class Route:
-    """One action of the engine API."""
+    """One action of the engine API: its name, its path, and how its body is read."""
 
     method: str
     pattern: re.Pattern[str]

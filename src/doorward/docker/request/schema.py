@@ -59,16 +59,17 @@ class Array:
 
 @record
 class Map:
-    """An object whose keys are the user's: kept as they are."""
+    """The type of an object whose keys the user chooses; they keep their spelling."""
 
     item: Type
 
 
 @record
 class Struct:
-    """An object whose keys are field names; `fields` maps Go's name to the field's type.
+    """The type of an object with known fields; `fields` maps Go's name to each field's type.
 
-    `refused` are names, folded, that the daemon reads at a place where no policy looks.
+    `refused` are names, with their case folded, that the daemon reads there and policies would not
+    see.
     """
 
     name: str
@@ -130,7 +131,9 @@ _HTML: Final = tuple(
 
 
 class FractionError(Exception):
-    """A number whose text was lost."""
+    """A fraction whose spelling in the body is lost, so that the body must be parsed again with its
+    text.
+    """
 
 
 def read_compact(content: bytes) -> Any:

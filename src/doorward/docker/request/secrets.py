@@ -166,7 +166,7 @@ def mask_path(path: str, query: Mapping[str, list[str]]) -> str:
 
 
 def mask_env(entries: list[str]) -> list[str]:
-    """`NAME=value` without the value."""
+    """Return `NAME=value` entries with their values masked; an entry without `=` is unchanged."""
     return [f"{name}={MASK}" if eq else name for name, eq, _ in (e.partition("=") for e in entries)]
 
 

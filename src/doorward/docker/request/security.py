@@ -188,7 +188,9 @@ def _namespaces(host: Mapping[str, Any]) -> tuple[list[str], list[str]]:
 
 
 def exec_security(body: Mapping[str, Any]) -> Security:
-    """Of a program that is started in a container, whose own reach is not known here."""
+    """Return the `security` view of a program started in a container, whose own rights are not
+    known here.
+    """
     return _security(
         privileged=bool(body.get("Privileged")), user=body.get("User") or "", unresolved=True
     )

@@ -44,7 +44,7 @@ class _UnreadableError(Exception):
 
 
 class Solve(NamedTuple):
-    """The method that is called, and its request."""
+    """A call of BuildKit: the method and its Protobuf message."""
 
     method: str
     message: bytes

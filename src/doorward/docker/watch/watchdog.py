@@ -178,7 +178,7 @@ class Watchdog:
 
 
 class _Plugin:
-    """One process of the plugin, and what it said of itself. In that process `pid` is 0."""
+    """One child process of the watchdog, with its last messages. `pid` is 0 in the child itself."""
 
     def __init__(self, listener: socket.socket) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)

@@ -209,7 +209,9 @@ def check_loose(value: Any, path: str, depth: int = 1) -> None:
 
 
 def list_reader(item: ValueType | None, inner: Reader) -> Reader:
-    """Of an array; `item` is the type of its items where they are single values."""
+    """Return the reader of an array, with `inner` for its items; `item` is the type of single
+    values, None for others.
+    """
     if item is not None and item.scalar == STRING:
         return _text_list_reader(item)
 
@@ -302,9 +304,10 @@ def struct_reader(
     together: Callable[[Mapping[str, Any]], Fault] | None,
     empty_counts: Mapping[str, str],
 ) -> Reader:
-    """Of an object with named fields; `together` judges them where each is of its type.
+    """Return the reader of an object with named fields.
 
-    `empty_counts` has the views of fields that say something where they are an empty array.
+    `together` checks fields against each other, after each has its type. `empty_counts` names the
+    view for each field whose empty array has a meaning.
     """
     shapes = _Shapes()
     known = shapes.known
