@@ -54,7 +54,7 @@ _log: Final = logging.getLogger(__name__)
 
 @record
 class Consumer:
-    """A program with its own socket file; whoever can open the file is this consumer to the
+    """A program with its own socket file; a process that can open it is this consumer to the
     policy.
     """
 
