@@ -292,7 +292,7 @@ def _describe(field: Anything) -> Column:
     if isinstance(field, models.DateTimeField):  # which is a DateField, too
         if settings.USE_TZ:
             return Column("moment")
-        return refused("holds times without a zone, which are not moments", ZONES)
+        return refused("holds times without a time zone, which are not moments", ZONES)
     if isinstance(field, models.DateField):
         return Column("date")
     if isinstance(field, models.BinaryField):

@@ -243,7 +243,7 @@ def _describe(type_: TypeEngine[Anything]) -> Column:
             case DateTime():
                 if type_.timezone:
                     return Column("moment")
-                return refused("holds times without a zone, which are not moments", ZONES)
+                return refused("holds times without a time zone, which are not moments", ZONES)
             case JSON():
                 return Column("json")
             case ARRAY():
