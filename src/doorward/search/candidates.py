@@ -17,17 +17,17 @@ from doorward.search.tokens import Token, read_token
 __all__ = ["Candidates", "Focus"]
 
 CORPUS: Final = 400
-"""At most this many inputs are kept to be changed."""
+"""The maximum number of inputs in the corpus, from which new ones are changed."""
 WHOLE_VALUES: Final = 24
 """The number of first inputs that have a value at every location that policies read."""
 CHANGES: Final = 3
 """At most this many changes are made to one input."""
 FOCUSED: Final = 0.35
-"""The share of inputs that get a value which a changed rule compares something with."""
+"""The share of inputs in which a value of the `Focus` is put where a changed rule compares it."""
 KEYED: Final = 0.5
-"""The share of those inputs that also get another key of data."""
+"""The share of those inputs that also get another key of data where they are looked up in it."""
 RECENT: Final = 16
-"""The inputs kept last, this many, are changed as often as all of them together."""
+"""The number of latest inputs of the corpus that are changed as often as all others together."""
 _ELEMENT: Final = "*"
 _ODD: Final[list[Value]] = [None, True, False, 0, 1, -1, 0.5, "", "a", [], {}, ["a"], {"a": "a"}]
 _MISSING: Final = object()
@@ -47,8 +47,9 @@ NO_FOCUS: Final = Focus()
 
 
 class Candidates:
-    """Generates inputs, and keeps those that reached something new. The values of `focus` are put
-    more often than others where policies compare them, or values that stand beside them.
+    """Generates random inputs. `corpus` contains the inputs that later ones are changed from: the
+    examples first, then those of `keep`. With a `focus`, a third of the inputs get one of its
+    values where the policies compare a constant of the changed rules.
     """
 
     def __init__(self, material: Material, random: Random, focus: Focus = NO_FOCUS) -> None:
@@ -75,16 +76,17 @@ class Candidates:
             self.corpus.append(self._whole(shape))
 
     def keep(self, input: Any) -> None:
-        """Add an input to the corpus, from which later candidates are changed; a full corpus loses
-        a random one.
-        """
+        """Add an input to `corpus`. In a corpus of `CORPUS` inputs it replaces a random one."""
         if len(self.corpus) < CORPUS:
             self.corpus.append(input)
         else:
             self.corpus[self._random.randrange(CORPUS)] = input
 
     def new(self) -> Any:
-        """Return one more random input: an example or an input of the corpus with a few changes."""
+        """Return one more random input: an example or an input of the corpus with up to `CHANGES`
+        changes, and often with a value of the focus. The corpus is not changed. If the policies
+        read no field of the input, it is any value, such as `None` or `["a"]`.
+        """
         random = self._random
         if not self._locations:
             return random.choice(_ODD)
@@ -97,7 +99,7 @@ class Candidates:
         if is_focused:
             path, value = random.choice(self._focus)
             input = self._with(input, path, value)
-            # Who feels a change may be somebody else than whom the example is about.
+            # A change may concern another user than the one of the example.
             if self._keys and random.random() < KEYED:
                 input = self._with(input, *random.choice(self._keys))
         for _ in range(random.randint(0 if is_focused else 1, CHANGES)):
@@ -106,7 +108,10 @@ class Candidates:
         return input
 
     def _change(self, input: Any, path: Sequence[str], shape: Shape) -> Any:
-        """Return a random new value for `path` of the input; `_MISSING` means to remove it."""
+        """Return a random new value for `path` of the input: from the corpus, from another location
+        of the input, from a location that it is compared with, or from `_value`. `_MISSING` means
+        to remove the value.
+        """
         random = self._random
         chance = random.random()
         if chance < 0.12:
@@ -122,7 +127,10 @@ class Candidates:
         return self._value(shape)
 
     def _whole(self, shape: Shape) -> Any:
-        """Return a random value that has every member the policies read below this location."""
+        """Return a random value for a location: mostly an object with every member that policies
+        read, or a list of 1 to 3 items if they read only its items. A location without members gets
+        `_value`.
+        """
         names = [name for name in shape.members if name != _ELEMENT]
         if not names and shape.members:
             if shape.values and self._random.random() < 0.5:
@@ -133,8 +141,8 @@ class Candidates:
         return self._value(shape)
 
     def _value(self, shape: Shape) -> Value:
-        """Return a random value for a location: a token, an object, a value it is compared with, or
-        a constant.
+        """Return a random value for a location: a token where policies decode one, a value with its
+        members, a value that it is compared with, or any constant.
         """
         random = self._random
         if shape.claims is not None and random.random() < 0.85:
@@ -148,8 +156,8 @@ class Candidates:
         return random.choice(self._constants if random.random() < 0.65 else _ODD)
 
     def _token(self, shape: Shape, claimed: Shape) -> str:
-        """Return a signed token with random claims that the policies read, usually after the scheme
-        `Bearer`.
+        """Return a signed token with random claims that the policies read, usually valid from 1970
+        to 2100 and after `Bearer `. One in ten is signed with "b" in place of a known secret.
         """
         random = self._random
         document = self._whole(claimed) if claimed.members else {}
@@ -161,9 +169,8 @@ class Candidates:
 
     def _with(self, value: Any, path: Sequence[str], new: Any) -> Any:
         """Return a copy of `value` with `new` at `path`; `_MISSING` removes the member there.
-
-        Objects on the way are added, and other values there replaced. A path into a token's claims
-        signs the token again with one of the known secrets.
+        Missing objects on the way are created, other values on the way are replaced by objects. A
+        token on the way is signed again with a random secret.
         """
         if not path:
             return value if new is _MISSING else new
@@ -182,8 +189,9 @@ class Candidates:
         return {**members, name: self._with(members.get(name, {}), rest, new)}
 
     def _with_item(self, value: Any, rest: Sequence[str], new: Any) -> Any:
-        """Return a copy of a collection with a random item changed, added or (`_MISSING`)
-        removed.
+        """Return a copy of a collection in which `new` is put at `rest` of a random item, or of an
+        item added to a short list. If `rest` is empty, `_MISSING` removes the last item of a list.
+        Anything but an array or a non-empty object counts as an empty list.
         """
         random = self._random
         if isinstance(value, dict) and value:
@@ -226,8 +234,8 @@ _FORMS: Final[tuple[Callable[[str], str], ...]] = (
 
 
 def _at(input: Any, path: Sequence[str]) -> Any:
-    """Return the value at a path of an input, in the claims of a token too; `_MISSING` if there is
-    none.
+    """Return the value at a path of an input. `*` in the path means the first item, `CLAIMS` the
+    claims of a token. `_MISSING` if there is no value.
     """
     for name in path:
         if name == CLAIMS:

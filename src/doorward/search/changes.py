@@ -29,11 +29,11 @@ __all__ = ["Change", "Edit", "smallest_change"]
 SECONDS: Final = 1.0
 """The default time of a search, in seconds."""
 MAX_EDITS: Final = 6
-"""At most this many edited inputs are edited further."""
+"""An input with more edits than this is not edited further."""
 EACH: Final = 0.2
 """The time limit of one decision, in seconds."""
 WIDEST: Final = 120
-"""At most this many characters of one value are shown."""
+"""A value with more characters than this is cut, with `…` at the end."""
 
 _HOUR: Final = 3600 * 10**9
 _HOURS: Final = (
@@ -44,7 +44,7 @@ _HOURS: Final = (
     24 * 3660,
     24 * 36600,
 )
-"""Times are tried this many hours before and after the current time."""
+"""The distances in hours, before and after the current time, of the times that are tried."""
 
 Path = tuple[Any, ...]
 
@@ -61,7 +61,7 @@ class Edit:
 
     @property
     def is_signed(self) -> bool:
-        """Return True where the value is a token: a caller cannot sign another one."""
+        """True if the new value is a token: a caller cannot sign one."""
         return read_token(self.new) is not None
 
 
@@ -75,18 +75,21 @@ class Change:
     tried: int
     input: Any = UNDEFINED
     disclosure: Disclosure | None = field(default=None, compare=False)
-    """Decides how values are displayed; None to display them unchanged."""
+    """Masks the values in `text` and `document`; None if there are no edits."""
     at_ns: int | None = None
-    """A time at which the unchanged input makes the document true; a caller can only wait for
-    it.
+    """A time (nanoseconds since the epoch) at which the unchanged input makes the document true;
+    None if none was found, or if there are edits.
     """
 
     @property
     def is_found(self) -> bool:
+        """True if edits make the document true; False also if only another time does."""
         return self.input is not UNDEFINED
 
     def text(self) -> str:
-        """The change as text for a terminal."""
+        """Return the change as text for a terminal: one line per edit, or one line that names
+        another time or says that no change was found.
+        """
         if self.at_ns is not None:
             seconds, _ = divmod(self.at_ns, 10**9)
             when = datetime.fromtimestamp(seconds, tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -98,7 +101,9 @@ class Change:
         return "\n".join(lines)
 
     def document(self) -> dict[str, Any]:
-        """The change as a document for JSON."""
+        """Return the change as a document for JSON: `found`, `tried` and `edits`; `at_ns` only if
+        another time was found. Credentials in the values are masked.
+        """
         edits = [
             {
                 "path": list(edit.path),
@@ -118,8 +123,8 @@ class Change:
         return document if self.at_ns is None else {**document, "at_ns": self.at_ns}
 
     def _value(self, edit: Edit, value: Any) -> Any:
-        """Return a value as a Python value with credentials masked; None for UNDEFINED, the claims
-        for a token.
+        """Return a value as a Python value, without secrets; for a token its claims. None for
+        UNDEFINED and for a change without `disclosure`.
         """
         if value is UNDEFINED or self.disclosure is None:
             return None
@@ -128,7 +133,9 @@ class Change:
         return self.disclosure.value(value if token is None else token.claims, name)
 
     def _edit_text(self, edit: Edit) -> str:
-        """Describe one edit: the path in the input, the new value and the old one."""
+        """Return one edit as text: ``input.role: "admin" (is "user")``, or `input.role left out`. A
+        value is cut at `WIDEST` characters.
+        """
         name = "input" + path_text(edit.path).removeprefix("data")
         if edit.new is UNDEFINED:
             return f"{name} left out"
@@ -151,7 +158,9 @@ def smallest_change(
     clock: Callable[[], float] = time.monotonic,
 ) -> Change:
     """Search for the smallest change of an input (Python values) that makes the document at a path
-    true.
+    true at `now_ns` (nanoseconds since the epoch). The search ends after `seconds` of `clock`, or
+    at once with a single edit that needs no signature. If there is none, other times are tried with
+    the same input; the result then has `at_ns`, or neither that nor edits.
     """
     search = _Search(engine, path, now_ns)
     return search.run(to_python(input), clock() + seconds, clock)
@@ -166,8 +175,8 @@ class _Search:
         self._tried = 0
 
     def run(self, input: Any, until: float, clock: Callable[[], float]) -> Change:
-        """Search by inversion until the time `until`; return the cheapest change, without edits if
-        none was found.
+        """Search by inversion until `clock` has reached `until`. Return the change with the lowest
+        `_cost`; if none was found, a change without edits, with `at_ns` if another time helps.
         """
         constants = shape_of([self._engine]).constants
         goal = Goal(self._engine, "/".join(self._path), self._now_ns, constants)
@@ -191,8 +200,8 @@ class _Search:
         return Change(tuple(best[1]), self._tried, best[2], Disclosure(self._engine, input))
 
     def _is_true(self, input: Any) -> bool:
-        """Return True if the document is true for this input; False also for an evaluation
-        error.
+        """Return True if the document is true for this input, False also after an evaluation error.
+        Counts the input in `_tried`.
         """
         self._tried += 1
         try:
@@ -201,8 +210,8 @@ class _Search:
             return False
 
     def _another_time(self, input: Any) -> int | None:
-        """Return the nearest of some tested times (ns) at which the unchanged input is accepted;
-        None if there is none.
+        """Return the time in nanoseconds nearest to the current one, of those that are tested, at
+        which the unchanged input makes the document true. None if there is none.
         """
         for hours in sorted({*_HOURS, *(-each for each in _HOURS)}, key=abs):
             now_ns: int = self._now_ns + hours * _HOUR
@@ -213,8 +222,7 @@ class _Search:
 
     def _undo(self, input: Any, edits: list[Edit], candidate: Any) -> tuple[list[Edit], Any]:
         """Revert each edit without which the document is still true, edits of signed values first.
-
-        Return the remaining edits and the input with them.
+        Return the edits that are left and the input with them.
         """
         for edit in sorted(edits, key=lambda each: not each.is_signed):
             left = [each for each in edits if each is not edit]
@@ -225,16 +233,17 @@ class _Search:
 
 
 def _cost(edits: Sequence[Edit]) -> tuple[int, int, int]:
-    """Rank edits for comparison: first by how many a caller cannot make themselves, then by their
-    number.
+    """Return the rank of edits, the best first: the number of edits that need a signature, the
+    number of edits, the characters of the new values as JSON.
     """
     size = sum(len(to_json(each.new)) for each in edits if each.new is not UNDEFINED)
     return sum(each.is_signed for each in edits), len(edits), size
 
 
 def edits_between(old: Any, new: Any, path: Path = ()) -> Iterator[Edit]:
-    """Yield the edits that turn the document `old` into `new`, each as deep inside objects as
-    possible.
+    """Yield the edits that turn the document `old` into `new`: one for each different member of an
+    object, at any depth. Arrays and scalars are compared as a whole. Nothing if both are equal as
+    JSON.
     """
     if isinstance(old, dict) and isinstance(new, dict):
         for key in [*old, *(key for key in new if key not in old)]:
@@ -251,10 +260,8 @@ def _are_same(old: Any, new: Any) -> bool:
 
 
 def apply(document: Any, edits: Sequence[Edit]) -> Any:
-    """Return a copy of a document with the edits applied in order; the document itself is not
-    changed.
-
-    An edit to UNDEFINED removes a member; missing objects on the way are added.
+    """Return a deep copy of a document with the edits applied. A new value UNDEFINED removes a
+    member; missing objects on a path are created.
     """
     document = copy.deepcopy(document)
     for edit in edits:

@@ -30,15 +30,15 @@ SHORT: Final = 4
 
 _WORD: Final = re.compile(r"\w+")
 _KEYED: Final = ("io.jwt.verify", "io.jwt.decode_verify", "io.jwt.encode_sign", "crypto.hmac.")
-"""The prefixes of the names of built-ins that take keys."""
+"""The prefixes of the names of built-ins that take keys as operands after the first."""
 _KEY: Final = "secret"
 _SCHEME: Final = "bearer"
-"""The word before each token that a search signs."""
+"""The word before the tokens that a search signs, in lower case; always displayed."""
 
 
 class Disclosure:
-    """Decides which texts of generated inputs may be shown, for the policies and data of an engine.
-    `input`: an input that the caller sent, whose words may be shown too.
+    """Masks texts of generated inputs that only the server knows, for the policies and data of an
+    engine. `input`: an input that the caller sent, whose words may be displayed.
     """
 
     def __init__(self, engine: Engine, input: Any = None) -> None:
@@ -46,15 +46,15 @@ class Disclosure:
         tokens = map(read_token, (leaf for leaf, _ in _leaves(input)))
         self._sent = [input, *(to_python(each.claims) for each in tokens if each is not None)]
         self._words: dict[str, bool] = {}
-        """Words, in lower case, that were looked up in the data, and True for those that may be
-        shown.
+        """The words, in lower case, that were looked up in the data; True if the word may be
+        displayed.
         """
 
     def value(self, value: Any, name: str = "") -> Any:
-        """Return a value as Python objects with everything masked that only the server knows; None
-        if it is undefined.
-
-        `name` is the key or variable of the value.
+        """Return a value as Python values, with `MASKED` for secrets and `COMPUTED` for texts with
+        other words than the policies, open data and the caller's input have. A token becomes a text
+        with its claims. `name`: the key above the value, since `password` hides any value. None for
+        UNDEFINED.
         """
         if isinstance(value, Undefined):
             return None
@@ -63,12 +63,14 @@ class Disclosure:
         return self._show(document, name)
 
     def text(self, text: str) -> str:
-        """A text about policies, with the secrets of the data masked."""
+        """Return a text about policies with the secrets of the data masked; unlike in `value`,
+        other words stay.
+        """
         return self._mask.text(text)
 
     def _show(self, value: Any, name: str) -> Any:
-        """Return a JSON value with secrets masked; a token is shown by its claims that may be
-        shown.
+        """Return a JSON value with secrets masked, in the names of objects too. A token is replaced
+        by a text with its claims. `name` is the key above the value.
         """
         if isinstance(value, dict):
             return {self._text(key): self._show(item, key) for key, item in value.items()}
@@ -88,8 +90,8 @@ class Disclosure:
         return f"{self._text(token.scheme)}(a token that claims {claims}; a caller cannot sign it)"
 
     def _text(self, text: str) -> str:
-        """Return the text; or masked if it is or contains a secret, or a placeholder if it contains
-        an unknown word.
+        """Return the text itself if all its words are known; `MASKED` if it is or contains a
+        secret, `COMPUTED` if it contains an unknown word.
         """
         if text in self._secrets or self._mask.text(text) != text:
             return MASKED
@@ -97,16 +99,17 @@ class Disclosure:
         return text if all(map(self._is_open, words)) else COMPUTED
 
     def _is_open(self, word: str) -> bool:
-        """Return True if a word is short, one repeated character, or occurs in the policies or
-        other known texts.
+        """Return True if a word, in lower case, may be displayed: it has at most `SHORT`
+        characters, is one repeated character, or occurs in the policies or in texts that `_look_up`
+        found.
         """
         if len(word) <= SHORT or len(set(word)) == 1 or word == _SCHEME:
             return True
         return word in self._words_of_policies or self._words.get(word, False)
 
     def _look_up(self, words: set[str]) -> None:
-        """Store for each word if it occurs in data or requests outside of secrets, and so may be
-        shown.
+        """Record in `_words` for each of the words if it occurs in a text of the data or of the
+        caller's input that is not secret.
         """
         missing = words - self._words.keys()
         self._words |= dict.fromkeys(missing, False)
@@ -133,7 +136,9 @@ class Disclosure:
 
     @cached_property
     def _keys(self) -> frozenset[str]:
-        """The texts that tokens and signatures are made with, whatever their names are."""
+        """The texts that policies give to built-ins as keys of tokens and signatures, whatever the
+        names of their documents are.
+        """
         shape = shape_of([self._engine]).shape
         keys = {key for _, each in shape.locations() for key in each.secrets}
         for term in chain.from_iterable(map(_keys_of, self._engine.trees.values())):
@@ -159,14 +164,16 @@ class Disclosure:
 
 
 def _words_of(value: Any) -> Iterator[str]:
-    """The words of a document, of its tokens' claims as well, folded."""
+    """Yield the words of a document's texts and names, in lower case."""
     for leaf, _ in _leaves(value):
         if isinstance(leaf, str):
             yield from map(str.casefold, _WORD.findall(leaf))
 
 
 def _leaves(value: Any, *, with_names: bool = True) -> Iterator[tuple[Any, bool]]:
-    """The texts, numbers and names of a document, and whether a name above says a secret."""
+    """Yield each text and number of a document, and each name of its objects unless `with_names` is
+    False, with True if a name above it names a secret (`password`, `api_keys`).
+    """
     left = [(value, False, False)]
     while left:
         each, is_named, is_below = left.pop()
@@ -190,7 +197,9 @@ def _names_secret(name: str) -> bool:
 
 
 def _keys_of(module: Module) -> Iterator[Term]:
-    """The terms that built-ins are given as keys."""
+    """Yield the terms that a module gives to built-ins as keys: the operands after the first; of an
+    object only the values at `secret`.
+    """
     for node in walk(module):
         if not isinstance(node, Call) or not node.name.startswith(_KEYED):
             continue
@@ -206,7 +215,9 @@ def _is_key(name: Term) -> bool:
 
 
 def _document_at(data: Any, ref: Ref) -> Any:
-    """The data that a reference reads, as far as its names are constants."""
+    """Return the base document that a reference reads, up to its first operand that is not
+    constant. None for a reference that does not begin with `data`, or if there is no document.
+    """
     if getattr(ref.head, "name", "") != "data":
         return None
     for arg in ref.args:

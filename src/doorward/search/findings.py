@@ -19,8 +19,9 @@ _WORD: Final = re.compile(r"[^A-Za-z0-9]+")
 
 
 def tried(search: Search) -> str:
-    """Summarize a search: requests, differences, then one line per expression that was not fully
-    reached.
+    """Summarize a search: requests, differences, built-ins without an inverse, then one line for
+    each expression that was not seen both to hold and to fail. One sentence if the versions are
+    equal.
     """
     if search.is_equal:
         return "The versions have the same rules and data."
@@ -37,7 +38,9 @@ def tried(search: Search) -> str:
 
 
 def describe_unreached(reach: Iterable[Reach]) -> list[str]:
-    """Describe, one per line, each expression that no tried request made both true and false."""
+    """Return one line for each expression that no request made hold, or none made fail; [] if all
+    were seen to do both.
+    """
     lines = []
     for each in reach:
         if not each.is_full:
@@ -47,17 +50,22 @@ def describe_unreached(reach: Iterable[Reach]) -> list[str]:
 
 
 def _not_inverted(search: Search) -> str:
+    """Return ` Not inverted: a, b.` for the built-ins without an inverse; "" if there are none."""
     names = ", ".join(sorted(search.not_inverted))
     return f" Not inverted: {names}." if names else ""
 
 
 def text(search: Search) -> str:
-    """For a terminal."""
+    """Format the result of a search for a terminal: each finding with a test in Rego, then the
+    summary.
+    """
     return "\n".join([*_text(search), tried(search)]) + "\n"
 
 
 def _text(search: Search) -> Iterator[str]:
-    """Yield the lines that describe each finding: answers, cause, input and a test in Rego."""
+    """Yield the lines that describe each finding: both answers, the cause, the input and a test in
+    Rego, then an empty line.
+    """
     for number, each in enumerate(search.findings, start=1):
         change = f"was {_show(each.old)}, is {_show(each.new)}"
         yield f"{number}. {each.kind}: {document_ref(each.path)} {change}"
@@ -77,7 +85,9 @@ def markdown(search: Search) -> str:
 
 
 def as_json(search: Search) -> str:
-    """Format the result of a search as JSON."""
+    """Format the result of a search as indented JSON with a line end: counts, reach, and each
+    finding with its test in Rego.
+    """
     document = {
         "tried": search.candidates,
         "different": search.different,
@@ -106,7 +116,10 @@ def as_json(search: Search) -> str:
 
 
 def rego_test(finding: Finding, number: int = 1) -> str:
-    """Write a Rego test rule that passes with the new version and fails with the old one."""
+    """Return a Rego test rule that passes with the new version and fails with the old one: the
+    document equals the new answer. For a new answer without a value, it is `not` of the document,
+    or a check that it has no value if the old answer was false.
+    """
     ref, value = document_ref(finding.path), finding.new.value
     inputs = _inputs(finding)
     if isinstance(value, Undefined):
@@ -121,18 +134,26 @@ def rego_test(finding: Finding, number: int = 1) -> str:
 
 
 def absence_test(finding: Finding) -> str:
-    """Write a Rego test rule that passes once the counterexample's document is no longer true."""
+    """Return a Rego test rule that fails as long as the finding's document is true for its
+    input.
+    """
     cause = f"fails while this is so: {finding.cause.text}"
     condition = f"not {document_ref(finding.path)} {_inputs(finding)}"
     return _rule_of_test(finding.path, cause, condition)
 
 
 def _inputs(finding: Finding) -> str:
+    """Return the `with` of a test: the finding's input, and the time `NOW_NS` if the document reads
+    the clock.
+    """
     clock = f" with time.now_ns as {NOW_NS}" if finding.reads_clock else ""
     return f"with input as {to_rego(finding.input)}{clock}"
 
 
 def _rule_of_test(name: str, comment: str, condition: str) -> str:
+    """Return a rule `test_<name>` below a comment; characters of the name other than ASCII letters
+    and digits become `_`.
+    """
     name = _WORD.sub("_", name).strip("_")
     return f"# {_one_line(comment)}\ntest_{name} if {{\n\t{condition}\n}}"
 

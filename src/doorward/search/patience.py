@@ -1,7 +1,7 @@
-"""Deadlines by the processor's time, so that a machine that is busy makes nothing late.
+"""Deadlines in processor time, so that evaluations do not time out because the machine is busy.
 
-An evaluation ends at a time of the clock. One that is late without having had the processor is done
-again with a longer deadline.
+The deadline of an evaluation is a time of the clock. An evaluation that missed it without having
+had the processor is repeated with a longer deadline.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ _Result = TypeVar("_Result")
 
 
 def patiently(work: Callable[[float], _Result], seconds: float) -> _Result:
-    """Run work with a deadline in seconds. A run that timed out on a busy machine is repeated with
-    a longer one; EvalError if it still fails.
+    """Return `work(deadline)`, with a deadline of `seconds` at first. If it times out and the
+    process had the processor for less than half of `seconds`, the work is repeated from the start
+    with four times the deadline, until the deadline has reached `LONGEST`. Every other EvalError is
+    raised.
     """
     deadline = seconds
     while True:
@@ -38,7 +40,10 @@ def patiently(work: Callable[[float], _Result], seconds: float) -> _Result:
 
 
 def has_result(query: Query, input: Any, seconds: float, *, now_ns: int | None = None) -> bool:
-    """Return True if a query holds for an input with some values of its variables."""
+    """Return True if a query holds for an input (Python values) with some values of its variables,
+    False if it is false or undefined. Raise EvalError if the evaluation fails or needs more than
+    `seconds` of processor time.
+    """
     document, count = from_python(input, "input"), len(query.variables)
 
     def decide(deadline: float) -> bool:

@@ -30,7 +30,7 @@ NOW_NS: Final = 1_790_000_000_000_000_000
 SMALLER: Final = 2_000
 """At most this many inputs are tried to make one finding smaller."""
 TURN: Final = 0.05
-"""The seconds that one document is searched before it is the next one's turn."""
+"""The time in seconds for which one document is searched before the next one has its turn."""
 
 
 @record
@@ -49,7 +49,9 @@ class Finding:
 
 @record
 class Reach:
-    """An expression, and whether any request made it hold, and made it fail."""
+    """An expression that is watched in a search. `holds`, `fails`: True if some request made it
+    hold, or fail; `where`: file, row and column.
+    """
 
     where: str
     text: str
@@ -58,48 +60,56 @@ class Reach:
 
     @property
     def is_full(self) -> bool:
+        """True if some request made the expression hold, and some made it fail."""
         return self.holds and self.fails
 
 
 @dataclass(slots=True)
 class Search:
-    """The result of a search: the number of requests tried, and the differences found."""
+    """The result of a search. `candidates`: the number of requests that were tried; `different`:
+    the number of them that the versions decide differently; `seconds`: the time that the search
+    took.
+    """
 
     candidates: int = 0
     different: int = 0
     seconds: float = 0.0
     findings: list[Finding] = field(default_factory=list)
     reached: int = 0
-    """The number of rules and expressions that were evaluated, and of those that held, in either
-    version.
+    """The number of different rules, expressions, outcomes and orders of counts that were reached
+    in either version: a measure of how far the search came.
     """
     reach: tuple[Reach, ...] = ()
-    """For each expression that only one version has, whether it was made to hold and to fail."""
+    """The reach of each expression in a rule that only one version has, or that was watched."""
     is_equal: bool = False
-    """True if the versions were proved to be equal; then no request was tried."""
+    """True if the versions have the same rules and data; then no request was tried."""
     not_inverted: frozenset[str] = frozenset()
-    """Built-ins without an inverse that were found between the input and a condition."""
+    """The names of built-ins between the input and a condition for which the search computes no
+    operand from a result.
+    """
 
 
 PROPERTY: Final = "never_"
 """The prefix of the names of rules that must never be true."""
 _Node = tuple[int | str, bool, int]
-"""An expression or a definition, whether it held, and the bits of how often; or the name of a rule,
-and how many of its definitions held.
+"""The id of an expression or definition, its outcome, and the bit length of the count; or the name
+of a rule, True, and the number of its definitions that held.
 """
 MANY: Final = 15
+"""More definitions of a rule that hold than this count as this many."""
 _Key = tuple[str, int, int, bool]
-"""The place of an expression, and True if it is negated."""
+"""The position of an expression (file, start, end), and True if it is negated."""
 _Outcome = tuple[_Key, bool]
 _ANSWER: Final[_Key] = ("", 0, 0, False)
 """The key of the document's own answer, among the keys of expressions."""
 _MOST_OUTCOMES: Final = 2_000
-"""At most this many sets of outcomes are remembered."""
+"""After this many different sets of outcomes, a new one no longer makes an input urgent."""
 
 
 class _Reached:
-    """A tracer that counts which expressions were evaluated and which held. It is progress if a
-    condition holds for more items than before, or if fewer definitions of a rule hold.
+    """A tracer that counts how often each expression was evaluated and held. The counts are a part
+    of `nodes`, so that an input is new if a condition holds for more items than before, or if
+    another number of definitions of a rule holds.
     """
 
     def __init__(self, reach: _ReachOf) -> None:
@@ -110,8 +120,8 @@ class _Reached:
         """The outcomes of the watched expressions in this evaluation."""
 
     def nodes(self) -> set[_Node]:
-        """Return each rule or expression that was reached, with its outcome and roughly how
-        often.
+        """Return each rule and expression that was reached, with its outcome and the binary order
+        of its count.
         """
         nodes: set[_Node] = {
             (node, holds, count.bit_length()) for (node, holds), count in self._counts.items()
@@ -119,15 +129,17 @@ class _Reached:
         return nodes | {(name, True, min(count, MANY)) for name, count in self._rules.items()}
 
     def enter(self, evaluation: Evaluation, name: str, operands: tuple[Any, ...]) -> None:
-        """Rules are noted by their definitions."""
+        """Do nothing: `trace` counts the definitions of rules."""
 
     def leave(self, name: str, answer: Any) -> None:
-        """Nothing ends with a rule."""
+        """Do nothing: `trace` counts what holds."""
 
     def trace(
         self, evaluation: Evaluation, node: Rule | Expr, holds: bool, bound: Mapping[str, Any]
     ) -> None:
-        """Count a rule or expression as evaluated or held."""
+        """Count a rule or an expression that is about to be evaluated (`holds` is False) or that
+        holds. The outcome of a watched expression is added to `outcomes`.
+        """
         self._counts[id(node), holds] += 1
         if not isinstance(node, Rule) and (key := self._reach.note(node, holds=holds)):
             self.outcomes.add((key, holds))
@@ -136,7 +148,9 @@ class _Reached:
 
 
 class _ReachOf:
-    """Collects the expressions that held, and those that failed, in any of the requests."""
+    """Collects which of the expressions in `rules` held, and which failed, in any of the
+    requests.
+    """
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         expressions = [each for rule in rules for each in _find_written(rule)]
@@ -147,9 +161,8 @@ class _ReachOf:
 
     def note(self, expr: Expr, *, holds: bool) -> _Key | None:
         """Record that an expression is about to be evaluated (`holds` is False) or that it holds.
-
-        An expression that is begun twice without holding in between has failed. Return its key;
-        None if it is not counted.
+        An expression that is evaluated once more without having held has failed. Return its key;
+        None if it is not watched.
         """
         key = _key(expr)
         if key not in self._keys:
@@ -169,7 +182,7 @@ class _ReachOf:
         self._open.clear()
 
     def all(self) -> tuple[Reach, ...]:
-        """Return the reach of each expression, in the order of the files."""
+        """Return the reach of each expression, in the order of files and positions."""
         return tuple(
             Reach(str(expr.span), expr.span.text, key in self._holds, key in self._fails)
             for key, expr in sorted(self._keys.items(), key=lambda each: each[0])
@@ -184,7 +197,7 @@ def _find_written(rule: Rule) -> Iterator[Expr]:
 
 
 def _together(reach: Iterable[Reach]) -> tuple[Reach, ...]:
-    """Merge the reach of expressions that are in both versions."""
+    """Merge the reach of the expressions with the same position and text in both versions."""
     known: dict[tuple[str, str], Reach] = {}
     for each in reach:
         other = known.get((each.where, each.text), each)
@@ -194,12 +207,14 @@ def _together(reach: Iterable[Reach]) -> tuple[Reach, ...]:
 
 
 def _key(expr: Expr) -> _Key:
-    # What is negated stands in the same span.
+    # A negated expression has the same span as the expression below its `not`.
     return expr.span.file, expr.span.start, expr.span.end, expr.negated
 
 
 class _Pair:
-    """One document in two versions of the policies."""
+    """One document in two versions of the policies: decides an input with both and traces it. A
+    version without a rule for the document is not traced.
+    """
 
     def __init__(
         self, old: Version, new: Version, path: str, reach: Mapping[int, _ReachOf]
@@ -218,8 +233,8 @@ class _Pair:
         return Event("", self.path, "", input, None, False, NOW_NS, (), {}, {})
 
     def kind(self, input: Any) -> str:
-        """Return the kind of difference an input makes; "" if there is none, or if a version did
-        not finish in time.
+        """Return the kind of difference, a key of `KINDS`, that an input makes. UNCHANGED also if a
+        version did not finish in time, or if an answer needs unknown values.
         """
         event = self.event(input)
         old, new = (version.answer(event) for version in self.versions)
@@ -229,7 +244,9 @@ class _Pair:
         return UNCHANGED if kind == "not-replayable" else kind
 
     def warm(self) -> None:
-        """Generate the code that any input needs, ahead of the search."""
+        """Decide the empty input once with all code that a search runs, so that code is generated
+        before its time begins.
+        """
         self.kind({})
         for _, query in self._trace:
             evaluation = query.evaluation({}, now_ns=NOW_NS)
@@ -238,8 +255,9 @@ class _Pair:
                 query.value_of(evaluation)
 
     def reached(self, input: Any) -> tuple[set[_Node], frozenset[tuple[int, _Outcome]]]:
-        """Return the nodes that an input reaches, and the outcomes of the document and changed
-        expressions in each version.
+        """Evaluate an input in both versions with a tracer. Return the rules and expressions that
+        it reaches, and the outcomes of the document and of watched expressions in each version.
+        Also adds to the reach of the search. An evaluation error ends a version early.
         """
         nodes: set[_Node] = set()
         outcomes: set[tuple[int, _Outcome]] = set()
@@ -250,6 +268,8 @@ class _Pair:
             with suppress(RegoError):  # what was reached until then counts
                 answer = query.value_of(evaluation)
                 outcomes.add((number, (_ANSWER, answer is not UNDEFINED and answer is not False)))
+                # Only after an evaluation that ended: after an error, open expressions have
+                # neither held nor failed.
                 self._reach[number].end()
             nodes |= tracer.nodes()
             outcomes |= {(number, each) for each in tracer.outcomes}
@@ -265,7 +285,7 @@ class _Pair:
 
 
 def _reads_clock(query: Query) -> bool:
-    """Return True if the query depends on the time of evaluation."""
+    """Return True if the query reads a rule that calls `time.now_ns`."""
     rules = [each.rule for node in query.rules_read for each in node.definitions]
     calls = [node for rule in rules for node in walk(rule) if isinstance(node, Call)]
     return any(call.name == "time.now_ns" for call in calls)
@@ -277,7 +297,7 @@ def _trace(version: Version, path: str) -> Query | None:
     document: Any = version.snapshot.document(path)
     if not isinstance(document, Query):
         return None
-    # To generate code is not searching, and not a part of the deadline of a request.
+    # Generating code must count neither as search nor for the deadline of a request.
     document.warm()
     traced = engine.policies.traced().bind(engine.data, is_parsed=True)
     query = traced.prepare(document.text, deadline=document.deadline)
@@ -298,10 +318,11 @@ def search(
     is_enough: Callable[[Search], bool] = lambda _search: False,
     clock: Callable[[], float] = time.monotonic,
 ) -> Search:
-    """Search for requests that `old` and `new` decide differently, for the documents at `paths`. It
-    stops at `most` findings with different causes, after `seconds` of `clock`, or when `is_enough`.
-    `guided=False` disables guidance by constants and reached rules, for comparison. The reach of
-    the `watched` rules is reported as well.
+    """Search for requests that `old` and `new` decide differently, for the documents at `paths` in
+    turns. It ends after `seconds` of `clock`, or when `is_enough(result)` is True after a
+    difference. At most `most` findings with different causes are kept; later differences are only
+    counted. `guided=False` disables guidance by constants and reached rules, for comparison. The
+    result has the reach of changed definitions and of the `watched` rules.
     """
     result = Search()
     material = shape_of([version.snapshot.engine for version in (old, new)])
@@ -311,7 +332,7 @@ def search(
             each.values.clear()
             each.peers.clear()
     reached: set[_Node] = set()
-    # To compile code that reports is not searching.
+    # Everything up to `began` compiles: it must not use up the time of the search.
     changed = changed_definitions(old, new)
     reach = {
         number: _ReachOf(
@@ -337,7 +358,7 @@ def search(
     causes: set[tuple[str, str, Cause]] = set()
     began = clock()
     until = began + seconds
-    # In turns: to search for longer is to search further, not elsewhere.
+    # In turns, so that a longer search goes further in each document.
     for hunt in cycle(hunts):
         for input, kind in hunt.differences(min(clock() + TURN, until), clock, result):
             if len(result.findings) < most:
@@ -356,13 +377,13 @@ def search(
 def _add_finding(
     pair: _Pair, input: Any, kind: str, causes: set[tuple[str, str, Cause]], result: Search
 ) -> None:
-    """Reduce an input and add its finding, unless the cause is known or the difference does not
-    reproduce.
+    """Reduce an input and add its finding to `result`; nothing if its cause is in `causes` or if
+    the reduced input makes another difference.
     """
     small = _smaller(pair, input, kind)
     finding = pair.finding(small, kind)
     key = pair.path, kind, finding.cause
-    # Decided once more, by both, before it is shown.
+    # Both versions decide it once more: a finding that does not reproduce is never reported.
     if key not in causes and pair.kind(small) == kind:
         causes.add(key)
         result.findings.append(finding)
@@ -393,10 +414,13 @@ class _Hunt:
     def differences(
         self, until: float, clock: Callable[[], float], result: Search
     ) -> Iterator[tuple[Any, str]]:
-        """Yield inputs that make a difference, with its kind, until the time `until`."""
+        """Yield the inputs that make a difference, with its kind, until the time `until`; always
+        tries at least one input. Counts the inputs in `result`, and keeps those that reach
+        something new as the basis of later ones.
+        """
         began = clock()
         while True:
-            # Shared by time: an inverted candidate costs many times what one by chance does.
+            # Half of the time each: an inverted candidate costs many times what a random one does.
             is_inverted = self._seconds[True] <= self._seconds[False]
             is_first = bool(self._waiting)
             if is_inverted and not is_first and self._is_guided and self.inversion.is_idle:
@@ -411,6 +435,7 @@ class _Hunt:
             if kind != UNCHANGED:
                 result.different += 1
                 yield input, kind
+            # Tracing costs a multiple of deciding, so only every other random input is traced.
             if self._is_guided and (is_first or inverted or self._random.random() < 0.5):
                 nodes, outcomes = self.pair.reached(input)
                 is_true = any(key == _ANSWER and holds for _, (key, holds) in outcomes)
@@ -451,8 +476,8 @@ def _changed_conditions(versions: Sequence[Version], changed: frozenset[str]) ->
 
 
 def _constants_of_changes(old: Version, new: Version) -> Focus:
-    """Return the constants that only one version has in a rule's definitions; all constants of
-    changed rules if there are none.
+    """Return the constants that only one version has in the definitions of a rule; if there are
+    none, all constants of the changed definitions.
     """
     known = [_constants_by_rule(version) for version in (old, new)]
     apart: dict[str, Value] = {}
@@ -475,7 +500,7 @@ def _constants_of_changes(old: Version, new: Version) -> Focus:
 
 
 def _constants_by_rule(version: Version) -> dict[tuple[Any, ...], dict[str, Value]]:
-    """Return the constants in each rule, by path and JSON text."""
+    """Return the constants in each rule: by the rule's path, then by their JSON text."""
     constants: dict[tuple[Any, ...], dict[str, Value]] = {}
     for node in version.snapshot.engine.policies.program.root.walk():
         for definition in node.definitions:
@@ -506,8 +531,8 @@ def _inversion(
 
 
 def _smaller(pair: _Pair, input: Any, kind: str) -> Any:
-    """Return a smaller input with the same kind of difference, after at most `SMALLER` attempts;
-    the same input if none is smaller.
+    """Return the smallest input that was reached, by simplification of one part after the other,
+    with the same kind of difference. At most `SMALLER` inputs are decided.
     """
     left = SMALLER
     is_smaller = True
@@ -524,7 +549,9 @@ def _smaller(pair: _Pair, input: Any, kind: str) -> Any:
 
 
 def _simpler(value: Any) -> Iterator[Any]:
-    """Yield simpler variants of a value: parts removed or replaced, the largest steps first."""
+    """Yield variants of a value with one part removed or replaced by a simpler one ("a", 0, 1), the
+    largest steps first. Nothing for a value that is as simple as possible.
+    """
     if isinstance(value, dict):
         if value:
             yield {}
@@ -549,15 +576,17 @@ def _simpler(value: Any) -> Iterator[Any]:
 
 
 def _is_of_tests(path: Sequence[str]) -> bool:
-    """Return True if the path is a test, a property (`never_`), or in a package of tests."""
+    """Return True if the path names a test, a property (`never_`), or a rule of a package that ends
+    in `_test`.
+    """
     *packages, name = path
     is_test = name.startswith(("test_", "todo_test_", PROPERTY))
     return is_test or any(package.endswith("_test") for package in packages)
 
 
 def are_same(old: Version, new: Version) -> bool:
-    """Return True if two versions have the same rules, apart from layout, and the same data; False
-    may be wrong.
+    """Return True if two versions have the same rules, apart from layout, and the same data. False
+    does not prove that they decide anything differently.
     """
     engines = [version.snapshot.engine for version in (old, new)]
     if to_json(engines[0].data) != to_json(engines[1].data):
@@ -567,8 +596,8 @@ def are_same(old: Version, new: Version) -> bool:
 
 
 def _texts_of(engine: Engine) -> Counter[tuple[str, ...]]:
-    """Count the rules by package, imports and text without layout; METADATA counts if policies read
-    it.
+    """Count the rules of an engine by their text without layout, with its package and imports. If a
+    policy reads `rego.metadata`, the texts of the files are included, since comments then count.
     """
     texts: Counter[tuple[str, ...]] = Counter()
     trees = engine.trees.values()
@@ -582,8 +611,9 @@ def _texts_of(engine: Engine) -> Counter[tuple[str, ...]]:
 
 
 def entry_points(versions: Iterable[Version]) -> list[str]:
-    """Return the documents (such as `app/allow`) that, in every version, only tests and properties
-    refer to.
+    """Return the documents (such as `app/allow`), sorted, that are in every version and that no
+    other rule refers to, except tests and properties. Functions, tests and properties are not
+    listed.
     """
     entries: list[set[str]] = []
     for version in versions:

@@ -1,7 +1,8 @@
-"""Inputs that the tests of policies give, whatever term makes them.
+"""Inputs of the tests of policies, whatever term constructs them.
 
-A test is evaluated, and the input that a `with` puts is noted where a rule is asked with it: so a
-union of objects, or the parameter of a helper, is an input like one that is written out.
+A test is evaluated, and the input that a `with` sets is recorded when a rule is evaluated with it.
+So the tracer sees a union of objects or the parameter of a helper just as an input that is written
+out.
 """
 
 from __future__ import annotations
@@ -34,14 +35,16 @@ class _Inputs:
         self._last: Any = None
 
     def enter(self, evaluation: Evaluation, name: str, operands: tuple[Any, ...]) -> None:
-        """Record the input that a `with` set for the evaluation."""
+        """Record the input with which a rule is evaluated, if it is an object, up to `MOST`
+        different ones.
+        """
         input = evaluation.input
         if input is not self._last and isinstance(input, dict) and len(self.noted) < MOST:
             self._last = input
             self.noted.setdefault(to_json(input), input)
 
     def leave(self, name: str, answer: Any) -> None:
-        """Nothing ends with a rule."""
+        """Do nothing: the inputs are recorded when a rule begins."""
 
     def trace(
         self, evaluation: Evaluation, node: Rule | Expr, holds: bool, bound: Mapping[str, Any]
@@ -50,8 +53,10 @@ class _Inputs:
 
 
 def inputs_of_tests(engine: Engine, known: set[str] | None = None) -> list[Any]:
-    """Return the different inputs that the tests among an engine's policies use. `known` holds the
-    sources of tests of other versions: tests with a known source are skipped, a new one is added.
+    """Evaluate the tests among an engine's policies and return the different inputs that they use,
+    except `{}`. A test that fails or takes too long contributes its inputs until then; all tests
+    together have `SECONDS`. `known` holds the sources of tests of other versions: tests with a
+    known source are skipped ([]), a new source is added to it.
     """
     known = set() if known is None else known
     tests = [

@@ -2,8 +2,8 @@
 
 A `Shape` is a location in the input. Rules and variables that stand for one are followed: with
 `http := input.attributes.request.http` and `http.method == "GET"`, `method` below that location may
-hold "GET". Values come from constants, from data, and from witnesses for patterns. It need not be
-complete: what it misses is left to chance.
+hold "GET". Values come from constants, from data, and from witnesses (texts that match a pattern).
+The shape need not be complete: random changes reach what it misses.
 """
 
 from __future__ import annotations
@@ -39,20 +39,22 @@ from doorward.search.seeds import inputs_of_tests
 __all__ = ["CLAIMS", "Material", "Shape", "shape_of"]
 
 CLAIMS: Final = "<claims>"
-"""In a path, stands for the claims of the token at that place."""
+"""The name in a path that stands for the claims of the token at that place."""
 
 VALUES: Final = 64
-"""At most this many values are kept of one location."""
+"""The maximum number of values, keys and locations that are collected for one location or name."""
 EXAMPLES: Final = 400
 """At most this many inputs of tests are used as first inputs."""
 CONSTANTS: Final = 400
-"""At most this many constants and values of data are kept that any location may hold."""
+"""The maximum number of constants and values of data to try at any location."""
 NAMES: Final = 16
-"""At most this many names that policies take from data are followed."""
+"""The maximum number of values of a computed key, such as `input[data.names[_]]`, to follow."""
 ROUNDS: Final = 4
 """The number of passes in which variables and rules are followed; longer chains are cut."""
 DEPTH: Final = 12
+"""The maximum number of names in the path of a location."""
 PEERS: Final = 8
+"""The maximum number of locations that one location is linked with."""
 _ELEMENT: Final = "*"
 _COMPARISONS: Final = frozenset({"eq", "equal", "neq", "lt", "lte", "gt", "gte", "assign"})
 _LINKING: Final = _COMPARISONS - {"assign"} | {"and", "minus"}
@@ -74,10 +76,11 @@ _WITNESSES: Final[dict[str, list[Value]]] = {
 
 
 class Shape:
-    """The use that policies make of a location in the input. `members` are the names below it, with
-    `*` for the items of a collection; `values` are values to try; `keys` are those of the data that
-    it is looked up in; `claims` are the claims of a token at this place; `peers` are the locations
-    that are compared with it."""
+    """A location in the input, and the use that policies make of it. `members`: the locations below
+    it by name, `*` for the items of a collection; `values`: values to try; `keys`: the keys of the
+    data that it is looked up in, also in `values`; `claims`: the claims of a token at this place,
+    verified with one of `secrets`; `peers`: the locations that it is compared with.
+    """
 
     def __init__(self, depth: int = 0) -> None:
         self.depth = depth
@@ -89,7 +92,9 @@ class Shape:
         self.peers: list[Shape] = []
 
     def below(self, name: str) -> Shape:
-        """Return the location one name below this one, which is added if new."""
+        """Return the location one name below this one, which is added if new. At a depth of
+        `DEPTH`, return this location itself, so that recursive policies end.
+        """
         if name not in self.members:
             if self.depth >= DEPTH:
                 return self
@@ -97,19 +102,21 @@ class Shape:
         return self.members[name]
 
     def add(self, values: Iterable[Value]) -> None:
-        """Add values that the location may have."""
+        """Add values that the location may have; ignored beyond `VALUES` different ones."""
         for value in values:
             if len(self.values) < VALUES:
                 self.values.setdefault(to_json(value), value)
 
     def add_keys(self, keys: Sequence[str]) -> None:
-        """Add the keys of the data in which the location's value is looked up."""
+        """Add the keys of the data in which the location's value is looked up, to its values too;
+        ignored beyond `VALUES`.
+        """
         self.add(keys)
         self.keys |= {to_json(key): key for key in keys[: VALUES - len(self.keys)]}
 
     def locations(self, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Shape]]:
-        """Yield all locations at and below this one with their paths; those in a token's claims are
-        below `CLAIMS`.
+        """Yield all locations below this one with their paths, each before those below it; those in
+        a token's claims are below `CLAIMS`. This location itself is not yielded.
         """
         below = self.members if self.claims is None else {**self.members, CLAIMS: self.claims}
         for name, shape in below.items():
@@ -117,7 +124,9 @@ class Shape:
             yield from shape.locations((*path, name))
 
     def link(self, other: Shape) -> None:
-        """Record that the values of two locations are compared with each other."""
+        """Record that the values of two locations are compared with each other; ignored beyond
+        `PEERS` for each of them.
+        """
         for a, b in ((self, other), (other, self)):
             if a is not b and len(a.peers) < PEERS and not any(each is b for each in a.peers):
                 a.peers.append(b)
@@ -134,8 +143,8 @@ class Material(NamedTuple):
 
 
 def shape_of(engines: Sequence[Engine]) -> Material:
-    """Collect the shape of the input, constants and examples from the programs of several
-    engines.
+    """Collect the shape of the input, constants (up to `CONSTANTS`) and examples (up to `EXAMPLES`)
+    from the programs of several engines. Evaluates their tests for the examples.
     """
     root = Shape()
     constants: dict[str, Value] = {}
@@ -152,7 +161,9 @@ def shape_of(engines: Sequence[Engine]) -> Material:
 
 
 class _Reader:
-    """Reads one program; `_of` gives the locations that variables and rules stand for."""
+    """Reads one program into the shape `root`. `_of`: the locations that variables and rules stand
+    for, by name.
+    """
 
     def __init__(self, root: Shape, engine: Engine) -> None:
         self._root = root
@@ -160,13 +171,14 @@ class _Reader:
         self._data = to_python(engine.data)
         self._of: dict[str, list[Shape]] = {}
         self._answers: dict[str, dict[str, Any]] = {}
-        """The values of rules and variables that are known without the input."""
+        """By name, the values that rules and variables may have without regard to the input."""
         self._made_of: dict[int, Shape] = {}
         self._parameters: dict[str, list[Sequence[Term]]] = {}
         self._modules: Sequence[Module] = engine.policies.program.modules
         for rule in self._rules():
             if rule.head.args is not None:
                 self._parameters.setdefault(_name(rule.head.ref), []).append(rule.head.args)
+        # A rule may use a variable or rule that is read later; each round follows one more link.
         for _ in range(ROUNDS):
             for rule in self._rules():
                 self._rule(rule)
@@ -221,7 +233,7 @@ class _Reader:
             self._know(_name(head.ref), [self._values(head.key)])
 
     def _know(self, name: str, values: Iterable[Any]) -> None:
-        """Record values that a rule or variable may have."""
+        """Record values that a rule or variable may have; ignored beyond `VALUES`."""
         known = self._answers.setdefault(name, {})
         for value in values:
             if len(known) >= VALUES:
@@ -229,15 +241,15 @@ class _Reader:
             known.setdefault(to_json(value), value)
 
     def _bind(self, name: str, locations: Iterable[Shape]) -> None:
-        """Record locations that a variable or rule may stand for."""
+        """Record locations that a variable or rule may stand for; ignored beyond `VALUES`."""
         known = self._of.setdefault(name, [])
         for each in locations:
             if len(known) < VALUES and not any(each is other for other in known):
                 known.append(each)
 
     def _expr(self, expr: Expr) -> None:
-        """Collect from one expression: a bare reference may be a boolean, `some` and `every` bind
-        items.
+        """Collect from one expression: a bare reference may be true or false; `some … in` and
+        `every` bind items. Other expressions are ignored here.
         """
         match expr.term:
             case Ref() | Var() as term:
@@ -267,10 +279,9 @@ class _Reader:
                 location.add([{"a": "a"}])
 
     def _call(self, call: Call) -> None:
-        """Collect the values and types that a call tells about the input locations in its operands.
-
-        A comparison gives its constants, a membership its members, a function of the policies its
-        parameters, and a built-in values that suit it.
+        """Collect from a call: a comparison and a membership link both sides and add the values of
+        each to the other; a function of the policies compares operands with parameters; other
+        built-ins go to `_builtin`.
         """
         name, args = call.name, call.args
         if name in _LINKING and len(args) == 2:
@@ -305,8 +316,8 @@ class _Reader:
                     a.members[_ELEMENT].link(b.members[_ELEMENT])
 
     def _builtin(self, name: str, args: Sequence[Term]) -> None:
-        """Add values to the operands' locations that suit a built-in: matches, tokens, values of
-        its types.
+        """Add to the operands' locations values that suit a built-in: texts with a prefix, matches
+        of a pattern, addresses, tokens, and values of the operand's type.
         """
         texts = [value for arg in args for value in self._values(arg) if isinstance(value, str)]
         for arg in args:
@@ -332,8 +343,9 @@ class _Reader:
                 location.add(_WITNESSES.get(kind.kind, []))
 
     def _compare(self, left: Term, right: Term, *, ordered: bool = False) -> None:
-        """Add to the locations of `left` the values of `right`, to which it is compared or
-        bound.
+        """Add to the locations of `left` the values of `right`, to which it is compared or bound. A
+        variable on the left then stands for the locations and values of `right`. With `ordered`,
+        the integers next to each integer are added too.
         """
         match left:
             case Var(name) if name not in ("input", "data"):
@@ -355,8 +367,8 @@ class _Reader:
             location.add(values)
 
     def _unpack(self, items: Sequence[Term], right: Term) -> None:
-        """Bind the variables of an array pattern, `[_, payload, _] = io.jwt.decode(x)`, to the
-        input locations of the items of `right`.
+        """Bind the variables of an array pattern to the locations of the term `right` that it is
+        equated with; for a call that decodes a token, the payload's variable to the claims.
         """
         if isinstance(right, Call) and right.name in _CLAIMS_AT:
             constraints = right.args[-1]
@@ -374,8 +386,8 @@ class _Reader:
                 )
 
     def _claims(self, location: Shape, constraints: Term) -> Shape:
-        """Return the location of a token's claims; add issuer, audience and secret from the
-        constraints.
+        """Return the location of the claims of a token at a location, which is added if new. The
+        issuer, audience and secret in the constraints are added to both.
         """
         if location.claims is None:
             location.claims = Shape(location.depth + 1)
@@ -388,11 +400,16 @@ class _Reader:
         return location.claims
 
     def _add_secrets(self, location: Shape, term: Term) -> None:
+        """Add the texts that a term may have to the location's secrets, with which candidates sign
+        tokens.
+        """
         secrets = [each for each in self._values(term) if isinstance(each, str)]
         location.secrets |= dict.fromkeys(secrets[:VALUES])
 
     def _locations(self, term: Term) -> list[Shape]:
-        """Return the input locations that a term may stand for."""
+        """Return the input locations that a term may stand for; [] if it depends on no input, or in
+        a way that is not followed.
+        """
         match term:
             case Var("input"):
                 return [self._root]
@@ -407,9 +424,8 @@ class _Reader:
         return []
 
     def _collections(self, item: Term) -> list[Shape]:
-        """Return a collection for each location of `item`, with that location as its items.
-
-        The collection of a location is made once, so that later calls return the same object.
+        """Return a collection for each location of a term, whose items are that location. The same
+        location always gets the same collection.
         """
         collections = []
         for location in self._locations(item):
@@ -421,7 +437,9 @@ class _Reader:
         return collections
 
     def _of_call(self, call: Call) -> list[Shape]:
-        """Return the locations that a call's result may stand for; [] if unknown."""
+        """Return the locations that a call's result may stand for: those of the operand for
+        built-ins that keep the text (`lower`); [] if unknown.
+        """
         if call.name in _SAME_TEXT and call.args:
             return self._locations(call.args[0])
         if call.name in _JOINED:
@@ -433,7 +451,9 @@ class _Reader:
         return []
 
     def _below(self, head: Term, args: Sequence[Term]) -> list[Shape]:
-        """Return the locations below a reference's head; an unknown key means any item."""
+        """Return the locations at the path `args` below a reference's head, which are added if new.
+        A key without known values means any item. At most `VALUES`.
+        """
         if isinstance(head, Var) and head.name == "data":
             locations, args = self._of_rule(args)
         elif isinstance(head, Call) and head.name in _CLAIMS_AT:
@@ -450,8 +470,9 @@ class _Reader:
         return locations[:VALUES]
 
     def _of_rule(self, args: Sequence[Term]) -> tuple[list[Shape], Sequence[Term]]:
-        """Return the locations of the rule that a path below `data` leads to, and the rest of the
-        path. A location used as a key of data may have any of its keys.
+        """Return the locations of the first rule on a path below `data`, and the rest of the path;
+        ([], ()) if there is none. A location that is used as a key of base data gets the keys there
+        as values.
         """
         name, base = "data", self._data
         for number, arg in enumerate(args):
@@ -467,13 +488,17 @@ class _Reader:
         return [], ()
 
     def _likely(self, term: Term) -> list[Any]:
-        """Return values of a term; for an array also ones with unknown items filled in."""
+        """Return the known values of a term; for an array one value, in which unknown items are
+        "a".
+        """
         if not isinstance(term, Array):
             return self._values(term)
         return [[(self._values(item) or ["a"])[0] for item in term.items]]
 
     def _values(self, term: Term) -> list[Any]:
-        """Return values that a term has for every input, as far as they are easy to determine."""
+        """Return values that a term may have without regard to the input; [] if there are none or
+        they are not easy to determine.
+        """
         match term:
             case Scalar(value):
                 return [value]
@@ -498,7 +523,7 @@ class _Reader:
         return list(self._answers.get(name, {}).values())
 
     def _values_of_data(self, args: Sequence[Term]) -> list[Any]:
-        """Return values at a path below `data`, of a rule or of base data."""
+        """Return values at a path below `data`: of a rule, or else of base data."""
         name = "data"
         for number, arg in enumerate(args):
             if not isinstance(arg, Scalar):
@@ -515,7 +540,9 @@ class _Reader:
         return [item for value in self._values(term) for item in _items_of(value)][:VALUES]
 
     def _members(self, term: Term) -> list[Any]:
-        """Return the possible members of a collection."""
+        """Return the possible members of a collection: the values of its terms, or for other terms
+        all keys and scalars in their values. At most `VALUES` of the latter.
+        """
         if isinstance(term, (Array, Set)):
             return [value for item in term.items for value in self._values(item)]
         if isinstance(term, Object):
@@ -524,9 +551,8 @@ class _Reader:
 
 
 def _descend(values: Sequence[Any], args: Sequence[Term]) -> list[Any]:
-    """Return the values at the path `args` below each of `values`, at most `VALUES` of them.
-
-    A key that is not constant stands for all items; values without the key are left out.
+    """Return the values at a path below each of `values`, at most `VALUES`; a key that is not
+    constant stands for every item. Values without the key are dropped.
     """
     for arg in args:
         if isinstance(arg, Scalar):
@@ -556,7 +582,9 @@ def _name(ref: Ref) -> str:
 
 
 def _scalars(value: Any) -> Iterator[Any]:
-    """Yield the keys of objects and the scalars in a value, outermost first."""
+    """Yield the keys of objects and the scalars in a value, outermost first; ends after about
+    `CONSTANTS`.
+    """
     waiting = [value]
     for each in waiting:  # it grows on the way
         if isinstance(each, dict):

@@ -24,7 +24,7 @@ __all__ = ["is_constant", "is_open", "members_of", "term_text", "value_of"]
 
 
 def term_text(term: Term) -> str:
-    """A term in Rego."""
+    """Return a term in the canonical layout of Rego."""
     return format_tree((Expr(term),)).strip()
 
 
@@ -36,7 +36,9 @@ def is_constant(term: Term) -> bool:
 
 
 def is_open(term: Term) -> bool:
-    """Return True if the term depends on the input or on variables."""
+    """Return True for a call, for a variable except `data`, and for a reference whose head is a
+    variable, `input` or `data`: terms that are not constant.
+    """
     if isinstance(term, Ref):
         return isinstance(term.head, Var)
     is_variable = isinstance(term, Var) and term.name != "data"
@@ -44,7 +46,7 @@ def is_open(term: Term) -> bool:
 
 
 def value_of(constant: Term) -> Value:
-    """Return the value of a term without variables."""
+    """Return the value of a constant term (see `is_constant`). Results are cached."""
     return _value(term_text(constant))
 
 

@@ -24,7 +24,7 @@ class Token(NamedTuple):
     claims: Value
 
     def signed(self, secret: str) -> str:
-        """Return the token as text, signed with the secret, after its scheme."""
+        """Return the token as text, after its scheme: a JWT signed with the secret by HS256."""
         text = ".".join([_encode(to_json(part).encode()) for part in (_HEADER, self.claims)])
         signature = hmac.digest(secret.encode(), text.encode(), "sha256")
         return f"{self.scheme}{text}.{_encode(signature)}"
@@ -35,7 +35,9 @@ def _encode(octets: bytes) -> str:
 
 
 def read_token(value: Any) -> Token | None:
-    """Return the token that a text contains, with its claims; None for other values."""
+    """Return the token in a text, with the word before it as its scheme; the signature is not
+    checked. None for another value or a text whose last word is not a JWT with a JSON payload.
+    """
     if not isinstance(value, str):
         return None
     scheme, space, token = value.rpartition(" ")

@@ -3,9 +3,9 @@
     query + input ─partial evaluation─▶ conjunctions ─bounds─▶ candidates ─decide─▶ Grant
                                               └─ without a bound ─▶ the condition of everybody else
 
-All data stays unknown in partial evaluation: so a conjunction names the documents that it looks
-values up in, and their keys are the candidates. A conjunction that no values bound is shown as a
-condition, unless what is known of the input refutes it.
+All data stays unknown in partial evaluation. So a conjunction names the documents that it looks
+values up in, and their keys are the candidates. A conjunction that bounds no values is displayed as
+a condition, unless the known input refutes it.
 """
 
 from __future__ import annotations
@@ -70,11 +70,11 @@ time.
 EACH: Final = 0.5
 """The limit of one decision, in seconds."""
 WIDEST: Final = 120
-"""At most this many characters of one binding are shown in a reason."""
+"""In a reason, the value of a variable with more characters than this is cut."""
 NAMESPACE: Final = "doorward_access"
 _CONFLICT: Final = "eval_conflict_error"
 _FROM_WORLD: Final = frozenset({"time.now_ns", "io.jwt.decode_verify"})
-"""Built-ins that depend on nothing outside but the time, which is fixed for one decision."""
+"""Impure built-ins that depend only on the time, which is the same for all decisions here."""
 _KEYED: Final = ("io.jwt.", "crypto.")
 """The prefixes of the names of built-ins that take keys."""
 _EQUATIONS: Final = frozenset({"eq", "equal"})
@@ -85,8 +85,8 @@ Path: TypeAlias = tuple[str, ...]
 
 @record
 class Grant:
-    """Values of the unknown parts, in their order, for which the query holds, and the reasons: each
-    definition that holds, with the values of its variables.
+    """Values of the unknown paths, in their order, for which the query holds. `reasons`: one text
+    for each definition that holds, with its position and the values of its variables.
     """
 
     values: tuple[Value, ...]
@@ -95,8 +95,9 @@ class Grant:
 
 @record
 class Condition:
-    """A condition under which any other subject is allowed. `key`: the key that verifies the token
-    whose `claims` the texts name; "" if no token is read.
+    """A condition under which any other subject is allowed: all of `texts`, expressions in Rego,
+    hold. `key`: the document with the key that verifies the token whose `claims` the texts name; ""
+    if no token is read.
     """
 
     texts: tuple[str, ...]
@@ -105,8 +106,8 @@ class Condition:
 
 @record
 class Access:
-    """The subjects that are allowed. `unknown`: why there may be others than the grants and
-    conditions say; "" if there are none.
+    """The subjects that are allowed. `unknown`: the reason why there may be others than the grants
+    and conditions name; "" if there are none. `candidates`: the number of inputs that were decided.
     """
 
     grants: tuple[Grant, ...]
@@ -150,9 +151,10 @@ def who_can(
     now_ns: int,
     refutes: Callable[[Engine, Sequence[Module], Body, Unknowns], bool] = lambda *_: False,
 ) -> Access:
-    """Return the values at `paths` of the input for which `query` holds at the time `now_ns`.
-    `refutes` tells if a conjunction of a residual is proved impossible; it gets the engine with the
-    support modules. CompileError for an invalid query.
+    """Return the values at `paths` of the input for which `query` holds at the time `now_ns`
+    (nanoseconds since the epoch); values of `given` at these paths are ignored. `refutes` returns
+    True if a conjunction of a residual is proved impossible; it gets the engine with the support
+    modules. CompileError for an invalid query; a failed evaluation is named in `Access.unknown`.
     """
     for path in paths:
         given = put(given, path, UNDEFINED)
@@ -179,7 +181,7 @@ def who_can(
     try:
         engine = _with_support(engine, partial.support)
     except CompileError as error:
-        # Rules whose types are wrong with what is known: what they leave cannot be read.
+        # A known value can have a wrong type for a rule; then the residual does not compile.
         message = str(error.diagnostics[0].message)
         return Access((), (), f"what is left of the query does not compile: {message}", 0)
     reasons = []
@@ -215,19 +217,21 @@ def who_can(
             if _holds(prepared, input, now_ns):
                 grants.append(Grant(values, why.of(input, now_ns)))
         except EvalError as error:
-            # Values that contradict each other are decided: that is an error, not a grant.
+            # A conflict of rules is an answer for this input, and not a grant.
             if error.diagnostics[0].code != _CONFLICT:
                 reasons.append(f"a decision failed: {error.diagnostics[0].message}")
     return Access(tuple(grants), tuple(conditions), "; ".join(dict.fromkeys(reasons)), len(decided))
 
 
 def input_text(path: Path) -> str:
-    """`input.a["b c"]`: a path below the input as a reference."""
+    """Return a path below the input as a reference: `input.a["b c"]`."""
     return "input" + path_text(path).removeprefix("data")
 
 
 def put(document: Any, path: Path, value: Any) -> Any:
-    """Return a copy of a document with another value at a path; UNDEFINED removes it."""
+    """Return a copy of a document with another value at a path. UNDEFINED removes the value;
+    otherwise anything on the path that is not an object is replaced by one.
+    """
     if not path:
         return {} if value is UNDEFINED else value
     fields = document if isinstance(document, dict) else {}
@@ -240,7 +244,9 @@ def put(document: Any, path: Path, value: Any) -> Any:
 
 
 def _with_support(engine: Engine, support: Sequence[Module]) -> Engine:
-    """Return the engine with the support modules of a residual added."""
+    """Return the engine with the support modules of a residual added; the same engine if there are
+    none. CompileError if they do not compile.
+    """
     if not support:
         return engine
     modules: dict[str, Any] = dict(engine.trees)
@@ -284,8 +290,8 @@ def _possible(engine: Engine, body: Body, unknowns: Unknowns, now_ns: int) -> li
 
 
 def _decide(engine: Engine, expr: Expr, unknowns: Unknowns, now_ns: int) -> bool | None:
-    """Return True if an expression holds and False if it does not; None if that depends on the
-    unknown.
+    """Return True if an expression holds for the known input and False if it does not. None if that
+    depends on the unknown, or if it cannot be evaluated alone.
     """
     if expr.withs or (expr.negated and _variables(expr)):
         return None
@@ -310,11 +316,12 @@ def _variables(expr: Expr) -> bool:
 
 
 def _possible_values(engine: Engine, body: Body, path: Path) -> list[Value] | None:
-    """Return the shortest list of values that an expression allows for an input path; None if none
-    does.
+    """Return the shortest list of values that an expression of a conjunction allows for an input
+    path; None if no expression bounds them.
     """
     best: list[Value] | None = None
-    # The variables of a conjunction have one value in all of it, and so has the input.
+    # Variables and the input have one value in the whole conjunction: its other expressions only
+    # shorten the list.
     around = [text for expr in body if (text := _text_of_found(expr, path, engine))]
     for expr in body:
         if expr.negated or expr.withs or not isinstance(expr.term, (Ref, Call)):
@@ -329,8 +336,8 @@ def _possible_values(engine: Engine, body: Body, path: Path) -> list[Value] | No
 
 
 def _text_of_found(expr: Expr, path: Path, engine: Engine) -> str:
-    """Return the text of an expression with `found` in place of the input path; "" if it cannot be
-    used.
+    """Return the text of an expression with the variable `found` in place of the input path. "" if
+    it is negated, reads other input, or calls an impure built-in.
     """
     if expr.negated or expr.withs or not isinstance(expr.term, (Ref, Call)):
         return ""
@@ -356,8 +363,8 @@ def _is_pure(name: str, engine: Engine) -> bool:
 
 
 def _values(engine: Engine, text: str) -> list[Value] | None:
-    """Return the values of `found` in the solutions of a query text; None if it reads the input or
-    fails.
+    """Return the different values of the variable `found` in the solutions of a query text. None if
+    the query reads the input, does not compile or fails.
     """
     try:
         query = engine.prepare(text)
@@ -374,8 +381,8 @@ def _values(engine: Engine, text: str) -> list[Value] | None:
 
 
 def _lookups(term: Term, path: Path, engine: Engine) -> Iterator[str]:
-    """Yield queries for the variable `found`; wherever the term has a value, one solution equals
-    the input at the path.
+    """Yield queries with the variable `found`. For each query: wherever the term has a value, one
+    of the solutions for `found` is the input at the path.
     """
     match term:
         case Call(args=(left, right)) if term.name in _EQUATIONS:
@@ -386,7 +393,7 @@ def _lookups(term: Term, path: Path, engine: Engine) -> Iterator[str]:
             if _leaf(leaf) == path and (text := _source(collection, engine)):
                 yield f"some found in {text}"
     match term:
-        # Where one of these has no value, nothing that is around it has one.
+        # If an operand or item is undefined, so is the term around it.
         case Call(args=args):
             for arg in args:
                 yield from _lookups(arg, path, engine)
@@ -415,8 +422,8 @@ def _leaf(term: Term) -> Path | None:
 
 
 def _source(term: Term, engine: Engine) -> str:
-    """Return the text of a constant, or of base data with computed keys as variables; "" for other
-    terms.
+    """Return the text of a constant, or of base data with computed keys as variables:
+    `data.users[any_0]`. "" for other terms, and for paths with rules.
     """
     if isinstance(term, (Scalar, Array, Object, Set)):
         is_constant = not any(isinstance(n, (Var, Ref, Call, Expr)) for n in walk(term))
@@ -441,8 +448,8 @@ def _source(term: Term, engine: Engine) -> str:
 
 
 def _condition(body: Sequence[Expr], engine: Engine, support: Sequence[Module]) -> Condition:
-    """Return a conjunction as a condition for users, in which `claims` means the verified claims of
-    its token.
+    """Return a conjunction as a condition for users. The claims of a verified token are named
+    `claims`, generated variables get short names, and keys are masked.
     """
     names: dict[str, str] = {}
     keys: dict[str, None] = {}
@@ -458,7 +465,7 @@ def _condition(body: Sequence[Expr], engine: Engine, support: Sequence[Module]) 
     def named(node: Node) -> Node:
         return Var(names.get(node.name, node.name)) if isinstance(node, Var) else node
 
-    # That a token was verified is what its key says.
+    # `Condition.key` already says that a token was verified.
     flags = {Var(each) for each in _flags(body)}
     named_exprs = name_variables([rewrite(expr, named) for expr in left if expr.term not in flags])
 
@@ -466,7 +473,7 @@ def _condition(body: Sequence[Expr], engine: Engine, support: Sequence[Module]) 
         return " ".join(_text(_infix(expr)).split())
 
     texts = dict.fromkeys(in_words(named_exprs, support, NAMESPACE, write))
-    # Keys may be data, or stand in the policy: what a cryptographic call is given is not shown.
+    # Operands of cryptographic calls may be keys that are written in the policy: they are masked.
     calls = [node for expr in body for node in walk(expr) if isinstance(node, Call)]
     terms = [arg for call in calls if call.name.startswith(_KEYED) for arg in call.args]
     terms += [value for each in terms if isinstance(each, Object) for _, value in each.items]
@@ -476,8 +483,8 @@ def _condition(body: Sequence[Expr], engine: Engine, support: Sequence[Module]) 
 
 
 def _verification(expr: Expr) -> tuple[str, str] | None:
-    """Return the claims variable and the key of a token verification; None for other
-    expressions.
+    """Return the claims variable and the text of the key of an equation with
+    `io.jwt.decode_verify`; None for other expressions.
     """
     match expr.term:
         case Call(args=(left, right)) if expr.term.name in _EQUATIONS and not expr.negated:
@@ -492,7 +499,9 @@ def _verification(expr: Expr) -> tuple[str, str] | None:
 
 
 def _flags(body: Sequence[Expr]) -> Iterator[str]:
-    """Yield the variables that hold the result flag of token verifications."""
+    """Yield the variables that get the first item of token verifications: true for a valid
+    token.
+    """
     for expr in body:
         if _verification(expr) is not None and isinstance(expr.term, Call):
             pattern = next(arg for arg in expr.term.args if isinstance(arg, Array))
@@ -502,8 +511,8 @@ def _flags(body: Sequence[Expr]) -> Iterator[str]:
 
 
 def _key(constraints: Term) -> str:
-    """Return the text of the document that holds the key in constraints; a key written in the
-    policy is not shown.
+    """Return the reference to the key in the constraints of a token verification; `a key in the
+    policy` if it is written there, since it is not displayed.
     """
     if isinstance(constraints, Object):
         for name, value in constraints.items:
@@ -524,7 +533,9 @@ _SIGNS: Final[Mapping[str, str]] = {
 
 
 def _infix(expr: Expr) -> Expr:
-    """Return a comparison as infix, with its constant on the right."""
+    """Return a comparison as infix, an equation with its constant on the right; other expressions
+    unchanged.
+    """
     call = expr.term
     if not isinstance(call, Call) or call.name not in _SIGNS or len(call.args) != 2:
         return expr
@@ -539,8 +550,8 @@ def _infix(expr: Expr) -> Expr:
 
 
 class _Reasons:
-    """A tracer that records the definitions of a document that hold for an input, and their
-    values.
+    """The definitions of the document that `query` names, prepared as queries, to say which of them
+    hold for an input. Default rules are left out.
     """
 
     def __init__(self, engine: Engine, query: str) -> None:
@@ -563,17 +574,18 @@ class _Reasons:
                 format_tree(rule.body), deadline=EACH, package=package, imports=imports
             )
         except CompileError:
-            return  # its words need what only a module has
+            return  # the body needs more of its module than the imports
         self._rules.append((where, body))
 
     def of(self, input: Value, now_ns: int) -> tuple[str, ...]:
-        """One text for each definition that holds."""
+        """Return one text for each definition that holds for an input: ``policy.rego:12, role is
+        "admin"``. A definition whose evaluation fails is left out.
+        """
         return tuple(self._texts(input, now_ns))
 
     def _texts(self, input: Value, now_ns: int) -> Iterator[str]:
-        """Yield for each definition that holds for the input its position and its variables.
-
-        Only the first solution is described. Definitions that fail with an error are skipped.
+        """Yield, for each definition that holds for the input, its file and row and the values of
+        its named variables in the first solution. Secrets are masked.
         """
         for where, query in self._rules:
             try:
@@ -591,12 +603,17 @@ class _Reasons:
                 yield ", ".join([where, *values])
 
     def _show(self, value: Value | Undefined, name: str) -> str:
+        """Return a value in Rego with secrets masked, cut at `WIDEST` characters; `undefined` for
+        UNDEFINED.
+        """
         text = "undefined" if value is UNDEFINED else to_rego(self._mask.value(value, name))
         return text if len(text) <= WIDEST else f"{text[: WIDEST - 1]}…"
 
 
 def _rows(query: Query, input: Value, now_ns: int) -> list[tuple[Value, ...]]:
-    """Return the rows of a query's results for an input; EvalError if it takes too long."""
+    """Return the rows of a query's results for an input: the values of its variables, then of its
+    expressions. EvalError if the evaluation fails or takes too long.
+    """
 
     def solve(deadline: float) -> list[tuple[Value, ...]]:
         return query.rows_of(query.evaluation(input, now_ns=now_ns, deadline=deadline))

@@ -1,7 +1,7 @@
-"""Residuals in the words of the policies: their rules, and few variables.
+"""Residuals in the words of the policies: with the names of their rules, and few variables.
 
 data.doorward_access.app.roles    ─▶ data.app.roles
-not data.doorward_access.__not1__ ─▶ not { what the rule says }
+not data.doorward_access.__not1__ ─▶ not { the body of the rule }
 data.users[input.user][__local2__7] in data.readers ─▶ data.users[input.user][_] in data.readers
 """
 
@@ -60,6 +60,9 @@ def name_variables(exprs: Sequence[Expr]) -> list[Expr]:
 
 
 def _is_generated(name: str) -> bool:
+    """Return True for a variable that partial evaluation or the compiler named: `__local2__7`,
+    `_3`.
+    """
     return name.startswith(_GENERATED) or (name[:1] == "_" and name[1:].isdigit())
 
 
@@ -73,6 +76,7 @@ def _short_names() -> Iterator[str]:
 
 
 def _name(rule: Rule) -> str:
+    """The first name of a rule's head; "" if the head is not a variable."""
     return rule.head.ref.head.name if isinstance(rule.head.ref.head, Var) else ""
 
 
