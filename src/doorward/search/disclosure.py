@@ -172,7 +172,7 @@ def _words_of(value: Any) -> Iterator[str]:
 
 def _leaves(value: Any, *, with_names: bool = True) -> Iterator[tuple[Any, bool]]:
     """Yield each text and number of a document, and each name of its objects unless `with_names` is
-    False, with True if a name above it names a secret (`password`, `api_keys`).
+    False, with True if a name above it names a secret (such as `password`).
     """
     left = [(value, False, False)]
     while left:

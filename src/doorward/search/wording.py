@@ -60,9 +60,7 @@ def name_variables(exprs: Sequence[Expr]) -> list[Expr]:
 
 
 def _is_generated(name: str) -> bool:
-    """Return True for a variable that partial evaluation or the compiler named: `__local2__7`,
-    `_3`.
-    """
+    """Return True for a variable that partial evaluation or the compiler named, such as `_3`."""
     return name.startswith(_GENERATED) or (name[:1] == "_" and name[1:].isdigit())
 
 

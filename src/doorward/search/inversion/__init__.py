@@ -1,11 +1,11 @@
-"""Inputs made by turning conditions round: from what a comparison lacks back to the input.
+"""Inputs made by inverting conditions: from the value that a comparison lacks back to the input.
 
-    tree + input ─Interpreter─▶ values that can be put ─repairs─▶ changed inputs
+    tree + input ─Interpreter─▶ lenses (values that can be changed) ─repairs─▶ changed inputs
 
-An interpreter walks the checked tree. Each value knows how the input would have to change for it to
-be another one (`lenses`). A condition that failed is made to hold, one that held is made to fail.
-The caller decides the inputs by the real engine: a wrong inverse, or something that the
-interpreter does not know, loses an input and never invents an answer.
+An interpreter evaluates the checked tree. Each value knows how the input would have to change for
+it to be another one (`lenses`). A condition that failed is made to hold, one that held is made to
+fail. The caller decides the inputs by the real engine: a wrong inverse or an unknown construct
+loses an input, but never invents an answer.
 """
 
 from __future__ import annotations

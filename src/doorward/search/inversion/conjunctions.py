@@ -1,9 +1,9 @@
 """Values that meet several conditions of one body at once.
 
-To repair one condition may break another that reads the same value. Here the conditions on one term
-are taken together: those on a text as languages, those on numbers by trying and by secants.
+The repair of one condition may break another that reads the same value. Here the conditions on one
+term are taken together: those on a text as languages, those on numbers by trying and by secants.
 
-Candidates may be wrong, since conditions that are not read here are left out: the engine decides.
+Candidates may be wrong, since other conditions are left out here: the engine decides.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Text:
     exprs: frozenset[int]
 
     def find(self) -> str | None:
-        """Return a text that meets all conditions, if one is near."""
+        """Return a text that meets all conditions; None if none is found among `STATES` states."""
         return find_text(self.language, STATES)
 
 
@@ -72,7 +72,9 @@ class Numbers:
     exprs: frozenset[int]
 
     def solutions(self, apply: Apply) -> Iterator[dict[str, Any]]:
-        """Values of the leaves, by their texts, with which all conditions hold."""
+        """Yield values of the leaves, by their texts, with which all conditions hold: at most one
+        solution for each leaf, which is computed from the others.
+        """
         names = [*self.leaves]
         for turn in range(len(names)):
             yield from islice(self._solutions([*names[turn:], *names[:turn]], apply), 1)
@@ -105,7 +107,9 @@ class Numbers:
                     return
 
     def _constants(self) -> list[Any]:
-        """The numbers of the conditions, and their sums, differences and halves."""
+        """Return the numbers in the conditions, and those sums, differences and means of two of the
+        first four that are integers.
+        """
         scalars = [n.value for each in self.conditions for n in walk(each) if isinstance(n, Scalar)]
         numbers: list[Any] = [each for each in scalars if type(each) in (int, float)]
         pairs = [(a, b) for a in numbers[:4] for b in numbers[:4] if a != b]
@@ -114,7 +118,9 @@ class Numbers:
 
 
 def _compile(term: Term, index: Mapping[str, int], apply: Apply) -> Evaluate:
-    """The value of a term as a function of the values of the leaves."""
+    """Return a function from the values of the leaves to the value of a term. `index`: the position
+    of each leaf among the values.
+    """
     if isinstance(term, Scalar):
         constant = term.value
         return lambda values: constant
@@ -127,7 +133,9 @@ def _compile(term: Term, index: Mapping[str, int], apply: Apply) -> Evaluate:
 
 
 def _meetings(sides: Sequence[tuple[Evaluate, Evaluate]], fixed: Values) -> Iterator[Any]:
-    """Values of the last leaf at which the sides of a condition are equal, if they are linear."""
+    """Yield values of the last leaf at which both sides of a condition are equal if they are
+    linear, with the integers next to them. `fixed`: the values of the other leaves.
+    """
     for left, right in sides:
         gaps = []
         for at in (0, 1):
@@ -143,7 +151,9 @@ def _meetings(sides: Sequence[tuple[Evaluate, Evaluate]], fixed: Values) -> Iter
 
 
 class Conjunctions:
-    """The terms with several conditions in each body, read once for each body."""
+    """The terms with several conditions in each body; all results are cached by the body's
+    identity.
+    """
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Body, tuple[Text | Numbers, ...]]] = {}
@@ -152,7 +162,9 @@ class Conjunctions:
         self._values: dict[int, tuple[dict[str, Any], ...]] = {}
 
     def of(self, body: Body) -> tuple[Text | Numbers, ...]:
-        """Return the terms of a body that several of its conditions read."""
+        """Return the groups of conditions of a body that read the same text or numbers; () if there
+        are none.
+        """
         known = self._known.get(id(body))
         if known is None:
             # With the body: another one may get the identity of one that is gone.
@@ -160,13 +172,15 @@ class Conjunctions:
         return known[1]
 
     def text_of(self, group: Text) -> str | None:
-        """Return a text that meets all conditions of a group; None where none is near."""
+        """Return a text that meets all conditions of a group; None if none was found. Cached."""
         if group not in self._texts:
             self._texts[group] = group.find()
         return self._texts[group]
 
     def values_of(self, group: Numbers, apply: Apply) -> tuple[dict[str, Any], ...]:
-        """Return values of the leaves of a group, by their texts, that meet all its conditions."""
+        """Return solutions of a group, () if none was found: in each, the values of its leaves by
+        their texts. Cached.
+        """
         known = self._values.get(id(group))
         if known is None:
             known = self._values[id(group)] = tuple(group.solutions(apply))
@@ -205,7 +219,9 @@ def _texts(body: Body) -> Iterator[Text]:
 
 
 def _inline(expr: Expr) -> Expr:
-    """An expression with the operands that are computed before it, where it is negated, in it."""
+    """Return an expression with the operands that the compiler moved before it put back in their
+    places; only negated expressions have such operands.
+    """
     operands: dict[str, Term] = {}
     for each in expr.before:
         match each.term:
@@ -221,7 +237,9 @@ def _inline(expr: Expr) -> Expr:
 
 
 def _find_term(expr: Expr, text: str) -> Term:
-    """The term of an expression whose text is known."""
+    """Return the first reference, variable or call in an expression with this text; StopIteration
+    if there is none.
+    """
     nodes = (node for node in walk(expr) if isinstance(node, (Ref, Var, Call)))
     return next(node for node in nodes if term_text(node) == text)
 
@@ -276,11 +294,14 @@ def _numbers(body: Body) -> Iterator[Numbers]:
 
 
 def _calculates(condition: Call) -> bool:
+    """Return True if a condition contains arithmetic: `input.a + 1 == input.b`."""
     return any(isinstance(each, Call) and each.name in _ARITHMETIC for each in walk(condition))
 
 
 def _leaves_of(expr: Expr) -> dict[str, Term]:
-    """The terms that a comparison of numbers reads; none where it has anything else."""
+    """Return the variables and input paths that a comparison of numbers reads, by their texts; {}
+    for another expression or if the comparison contains anything but numbers and arithmetic.
+    """
     call = expr.term
     if expr.withs or expr.negated or not isinstance(call, Call):
         return {}
@@ -309,8 +330,9 @@ def _read_leaves(term: Term, leaves: dict[str, Term]) -> bool:
 
 
 def _first_values(constants: Sequence[Any], leaves: int) -> list[Any]:
-    """Values of one number to try: near the constants, and the first ones from zero; of a single
-    number also the next ones from each constant."""
+    """Return the values of one number to try first: the constants and their neighbours, then the
+    integers from zero; of a single number also the integers after each constant.
+    """
     size = {1: 400, 2: 24, 3: 6}[leaves]
     near = [each + n for each in constants for n in (0, 1, -1)]
     after = (each + n for each in constants for n in range(size)) if leaves == 1 else iter(())
@@ -337,13 +359,14 @@ def _connected(body: Body, number: int) -> Body:
 
 
 def names_in(body: Body) -> frozenset[str]:
-    """The variables of some expressions."""
+    """Return the names of the variables in some expressions, without `input` and `data`."""
     return frozenset(path[0] for expr in body for path in _read_by(expr) if path[0] != "input")
 
 
 def _read_by(expr: Expr) -> frozenset[tuple[Any, ...]]:
-    """The paths of the input that an expression reads, as far as they are constants, and its
-    variables."""
+    """Return the input paths that an expression reads, each up to its first key that is not
+    constant (`("input", "a")`), and its variables (`("x",)`).
+    """
     paths: set[tuple[Any, ...]] = set()
     operators = {id(node.operator.head) for node in walk(expr) if isinstance(node, Call)}
     for node in walk(expr):
@@ -359,4 +382,5 @@ def _read_by(expr: Expr) -> frozenset[tuple[Any, ...]]:
 
 
 def _overlap(one: frozenset[tuple[Any, ...]], other: frozenset[tuple[Any, ...]]) -> bool:
+    """Return True if a path of one set is equal to or above a path of the other."""
     return any(a[: len(b)] == b[: len(a)] for a in one for b in other)

@@ -1,8 +1,9 @@
-"""The checked tree, walked with one input: each value knows how the input must change for another.
+"""Evaluates the checked tree with one input; each value knows how the input must change for
+another.
 
-It answers as the engine does where it knows a construct, and has no value where it does not (a
-replacement of data, a path that rules are found by at run time). It is asked for changes, never for
-decisions.
+The interpreter gives the engine's values for the constructs that it knows, and UNDEFINED for others
+(`with` on data or functions, references to rules whose path is computed). It is used to find
+changes, never to decide.
 """
 
 from __future__ import annotations
@@ -100,8 +101,9 @@ _EQUATIONS: Final = frozenset({"eq", "assign", "equal"})
 
 @record
 class Policy:
-    """The policies to interpret: the rules, their functions, base data, and values that leaves of
-    the input may have where nothing else is known."""
+    """The policies to interpret: the tree of rules, the built-ins, base data, and `constants`,
+    values to try at a path of the input if nothing better is known.
+    """
 
     root: RuleNode
     registry: Registry
@@ -111,8 +113,9 @@ class Policy:
 
 
 class Interpreter:
-    """Evaluates policies with one input. `visited` are the definitions that were evaluated, in
-    that order.
+    """Evaluates policies with one input, up to `STEPS` expressions. `visited`: the definitions that
+    were evaluated, in this order, with their attempts. `not_inverted`: the built-ins without an
+    inverse that were called on parts of the input.
     """
 
     def __init__(self, policy: Policy, input: Any, evaluation: Evaluation) -> None:
@@ -129,15 +132,17 @@ class Interpreter:
         self.not_inverted: set[str] = set()
 
     def document(self, path: Sequence[Any]) -> Lens:
-        """Return the lens of the document at a path below `data`."""
+        """Return the lens of the document at a path below `data`; a constant UNDEFINED if no rule
+        or package is there.
+        """
         node = self._policy.root.find(path)
         return constant(UNDEFINED) if node is None else self._node(node)
 
     # Rules
 
     def _node(self, node: RuleNode) -> Lens:
-        """Return the lens of a rule or package, evaluated once; a recursive reference to itself is
-        undefined.
+        """Return the lens of a rule or package, which is evaluated once. A recursive reference to
+        itself is undefined.
         """
         known = self._documents.get(id(node))
         if known is None:
@@ -236,8 +241,8 @@ class Interpreter:
         return tried, answer
 
     def _attempt(self, rule: Rule, params: Env) -> Attempt:
-        """Evaluate the body of one rule, its parameters matched with `params`; record and return
-        the attempt.
+        """Evaluate the body of one rule with its parameters matched with `params`. The attempt is
+        recorded in `visited` and returned; parameters that do not match are a failure in it.
         """
         args = rule.head.args
         attempt = Attempt(names_in((Expr(Array(args)),)) if args else frozenset())
@@ -256,7 +261,9 @@ class Interpreter:
         return attempt
 
     def _head_value(self, rule: Rule, env: Env) -> Lens:
-        """Return the lens of the value in a rule's head; `true` if it has none."""
+        """Return the lens of the value in a rule's head; `true` if the head has no value, UNDEFINED
+        if the value is undefined.
+        """
         if rule.head.value is None:
             return constant(True)
         return next((lens for lens, _ in self._term(rule.head.value, env)), constant(UNDEFINED))
@@ -308,8 +315,8 @@ class Interpreter:
     def _add_member(
         self, definition: Definition, env: Env, items: dict[Any, Lens], *, is_set: bool
     ) -> None:
-        """Add to `items` the member that a definition contributes with these bindings, if its key
-        has a value.
+        """Add to `items` the member that a definition contributes with these bindings; nothing if
+        its key is undefined. Members below a longer path are an empty object.
         """
         key_term = definition.rule.head.key if is_set else definition.tail[0]
         if key_term is None:
@@ -327,7 +334,9 @@ class Interpreter:
     def _grow(
         self, definition: Definition, attempt: Attempt, key: Any, input: Any
     ) -> Iterator[Any]:
-        """Yield inputs with which a definition may contribute the member `key`."""
+        """Yield inputs with which a definition may contribute the member `key`; nothing if its key
+        is another constant.
+        """
         term = definition.rule.head.key or (definition.tail[0] if definition.tail else None)
         if isinstance(term, Scalar) and not equal(term.value, key):
             return
@@ -348,8 +357,9 @@ class Interpreter:
         soft: Outcome | None,
         attempt: Attempt,
     ) -> None:
-        """Evaluate a body from expression `number` on; record solutions and failures in `attempt`.
-        `behind` holds the outcomes before, `soft` the first one that only lacks a value.
+        """Evaluate a body from expression `number` on, and record solutions and failures in
+        `attempt`. `behind`: the outcomes that held before; `soft`: the last one that only lacks a
+        value. Ends early after `STEPS` expressions or `ROWS` solutions or failures.
         """
         if self._left < 0 or len(attempt.solutions) >= ROWS or len(attempt.failures) >= ROWS:
             return
@@ -425,7 +435,9 @@ class Interpreter:
                     heappush(waiting, (-attempt.depth, next(order), repair))
 
     def _together(self, group: Text | Numbers, env: Env, input: Any) -> Iterator[Any]:
-        """Inputs with which the conditions of a group hold."""
+        """Yield inputs in which the term or numbers of a group have values that meet all conditions
+        of the group; nothing if no such values were found.
+        """
         if isinstance(group, Text):
             text = self._policy.conjunctions.text_of(group)
             if text is not None:
@@ -442,8 +454,8 @@ class Interpreter:
         return attempt
 
     def _expr(self, expr: Expr, env: Env) -> Iterator[Outcome]:
-        """Yield the outcomes of one expression, one per set of bindings; none for an expression
-        with `with`.
+        """Yield the outcomes of one expression, one for each set of bindings; nothing for `with` on
+        anything but `input`.
         """
         if expr.withs:
             yield from self._under(expr, env)
@@ -474,7 +486,9 @@ class Interpreter:
                     yield judge(expr, bound, lens)
 
     def _under(self, expr: Expr, env: Env) -> Iterator[Outcome]:
-        """An expression `with input as` a value. Of one with other targets nothing is known."""
+        """Yield the outcomes of an expression with `with input as`, with the value in place of the
+        input; changes go through the value to the real input. Nothing for other targets of `with`.
+        """
         if any(each.target != Var("input") for each in expr.withs) or self._depth > DEPTH:
             return
         inner = Interpreter(self._policy, None, self._evaluation)
@@ -487,14 +501,19 @@ class Interpreter:
         self.not_inverted |= inner.not_inverted
 
     def _negate(self, expr: Expr, env: Env) -> Outcome:
+        """Return the outcome of `not` before one expression."""
         inner = Expr(expr.term, span=expr.span)
         return self._without(expr, (*expr.before, inner), env)
 
     def _without(self, expr: Expr, body: Body, env: Env) -> Outcome:
+        """Return the outcome of a negated body: it holds if the body has no solution, and is fixed
+        by making the body fail.
+        """
         attempt = self.attempt_body(body, env)
         return Outcome(expr, env, not attempt.solutions, attempt.spoils, attempt.fixes)
 
     def _join(self, expr: Expr, body: Body, env: Env) -> Outcome:
+        """Return the outcome of a body as one expression: it holds if the body has a solution."""
         attempt = self.attempt_body(body, env)
         return Outcome(expr, env, bool(attempt.solutions), attempt.fixes, attempt.spoils)
 
@@ -513,8 +532,8 @@ class Interpreter:
         return Outcome(expr, env, any(each.solutions for each in attempts), fix, spoil)
 
     def _every(self, expr: Expr, every: Every, env: Env) -> Outcome:
-        """Return the outcome of an `every`: it holds if the body holds for each item of the
-        domain.
+        """Return the outcome of an `every`: it holds if the body holds for each item of the domain,
+        and fails if the domain is not a collection.
         """
         domain = self._first(every.domain, env)
         tried: list[Attempt] = []
@@ -565,8 +584,8 @@ class Interpreter:
                 yield Outcome(expr, bound, holds, fix, spoil, is_soft)
 
     def _equation(self, expr: Expr, left: Term, right: Term, env: Env) -> Iterator[Outcome]:
-        """Yield the outcomes of `x := …`, `[a, b] = …` or `x == …`, where one side may be a pattern
-        with variables.
+        """Yield the outcomes of `x := …`, `[a, b] = …` or `x == …`. A side with variables that have
+        no value is a pattern and binds them; otherwise the values are compared.
         """
         if self._is_open(right, env) and not self._is_open(left, env):
             left, right = right, left
@@ -602,8 +621,8 @@ class Interpreter:
     def _match_all(
         self, patterns: Sequence[Term], lenses: Sequence[Lens], env: Env
     ) -> Iterator[tuple[Env, list[tuple[Lens, Lens]]]]:
-        """Match patterns with lenses in pairs; yield bindings and the pairs of values that
-        differ.
+        """Match patterns with lenses in pairs. Yield the bindings, and the pairs of values that
+        differ; [] if all match.
         """
         if not patterns:
             yield env, []
@@ -615,7 +634,10 @@ class Interpreter:
     def _match(
         self, pattern: Term, lens: Lens, env: Env
     ) -> Iterator[tuple[Env, list[tuple[Lens, Lens]]]]:
-        """Match a pattern with a lens; yield bindings and the pairs of values that differ."""
+        """Match a pattern with a lens. Yield the bindings, and the pairs of values that differ; []
+        if it matches. An array of another length differs from the same array cut or filled to the
+        length.
+        """
         match pattern:
             case Var(name) if self._is_open(pattern, env):
                 yield {**env, name: lens}, []
@@ -639,6 +661,7 @@ class Interpreter:
     # Terms
 
     def _first(self, term: Any, env: Env) -> Lens:
+        """Return the first value of a term; UNDEFINED if it has none."""
         return next((lens for lens, _ in self._term(term, env)), constant(UNDEFINED))
 
     def _term(self, term: Any, env: Env) -> Iterator[tuple[Lens, Env]]:
@@ -705,6 +728,9 @@ class Interpreter:
         yield lens, env
 
     def _insert(self, expr: Expr, env: Env) -> Lens:
+        """Return the value of an expression in a template string; UNDEFINED for `some`, `every`,
+        `not`, `and` and `or`.
+        """
         is_term = not isinstance(expr.term, (SomeDecl, SomeIn, Every, Not, And, Or))
         return self._first(expr.term, env) if is_term else constant(UNDEFINED)
 
@@ -727,7 +753,9 @@ class Interpreter:
         yield from self._below(self._path(path), args[len(written) :], env)
 
     def _path(self, path: tuple[Any, ...]) -> Lens:
-        """Return the lens of a path in the input."""
+        """Return the lens of a path in the input, with a lens for each key below it; below `with
+        input`, that of the path in its value.
+        """
         if self._replaced:
             return reduce(constant_item, path, self._input)
         lens = path_lens(self._raw, path, self._policy.constants)
@@ -774,7 +802,9 @@ class Interpreter:
     # Comprehensions
 
     def _comprehension(self, head: Sequence[Term], body: Body, env: Env, *, is_set: bool) -> Lens:
-        """Return the lens of a comprehension: `head` is its term, or its key and value."""
+        """Return the lens of a comprehension. `head` is its term, or its key and value. Solutions
+        in which the head is undefined are left out.
+        """
         attempt = self.attempt_body(body, env)
         rows = [[self._first(term, bound) for term in head] for bound, _ in attempt.solutions]
         rows = [row for row in rows if all(each.value is not UNDEFINED for each in row)]
@@ -814,7 +844,9 @@ class Interpreter:
     def _with_members(
         self, head: Term, attempt: Attempt, sample: Any, values: Sequence[Any], input: Any
     ) -> Iterator[Any]:
-        """Yield inputs with which a comprehension gets the members of `sample` that it lacks."""
+        """Yield inputs with which a comprehension gets the members of `sample` that are not among
+        its `values`, by one of its failed solutions.
+        """
         members = [item for _, item in islice(iterate(sample), 16)]
         lacking = [item for item in members if not any(equal(item, each) for each in values)]
         for _, outcome in attempt.failures[-4:] if lacking else ():
@@ -828,7 +860,9 @@ class Interpreter:
     # Calls
 
     def _call(self, call: Call, env: Env) -> Iterator[tuple[Lens, Env]]:
-        """Yield the results of a call of a function or built-in; undefined for an unknown one."""
+        """Yield the results of a call of a function or built-in; undefined for an unknown one. A
+        built-in without an inverse is added to `not_inverted` if an operand depends on the input.
+        """
         name = call.name
         if name.startswith("data."):
             yield from self._function(call, env)
@@ -885,7 +919,9 @@ class Interpreter:
 
 
 def _write_inserted(value: Any) -> str:
-    """Write a value as a template string inserts it."""
+    """Return a value as a template string inserts it: a text itself, `<undefined>`, or the value in
+    Rego.
+    """
     if isinstance(value, str):
         return value
     return "<undefined>" if value is UNDEFINED else to_rego(value)

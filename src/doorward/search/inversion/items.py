@@ -1,4 +1,4 @@
-"""Items of values: those of a collection, those that it could have, and collections of parts."""
+"""Items of values: those of a collection, those that it could have, and collections of lenses."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ ROWS: Final = 64
 
 
 class Paths(Mapping[Any, Lens]):
-    """The items of a location of the input, each made when it is first read."""
+    """The items of a location of the input: it has a lens for every key, also for those without a
+    value, and creates it at each access. Its length is 0, since its keys cannot be listed.
+    """
 
     def __init__(self, make: Callable[[Any], Lens]) -> None:
         self._make = make
@@ -67,7 +69,9 @@ def is_collection(value: Any) -> bool:
 
 
 def fit_size(values: list[Any], size: int) -> Iterator[list[Any]]:
-    """An array cut, or filled with texts and with numbers, to a size."""
+    """Yield an array that is cut to a size, or filled with the text "a" and, if it contains only
+    numbers, also one filled with numbers.
+    """
     missing = size - len(values)
     yield [*values[:size], *["a"] * missing]
     if missing > 0 and all(type(each) in (int, float) for each in values):
@@ -75,12 +79,16 @@ def fit_size(values: list[Any], size: int) -> Iterator[list[Any]]:
 
 
 def constant_item(owner: Lens, key: Any) -> Lens:
-    """The item of a value under a constant key."""
+    """Return the lens of the item of a value under a constant key; its value is UNDEFINED if there
+    is not an item.
+    """
     return owner.items[key] if isinstance(owner.items, Paths) else item_lens(owner, constant(key))
 
 
 def absent_items(root: Lens) -> Iterator[Lens]:
-    """Paths and values that a walk would come to if the value had more inside."""
+    """Yield `[path, value]` pairs without a value that `walk` would find if the input had more
+    members at paths of 1 to 4 names; nothing if `root` does not depend on the input.
+    """
     for size in range(1, 5) if root.put is not None else ():
         path = tuple(f"k{number}" for number in range(size))
         item = reduce(constant_item, path, root)
@@ -115,6 +123,7 @@ def lookup_path(value: Any, path: Iterable[Any]) -> Any:
 
 
 def first_items(value: Any) -> list[Any]:
+    """Return the first four items of a collection; [] for other values."""
     return [item for _, item in islice(iterate(value), 4)] if is_collection(value) else []
 
 
@@ -143,7 +152,7 @@ def add_item(owner: Lens) -> Callable[[Want, Any], Iterator[Any]]:
 
 
 def array_lens(parts: Sequence[Lens]) -> Lens:
-    """Return the lens of an array; undefined if a part is."""
+    """Return the lens of an array; its value is UNDEFINED if a part is undefined."""
     values = [each.value for each in parts]
     shape = [None if value is UNDEFINED else value for value in values]
     value = UNDEFINED if any(each is UNDEFINED for each in values) else values
@@ -151,7 +160,7 @@ def array_lens(parts: Sequence[Lens]) -> Lens:
 
 
 def set_lens(parts: Sequence[Lens]) -> Lens:
-    """Return the lens of a set; undefined if a member is."""
+    """Return the lens of a set; a constant UNDEFINED if a member is undefined."""
     values = [each.value for each in parts]
     if any(each is UNDEFINED for each in values):
         return constant(UNDEFINED)
@@ -159,7 +168,9 @@ def set_lens(parts: Sequence[Lens]) -> Lens:
 
 
 def object_lens(keys: Sequence[Lens], values: Sequence[Lens]) -> Lens:
-    """Return the lens of an object; undefined if a key or value is."""
+    """Return the lens of an object; a constant UNDEFINED if a key is undefined. If only a value is
+    undefined, the lens can still be changed.
+    """
     if any(each.value is UNDEFINED for each in keys):
         return constant(UNDEFINED)
     pairs = [(key.value, lens) for key, lens in zip(keys, values, strict=True)]
@@ -171,8 +182,9 @@ def object_lens(keys: Sequence[Lens], values: Sequence[Lens]) -> Lens:
 
 
 def all_items(owner: Lens) -> Iterator[tuple[Lens, Lens, bool]]:
-    """Yield key, item and True for the items of a collection; then, with False, items that
-    could be added and have no value.
+    """Yield key, item and True for the items of a collection, at most `ROWS`; then, with False,
+    items that could be added: their value is UNDEFINED. A value that is not a collection has only
+    the latter.
     """
     value = owner.value
     if is_collection(value):
@@ -188,8 +200,8 @@ def all_items(owner: Lens) -> Iterator[tuple[Lens, Lens, bool]]:
 
 
 def _key(owner: Lens, key: Any, item: Any) -> Lens:
-    """Return the lens of a key in the input; a change renames it by adding the item under
-    another key.
+    """Return the lens of a key of a collection. A change of a key in the input adds the same item
+    under a wanted key; other keys are constant.
     """
     if not isinstance(owner.items, Paths) or type(key) is not str:
         return constant(key)
@@ -218,7 +230,9 @@ def _absent_keys(paths: Paths, value: Any) -> Iterator[tuple[Lens, Lens, bool]]:
 
 
 def _absent_key(paths: Paths) -> Lens:
-    """Return the lens of the key of a field that could be added."""
+    """Return the lens of the key of a field that could be added; its value is UNDEFINED, and a
+    change adds the field.
+    """
 
     def put(want: Want, input: Any) -> Iterator[Any]:
         """Yield inputs with a truthy value under a wanted key."""
@@ -230,7 +244,9 @@ def _absent_key(paths: Paths) -> Lens:
 
 
 def walk_items(root: Lens, path: tuple[Any, ...], lens: Lens) -> Iterator[Lens]:
-    """Yield a `[path, value]` pair for a value and everything below it, to a limited depth."""
+    """Yield a `[path, value]` pair for a value and for everything below it, to a depth of 8 names
+    and with `ROWS` items of each collection.
+    """
     yield array_lens([path_of_item(root, path, lens.value), lens])
     if len(path) < 8 and is_collection(lens.value):
         for key, _ in islice(iterate(lens.value), ROWS):

@@ -1,6 +1,6 @@
-"""Values that can be put: a value of an evaluation, and how to change the input to get another one.
+"""Lenses: values of an evaluation that know how to change the input to get another value.
 
-Nothing is known here of rules; `interpreter.py` makes the lenses of rules out of these.
+This module knows nothing of rules; `interpreter.py` builds the lenses of rules from these.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ Put: TypeAlias = Callable[["Want", Any], Iterator[Any]]
 
 @record
 class Want:
-    """The value to reach: any that `accepts` takes, with some of them as `samples`. UNDEFINED among
-    them: no value at all.
+    """The value to reach: any value that `accepts` returns True for. `samples` are values to try.
+    UNDEFINED among them means that there should be no value.
     """
 
     accepts: Callable[[Any], bool]
@@ -63,15 +63,15 @@ FALSY: Final = Want(lambda value: not is_truthy(value), (UNDEFINED, False))
 
 
 def to_be(value: Any) -> Want:
-    """A wish for this value."""
+    """Return a `Want` that accepts only values equal to this one."""
     return Want(lambda other: other is not UNDEFINED and equal(value, other), (value,))
 
 
 class Lens:
     """A value that a search can change through the input. `value` is UNDEFINED if there is none.
-    `put` takes a wanted value and an input and gives changed inputs; it is None if no input changes
-    the value. `shape` is what is known of a composite value that is partly undefined. `items` are
-    its parts that can be changed; `grow` adds a part, under a key if that is not None.
+    `put(want, input)` yields changed inputs; it is None if no input changes the value. `shape`: a
+    composite value with None in place of undefined parts. `items`: the lenses of its parts by key.
+    `grow(key, input)` yields inputs with a new part, under the key if that is not None.
     """
 
     __slots__ = ("grow", "items", "put", "shape", "value")
@@ -92,7 +92,10 @@ class Lens:
         self.grow = grow
 
     def changed(self, want: Want, input: Any) -> Iterator[Any]:
-        """Yield inputs, made from `input`, with which this lens may have a wanted value."""
+        """Yield inputs, changed from `input`, with which this value may be a wanted one. If no
+        input changes the value, yield `input` itself if the value is wanted already, otherwise
+        nothing.
+        """
         if self.put is not None:
             yield from self.put(want, input)
         elif want.accepts(self.value):
@@ -100,13 +103,13 @@ class Lens:
 
 
 def constant(value: Any) -> Lens:
-    """A value that no input changes."""
+    """Return the lens of a value that no input changes."""
     return Lens(value, None)
 
 
 def chosen(want: Want, more: Sequence[Any] = ()) -> Iterator[Any]:
-    """Yield the samples that are wanted; the values of `more` that are wanted only if no sample
-    is.
+    """Yield the samples that `want` accepts; if it accepts none, the values of `more` that it
+    accepts.
     """
     is_empty = True
     for values in (want.samples, more):
@@ -122,8 +125,8 @@ def chosen(want: Want, more: Sequence[Any] = ()) -> Iterator[Any]:
 
 
 def path_lens(input: Any, path: tuple[Any, ...], others: Sequence[Any]) -> Lens:
-    """Return the lens of a path of the input. `others` are values to try if no sample is
-    accepted.
+    """Return the lens of a path of the input, UNDEFINED if nothing is there. `others` are values to
+    try if no sample is accepted.
     """
     value = input
     for key in path:
@@ -148,7 +151,10 @@ def to_document(value: Any) -> Any:
 
 
 def put_at(document: Any, path: Sequence[Any], value: Any) -> Any:
-    """Return a copy of the document with another value at a path; UNDEFINED removes it."""
+    """Return a copy of the document with another value at a path; UNDEFINED removes it. Objects on
+    the way are created; integer keys and `APPEND` create arrays, unless there is an object. The
+    same document for a key that JSON cannot have.
+    """
     if not path:
         return {} if value is UNDEFINED else value
     key, rest = path[0], path[1:]
@@ -165,8 +171,9 @@ def put_at(document: Any, path: Sequence[Any], value: Any) -> Any:
 
 
 def _put_item(items: list[Any], key: Any, rest: Sequence[Any], value: Any) -> list[Any]:
-    """Return a copy of an array with the value at index `key` (or appended), gaps filled with
-    null.
+    """Return a copy of an array with the value at `rest` of the item at index `key`, or of a new
+    item for `APPEND` and indices beyond the end; at most 256 gaps are filled with null. UNDEFINED
+    removes the item.
     """
     if key is APPEND or key >= len(items):
         if value is UNDEFINED:
@@ -205,8 +212,8 @@ def item_lens(owner: Lens, key: Lens) -> Lens:
 
 
 def _put_container(owner: Lens, key: Any, want: Want, input: Any) -> Iterator[Any]:
-    """Yield inputs in which the collection itself is replaced by one with a wanted item under the
-    key.
+    """Yield inputs in which the collection is replaced by one with a wanted item under the key; a
+    missing collection is created.
     """
     base = owner.shape if owner.value is UNDEFINED else owner.value
     # An empty object may as well become an array.
@@ -217,11 +224,15 @@ def _put_container(owner: Lens, key: Any, want: Want, input: Any) -> Iterator[An
 
 
 def _lookup(owner: Any, key: Any) -> Any:
+    """Return the item under a key, UNDEFINED if there is none or if either is undefined."""
     return UNDEFINED if owner is UNDEFINED or key is UNDEFINED else lookup(owner, key)
 
 
 def _with_item(owner: Any, key: Any, item: Any) -> Any:
-    """Return a copy of a collection with an item under a key; UNDEFINED removes the item."""
+    """Return a copy of a collection with an item under a key; UNDEFINED removes the item, in an
+    array also all after it. A value that is not a collection is replaced by an array for an integer
+    key, otherwise by an object.
+    """
     if type(key) is int and 0 <= key < 256 and not isinstance(owner, dict):
         items = owner if isinstance(owner, list) else []
         if item is UNDEFINED:
@@ -254,7 +265,7 @@ def _put_key(owner: Lens, key: Lens, want: Want, input: Any) -> Iterator[Any]:
 
 def composite(value: Any, shape: Any, items: Mapping[Any, Lens]) -> Lens:
     """Return the lens of an array, object or set; a change is applied to its parts one after
-    another.
+    another, and only to a value with the same keys. It is constant if all parts are.
     """
 
     def put(want: Want, input: Any) -> Iterator[Any]:
@@ -281,7 +292,9 @@ def _targets(sample: Any, items: Mapping[Any, Lens]) -> list[tuple[Lens, Any]] |
 
 
 def _put_all(targets: Sequence[tuple[Lens, Any]], input: Any) -> Iterator[Any]:
-    """Yield inputs in which each lens gets its value, one after another; None accepts any value."""
+    """Yield inputs in which each lens gets its value, changed one after another. An item None
+    accepts any value; a lens with the right value stays.
+    """
     if not targets:
         yield input
         return
@@ -302,8 +315,9 @@ def call_lens(
     operands: Sequence[Lens],
     others: Sequence[Any],
 ) -> Lens:
-    """Return the lens of a built-in's result; its operands are changed to candidates from its
-    inverse.
+    """Return the lens of a built-in's result. A change sets one operand to a value that the
+    built-in's inverse or `others` give, and that `apply` confirms. The value is UNDEFINED if an
+    operand is undefined.
     """
     values = [each.value for each in operands]
     value = UNDEFINED if any(each is UNDEFINED for each in values) else apply(values)
@@ -344,7 +358,9 @@ def _missing(
 
 
 def _known(lens: Lens, type_: Any) -> Any:
-    """Return a lens's value, or a plausible value of the operand's type if it has none."""
+    """Return a lens's value; if it is undefined, its shape, or else an example of the operand's
+    type.
+    """
     if lens.value is not UNDEFINED:
         return lens.value
     return lens.shape if lens.shape is not None else witnesses(kinds(type_))[0]
@@ -357,8 +373,8 @@ def _candidates(
     known: Sequence[Any],
     others: Sequence[Any],
 ) -> list[Any]:
-    """Return operands that may give a wanted result, by the built-in's inverse; without one,
-    constants of the policies.
+    """Return values for the operand at `position` that may give a wanted result, by the built-in's
+    inverse. If there are none, constants of the policies and UNDEFINED.
     """
     candidates: list[Any] = []
     if builtin is not None and builtin.inverse is not None:
@@ -384,10 +400,10 @@ _WRONG_KIND: Final = (
 
 
 def near(value: Any) -> list[Any]:
-    """A value and others close to it."""
+    """Return a value and variants that are close to it, the value first."""
     return [value, *variants(value)]
 
 
 def key_value(key: Any) -> Lens:
-    """A key as a value that no input changes."""
+    """Return the constant lens of a key of an object or set, converted from its key form."""
     return constant(from_key(key))

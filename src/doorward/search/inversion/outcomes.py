@@ -1,4 +1,4 @@
-"""Expressions with the bindings that they met, and the inputs that would change the result."""
+"""Outcomes: evaluated expressions with their bindings, and the inputs that would change them."""
 
 from __future__ import annotations
 
@@ -32,8 +32,9 @@ Changes: TypeAlias = Callable[[Any], Iterator[Any]]
 
 @dataclass(slots=True)
 class Outcome:
-    """The result of one expression, with the bindings it was evaluated with. `is_soft`: it does not
-    hold, but the expressions after it are evaluated all the same, to learn which value would help.
+    """The result of one expression with the bindings `env`. `fix` and `spoil` yield inputs with
+    which it may hold, or fail. `is_soft`: the expression lacks a value, but the expressions after
+    it are evaluated all the same, to learn which value would help.
     """
 
     expr: Expr
@@ -46,9 +47,9 @@ class Outcome:
 
 @dataclass(slots=True)
 class Attempt:
-    """The evaluation of one body: the outcomes of each solution, and the outcomes that failed, each
-    with the number of expressions that held before it. `outer` are the variables that had values
-    before the body.
+    """The evaluation of one body. `solutions`: the bindings and the outcomes of each solution;
+    `failures`: the outcomes that failed, each with the number of expressions that held before it.
+    `outer`: the variables that had values before the body.
     """
 
     outer: frozenset[str] = frozenset()
@@ -57,23 +58,23 @@ class Attempt:
 
     @property
     def depth(self) -> int:
-        """Return how many expressions held before the one that failed furthest into the body; all
-        if the body holds.
+        """The number of expressions that held before the one that failed furthest into the body;
+        the length of the body if it holds, 0 if nothing was evaluated.
         """
         reached = [behind for behind, _ in self.failures]
         return max([*reached, *[len(outcomes) for _, outcomes in self.solutions]], default=0)
 
     def fixes(self, input: Any) -> Iterator[Any]:
-        """Yield inputs with which the body may hold: first those that change the expression that
-        failed last.
+        """Yield inputs with which the body may hold: for each of up to 8 failures, those furthest
+        into the body first, up to 16 inputs.
         """
         deepest = sorted(self.failures, key=lambda each: -each[0])
         for _, outcome in deepest[:8]:
             yield from islice(outcome.fix(input), 16)
 
     def spoils(self, input: Any, first: Container[str] = ()) -> Iterator[Any]:
-        """Yield inputs with which the body may fail; expressions whose text is in `first` are
-        changed first.
+        """Yield inputs with which the body may fail, nothing if it has no solution. Expressions
+        whose text is in `first` are changed first.
         """
         for _, outcomes in self.solutions[:4]:
             for outcome in sorted(outcomes, key=lambda each: each.expr.span.text not in first):
@@ -86,7 +87,7 @@ def no_changes(_input: Any) -> Iterator[Any]:
 
 def judge(expr: Expr, env: Env, lens: Lens) -> Outcome:
     """Return the outcome of a plain expression: it holds if its value is neither false nor
-    undefined.
+    undefined. To change it, its value is made true or false.
     """
 
     def fix(input: Any) -> Iterator[Any]:
@@ -99,7 +100,7 @@ def judge(expr: Expr, env: Env, lens: Lens) -> Outcome:
 
 
 def compare_values(expr: Expr, env: Env, a: Lens, b: Lens) -> Outcome:
-    """Return the outcome of an equality of two values."""
+    """Return the outcome of `a == b`: it holds if both are defined and equal."""
 
     def spoil(input: Any) -> Iterator[Any]:
         """Yield inputs with which the two values differ."""
@@ -113,6 +114,7 @@ def compare_values(expr: Expr, env: Env, a: Lens, b: Lens) -> Outcome:
 
 
 def are_equal(a: Lens, b: Lens) -> bool:
+    """Return True if two values are defined and equal."""
     return UNDEFINED not in (a.value, b.value) and equal(a.value, b.value)
 
 
@@ -159,7 +161,7 @@ def _both(one: Lens, other: Lens, input: Any) -> Iterator[Any]:
 
 
 def give_value(lens: Lens) -> Changes:
-    """Return a function from an input to inputs in which the lens has some value."""
+    """Return a function from an input to inputs in which the lens has any value but UNDEFINED."""
 
     def fix(input: Any) -> Iterator[Any]:
         return lens.changed(Want(lambda v: v is not UNDEFINED, ("a", 1, {}, [])), input)
@@ -177,7 +179,9 @@ def make_empty(domain: Lens) -> Changes:
 
 
 def repeat_repairs(attempt: Attempt, more: int, input: Any) -> Iterator[Any]:
-    """Yield inputs with which a body has `more` additional solutions, by repeated fixes."""
+    """Yield up to two inputs with which a body may have `more` additional solutions (at most 64),
+    by that many fixes one after another; nothing if a fix is missing.
+    """
     for start in range(2):
         changed = input
         for number in range(min(more, 64)):

@@ -1,4 +1,6 @@
-"""The inputs that an input leads to: what stopped a rule is repaired, what held is made to fail."""
+"""The inputs that follow from an input: a condition that stopped a rule is made to hold, one that
+held is made to fail.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +38,8 @@ Rank: TypeAlias = tuple[int, bool]
 
 
 class Goal:
-    """A document of one version whose answer is to be changed by changing the input. `changed` are
-    the texts of the definitions to try first, and of their conditions.
+    """A document of one version whose answer a search wants to change by changes of the input.
+    `changed`: the texts of the definitions, and of their conditions, to try first.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class Goal:
         constants: Sequence[Any],
         changed: frozenset[str] = frozenset(),
     ) -> None:
+        # Only its evaluations are needed: they give built-ins their context.
         self._query: Query = engine.prepare("true")
         self._path = [*path.split("/")]
         self._now_ns = now_ns
@@ -57,8 +60,9 @@ class Goal:
         self.not_inverted: set[str] = set()
 
     def repairs(self, input: Any) -> tuple[Rank, Iterator[Any], Iterator[Any]]:
-        """Return the rank of an input, inputs that get the changed definitions further, and inputs
-        that change anything else.
+        """Evaluate an input. Return its rank, an iterator of inputs that get the changed
+        definitions further, and one of inputs that change anything else; the iterators compute when
+        they are used. Adds to `not_inverted`.
         """
         evaluation = self._query.evaluation(input, now_ns=self._now_ns)
         interpreter = Interpreter(self._policy, input, evaluation)
@@ -95,8 +99,8 @@ class Goal:
     def _others(
         self, document: Lens, visited: Sequence[tuple[Rule, Attempt]], input: Any
     ) -> Iterator[Any]:
-        """Yield inputs that make the document true or false, then inputs that turn any
-        definition.
+        """Yield inputs that make the document true, then false, then inputs that make any
+        definition hold or fail.
         """
         for want in (TRUTHY, FALSY):
             yield from islice(document.changed(want, input), EACH)
@@ -120,18 +124,20 @@ def _flip_rules(visited: Sequence[tuple[Rule, Attempt]], input: Any) -> Iterator
 
 
 def _all_repairs(goal: Goal, input: Any) -> Iterator[Any]:
-    """Yield all repairs of an input, computed when the first one is taken."""
+    """Yield all repairs of an input for one goal; the input is evaluated when the first one is
+    taken.
+    """
     _, first, others = goal.repairs(input)
     yield from first
     yield from others
 
 
 class Inversion:
-    """Repairs of all inputs that reached something new, in turns. Every second turn takes an input
-    with which a changed definition gets furthest, since its repairs are few among those of hundreds
-    of definitions. Inputs made from one with which the document is true come before others: they
-    fulfil all other conditions of the document. Every second of the remaining repairs belongs to
-    the newest input.
+    """Repairs of all inputs that `begin` has queued, in turns: every second turn takes an urgent
+    input, those whose origin makes the document true first, since they fulfil all its other
+    conditions, then those that come furthest into a changed definition. In the other turns, every
+    second repair is one of the newest input. No input is returned twice, as far as `SEEN` inputs
+    are remembered.
     """
 
     def __init__(self, goals: Sequence[Goal]) -> None:
@@ -148,17 +154,19 @@ class Inversion:
 
     @property
     def is_idle(self) -> bool:
-        """Return True where everything was made that inputs lead to."""
+        """True if no repairs are left; `new` then returns []."""
         return not self._running and not self._urgent
 
     @property
     def not_inverted(self) -> set[str]:
-        """Built-ins that have no inverse and stood between the input and a condition."""
+        """The names of built-ins without an inverse that were called on parts of the input."""
         return {name for goal in self._goals for name in goal.not_inverted}
 
     def begin(self, input: Any, *, is_urgent: bool = False, is_of_true: bool = False) -> None:
-        """Queue an input from which others are derived. `is_urgent`: it gets a changed definition
-        further. `is_of_true`: the document is true for it or for an input it comes from.
+        """Queue an input to be repaired. `is_urgent`: it gets a changed definition further, and is
+        evaluated at once, for at most `STEP` seconds; if that fails it is dropped. `is_of_true`:
+        the document is true for it or for an input it comes from. Beyond `MOST`, the oldest and the
+        least urgent inputs are dropped.
         """
         for goal in self._goals:
             if is_urgent:
@@ -174,7 +182,9 @@ class Inversion:
         del self._urgent[:-MOST]
 
     def new(self) -> list[Any]:
-        """Return a list with the next new input; an empty list if there is none left."""
+        """Return a list with the next input that was not returned before; [] if there is none left.
+        Sets `is_of_true` for it.
+        """
         while not self.is_idle:
             self._turn += 1
             self.is_of_true = False
@@ -197,8 +207,9 @@ class Inversion:
         return []
 
     def _next(self, repairs: Iterator[Any]) -> list[Any] | None:
-        """Return the next input of these repairs, an empty list if it was made already, or None
-        if there are no more."""
+        """Return a list with the next input of these repairs; [] if it was returned before or is
+        too long, None if there are no more or its computation failed.
+        """
         try:
             with within(STEP):
                 input = next(repairs)
