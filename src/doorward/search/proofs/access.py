@@ -1,4 +1,6 @@
-"""Access by proof: what is left is refuted as properties are; as text, JSON and CSV."""
+"""Access questions with proofs: conditions that no input can fulfil are refuted; the answer as
+text, JSON and CSV.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +36,8 @@ class Question:
 
 
 def answer(engine: Engine, question: Question) -> Access:
-    """Return who is allowed by the policies and data of an engine; CompileError for an invalid
-    query.
+    """Return who is allowed by the policies and data of an engine. With `without`, only those that
+    are not allowed if that data is missing. CompileError for an invalid query.
     """
     access = _answer(engine, question)
     if not question.without:
@@ -70,7 +72,9 @@ def _refutes(engine: Engine, support: Sequence[Module], body: Body, unknowns: Un
 
 
 def text(question: Question, access: Access) -> str:
-    """Format the answer as text for a terminal."""
+    """Format the answer as text for a terminal: the values and reasons, the conditions, then
+    `nobody else` or the reason why there may be others.
+    """
     lines = []
     for grant in access.grants:
         lines.append(", ".join(map(to_rego, grant.values)))
@@ -92,7 +96,7 @@ def _words(condition: Condition) -> str:
 
 
 def as_json(question: Question, access: Access) -> str:
-    """Format the answer as JSON."""
+    """Format the answer as indented JSON with a line end."""
     names = _names(question)
     document: dict[str, Any] = {
         "query": question.query,
@@ -113,8 +117,9 @@ def as_json(question: Question, access: Access) -> str:
 
 
 def as_csv(question: Question, access: Access) -> str:
-    """Format the answer as CSV: a row per grant and condition, values that are not texts as
-    JSON.
+    """Format the answer as CSV with a heading: a row for each grant and condition, and one if there
+    may be others. Values that are not texts are written in Rego; texts that a spreadsheet would
+    take for a formula begin with `'`.
     """
     rows = io.StringIO()
     writer = csv.writer(rows, lineterminator="\n")

@@ -1,7 +1,7 @@
-"""Automata for the checker of proofs: whether no text satisfies some conditions.
+"""Automata for the checker of proofs: they tell if no text satisfies some conditions.
 
-It shares no code with `languages`: patterns are read by Python's parser, become automata with
-moves without a character, and are run side by side on sets of states.
+This module shares no code with `languages`: patterns are parsed by Python's parser, become automata
+with moves that read no character, and are run side by side on sets of states.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ parser: Final[Any] = importlib.import_module("re._parser")
 
 TOP: Final = 0x10FFFF
 MAX_SETS: Final = 20_000
+"""The maximum number of combinations of states that `have_no_text` visits."""
 MAX_NODES: Final = 5_000
+"""The maximum number of states of one automaton."""
 _ALL: Final = ((0, TOP),)
 _NAMED: Final = {
     codes.CATEGORY_DIGIT: "0123456789",
@@ -43,8 +45,9 @@ _UNSAFE: Final = re.compile(r"\(\?(?!:)|\{,|\[\[|\[:|\\[a-ce-rt-vx-zA-Z0-9]|[*+?
 
 @dataclass(slots=True)
 class Automaton:
-    """A finite automaton: its moves lead between numbered states, from state 0 to the accepting
-    one.
+    """A finite automaton that begins in state 0 and accepts a text that leads to state `end`.
+    `moves`: for each state, ranges of code points and the state after one of them; `free`: for each
+    state, the states reached without reading a character.
     """
 
     moves: list[list[tuple[tuple[tuple[int, int], ...], int]]] = field(default_factory=list)
@@ -70,7 +73,9 @@ class Automaton:
         return frozenset(reached)
 
     def follow(self, states: frozenset[int], char: int) -> frozenset[int]:
-        """Return the states reachable from these by reading one character."""
+        """Return the states reachable from these by reading one character (a code point); an empty
+        set if there are none.
+        """
         targets = {
             target
             for state in states
@@ -81,7 +86,7 @@ class Automaton:
 
     def before(self, table: dict[int, int]) -> Automaton:
         """Return the automaton of the texts that this one accepts after `table` has replaced their
-        characters.
+        characters. This one is not changed.
         """
         known: dict[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]] = {}
         for each in self.moves:
@@ -100,13 +105,17 @@ class Automaton:
         return target
 
     def text(self, state: int, text: str) -> int:
-        """Add moves that read `text`; return the last state."""
+        """Add moves from `state` that read `text`; return the last state. ValueError above
+        `MAX_NODES`.
+        """
         for char in text:
             state = self.one(state, ((ord(char), ord(char)),))
         return state
 
     def loop(self, state: int, ranges: tuple[tuple[int, int], ...]) -> int:
-        """Add a state that reads any number of characters of the ranges; return it."""
+        """Add a state, reachable from `state` without a character, that reads any number of
+        characters of the ranges; return it.
+        """
         target = self.add()
         self.free[state].append(target)
         self.moves[target].append((ranges, target))
@@ -127,7 +136,9 @@ def of_text(text: str, *, before: bool = False, after: bool = False) -> Automato
 
 
 def of_glob(glob: str, delimiters: Sequence[str] | None) -> Automaton:
-    """Return an automaton for a glob of plain characters and stars; ValueError for other globs."""
+    """Return an automaton for a glob of plain characters, `*` and `**`. For `delimiters`, [] means
+    ".", and with None `*` matches everything, as in OPA. ValueError for other globs.
+    """
     if delimiters == []:
         delimiters = ["."]
     if not set(glob).isdisjoint("?[]{}\\!") or any(len(each) != 1 for each in delimiters or ()):
@@ -208,7 +219,7 @@ def _repeat(automaton: Automaton, state: int, least: int, most: Any, items: Any)
         return start
     exits = [state]
     for _ in range(most - least):
-        # A state of its own: a loop that ended here must not begin the next round again.
+        # Each repetition has states of its own: a loop that ends one must not enter the next.
         state = _build(automaton, state, items)
         exits.append(state)
     end = automaton.add()
@@ -245,7 +256,7 @@ def _origin(
 
 
 def of_characters(excluded: Iterable[int]) -> Automaton:
-    """Return an automaton for texts without the excluded characters."""
+    """Return an automaton for the texts without the excluded code points; the empty text is one."""
     automaton = Automaton()
     state = automaton.add()
     automaton.end = automaton.loop(state, _invert([(each, each) for each in excluded]))
@@ -253,6 +264,7 @@ def of_characters(excluded: Iterable[int]) -> Automaton:
 
 
 def _except(characters: str) -> tuple[tuple[int, int], ...]:
+    """Return the ranges of all code points except those of `characters`."""
     return _invert([(ord(char), ord(char)) for char in characters])
 
 
@@ -287,7 +299,7 @@ def union(automata: Sequence[Automaton]) -> Automaton:
 
 def have_no_text(conditions: Sequence[tuple[Automaton, bool]]) -> bool:
     """Return True if no text is accepted by every automaton paired with True and by none paired
-    with False. ValueError if that takes too many states.
+    with False. Raise ValueError if that takes more than `MAX_SETS` sets of states.
     """
     start = tuple(automaton.reach([0]) for automaton, _ in conditions)
     seen, waiting = {start}, [start]
@@ -302,7 +314,7 @@ def have_no_text(conditions: Sequence[tuple[Automaton, bool]]) -> bool:
             after = tuple(
                 a.follow(s, char) if s else s for s, (a, _) in zip(sets, conditions, strict=True)
             )
-            # An automaton without a state accepts nothing that begins so.
+            # An automaton without a state accepts no text with this beginning.
             can_be = all(
                 s or not is_accepted for s, (_, is_accepted) in zip(after, conditions, strict=True)
             )

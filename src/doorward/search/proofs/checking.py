@@ -1,7 +1,7 @@
 """Replays the steps of a refutation, from the texts of the residual alone.
 
-It shares no code with the refuter: expressions are parsed again, values are compared by queries put
-to an engine, texts by automata, and whatever does not fit exactly is refused.
+The checker shares no code with the refuter. Expressions are parsed again, values are compared by
+queries to an engine, texts by automata, and anything that does not fit exactly is refused.
 """
 
 from __future__ import annotations
@@ -106,12 +106,12 @@ _BY_VALUE: Final = {
     *("startswith", "endswith", "contains", "lower", "upper", "glob.match", "regex.match"),
     *("split", "concat", "trim", "trim_prefix", "trim_suffix", "internal.member_2"),
 }
-"""Built-ins whose answer depends on the values of numbers only, not on how the numbers are
-written.
+"""Built-ins whose result depends only on the values of numbers, not on how they are written (`1` or
+`1.0`).
 """
 _TURNED_BY_NOT: Final = {"lt": ">=", "lte": ">", "gt": "<=", "gte": "<", "neq": "="}
-"""For each comparison, the one that holds where it does not; Rego's order is total, so one of the
-two holds of any two values.
+"""For each comparison, the operator of the one that holds if it does not: Rego's order is total, so
+one of the two holds for any two values.
 """
 _SECONDS: Final = 1.0
 """The limit of one evaluation, in seconds of processor time."""
@@ -151,10 +151,13 @@ class Checker:
         self._modules: list[Module] | None = None
 
     def accepts(self, refutation: Step | None, texts: Sequence[str]) -> bool:
-        """Return True if the steps are a valid refutation of the conjunction of `texts`."""
+        """Return True if the steps are a valid refutation of the conjunction of `texts`. False if
+        there are no steps (None), or if one does not fit or cannot be checked.
+        """
         try:
             exprs = tuple(self._parse(text, number) for number, text in enumerate(texts))
             return refutation is not None and self._holds(refutation, _Known(exprs))
+        # A step that cannot be replayed is refused: an error must never let a proof pass.
         except (CompileError, EvalError, ParseError, IndexError, ValueError):
             return False
 
@@ -175,7 +178,9 @@ class Checker:
         return Expr(equate(first, call.args[-1]), expr.negated, expr.withs)
 
     def _holds(self, refutation: Step, known: _Known) -> bool:
-        """Return True if the refutation is valid for the expressions in `known`."""
+        """Return True if the refutation is valid for the expressions in `known`. Errors such as
+        IndexError and ValueError mean that a step does not fit.
+        """
         exprs = known.exprs
         match refutation:
             case Contradiction(positive, negative):
@@ -246,6 +251,9 @@ class Checker:
         return [name for name in calls if not name.startswith("data.")]
 
     def _is_pure(self, expr: Expr) -> bool:
+        """Return True if an expression, with the rules that it reads, calls only pure built-ins;
+        False with `with`.
+        """
         builtins = [self._engine.registry.get(name) for name in self._calls(expr)]
         return not expr.withs and all(each is None or each.pure for each in builtins)
 
@@ -341,8 +349,9 @@ class Checker:
         return True
 
     def _fails(self, expr: Expr, values: Sequence[tuple[str, Any]]) -> bool:
-        """Return True if an expression does not hold when terms have these values, checked by
-        evaluation.
+        """Return True if an evaluation shows that an expression does not hold when terms have these
+        values. False if it holds, or depends on unknown parts of the input or on how a number is
+        written.
         """
         if not self._is_pure(expr):
             return False
@@ -374,8 +383,8 @@ class Checker:
         return not has_result(query, document, _SECONDS)
 
     def _has_no_value(self, expr: Expr, call: str, values: Sequence[tuple[str, Any]]) -> bool:
-        """Return True if a call in a positive expression has no value when terms have these
-        values.
+        """Return True if `call`, the text of a call in a positive expression, is undefined when
+        terms have these values.
         """
         if expr.negated or expr.withs or has_inner(expr):
             return False
@@ -460,7 +469,9 @@ class Checker:
         return needed, [(each, is_true) for each in automata]
 
     def _automata(self, term: str, call: Call) -> list[Automaton]:
-        """Return automata; a text satisfies the call if one of them accepts it."""
+        """Return automata for the term's texts: a text satisfies the call if one of them accepts
+        it. ValueError if the call is not supported.
+        """
         around = [self._cases_of(arg, term) for arg in call.args]
         constants = [self._constant(arg) for arg in call.args]
         operand, automata = self._accepting(call, around, constants, term)
@@ -482,7 +493,7 @@ class Checker:
                 for at in (0, 1):
                     names = around[at] or []
                     if len(names) == 1 and text_of(Expr(call.args[1 - at])) == term:
-                        # Equal to itself in one case: nothing in it is of the other.
+                        # `lower(x) == x`: x has no character that `lower` changes.
                         return 1 - at, [of_characters(_case_table(names[0]))]
             case "internal.member_2", 2 if around[0] is not None:
                 text = f"[each | some each in {text_of(Expr(call.args[1]))}]"
@@ -575,8 +586,8 @@ class Checker:
         return list(values)
 
     def _pairs(self, first: Expr, second: Expr) -> dict[str, Any]:
-        """Return variables of the second equation with the equal ones of the first, where both
-        equate the same call.
+        """Return the variables of the second equation by name, each with the variable at the same
+        position of the first, if both equate the same call; {} otherwise.
         """
         if not (self._is_steady(first) and self._is_steady(second)):
             return {}
@@ -597,8 +608,8 @@ class Checker:
         return {}
 
     def _alias(self, exprs: Sequence[Expr], position: int) -> dict[str, Any]:
-        """Return a variable and the reference or call it equals, by the equation at `position`;
-        empty if unusable.
+        """Return a variable's name and the reference or call that equals it by the equation at
+        `position`; {} if there is none, or none that may replace it.
         """
         for variable, other in equations_of(exprs[position]):
             if not isinstance(variable, Var) or variable.name in ("input", "data"):
@@ -663,7 +674,9 @@ class Checker:
         return isinstance(node, Var)
 
     def _instance(self, exprs: Sequence[Expr], position: int, member: int, item: str) -> list[Expr]:
-        """Return the body of an `every` for an item of its domain; ValueError if it is not one."""
+        """Return the body of the `every` at `position` for an item of its domain, which the
+        expression at `member` reads. ValueError if it is not such an item.
+        """
         every, reader = exprs[position], exprs[member]
         if every.negated or every.withs or not isinstance(every.term, Every):
             raise ValueError("the expression is not an `every`")

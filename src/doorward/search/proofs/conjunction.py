@@ -1,7 +1,7 @@
 """A conjunction of expressions as the refuter works on it: its texts, and changes of it.
 
-Its variables have one value in all of it, so that they are terms like the parts of the input.
-A change that cannot be made in an expression leaves it out, which makes the conjunction weaker.
+A variable has one value in the whole conjunction, so it is a term like a part of the input. A
+change that is not possible in an expression drops it, which makes the conjunction weaker.
 """
 
 from __future__ import annotations
@@ -98,11 +98,14 @@ class Conjunction:
 
     @classmethod
     def parse(cls, texts: Sequence[str], registry: Registry) -> Conjunction:
-        """Expressions in Rego, each with names of its own for its wildcards. ParseError."""
+        """Parse expressions in Rego. Each `_` gets a name that no other expression has. ParseError
+        for an invalid text.
+        """
         return cls([_parse(text, n, registry) for n, text in enumerate(texts)], registry)
 
     @cached_property
     def texts(self) -> tuple[str, ...]:
+        """The expressions in Rego, in their order."""
         return tuple(format_tree((expr,)).strip() for expr in self.exprs)
 
     def names_outside(self, position: int) -> set[str]:
@@ -118,7 +121,9 @@ class Conjunction:
         return Conjunction(exprs, self._registry)
 
     def extend(self, exprs: Sequence[Expr]) -> Conjunction:
-        """The conjunction with more expressions."""
+        """Return a conjunction with these expressions added at the end, so that positions stay
+        valid.
+        """
         return Conjunction([*self.exprs, *exprs], self._registry)
 
 
@@ -136,7 +141,9 @@ def _parse(text: str, position: int, registry: Registry) -> Expr:
 
 
 def _result_as_equation(expr: Expr, count: int) -> Expr:
-    """Return `f(x, y)`, where the built-in has one operand, as `f(x) = y`."""
+    """Return `f(x, y)`, a call of a built-in with `count` = 1 operands, as `f(x) = y`. The same
+    expression if it has no output operand.
+    """
     call = expr.term
     assert isinstance(call, Call)
     if len(call.args) != count + 1:
@@ -148,7 +155,7 @@ def _result_as_equation(expr: Expr, count: int) -> Expr:
 
 
 def equal_terms(left: Term, right: Term) -> Call:
-    """An equation."""
+    """Return the call of the equation `left = right`."""
     return Call(Ref(Var("eq"), ()), (left, right), infix=True)
 
 
@@ -251,7 +258,9 @@ def equation(expr: Expr) -> Iterator[tuple[Term, Term]]:
 
 
 def fresh_name(name: str, suffix: str) -> str:
-    """A variable that no other expression has."""
+    """Return a new name for a variable, with `suffix` at its end; a wildcard `$…` becomes
+    `_any…`.
+    """
     return f"_any{name[1:]}{suffix}" if name.startswith("$") else f"{name}{suffix}"
 
 
@@ -265,7 +274,7 @@ def readers_of(conjunction: Conjunction, term: Term, leave_out: int) -> Iterator
 
 
 def is_prefix(term: Term, node: Node) -> bool:
-    """Return True if a node equals the term or is a reference into it."""
+    """Return True if a node equals the term, numbers written alike, or is a reference into it."""
     if isinstance(term, Ref) and isinstance(node, Ref):
         node = Ref(node.head, node.args[: len(term.args)])
     # Equal numbers may be written differently, and some built-ins tell them apart.

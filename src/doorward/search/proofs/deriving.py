@@ -1,9 +1,9 @@
-"""Facts that follow from a conjunction by the rules of its support: a rule whose body holds.
+"""Facts that follow from a conjunction by the rules of its support: a rule holds if its body does.
 
     not data.refused, "x" in input.a ─ refused if "x" in input.a ─▶ data.refused
 
-Only what denies a fact of the conjunction is derived: the negation of a rule, or a set without
-members.
+Only facts that contradict an expression of the conjunction are derived: a rule that it negates, or
+a member of a set that it states to be empty.
 """
 
 from __future__ import annotations
@@ -73,7 +73,9 @@ class _Facts:
 
 
 class Deriving:
-    """Derives facts from known ones by the rules of some modules."""
+    """Derives facts from known ones by the rules in `support`, the modules of a residual. Rules
+    with `default`, with parameters or with `else` are not used.
+    """
 
     def __init__(self, support: Sequence[Module]) -> None:
         self._plain: dict[Path, list[tuple[tuple[int, int], Rule]]] = {}
@@ -150,7 +152,8 @@ class Deriving:
         self, body: Sequence[Expr], values: Mapping[str, Term], facts: _Facts, depth: int
     ) -> Iterator[tuple[dict[str, Term], tuple[int, ...]]]:
         """Yield values of a body's variables for which all its expressions are facts, with the
-        facts' positions.
+        positions of these facts. Derives missing facts in at most `depth` steps, which adds them to
+        `facts`.
         """
         if not body:
             yield dict(values), ()
@@ -163,8 +166,8 @@ class Deriving:
     def _instances(
         self, expr: Expr, values: Mapping[str, Term], facts: _Facts, depth: int
     ) -> Iterator[tuple[Mapping[str, Term], int]]:
-        """Yield values of an expression's variables for which it is a fact, with the fact's
-        position.
+        """Yield values of an expression's variables for which it is a fact, with the position of
+        the fact. Each comparison with a fact counts in `facts.attempts`.
         """
         names = free_names(expr)
         if has_scope(expr) or expr.withs:
@@ -204,7 +207,9 @@ class Deriving:
         return self._derive_term(expr.term, facts, depth - 1)
 
     def _derive_term(self, term: Node, facts: _Facts, depth: int) -> int | None:
-        """Derive a support rule or membership; return the fact's position or None."""
+        """Derive that a support rule holds or that a support set has a member. Return the position
+        of the fact; None for other terms and if that fails.
+        """
         match term:
             case Ref() as ref:
                 return self._derive_rule(ref, facts, depth)
@@ -234,6 +239,7 @@ def _text(expr: Expr) -> str:
 
 
 def _as_texts(values: Mapping[str, Term]) -> tuple[tuple[str, str], ...]:
+    """Return the variables' names with their terms in Rego, as a step of a proof has them."""
     return tuple((name, term_text(term)) for name, term in values.items())
 
 
@@ -326,8 +332,8 @@ def _put(expr: Expr, path: Path, term: Ref) -> Expr:
 def _unify(
     pattern: Any, term: Any, values: dict[str, Term], names: set[str]
 ) -> dict[str, Term] | None:
-    """Return values of the variables `names` with which `pattern` equals `term`; None if there are
-    none.
+    """Return `values` with values of the variables `names` with which `pattern` equals `term`; None
+    if there are none. `values` is not changed.
     """
     if isinstance(pattern, Var) and pattern.name in names:
         known = values.get(pattern.name)
@@ -361,6 +367,7 @@ def _parts(pattern: Any, term: Any) -> list[tuple[Any, Any]] | None:
 
 
 def _is_same(one: Node, other: Node) -> bool:
+    """Return True if two nodes are equal and their numbers are written alike."""
     # Equal numbers may be written differently, and some built-ins tell them apart.
     return one == other and all(a == b for a, b in zip(_numbers(one), _numbers(other), strict=True))
 

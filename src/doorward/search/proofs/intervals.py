@@ -1,7 +1,7 @@
-"""Intervals of numbers for the checker of proofs: a comparison that they rule out.
+"""Intervals of numbers for the checker of proofs: they show that a comparison cannot hold.
 
-It shares no code with `ranges`: intervals of all terms grow narrower together, round by round. An
-end is a number of the engine, which adds and rounds; a large one is not used.
+This module shares no code with `ranges`: the intervals of all terms are narrowed together, round by
+round. Ends are numbers of the engine, which adds and rounds; large ones are not used.
 """
 
 from __future__ import annotations
@@ -18,8 +18,11 @@ from doorward.search.proofs.reading import text_of
 __all__ = ["rules_out"]
 
 ROUNDS: Final = 4
+"""The number of times that all comparisons narrow the intervals."""
 TERMS: Final = 60
+"""With more terms than this, no intervals are computed."""
 _LIMIT: Final = 2**53
+"""Ends of this size or more are not used: floats do not represent every integer beyond it."""
 _OPERATIONS: Final = {"plus": "+", "minus": "-", "mul": "*", "div": "/"}
 
 Interval = tuple[Any, Any]
@@ -47,8 +50,8 @@ def rules_out(sides: tuple[Any, str, Any], comparisons: Sequence[tuple[Any, str,
 
 
 def _intervals(comparisons: Sequence[tuple[Any, str, Any]]) -> dict[str, Interval]:
-    """Return the least and greatest value of each term, narrowed by the comparisons in several
-    rounds.
+    """Return the interval of each term by its text, narrowed by the comparisons in `ROUNDS` rounds.
+    Empty if there are more than `TERMS` terms.
     """
     terms: dict[str, Any] = {}
     for one, _, other in comparisons:
@@ -79,12 +82,15 @@ def _parts(term: Any) -> Iterator[Any]:
 
 
 def _of(term: Any, intervals: dict[str, Interval]) -> Interval:
+    """Return the interval of a term: a constant is both ends of its own, (None, None) if
+    unknown.
+    """
     number = _number(term)
     return (number, number) if number is not None else intervals.get(text_of(term), (None, None))
 
 
 def _narrow(intervals: dict[str, Interval], term: Any, added: Interval) -> None:
-    """Narrow the interval of a term by additional bounds; None means no bound."""
+    """Narrow the interval of a term in `intervals` by additional bounds; None means no bound."""
     low, high = intervals.get(text_of(term), (None, None))
     if added[0] is not None and (low is None or _is(added[0], ">", low)):
         low = added[0]
@@ -94,7 +100,9 @@ def _narrow(intervals: dict[str, Interval], term: Any, added: Interval) -> None:
 
 
 def _compute_interval(call: Call, intervals: dict[str, Interval]) -> Interval:
-    """Return the interval of an arithmetic result, from the intervals of its operands."""
+    """Return the interval of an arithmetic result, from the intervals of its operands; (None, None)
+    for other calls, and for a product or quotient without a constant factor.
+    """
     parts = [_of(arg, intervals) for arg in call.args]
     if call.name == "count":
         return 0, None
@@ -156,7 +164,9 @@ def _apply(one: Any, sign: str, other: Any) -> Any:
 
 
 def _is(one: Any, sign: str, other: Any) -> bool:
-    """Return True if the comparison of two known values holds."""
+    """Return True if the comparison `one sign other` of two known values holds; False if one is
+    None.
+    """
     if one is None or other is None:
         return False
     return _evaluate_text(f"{to_rego(one)} {sign} {to_rego(other)}", is_limited=False) is True

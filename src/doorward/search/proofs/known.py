@@ -1,8 +1,8 @@
-"""Proofs of earlier runs, each with a digest of all that it rests on.
+"""Proofs of earlier runs, each with a digest of everything that it depends on.
 
-A proof stands as long as nothing that the property reads has changed: the rules that it asks, with
-the package and the imports of their modules, the data that these read, and the release of Doorward.
-The digest is of texts: a comment in a rule is a change, which costs a little time.
+A proof is valid as long as nothing that the property reads has changed: its rules, the package and
+the imports of their modules, the data that these read, and the release of Doorward. The digest is
+one of texts, so a changed comment in a rule costs a new proof.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from doorward.replay import ReplayError
 __all__ = ["KnownProofs", "digest_of"]
 
 MAX_BYTES: Final = 16 << 20
+"""A file of proofs with more bytes than this is refused."""
 _FORMAT: Final = 1
 
 
 class KnownProofs:
-    """By the name of each proved property, the number of its refuted conjunctions and its
-    digest.
+    """The proofs of an earlier run and those of this run: for each property's name, a digest and
+    the number of refuted conjunctions.
     """
 
     def __init__(self, proofs: dict[str, tuple[str, int]] | None = None) -> None:
@@ -62,17 +63,19 @@ class KnownProofs:
         return count if known == digest else None
 
     def add(self, name: str, digest: str, conjunctions: int) -> None:
-        """Note a proof, for `write`."""
+        """Record a proof of this run, for `write`; `conjunctions` does not find it."""
         self._proofs[name] = digest, conjunctions
 
     def write(self, path: Path) -> None:
-        """Write the proofs of this run, replacing the file atomically; OSError on failure."""
+        """Write the proofs that were added in this run, and replace the file atomically. OSError on
+        failure; the old file then stays.
+        """
         proofs = {
             name: {"digest": digest, "conjunctions": count}
             for name, (digest, count) in sorted(self._proofs.items())
         }
         document = {"format": _FORMAT, "doorward": version("doorward"), "proofs": proofs}
-        # Whole or not at all: a run that is stopped leaves the file before it.
+        # Replaced atomically: a run that is stopped leaves the old file.
         part = path.with_name(f"{path.name}.{os.getpid()}.part")
         try:
             part.write_text(json.dumps(document, indent=2) + "\n")
@@ -82,8 +85,8 @@ class KnownProofs:
 
 
 def _entries(document: Any) -> Iterator[tuple[str, tuple[str, int]]]:
-    """Yield the name, digest and number of conjunctions of each proof in the document; ValueError
-    if it is invalid.
+    """Yield the name, digest and number of conjunctions of each proof in the document; nothing if
+    it is of another format or release. ValueError, KeyError or TypeError if it is invalid.
     """
     if document["format"] != _FORMAT or document["doorward"] != version("doorward"):
         return
@@ -95,8 +98,8 @@ def _entries(document: Any) -> Iterator[tuple[str, tuple[str, int]]]:
 
 
 def digest_of(engine: Engine, name: str) -> str:
-    """Return a digest of all rules, imports and data that the property `name`, a reference, depends
-    on.
+    """Return the SHA-256 (hexadecimal) of all rules, imports and data that the property `name`, a
+    reference, depends on.
     """
     query = engine.prepare(name)
     sha = hashlib.sha256()

@@ -1,4 +1,6 @@
-"""The verdict on each property: a request that breaks it, a proof, or what the search never met."""
+"""The verdict on each property: a request that breaks it, a proof, or the conditions that never
+held.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +36,13 @@ __all__ = [
 ]
 
 COUNTEREXAMPLE: Final = "counterexample"
+"""The outcome if an input makes the property true."""
 NONE_EXISTS: Final = "none exists"
+"""The outcome if a checked proof shows that no input makes the property true."""
 NONE_FOUND: Final = "none found"
+"""The outcome without a proof if the search made each condition hold, but not the property."""
 UNKNOWN: Final = "cannot say"
+"""The outcome without a proof and without a search that made each condition hold."""
 
 PARTIAL_SECONDS: Final = 10.0
 """The limit of partial evaluation, in seconds of processor time."""
@@ -47,7 +53,9 @@ _NAMESPACE: Final = "doorward_proof"
 
 @record
 class Property:
-    """A rule that must not be true for any input; its name begins with `never_`."""
+    """A rule that must not be true for any input; its name begins with `never_`. `span`: its first
+    definition.
+    """
 
     path: tuple[str, ...]
     span: Span
@@ -63,8 +71,10 @@ class Property:
 
 @record
 class Verdict:
-    """The result for one property. `left`: the first conjunction that was not refuted, out of
-    `open` ones; `reason`: why there is no proof.
+    """The result for one property. `outcome`: one of the constants of this module; `conjunctions`:
+    how many the residual has; `open`: how many were not refuted; `left`: the first of these;
+    `reason`: why there is no proof; `finding`: the counterexample, None for other outcomes;
+    `candidates`: the number of requests tried.
     """
 
     subject: Property
@@ -81,21 +91,23 @@ class Verdict:
     reach: tuple[Reach, ...] = ()
     not_inverted: frozenset[str] = field(default=frozenset())
     missing_data: str = ""
-    """A path that the property reads and that is missing in the data."""
+    """A path below `data` that the property reads and that does not exist; "" if there is none."""
 
     @property
     def is_broken(self) -> bool:
-        """Return True if an input makes the property true."""
+        """True if an input makes the property true."""
         return self.outcome == COUNTEREXAMPLE
 
     @property
     def is_reached(self) -> bool:
-        """Return True if each condition was reached and held."""
+        """True if the search made each condition of the property hold; False if it had none or did
+        not run.
+        """
         return bool(self.reach) and all(each.holds for each in self.reach)
 
 
 def properties_of(engine: Engine) -> list[Property]:
-    """The `never_` rules of policies, in the order of their names."""
+    """Return the `never_` rules of policies, in the order of the rule tree."""
     return [_property(node) for node in _nodes(engine)]
 
 
@@ -122,10 +134,10 @@ def prove(
     known: KnownProofs | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Verdict]:
-    """Yield the verdict on each chosen property, searching at most `seconds` for each. `known`:
-    proofs of an earlier run, reused if nothing the property reads has changed; new ones are added.
-    `attack`: search for a counterexample even to a proved property, which would show an error in
-    the proof.
+    """Yield the verdict on each chosen property, after a search of at most `seconds` for each that
+    is not proved. `known`: proofs of an earlier run, used again if nothing the property reads has
+    changed; new ones are added to it. `attack`: search for a counterexample even to a proved
+    property, which would show an error in the proof.
     """
     engine = version.snapshot.engine
     for node in _nodes(engine):
@@ -158,8 +170,8 @@ def proofs(engine: Engine) -> Iterator[Verdict]:
 
 
 def _refute(engine: Engine, node: RuleNode, proved: Property) -> Verdict:
-    """Try to prove a property by partial evaluation; the verdict gives the reason if there is no
-    proof.
+    """Try to prove a property by partial evaluation. The verdict is NONE_EXISTS if the checker
+    accepts a refutation of every conjunction, otherwise UNKNOWN with the reason.
     """
     if not _is_plain(node):
         reason = "the property is not a rule that is true where its conditions hold"
@@ -237,7 +249,7 @@ def _without(loaded: Loaded, node: RuleNode, *, v0: bool, registry: Registry) ->
         span = definition.rule.span
         policy = modules.get(span.file)
         text = policy if isinstance(policy, str) else span.source.text
-        # As long as it was, so that the spans of others stay right.
+        # Blanks of the same length, so that the spans of other rules stay valid.
         blank = "".join("\n" if char == "\n" else " " for char in text[span.start : span.end])
         modules[span.file] = text[: span.start] + blank + text[span.end :]
     try:
@@ -274,7 +286,7 @@ def _search(
     )
     breaking = [each for each in result.findings if each.new.value is True]
     query = engine.prepare(verdict.subject.name)
-    # Replayed once more, by an engine that reports nothing.
+    # Evaluated once more, by code without a tracer.
     confirmed = [each for each in breaking if _is_true(query, each)]
     verdict = replace(
         verdict,
@@ -288,7 +300,9 @@ def _search(
 
 
 def _is_true(query: Any, finding: Finding) -> bool:
-    """Return True if the query is true for the finding's input."""
+    """Return True if the query is true for the finding's input; False also if its evaluation
+    fails.
+    """
     from doorward.search.searching import NOW_NS
 
     try:

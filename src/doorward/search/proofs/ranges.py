@@ -25,15 +25,17 @@ that says so.
 """
 
 DEPTH: Final = 4
+"""At most this many comparisons and operations are followed one after another."""
 OTHERS: Final = 8
 """At most this many other comparisons of one term are followed."""
 LARGEST: Final = 2**53
+"""Bounds of this size or more are not used: floats do not represent every integer beyond it."""
 _ARITHMETIC: Final = ("plus", "minus", "mul", "div", "round", "ceil", "floor", "count")
 
 
 def failing(links: Sequence[Link]) -> int | None:
     """Return the position of a comparison that cannot hold by the bounds of its sides; None if
-    there is none.
+    there is none, or if no side is arithmetic.
     """
     sides = [side for low, _, high, _ in links for side in (low, high)]
     if not any(isinstance(side, Call) and side.name in _ARITHMETIC for side in sides):
@@ -70,9 +72,11 @@ class _Bounds:
                 self._below.setdefault(term_text(other), []).append(one)
 
     def most(self, term: Term) -> Value | None:
+        """Return the upper bound of a term; None if it is not known."""
         return self._bound(term, 1, DEPTH)
 
     def least(self, term: Term) -> Value | None:
+        """Return the lower bound of a term; None if it is not known."""
         return self._bound(term, -1, DEPTH)
 
     def _bound(self, term: Term, side: int, depth: int) -> Value | None:
@@ -115,7 +119,9 @@ class _Bounds:
         return None
 
     def _are_numbers(self, args: Sequence[Term], depth: int) -> bool:
-        """Return True if what has a difference cannot be sets, which are above all numbers."""
+        """Return True if the operands of a difference are numbers, and not sets: an operand has an
+        upper bound, and in Rego's order sets are above all numbers.
+        """
         return any(self._bound(arg, 1, depth) is not None for arg in args)
 
     def _evaluate(
@@ -143,7 +149,7 @@ def _small(term: Term) -> Value | None:
 
 @lru_cache(maxsize=1024)
 def _value(text: str) -> Value:
-    """Return the value of a Rego text; None if its evaluation fails."""
+    """Return the value of a Rego text; None if its evaluation fails. Cached."""
     try:
         value: Value = Engine().prepare(text).value()
     except EvalError:

@@ -1,4 +1,4 @@
-"""Expressions and terms as the checker reads them; nothing of it is the refuter's."""
+"""Expressions and terms as the checker reads them; the refuter uses none of this code."""
 
 from __future__ import annotations
 
@@ -56,6 +56,7 @@ _OF_ORDER: Final = {
 }
 _TURNED: Final = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
 _LIMIT: Final = 2**26
+"""Sums and products of two integers below this are exact as floats."""
 
 
 def equate(left: Any, right: Any) -> Call:
@@ -63,6 +64,9 @@ def equate(left: Any, right: Any) -> Call:
 
 
 def text_of(node: Any) -> str:
+    """Return an expression or a term in the canonical layout of Rego, by which the checker
+    compares.
+    """
     expr = node if isinstance(node, Expr) else Expr(node)
     return format_tree((expr,)).strip()
 
@@ -128,8 +132,8 @@ def turn(link: tuple[Any, str, Any]) -> tuple[Any, str, Any]:
 
 
 def is_below(term: Any, other: Any) -> bool:
-    """Return True if both terms are the same term plus integers and the first sum is not
-    greater.
+    """Return True if both terms are sums of the same term and integers, and the first is not
+    greater: `x + 1` and `x + 2`, or `x` and `x + 1`.
     """
     return any(
         one == same and number <= more for one, number in _sums(term) for same, more in _sums(other)
@@ -137,8 +141,8 @@ def is_below(term: Any, other: Any) -> bool:
 
 
 def _sums(term: Any) -> Iterator[tuple[str, int]]:
-    """Yield the text of a term with 0, then of each term it adds an integer to, with that
-    integer.
+    """Yield the text of a term with 0, then the term in it to which it adds an integer: `x + 1` ->
+    ("x + 1", 0), ("x", 1).
     """
     yield text_of(term), 0
     if not isinstance(term, Call) or len(term.args) != 2 or term.name not in ("plus", "minus"):
@@ -210,7 +214,9 @@ def read_fields(expr: Expr, fields: dict[str, str]) -> Expr:
 
 
 def set_at(document: Any, leaf: Sequence[str], value: Any) -> None:
-    """Set the value at a path in a document in place, adding objects on the way."""
+    """Set the value at a path in a document in place. Objects are added on the way, and replace
+    other values there. IndexError for an empty path.
+    """
     for name in leaf[:-1]:
         if not isinstance(document.get(name), dict):
             document[name] = {}
@@ -219,8 +225,8 @@ def set_at(document: Any, leaf: Sequence[str], value: Any) -> None:
 
 
 def denies_items(expr: Expr, member: Expr) -> bool:
-    """Return True if `expr` limits a collection to so few items that it lacks the one that `member`
-    reads.
+    """Return True if `expr` limits the size of a collection so that `member` cannot hold, since it
+    reads an item beyond the limit or states that something is in an empty collection.
     """
     if member.negated or member.withs or has_inner(member):
         return False

@@ -1,9 +1,9 @@
-"""Refutes a conjunction of a residual, for any input: the steps, or None where it cannot.
+"""Refutes a conjunction of a residual for any input: returns the steps, or None if it cannot.
 
-    conjunction ─Same, Alias, Instance─▶ one that says more ─Cases, Split─▶ several ─▶ each closed
+    conjunction ─Same, Alias, Instance─▶ a stronger one ─Cases, Split─▶ several ─▶ each closed
 
-Every rule may leave expressions out: fewer conditions are a weaker conjunction, so a refutation of
-some of them refutes all. An expression that is not understood is left out.
+Every rule may drop expressions: fewer conditions are a weaker conjunction, so its refutation also
+refutes the stronger one. An expression that is not understood is dropped.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class Refuter:
 
     def __init__(self, engine: Engine, support: Sequence[Module], unknowns: Unknowns = ALL) -> None:
         self._engine = engine
-        # As text has it, which is what a checker reads.
+        # Parsed from text, as the checker parses them: both must see the same trees.
         sources = [Source("", format_tree(module)) for module in support]
         self._support = [parse_module(source, v0=False) for source in sources]
         self._deriving = Deriving(self._support)
@@ -139,7 +139,7 @@ class Refuter:
 
     def refute(self, body: Body) -> Step | None:
         """Return the steps showing that no input makes all expressions of `body` true; None if none
-        are found.
+        are found within `WORK` evaluations. Only a checker decides if the steps are a proof.
         """
         self._work = WORK
         self._closed.clear()
@@ -148,8 +148,8 @@ class Refuter:
         return self._refute(_State(conjunction, {}))
 
     def _refute(self, state: _State) -> Step | None:
-        """Refute a state directly, or by the first change that applies to it; None if that
-        fails.
+        """Refute a state directly, or by the first change that applies to it. None if that fails or
+        the work is used up.
         """
         self._work -= 1
         if self._work <= 0:
@@ -165,6 +165,8 @@ class Refuter:
             self._cases,
             self._split,
         ):
+            # A change that applies is final, even if the rest then fails: going back would
+            # multiply the work.
             outcome = change(state)
             if outcome is not None:
                 return outcome[0]
@@ -184,7 +186,9 @@ class Refuter:
         return not expr.withs and not has_answers and self._is_pure(expr, _WITHIN)
 
     def _names(self, expr: Expr) -> frozenset[str]:
-        """Return the names of the built-ins that an expression calls, or may call through rules."""
+        """Return the names of the built-ins that an expression calls; with those of all policies if
+        it reads a rule or calls a function.
+        """
         names = {node.name for node in walk(expr) if isinstance(node, Call)}
         reads_rules = any(isinstance(n, Ref) and n.head == Var("data") for n in walk(expr))
         local_names = frozenset(name for name in names if not name.startswith("data."))
@@ -258,8 +262,8 @@ class Refuter:
         return None
 
     def _has_no_value(self, call: Call, state: _State) -> bool:
-        """Return True if a call has no value with the assumed values, for every rest of the
-        input.
+        """Return True if a call is undefined with the assumed values, for every rest of the input.
+        False also if that is not certain.
         """
         builtin = self._engine.registry.get(call.name)
         # Other built-ins may answer for operands of any type, as `json.is_valid` does.
@@ -273,13 +277,18 @@ class Refuter:
         return is_pure and self._is_false(Expr(equal_terms(_RESULT, call)), state)
 
     def _calls_in(self, expr: Expr) -> Iterator[Call]:
-        """Yield the calls in an expression."""
+        """Yield the calls of built-ins in an expression; calls of the policies' functions are left
+        out.
+        """
         for node in walk(expr):
             if isinstance(node, Call) and not node.name.startswith("data."):
                 yield node
 
     def _is_false(self, expr: Expr, state: _State) -> bool:
-        """Return True if an expression reads only terms with assumed values and does not hold."""
+        """Return True if an expression reads only known input and terms with assumed values, and
+        its evaluation shows that it does not hold. False if anything else is read or the evaluation
+        fails.
+        """
         if self._work <= 0 or not self._reads_values_as_they_are(expr, state):
             return False
         if has_scope(expr) and any(free_names(Expr(term)) for term, _ in state.values.values()):
@@ -315,7 +324,9 @@ class Refuter:
         return query
 
     def _reads_values_as_they_are(self, expr: Expr, state: _State) -> bool:
-        """Return False if an assumed number might be told from an equal one in another notation."""
+        """Return True if the result cannot depend on how an assumed number is written (`1` or
+        `1.0`): there is none, or all are small integers that are only compared and added.
+        """
         values = [value for _, value in state.values.values()]
         numbers = [each for value in values for each in _numbers(value)]
         if not numbers:
@@ -330,7 +341,9 @@ class Refuter:
         return is_small and not has_operands and self._names(expr) <= PLAIN
 
     def _document(self, state: _State) -> tuple[Value, list[tuple[str, ...]]]:
-        """Return the input with the assumed values put in, and the paths where they are."""
+        """Return the known input with the assumed values put in, and their paths. The value of a
+        term that is not a part of the input gets a field of its own.
+        """
         document, leaves = self._unknowns.input, []
         for number, (term, value) in enumerate(state.values.values()):
             path = _path(term, "input")
@@ -428,8 +441,8 @@ class Refuter:
         return None
 
     def _cases(self, state: _State) -> tuple[Step | None] | None:
-        """Refute by cases: assume each value that a term can have; None if no term has few
-        values.
+        """Refute by cases: assume each value that a term can have. Return a tuple with the step;
+        None if there is no term all of whose values are refuted, `(None,)` if the work is used up.
         """
         if len(state.values) >= TERMS:
             return None
@@ -459,13 +472,16 @@ class Refuter:
         path = _path(term, "input")
         others = [_path(other, "input") for other, _ in state.values.values()]
         if path is None or not path:
-            # With the input itself, nothing else is put in.
+            # If a value is assumed for `input` itself, no other value can be put into it.
             return () in others if path is None else bool(others)
         meets = any(other is not None and _are_nested(path, other) for other in others)
         return meets or self._unknowns.is_known(path)
 
     def _split(self, state: _State) -> tuple[Step | None] | None:
-        """Refute by cases: each body of a support rule that must hold; None if there is none."""
+        """Refute by cases: each body of a support rule that must hold. Return a tuple with the
+        step; None if there is no rule all of whose bodies are refuted, or after `SPLITS` nested
+        splits.
+        """
         if state.splits >= SPLITS:
             return None
         for number, expr in enumerate(state.conjunction.exprs):
@@ -492,8 +508,8 @@ class Refuter:
         return None
 
     def _bodies(self, expr: Expr, suffix: str) -> list[list[Expr]] | None:
-        """Return the bodies, one of which must hold if a support rule or membership does; None for
-        other expressions.
+        """Return the bodies, one of which must hold if a support rule or membership does, with new
+        names for their variables. None for other expressions.
         """
         if expr.negated or expr.withs:
             return None
@@ -541,7 +557,9 @@ _OPPOSITES: Final = {"lt": ">=", "lte": ">", "gt": "<=", "gte": "<", "neq": "="}
 
 
 def _opposites(expr: Expr) -> list[Expr]:
-    """Return the expressions that hold if a negated comparison or membership does."""
+    """Return the expressions that hold if a negated comparison or membership does; [] for
+    others.
+    """
     match expr.term:
         case Call(args=(left, right), name=name) if name in _OPPOSITES:
             texts = [f"{term_text(left)} {_OPPOSITES[name]} {term_text(right)}"]
@@ -634,8 +652,8 @@ class _Link:
     sign: str
     high: str
     position: int | None
-    """The position of the expression that says so; None for the order of two constants, or of a
-    term and a sum.
+    """The position of the expression that is this comparison; None for the order of two constants,
+    or of a term and its sum with an integer.
     """
 
 
@@ -652,12 +670,15 @@ def _comparisons(conjunction: Conjunction, steady: Sequence[bool]) -> Iterator[L
 
 
 def _bounds(comparisons: Sequence[Link]) -> Step | None:
+    """Return a step if the bounds of the other comparisons exclude one of them; None if not."""
     position = failing([each for each in comparisons if each[1] != "!="])
     return None if position is None else Bounds(position)
 
 
 def _cycle(comparisons: Sequence[Link]) -> Step | None:
-    """Return a step if a strict comparison and others form a cycle; None if not."""
+    """Return a step if the comparisons form a cycle with a strict one (`a < b`, `b <= a`), or if
+    terms that are equal should differ; None if not.
+    """
     links = [_Link(term_text(a), sign, term_text(b), n) for a, sign, b, n in comparisons]
     terms = [term for low, _, high, _ in comparisons for term in (low, high)]
     constants = {term_text(each): value_of(each) for each in terms if is_constant(each)}
@@ -742,7 +763,9 @@ def _patterns(expr: Expr) -> Iterator[tuple[Term, Term]]:
 
 
 def _pair(one: Term, other: Term) -> dict[str, Term]:
-    """Return the variables of one pattern with those at the same positions of another."""
+    """Return the variables of the pattern `other`, each with the variable at the same position of
+    `one`; {} if there are none.
+    """
     pairs: list[tuple[Term, Term]] = [(one, other)]
     if isinstance(one, Array) and isinstance(other, Array) and len(one.items) == len(other.items):
         pairs = list(zip(one.items, other.items, strict=True))
@@ -845,6 +868,7 @@ def _field(number: int) -> str:
 
 
 def _are_nested(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    """Return True if one path is equal to or above the other."""
     size = min(len(one), len(other))
     return one[:size] == other[:size]
 

@@ -29,7 +29,9 @@ def text(verdicts: Sequence[Verdict]) -> str:
 
 
 def lines_of(verdict: Verdict) -> Iterator[str]:
-    """Yield the lines for a verdict: its outcome, then details."""
+    """Yield the lines for a verdict: its outcome, then for a counterexample the request and a test,
+    otherwise the reason and the conditions that never held.
+    """
     head = f"{verdict.subject.name} ({verdict.subject.where}): {verdict.outcome}"
     if verdict.outcome == NONE_EXISTS:
         refuted = counted(verdict.conjunctions, "conjunction")
@@ -63,7 +65,7 @@ def lines_of(verdict: Verdict) -> Iterator[str]:
 
 
 def curl(verdict: Verdict) -> str:
-    """Write the counterexample as a curl command for `doorward run`."""
+    """Return a counterexample as a curl command for a server at `http://localhost:8181`."""
     assert verdict.finding is not None  # asked for counterexamples only
     body = json.dumps({"input": to_python(verdict.finding.input)}, ensure_ascii=False)
     url = "http://localhost:8181/v1/data/" + "/".join(verdict.subject.path)
@@ -76,12 +78,14 @@ def _short(text: str) -> str:
 
 
 def as_json(verdicts: Sequence[Verdict]) -> str:
-    """For machines."""
+    """Format the verdicts as an indented JSON array with a line end."""
     return json.dumps([_document(each) for each in verdicts], indent=2, ensure_ascii=False) + "\n"
 
 
 def _document(verdict: Verdict) -> dict[str, Any]:
-    """Return a verdict as a document for JSON."""
+    """Return a verdict as a document for JSON; `input`, `test` and `curl` only for a
+    counterexample.
+    """
     document: dict[str, Any] = {
         "property": verdict.subject.name,
         "where": verdict.subject.where,

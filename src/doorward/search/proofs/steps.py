@@ -1,8 +1,9 @@
-"""The steps by which a conjunction is refuted: what a refuter emits and a checker replays.
+"""The steps by which a conjunction is refuted: a refuter emits them, and a checker replays them.
 
-A conjunction is a list of expressions. An expression is named by its position, a term by its text
-in Rego. A step either closes the conjunction (no input makes it true), or changes it in a way that
-keeps every input that makes it true, and is followed by a step for each conjunction that results.
+A conjunction is a list of expressions. A step names an expression by its position, and a term by
+its text in Rego. A step either closes the conjunction (no input makes it true), or changes it in a
+way that keeps every input that makes it true, and is followed by a step for each conjunction that
+results.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Conditions on one text: the texts that fulfil all of them, and whether there is one.
+"""Conditions on one text: the language of the texts that fulfil all of them.
 
-`conditions.py` reads an expression as a language of the texts that it accepts; `languages.py`
-intersects them. The refuter asks whether the intersection is empty, the search for a text in it.
+`conditions.py` reads an expression as the language of the texts that it accepts; `languages.py`
+intersects languages. The refuter tests if the intersection is empty, the search takes a text of it.
 """

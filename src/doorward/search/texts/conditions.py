@@ -1,4 +1,4 @@
-"""Conditions on texts in a conjunction: the term, and the texts that are left to it.
+"""Conditions on texts in a conjunction: the term, and the language of the texts that it may be.
 
 `lower` and `upper` change one character at a time, so that a condition on `lower(x)` is one on `x`.
 """
@@ -38,8 +38,9 @@ _CASES: Final = ("lower", "upper")
 
 
 def condition_of(expr: Expr) -> tuple[str, Language, bool] | None:
-    """Return a term's text, the language an expression limits it to, and True if it must be a text;
-    None for other expressions.
+    """Return a term's text, the language that an expression limits it to, and True if the
+    expression only holds for texts. False means that the term may also be undefined or another
+    value. None for other expressions.
     """
     call = expr.term
     if not isinstance(call, Call):
@@ -89,8 +90,8 @@ def _texts_of(call: Call) -> tuple[str, Language] | None:
 
 
 def _accepted_by(call: Call) -> tuple[Term, Language] | None:
-    """Return the term that a call tests and the language that makes it true; None if not
-    supported.
+    """Return the term that a call tests and the language that makes it true, that of the equal
+    texts for `!=`. None if not supported; UnreadableError for a glob or a pattern of another form.
     """
     args = call.args
     match call.name, len(args):
@@ -121,13 +122,16 @@ def _accepted_by(call: Call) -> tuple[Term, Language] | None:
 
 
 def _case_of(term: Term) -> str | None:
+    """Return `lower` or `upper` if the term is a call of it; None for other terms."""
     is_case = isinstance(term, Call) and term.name in _CASES and len(term.args) == 1
     return term.name if is_case and isinstance(term, Call) else None
 
 
 @cache
 def _changes(name: str) -> Mapping[int, int]:
-    """Return the characters that `lower` or `upper` changes, with their replacements."""
+    """Return the code points that `lower` or `upper` changes, with their replacements. Cached,
+    since the engine converts all characters.
+    """
     points = [each for each in range(LAST + 1) if each not in _SURROGATES]
     text = "".join(map(chr, points))
     changed: str = Engine().prepare(f"{name}(input)").answer(text)
@@ -153,5 +157,6 @@ def _outside_of(changes: Mapping[int, int]) -> Ranges:
 
 
 def _text(term: Term) -> str | None:
+    """Return the value of a constant text; None for other terms."""
     is_text = isinstance(term, Scalar) and type(term.value) is str
     return str(term.value) if is_text and isinstance(term, Scalar) else None

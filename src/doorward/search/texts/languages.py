@@ -1,9 +1,9 @@
-"""Sets of texts as regular expressions with derivatives: whether no text is in all of them.
+"""Sets of texts as regular expressions with derivatives: they tell if no text is in all of them.
 
     glob, pattern, prefix … ─▶ Language ─derivatives by representative characters─▶ is_empty
 
-Only forms that mean the same to Go, RE2 and this module are read: whatever else a glob or a pattern
-has raises `UnreadableError`. The alphabet is every code point, so that "no text" holds for JSON's.
+Only forms that mean the same to Go, RE2 and this module are read: other globs and patterns raise
+`UnreadableError`. The alphabet is every code point, so that "no text" also holds for JSON's texts.
 """
 
 from __future__ import annotations
@@ -40,9 +40,13 @@ __all__ = [
 ]
 
 LAST: Final = 0x10FFFF
+"""The last code point of Unicode."""
 MAX_STATES: Final = 4_000
+"""The maximum number of languages that a search for a text visits."""
 MAX_PATTERN: Final = 300
+"""The maximum number of characters of a pattern or glob; longer ones are not read."""
 MAX_REPEAT: Final = 50
+"""The maximum number in `{m,n}` of a pattern; larger ones are not read."""
 
 Ranges: TypeAlias = tuple[tuple[int, int], ...]
 
@@ -119,7 +123,7 @@ def join(first: Language, second: Language) -> Language:
 
 
 def either(options: Iterable[Language]) -> Language:
-    """Return the union of languages."""
+    """Return the union of languages; NOTHING if there are none."""
     flat: set[Language] = set()
     for each in options:
         flat |= each.options if isinstance(each, Any_) else {each}
@@ -132,7 +136,7 @@ def either(options: Iterable[Language]) -> Language:
 
 
 def both(parts: Iterable[Language]) -> Language:
-    """Return the intersection of languages."""
+    """Return the intersection of languages; ANYTHING if there are none."""
     flat: set[Language] = set()
     for each in parts:
         flat |= each.parts if isinstance(each, All) else {each}
@@ -154,7 +158,7 @@ def complement(inner: Language) -> Language:
 
 
 def repeat(inner: Language) -> Language:
-    """Any number of texts of a language."""
+    """Return the language of any number of texts of a language, one after another; also of none."""
     return inner if isinstance(inner, Star) else Star(inner)
 
 
@@ -182,7 +186,7 @@ def before(language: Language, origin: Callable[[Ranges], Ranges]) -> Language:
 
 
 def from_ranges(ranges: Ranges) -> Language:
-    """The texts of some characters."""
+    """Return the language of the texts, also the empty one, of these characters only."""
     return repeat(Chars(ranges))
 
 
@@ -195,27 +199,29 @@ def literal(text: str) -> Language:
 
 
 def one_of(texts: Iterable[str]) -> Language:
-    """Some texts."""
+    """Return the language of exactly these texts; NOTHING if there are none."""
     return either(map(literal, texts))
 
 
 def starting(text: str) -> Language:
-    """The texts that begin with a text."""
+    """Return the language of the texts that begin with a text."""
     return join(literal(text), ANYTHING)
 
 
 def ending(text: str) -> Language:
-    """The texts that end with a text."""
+    """Return the language of the texts that end with a text."""
     return join(ANYTHING, literal(text))
 
 
 def containing(text: str) -> Language:
-    """The texts that contain a text."""
+    """Return the language of the texts that contain a text."""
     return join(ANYTHING, join(literal(text), ANYTHING))
 
 
 def of_length(least: int, most: int | None) -> Language:
-    """The texts of at least `least` and at most `most` characters; None for no bound."""
+    """Return the language of the texts of at least `least` and at most `most` code points; None for
+    no limit.
+    """
     out = ANYTHING if most is None else EMPTY
     for _ in range(most - least if most is not None else 0):
         out = either([EMPTY, join(CHARACTER, out)])
@@ -245,8 +251,8 @@ def from_glob(glob: str, delimiters: Sequence[str]) -> Language:
 
 
 def from_pattern(pattern: str) -> Language:
-    """Return the language of the texts that contain a match of the expression; UnreadableError if
-    not supported.
+    """Return the language of the texts that contain a match of a regular expression.
+    UnreadableError if it is longer than `MAX_PATTERN` or has a form that is not supported.
     """
     if len(pattern) > MAX_PATTERN:
         raise UnreadableError(pattern)
@@ -281,7 +287,7 @@ class _Reader:
             raise UnreadableError(self._pattern)
         ends = self._take("$")
         if (starts or ends) and self._has_top_choice:
-            raise UnreadableError(self._pattern)  # an anchor is of one alternative only
+            raise UnreadableError(self._pattern)  # the anchor belongs to one alternative only
         out = out if starts else join(ANYTHING, out)
         return out if ends else join(out, ANYTHING)
 
@@ -433,7 +439,7 @@ def outside(ranges: Iterable[tuple[int, int]]) -> Ranges:
 
 
 def meeting(one: Ranges, other: Ranges) -> Ranges:
-    """The characters that are in ranges of both."""
+    """Return the ranges of the characters that are in both."""
     return outside([*outside(one), *outside(other)])
 
 
@@ -441,8 +447,8 @@ def meeting(one: Ranges, other: Ranges) -> Ranges:
 
 
 def is_empty(language: Language) -> bool:
-    """Return True if the language has no text; False also if that takes too many states to find
-    out.
+    """Return True if the language has no text. False if it has one, and also after `MAX_STATES`
+    states without a result.
     """
     characters = _representatives(language)
     seen, waiting = {language}, [language]
@@ -492,7 +498,9 @@ def _text_to(state: Language, parents: Mapping[Language, tuple[Language, int] | 
 
 
 def _classes(language: Language) -> tuple[list[int], list[int]]:
-    """The first and the last character of each class that no range of the language divides."""
+    """Return the first and the last character of each class of characters that the language treats
+    alike, in order.
+    """
     starts = _representatives(language)
     return starts, [*[each - 1 for each in starts[1:]], LAST]
 
@@ -501,7 +509,9 @@ _USUAL: Final = "ab0-_./ "
 
 
 def _usual_character(first: int, last: int) -> int:
-    """A character between two, one that a reader expects if there is one."""
+    """Return a character from `first` to `last`: one of `_USUAL` if possible, otherwise a printable
+    ASCII character, otherwise `first`.
+    """
     usual = (ord(char) for char in _USUAL)
     printable = range(max(first, 33), min(last, 126) + 1)
     return next(
@@ -510,11 +520,14 @@ def _usual_character(first: int, last: int) -> int:
 
 
 def _rank(char: int) -> int:
+    """Return the order of a character in attempts: those of `_USUAL` first, then all others."""
     return _USUAL.find(chr(char)) % 99
 
 
 def _representatives(language: Language) -> list[int]:
-    """Return one character of each class that the language treats alike."""
+    """Return the first character of each class of characters that the language treats alike,
+    sorted.
+    """
     starts = {0}
     for ranges in _all_ranges(language):
         for low, high in ranges:
