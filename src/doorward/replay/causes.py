@@ -1,8 +1,9 @@
-"""Why an answer changed: the definition or the condition that made the difference.
+"""The cause of a change: the definition or the condition that made the difference.
 
-With both versions at hand it is what held in one and not in the other; a definition is the same if
-its rule and its text are, whatever row it is on. Against a recorded answer there is only the
-new version: the definition that allowed, or the conditions that refused.
+If both versions are available, it is a definition that held in one and not in the other. Two
+definitions are the same if their rule and text are, whatever row they are on. Compared with a
+recorded answer, only the new version is available: the definition that allowed, or the conditions
+that refused.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ __all__ = ["Cause", "cause_of"]
 
 
 class Cause(NamedTuple):
-    """The rule that made a decision change. `rule`: its name and place; `text`: what is different
-    about it.
+    """The reason why a decision changed. `rule`: the rule's name and position, "" if it is not
+    known; `text`: the definition or condition that differs, as a sentence.
     """
 
     rule: str
@@ -30,8 +31,9 @@ _UNKNOWN: Final = Cause("", "no rule was asked")
 
 
 def cause_of(kind: str, before: Trail | None, now: Trail, known: Set[str]) -> Cause:
-    """Return the cause of a change of `kind`. `before` is None if the old policies are not
-    available; `known` are the texts of their definitions.
+    """Return the cause of a change of `kind`, a key of `KINDS`; a `Cause` without a rule if it is
+    not known. `before` is None if the old policies are not available; `known` are the texts of
+    their definitions.
     """
     refused = _refuse(now.failed)
     if kind == "new-deny":
@@ -51,8 +53,9 @@ def _key(location: Location) -> tuple[str, str]:
 
 
 def _new(before: Trail | None, now: Trail, known: Set[str]) -> Location | None:
-    """Return a definition that holds now and did not before: the outermost new one, or the
-    innermost; None if there is none.
+    """Return a definition that holds now and did not before; None if there is none. The outermost
+    one whose text the old version does not have, otherwise the innermost one. Without the old
+    version, the second outermost that holds.
     """
     if before is None:
         return now.answered[min(1, len(now.answered) - 1)] if now.answered else None
@@ -63,7 +66,9 @@ def _new(before: Trail | None, now: Trail, known: Set[str]) -> Location | None:
 
 
 def _gone(before: Trail | None, now: Trail) -> Cause | None:
-    """Return the cause that a definition no longer holds; None if none did so."""
+    """Return the cause that a definition held before and does not hold now, the innermost one; None
+    if there is none, or if the old version is not available.
+    """
     if before is None:
         return None
     remaining = {_key(location) for location in now.answered}

@@ -1,8 +1,8 @@
-"""Two answers to one question: what kind of change is it?
+"""The kind of difference between two answers to the same event.
 
-An answer allows if it is true, or an object whose `allowed`, `allow` or `decision` is true, as
-Envoy's, the Docker daemon's and AuthZEN's policies answer. Everything else refuses, errors and
-undefined answers included.
+An answer allows if it is true, or an object whose `allowed`, `allow` or `decision` is true, as the
+policies for Envoy, for the Docker daemon and for AuthZEN answer. Everything else refuses, errors
+and undefined answers included.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _VERDICTS: Final = ("allowed", "allow", "decision")
 
 
 class ListCount(NamedTuple):
-    """The number of items of a filtered list, the number of items that stayed, and a digest of the
-    positions of the removed ones.
+    """The counts of a filtered list in a response: its items, the items that were left in it, and a
+    digest of the positions of the others.
     """
 
     items: int
@@ -39,8 +39,9 @@ class ListCount(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The answer of policies to one event. `missing`: values that are not known; `is_late`: the
-    error says that the deadline has passed.
+    """The answer of policies to one event: `value`, UNDEFINED without a result, or `error`, the
+    message of a failed evaluation. `missing`: the values that the log lacks for an answer, "" if
+    none; `is_late`: True if the error is an exceeded deadline.
     """
 
     value: Value | Undefined = UNDEFINED
@@ -52,7 +53,9 @@ class Answer(NamedTuple):
 
 
 def kind_of(before: Answer, now: Answer) -> str:
-    """Return the kind of difference, a key of `KINDS`, between two answers."""
+    """Return the kind of difference, a key of `KINDS`, between two answers. An error that replaces
+    an answer that allowed is `new-deny`, since an error refuses.
+    """
     if before.missing or now.missing:
         return "not-replayable"
     if now.error:
@@ -65,7 +68,7 @@ def kind_of(before: Answer, now: Answer) -> str:
 
 
 def allows(answer: Answer) -> bool:
-    """Return True if an answer allows the request."""
+    """Return True if an answer allows the request; False for errors and undefined answers too."""
     value = answer.value
     if isinstance(value, dict):
         return any(value.get(name) is True for name in _VERDICTS)

@@ -1,7 +1,7 @@
-"""Events of the past decided by policies of today, with the time and the world of then.
+"""Recorded events are decided by other policies, with the recorded time and answers of built-ins.
 
-What an event does not hold is never guessed: a decision that may read a masked value, or that asks
-a built-in whose answer was not recorded, has an answer that says what is `missing`.
+Values that the log lacks are never guessed: a decision that may read a masked value, or that calls
+an impure built-in whose answer was not recorded, has an answer that names what is `missing`.
 """
 
 from __future__ import annotations
@@ -83,6 +83,9 @@ def _response_of(event: Event) -> Mapping[Any, Any]:
 
 
 def _is_left_out(path: str, recorded: Mapping[Any, Any]) -> bool:
+    """Return True if a hidden path is a field of the result of a decision on a response other than
+    its verdict, which the log may leave out.
+    """
     above, _, name = path.rpartition("/")
     return bool(recorded) and above == "/result" and name not in _VERDICT
 
@@ -126,7 +129,9 @@ class Version:
         return cls(build(loaded, settings), recorded)
 
     def with_data(self, data: Any) -> Version:
-        """The same policies with other data, which was parsed; nothing is compiled again."""
+        """Return a version with the same policies and other data, which is already parsed. Nothing
+        is compiled again; both must be used by the same thread.
+        """
         return Version(self.snapshot.with_data(data, self.snapshot.revision), self._recorded)
 
     def answer(self, event: Event) -> Answer:
@@ -147,6 +152,7 @@ class Version:
                     return Answer(missing=missing)
             if not isinstance(document, Query):
                 return self._with_lists(event, Answer(document.answer(event.input)))
+            # Only a query of one expression has a single value to compare.
             if len(document.body) != 1:
                 return Answer(missing="a query of a single expression")
             answer = Answer(document.answer(event.input, now_ns=self._now_ns(event)))
@@ -158,8 +164,9 @@ class Version:
             return Answer(error=str(first.message), is_late=first.code == CANCEL_ERROR)
 
     def _with_lists(self, event: Event, answer: Answer) -> Answer:
-        """Return the answer with the lists of a response filtered again, if the log has its
-        body.
+        """Return the answer with the lists of a response filtered again if the log has its body, or
+        with `missing` set if that is not possible. An answer that refuses, or without lists, is
+        unchanged.
         """
         lists = logged_lists(_response_of(event))
         if not lists or not allows(answer):
@@ -172,7 +179,10 @@ class Version:
         return answer._replace(lists=filtered)
 
     def trail(self, event: Event) -> Trail:
-        """Decide `event` again with tracing, and return the definitions that decided."""
+        """Decide `event` again with tracing, and return the definitions that held and those that
+        failed. Empty if there is no such document or the query does not compile; after an
+        evaluation error, those until then.
+        """
         key = event.path or event.query
         query = self._traced.get(key)
         try:
@@ -192,30 +202,37 @@ class Version:
         except RegoError:
             return _EMPTY
         evaluation.tracer = recorder = Recorder()
-        with suppress(EvalError):  # what was tried until then is what there is to show
+        with suppress(EvalError):  # the trail until the error is still of use
             query.value_of(evaluation)
         return trail_of(recorder)
 
     @cached_property
     def definitions(self) -> frozenset[str]:
-        """The texts of all definitions, as trails show them."""
+        """The texts of all definitions in the policies, as trails contain them."""
         trees = self.snapshot.engine.trees.values()
         return frozenset(
             definition_text(node) for tree in trees for node in walk(tree) if isinstance(node, Rule)
         )
 
     def _now_ns(self, event: Event) -> int | None:
+        """The time of the event (ns since the epoch): that which the policy read, otherwise the
+        timestamp; None if the log has neither.
+        """
         return self._recorded.now_ns or event.time_ns
 
     def _document(self, event: Event) -> Any:
-        """Return the prepared query for an event's query or document."""
+        """Return the prepared query for an event's query or document, or another document of the
+        snapshot without a query. RegoError for an invalid query.
+        """
         if event.query:
             return self.snapshot.query(event.query)
         path: PathKey = event.path
         return self.snapshot.document(path)
 
     def _masked_value_read(self, event: Event, document: Any) -> str:
-        """Return the masked value that the decision may read; "" if there is none."""
+        """Return `PATH, which is masked` for a masked value that the decision may read; "" if there
+        is none. Cached by document and hidden paths.
+        """
         if not isinstance(document, Query):
             return ""
         key = (event.path or event.query, event.hidden)
@@ -230,7 +247,8 @@ class Version:
 
 def with_claims(event: Event) -> tuple[Event, Mapping[str, Claims]]:
     """Return the event with new tokens in place of those that the log replaced by their claims, and
-    the claims by token.
+    the claims by token. The paths of these tokens are no longer among `hidden`. The same event and
+    {} if there are no claims.
     """
     logged = event.custom.get("claims")
     if not isinstance(logged, dict) or not logged:

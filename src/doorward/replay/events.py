@@ -1,6 +1,6 @@
-"""One line of a decision log, ours or OPA's, becomes an `Event`: what was asked and answered.
+"""One line of a decision log, ours or OPA's, becomes an `Event`: a request and its answer.
 
-A line that is not a decision (a server writes its own log into the same stream) is None.
+A line that is not a decision is None: a server writes its own log into the same stream.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ _NOTHING: Final[Mapping[Key, Value]] = {}
 
 
 class Event(NamedTuple):
-    """One recorded decision of a log."""
+    """One recorded decision of a log. `input` and `result` are UNDEFINED if the log has none;
+    `is_error`: the decision failed; `time_ns`: nanoseconds since the epoch, None if unknown;
+    `custom`: the fields of Doorward's own.
+    """
 
     decision_id: str
     path: str
@@ -39,7 +42,9 @@ class Event(NamedTuple):
 
 
 def events_of(content: bytes) -> Iterator[Event | None]:
-    """The events in lines, or in a JSON array as OPA uploads it; None for what is none."""
+    """Yield the events in lines of JSON, or in a JSON array as OPA uploads it; None for a line or
+    item that is not a decision.
+    """
     return map(read_event, documents_of(content))
 
 
@@ -64,7 +69,9 @@ def documents_of(content: bytes) -> Iterator[Value]:
 
 
 def read_event(document: Value) -> Event | None:
-    """Return the event that a JSON value is; None if it is not a decision."""
+    """Return the event that a JSON value is; None if it is not an object with a `decision_id`.
+    Fields of another type than expected count as missing.
+    """
     if not isinstance(document, dict) or type(document.get("decision_id")) is not str:
         return None
     fields: Mapping[Any, Any] = document
@@ -110,4 +117,7 @@ def _time_ns(text: Any) -> int | None:
 
 @lru_cache(maxsize=64)
 def _second(text: str) -> int:
+    """Return the seconds since the epoch of an ISO 8601 time. Cached, since many events have the
+    same second.
+    """
     return int(datetime.fromisoformat(text).timestamp())

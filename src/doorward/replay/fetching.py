@@ -1,4 +1,4 @@
-"""Decision logs at URLs become files, which are read as others are, by all processes."""
+"""Decision logs at URLs are downloaded to files, which all processes can then read like others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from doorward.replay.reading import ReplayError
 __all__ = ["MAX_BYTES", "is_url", "with_files"]
 
 MAX_BYTES: Final = 64 << 30
-"""At most this many bytes of one log are downloaded, counted as they are sent."""
+"""A log with more bytes than this, as they are sent, is refused."""
 SILENCE: Final = 30.0
 """A download fails after this many seconds without a byte."""
 WITHIN: Final = 3600.0
@@ -25,7 +25,7 @@ WITHIN: Final = 3600.0
 
 
 def is_url(log: str) -> bool:
-    """Return True if a log is to be fetched."""
+    """Return True if a log is an `http` or `https` URL, and not a path."""
     return log.startswith(("http://", "https://"))
 
 
@@ -56,7 +56,7 @@ def _download(client: httpx.Client, url: str, path: Path, headers: Mapping[str, 
     time.
     """
     address = _show(url)
-    # What is stored compressed stays so: it is read as a compressed file is.
+    # No other encoding on the way: a compressed log is stored, and read, as a compressed file.
     sent = {**headers, "accept-encoding": "identity"}
     until, size = time.monotonic() + WITHIN, 0
     try:

@@ -2,7 +2,7 @@
 
     custom.response.lists + the logged body ─filter_lists─▶ how many items stay, and which
 
-A log without bodies has the counts of then, and nothing to filter again.
+A log without bodies has only the recorded counts, and nothing can be filtered again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ _BODY: Final = "/input/response/parsed_body"
 
 
 def logged_lists(recorded: Mapping[Any, Any]) -> Lists:
-    """Return the lists that a decision on a response filtered, from the log."""
+    """Return the lists that a decision on a response filtered, by name: their options and recorded
+    counts. Invalid entries are left out; {} if there are none.
+    """
     lists = recorded.get("lists")
     read = {
         str(name): _read(each)
@@ -89,7 +91,9 @@ def filter_lists(
 
 
 def _names_of_lists(value: Value | Undefined) -> set[str] | None:
-    """Return the names of the lists that the document filters; None for all."""
+    """Return the names of the lists that the document filters. None means all; an empty set that it
+    filters none.
+    """
     if not isinstance(value, dict) or "lists" not in value:
         return None
     names: Any = value["lists"]

@@ -47,7 +47,7 @@ class Recipe:
     by: tuple[tuple[str, ...], ...] = ()
 
     def empty(self) -> Tally:
-        """The tally of no events."""
+        """Return a tally of no events."""
         return Tally()
 
     def job(self) -> Job:
@@ -58,7 +58,9 @@ class Recipe:
 
 
 class _Unit(NamedTuple):
-    """A part of a file; a negative length stands for the whole file."""
+    """A unit of work: `length` bytes of a file from `start` on, or the complete file for a negative
+    length. `number`: its position in the log.
+    """
 
     number: int
     file: str
@@ -70,10 +72,10 @@ class Sent(Protocol[C_co]):
     """A job in a form that can be sent to another machine."""
 
     def empty(self) -> C_co:
-        """The result for no lines."""
+        """Return the counts of no lines."""
 
     def job(self) -> Work[C_co]:
-        """The job."""
+        """Return the job, compiled on the machine where it is called."""
 
 
 class _Decider:
@@ -112,7 +114,7 @@ class _Decider:
 
 
 def _chunks(unit: _Unit) -> Iterator[Chunk]:
-    """Yield the chunks of a unit."""
+    """Yield the chunks of a unit; ReplayError if the file cannot be read."""
     if unit.length < 0:
         yield from chunks_of([unit.file])
     else:
@@ -120,7 +122,9 @@ def _chunks(unit: _Unit) -> Iterator[Chunk]:
 
 
 def _units(files: Sequence[str], size: int) -> Iterator[_Unit]:
-    """Yield the units of the files: parts of plain files, and whole compressed ones."""
+    """Yield the units of the files, numbered in order: parts of about `size` bytes of plain files,
+    and complete compressed ones. ReplayError if a file cannot be read.
+    """
     number = 0
     for file in files:
         if is_whole(file):
@@ -179,14 +183,16 @@ def _connect(address: str) -> None:
 
 
 def _rows(units: list[dict[str, Any]], recipe: Sent[Any], actors: int) -> Iterator[dict[str, Any]]:
-    """Yield the results of the units as the actors finish them."""
+    """Yield a row for each unit: its number, its pickled counts and its error. The number of actors
+    grows from one to at most `actors`.
+    """
     context = DataContext.get_current()
     context.execution_options.preserve_order = True
     context.enable_progress_bars = False
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     blocks = min(len(units), max(4 * actors, 200))
     data = ray.data.from_items(units, override_num_blocks=blocks)
-    # Fewer than wanted do: a machine that is lost is not waited for.
+    # One actor is enough to go on: a machine that is lost is not waited for.
     pool = ActorPoolStrategy(min_size=1, max_size=actors)
     decided = data.map_batches(
         _Decider,

@@ -1,7 +1,7 @@
-"""A tally as one HTML page: plots as SVG, tables, examples. It loads nothing and runs nothing.
+"""A tally as one HTML page: plots as SVG, tables, examples. It loads nothing and has no scripts.
 
-Every text of a log is escaped, and the page's own policy forbids scripts and requests, so that
-nothing in a log can run when somebody looks at it.
+Every text of a log is escaped, and the page's content security policy forbids scripts and requests,
+so that nothing in a log can run when somebody opens the page.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ svg { width: 100%; height: auto } svg text { fill: currentColor; font-size: 11px
 
 
 def page(tally: Tally, *, title: str = "Replay of a decision log") -> str:
-    """The page."""
+    """Return a tally as a complete HTML page."""
     return "".join(_page(tally, title))
 
 
@@ -78,12 +78,16 @@ def _page(tally: Tally, title: str) -> Iterator[str]:
 
 
 def _escape(text: str) -> str:
-    """A text in which nothing is markup, or controls a terminal."""
+    """Return a text with HTML escaped and characters that are not printable replaced; line ends
+    stay.
+    """
     return html.escape("\n".join([plain(line) for line in text.split("\n")]))
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return an HTML table."""
+    """Return an HTML table with three columns: a number, a value and a remark. All cells are
+    escaped.
+    """
     cells = "".join([f"<th>{_escape(each)}</th>" for each in head])
     body = "".join(
         [
@@ -104,7 +108,9 @@ def _example(example: Example) -> str:
 
 
 def _value(value: Any, *, indent: int | None = None) -> str:
-    """Return an answer or input as text."""
+    """Return an answer or an input (JSON text) as text; `undefined` for None, `error: …` for an
+    error.
+    """
     if isinstance(value, dict):
         return f"error: {value['error']}"
     if value is None:
@@ -130,7 +136,9 @@ def _bars(tally: Tally) -> str:
 
 
 def _timeline(times: Timeline) -> str:
-    """Return an SVG with the decisions in each interval, and in front those that change."""
+    """Return an SVG with a bar for the decisions in each interval, and one in front for those that
+    change.
+    """
     first, last = min(times.counts), max(times.counts)
     most = max(events for events, _ in times.counts.values())
     width = 700 / (last - first + 1)

@@ -1,8 +1,8 @@
 """Decision logs as Parquet files become the lines that the same events are as JSON.
 
-A column is a field of an event, by its name. What is JSON in an event (`input`, `result`, ...) is
-JSON text in a file: a column of structs cannot say whether a member is null or missing, which is
-not the same to a policy, and is refused.
+A column is a field of an event, by its name. Fields that are JSON in an event (`input`, `result`,
+...) are JSON text in a file. A column of structs is refused: it cannot tell null from a missing
+member, which differ for a policy.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LISTS: Final = "VARCHAR[]"
 
 
 class ParquetError(Exception):
-    """The Parquet file holds no events."""
+    """The file is not a Parquet file, or its columns are not those of a decision log."""
 
 
 def events_in(path: str) -> Iterator[tuple[bytes, float]]:
@@ -62,7 +62,9 @@ def _events(connection: Any, path: str) -> Iterator[tuple[bytes, float]]:
 
 
 def _column(name: str, type_: str) -> str:
-    """Return the SQL that reads a column as text; ParquetError for a column of another type."""
+    """Return the SQL that reads a column as text. A document that is not JSON becomes `!`, so that
+    its line is not an event. ParquetError for a column of another type.
+    """
     quoted = f'"{name}"'
     if name == "timestamp" and type_.startswith("TIMESTAMP"):
         return f"strftime({quoted}::TIMESTAMP, '%Y-%m-%dT%H:%M:%S.%fZ')"

@@ -1,7 +1,7 @@
-"""Files and folders of decision logs become chunks of whole lines, of bounded size.
+"""Files and folders of decision logs become chunks of complete lines, of bounded size.
 
-A file is plain, compressed by gzip, or Parquet, whatever its name is; it holds one event a line or
-a row, or one JSON array of events, as OPA uploads them. A plain file is only measured here: the
+A file is plain, compressed by gzip, or Parquet, whatever its name is. It has one event per line or
+row, or is one JSON array of events, as OPA uploads them. A plain file is only measured here: the
 process that decides a chunk reads it.
 """
 
@@ -17,8 +17,9 @@ from typing import BinaryIO, Final, NamedTuple
 __all__ = ["Chunk", "ReplayError", "chunks_of", "is_whole", "log_files", "size_of"]
 
 CHUNK: Final = 1 << 20
-"""The lines of this many bytes are decided at a time, with the rest of the last line."""
+"""The size of a chunk in bytes; it also has the rest of its last line."""
 MAX_LINE: Final = 64 << 20
+"""A log with a line of more bytes than this is refused."""
 MAX_ARRAY: Final = 256 << 20
 """A file that is one JSON array may have at most this many bytes."""
 _GZIP: Final = b"\x1f\x8b"
@@ -26,11 +27,15 @@ _PARQUET: Final = b"PAR1"
 
 
 class ReplayError(Exception):
-    """A log cannot be read, or the policies cannot decide it; the message says which."""
+    """A log cannot be read, or the policies cannot decide it; the message names the file or the
+    reason.
+    """
 
 
 class Chunk(NamedTuple):
-    """Lines of a log file: their position, or their text if the file is compressed."""
+    """Lines of a log file: `length` bytes from `start` on, or `content` if the file is compressed,
+    None for a plain one.
+    """
 
     file: str
     start: int
@@ -77,7 +82,9 @@ def log_files(paths: Sequence[str]) -> list[str]:
 
 
 def size_of(files: Sequence[str]) -> int:
-    """Bytes of all files, as they are stored."""
+    """Return the sum of the sizes of all files in bytes, as they are stored; OSError if one cannot
+    be read.
+    """
     return sum(os.path.getsize(file) for file in files)
 
 
@@ -111,7 +118,7 @@ def is_whole(path: str) -> bool:
 
 
 def _parquet(path: str) -> Iterator[Chunk]:
-    """Yield the chunks of a Parquet file."""
+    """Yield the chunks of a Parquet file as lines of JSON; ReplayError if it is invalid."""
     from doorward.replay.parquet import ParquetError, events_in  # an extra that few need
 
     taken, total = 0, os.path.getsize(path)
@@ -124,6 +131,7 @@ def _parquet(path: str) -> Iterator[Chunk]:
 
 
 def _why(path: str, error: Exception) -> str:
+    """Return the message of an error with the file's path, in lower case."""
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return f"{path}: {reason.lower()}"
 
@@ -152,7 +160,7 @@ def _plain(path: str, file: BinaryIO, size: int) -> Iterator[Chunk]:
 
 
 def _is_array(file: BinaryIO) -> bool:
-    """Return True if the file begins with `[`."""
+    """Return True if the file begins with `[`. The file is at its beginning afterwards."""
     start = file.read(64).lstrip()
     file.seek(0)
     return start[:1] == b"["
@@ -185,8 +193,8 @@ def _read_compressed(path: str, file: BinaryIO, size: int) -> Iterator[Chunk]:
 def _whole_lines(
     path: str, rest: bytes, read: Callable[[int], bytes], size: int
 ) -> Iterator[bytes]:
-    """Yield pieces of decompressed content that end with a line; ReplayError for too long a
-    line.
+    """Yield `rest` and everything that `read` returns in pieces that end with a line; the last one
+    may lack the line end. ReplayError for a line longer than `MAX_LINE`.
     """
     while piece := read(size):
         content = rest + piece

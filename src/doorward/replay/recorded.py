@@ -1,12 +1,11 @@
-"""Built-ins that ask the world answer in a replay what the log recorded, and nothing else.
+"""In a replay, impure built-ins give the answers that the log recorded, and no others.
 
-The time is the recorded time of the decision. What `http.send`, `rand.intn` and the like answered
-is in `nd_builtin_cache`; where it does not, the evaluation ends, and the event counts as not
-replayable: an answer of today would be a guess.
+The time is the recorded time of the decision. The answers of `http.send`, `rand.intn` and the like
+are in `nd_builtin_cache`. If one is not there, the evaluation ends and the event counts as not
+replayable: a new answer would be a guess.
 
-A token that the log does not hold is replaced by one with the claims that it does hold
-(`custom.claims`). `io.jwt.decode_verify` accepts it for the key that verified the original, and for
-no other.
+If the log has only the claims of a token (`custom.claims`), a new token with these claims takes its
+place. `io.jwt.decode_verify` accepts it for the key that verified the original, and for no other.
 """
 
 from __future__ import annotations
@@ -35,14 +34,18 @@ _SECRET: Final = os.urandom(32).hex()
 
 
 class Claims(NamedTuple):
-    """The claims of a token whose text the log does not hold."""
+    """The claims of a token whose text the log does not have. `key`: the name of the key that
+    verified it.
+    """
 
     header: Mapping[Key, Value]
     payload: Value
     key: str
 
     def token(self) -> str:
-        """Return a token with these claims that only `Recorded` accepts."""
+        """Return a signed token with these claims, which no verification but that of `Recorded`
+        accepts.
+        """
         parts = [to_json({"alg": "HS256", "typ": "JWT"}), to_json(self.payload)]
         signed = b".".join([_encode(part.encode()) for part in parts])
         signature = hmac.digest(_SECRET.encode(), signed, "sha256")
@@ -54,8 +57,8 @@ def _encode(octets: bytes) -> bytes:
 
 
 class Recorded:
-    """Gives the recorded answers of the event that is being decided. `missing`: the answers that
-    policies needed and the log does not have.
+    """Gives the recorded answers of the event that is being decided; for one thread. `missing`: the
+    value that the policies needed and the log does not have, "" if there is none.
     """
 
     def __init__(self) -> None:
@@ -89,7 +92,10 @@ class Recorded:
         return now if type(now) is int else None
 
     def registry(self, registry: Registry) -> Registry:
-        """Return `registry` with the impure built-ins replaced by recorded answers."""
+        """Return `registry` with its impure built-ins replaced by ones that give the recorded
+        answers of the event that `begin` was called for last. Built-ins that read the time or
+        verify tokens still compute, but only from what the log has.
+        """
         replaced: dict[str, Builtin] = {}
         for each in registry:
             if each.name == _DECODE_VERIFY:
@@ -104,7 +110,9 @@ class Recorded:
         return registry.restricted(unchanged, replaced.values())
 
     def _at_time(self, original: Builtin) -> Callable[..., Any]:
-        """Return a built-in that fails if the log lacks the time of the decision."""
+        """Return a built-in that depends only on the time. It aborts the evaluation and sets
+        `missing` if the log lacks the time of the decision.
+        """
 
         def answer(context: Any, *operands: Value) -> Any:
             """Call the original built-in, if the time is known."""
@@ -126,6 +134,8 @@ class Recorded:
                 raise self._lacking("the time of the decision")
             if claims is None or not isinstance(constraints, dict):
                 return original.call(context, jwt, constraints)
+            # The claims are as good as the recorded verification, which says nothing of another
+            # key.
             if key_name(constraints) != claims.key:
                 raise self._lacking("a token that another key verified")
             if constraints.get("alg", claims.header.get("alg")) != claims.header.get("alg"):
@@ -137,7 +147,9 @@ class Recorded:
         return decode_verify
 
     def _verify(self, original: Builtin) -> Callable[..., Any]:
-        """Return a built-in that fails for a token of which only the claims are known."""
+        """Return a built-in that verifies signatures. It aborts the evaluation and sets `missing`
+        for a token of which the log has only the claims.
+        """
 
         def verify(context: Any, jwt: Value, key: Value) -> Any:
             """Call the original built-in for tokens that the log has."""
@@ -148,11 +160,14 @@ class Recorded:
         return verify
 
     def _lacking(self, what: str) -> EvaluationAborted:
+        """Set `missing`, and return the error that ends the evaluation, for the caller to raise."""
         self.missing = what
         return EvaluationAborted(f"the log does not hold {what}")
 
     def _answer_of(self, name: str) -> Callable[..., Any]:
-        """Return a built-in that gives its recorded answers."""
+        """Return a built-in that gives its recorded answers. It aborts the evaluation and sets
+        `missing` if none is recorded for its operands.
+        """
 
         def answer(*operands: Value) -> Value:
             """Return the answer recorded for these operands; an error if there is none."""
@@ -168,7 +183,9 @@ class Recorded:
 
 
 def _canonical(key: Key) -> str:
-    """Return operands as we write them: OPA writes some numbers and characters differently."""
+    """Return recorded operands as Doorward writes them, since OPA writes some numbers and
+    characters differently; "" if they are not JSON.
+    """
     if not isinstance(key, str):
         return ""
     try:

@@ -31,7 +31,7 @@ _WIDTH: Final = 30
 
 
 def text(tally: Tally) -> str:
-    """For a terminal: what changed, by group, with examples."""
+    """Format a tally for a terminal: the kinds of changes, the largest groups, and examples."""
     return "\n".join(_text(tally)) + "\n"
 
 
@@ -79,7 +79,7 @@ def summary(tally: Tally) -> str:
 
 
 def as_json(tally: Tally) -> str:
-    """Return everything that was counted as JSON."""
+    """Format a tally as indented JSON with a line end: all counts, groups and examples."""
     document = {
         "decisions": tally.events,
         "changes": tally.changes,
@@ -109,7 +109,9 @@ def as_json(tally: Tally) -> str:
 
 
 def _example(example: Example) -> dict[str, Any]:
-    """Return one example for JSON."""
+    """Return one example for JSON. `was`, `is` and `input` are missing if they are undefined or too
+    long.
+    """
     fields = {"was": example.before, "is": example.now, "input": example.input}
     return {
         "decision_id": example.decision_id,
@@ -121,7 +123,7 @@ def _example(example: Example) -> dict[str, Any]:
 
 
 def markdown(tally: Tally) -> str:
-    """For a pull request: a table of kinds, and what changed by cause."""
+    """Format a tally for a pull request: a table of kinds, and the changes by each dimension."""
     return "\n".join(_markdown(tally)) + "\n"
 
 
@@ -145,7 +147,7 @@ def _markdown(tally: Tally) -> Iterator[str]:
 
 
 def _rank(values: Mapping[str, Counter[str]]) -> list[tuple[str, Counter[str]]]:
-    """The groups of a dimension, the largest first."""
+    """Return the values of a dimension with their counts, those with most events first."""
     return sorted(values.items(), key=lambda each: (-sum(each[1].values()), each[0]))
 
 
@@ -162,12 +164,14 @@ def dimensions(tally: Tally) -> list[tuple[str, list[tuple[str, Counter[str]]]]]
 
 
 def kinds_text(kinds: Counter[str]) -> str:
-    """Return the counts of each kind, the most frequent first."""
+    """Return the counts of each kind, the most frequent first: `12 new-deny, 3 changed`."""
     return ", ".join(f"{number:,} {kind}" for kind, number in kinds.most_common())
 
 
 def time_text(time_ns: int | None) -> str:
-    """Return a time in UTC to the second."""
+    """Return a time (nanoseconds since the epoch) in UTC to the second: `2026-01-31T12:00:00Z`. ""
+    for None and for times that a date cannot have.
+    """
     if time_ns is None:
         return ""
     try:
@@ -178,7 +182,9 @@ def time_text(time_ns: int | None) -> str:
 
 
 def _cut(value: Any) -> str:
-    """Return an answer as text of at most 120 characters."""
+    """Return an answer as text of at most 120 characters; `undefined` for None, the message for an
+    error.
+    """
     if value is None:
         return "undefined"
     cell = value["error"] if isinstance(value, dict) else str(value)
@@ -186,12 +192,16 @@ def _cut(value: Any) -> str:
 
 
 def plain(value: str) -> str:
-    """A text of a log without what would control a terminal."""
+    """Return a text with `�` in place of each character that is not printable, such as control
+    characters of a terminal and line ends.
+    """
     return "".join([each if each.isprintable() else "�" for each in value])
 
 
 def _cell(value: str) -> str:
-    """Return a text as a cell of a Markdown table, with nothing in it read as markup."""
+    """Return a text as a cell of a Markdown table with all markup escaped; `(none)` if it is
+    empty.
+    """
     text = plain(value).replace("\\", "\\\\").replace("|", "\\|").replace("`", "'")
     for mark in "[]*_@#!":
         text = text.replace(mark, f"\\{mark}")

@@ -1,10 +1,11 @@
-"""A candidate beside the live policies: it decides what they decided, in spare time.
+"""Candidate policies beside the active ones: a thread decides the same requests with them.
 
     PDP ─record─▶ queue ─its own thread─▶ candidate ─compare─▶ counters, a line in the log
 
-A request only appends to a queue. The thread takes a `share` of one processor at most; a decision
-that waits too long, or finds the queue full, is dropped and counted. The candidate asks nothing of
-the world: a decision that needs `http.send` or a random number is not comparable, and counted so.
+A request only appends to a queue. The thread uses at most a `share` of one processor. A decision
+that waits too long, or that finds the queue full, is dropped and counted. The candidate has no
+access to other services: a decision that needs `http.send` or a random number is counted as not
+comparable.
 """
 
 from __future__ import annotations
@@ -30,16 +31,16 @@ __all__ = ["Shadow"]
 STUCK_AFTER: Final = 60.0
 """The shadow thread counts as stuck if one decision takes longer than this many seconds."""
 MAX_PENDING: Final = 200
-"""At most this many differences are kept for display."""
+"""The maximum number of recent differences in `Shadow.document`."""
 _ROUND: Final = 1.0
-"""The seconds that the thread waits for work before it reports that it is alive."""
+"""The time in seconds that the thread waits for work before it reports that it is alive."""
 _log: Final = logging.getLogger(__name__)
 _EDGE: Final = Edge("shadow", "deciding by the candidate failed")
 
 
 class Shadow:
-    """Decides by `candidate` the same requests as the active policies; can be used by any number of
-    threads.
+    """Decides with the policies of `candidate` the same requests as the active policies; `observe`
+    can be called by any number of threads.
     """
 
     def __init__(
@@ -77,7 +78,9 @@ class Shadow:
         self._thread.start()
 
     def observe(self, answered: Answered) -> None:
-        """Queue an answered decision, or count it as dropped; return at once."""
+        """Queue an answered decision, or count it as dropped (`busy`) if the queue is full. Returns
+        at once.
+        """
         # Several threads may pass the check together: the bound is the number of threads off.
         if len(self._queue) >= self._options.queue:
             self._drop("busy")
@@ -86,7 +89,9 @@ class Shadow:
         self._waits.set()
 
     def close(self) -> None:
-        """Stop deciding."""
+        """Stop the thread, and wait at most `_ROUND` seconds for its end. Queued decisions are
+        discarded.
+        """
         self._parts.remove(self._part)
         self._stop.set()
         self._waits.set()
@@ -107,20 +112,21 @@ class Shadow:
             began = time.thread_time()
             self._decide(*self._queue.popleft())
             spent = time.thread_time() - began
-            # So much rest that the work is the share of the whole.
+            # A pause that makes the work `share` of the time of both.
             self._stop.wait(spent * (1 / self._options.share - 1))
         return not self._stop.is_set()
 
     def _decide(self, answered: Answered, since: float) -> None:
-        """Decide one event by the candidate and count the kind of difference; a late one is
-        dropped.
+        """Decide one event with the candidate and count the kind of difference; a change is also
+        logged and stored. A decision that was queued (`since`, of the monotonic clock) too long ago
+        is counted as dropped (`late`).
         """
         if time.monotonic() - since > self._options.max_age:
             self._drop("late")
             return
         decision = answered.decision
         custom = decision.custom or {}
-        # Of a response, the body is not here; of other decisions everything is.
+        # The input of other decisions is complete here; only of a response the body is missing.
         hidden = tuple(decision.erased) if "response" in custom else ()
         event = Event(
             decision.decision_id,
@@ -143,7 +149,9 @@ class Shadow:
             self._say(event, kind)
 
     def _say(self, event: Event, kind: str) -> None:
-        """Log a difference, without its input, at most once a second per kind and path."""
+        """Store a difference, and log it without its input and with its cause. For the same kind
+        and path that is done at most once a second; others are stored without a cause.
+        """
         more = self._quiet.suppressed(f"{kind} {event.path}")
         if more is None:
             self._keep(event, kind)
@@ -161,7 +169,7 @@ class Shadow:
         _log.info("The candidate decides otherwise.", extra=fields)
 
     def _keep(self, event: Event, kind: str, rule: str = "", cause: str = "") -> None:
-        """Add a difference to the recent ones."""
+        """Add a difference to the recent ones; the oldest of more than `MAX_PENDING` is dropped."""
         self._differences.append(
             {
                 "id": event.decision_id,
@@ -178,8 +186,9 @@ class Shadow:
         self._dropped[reason] += 1
 
     def document(self) -> dict[str, Any]:
-        """Return counts since the start, by kind and of dropped decisions, and the recent
-        differences, newest first; some have no cause, since none was computed.
+        """Return a document for JSON: the candidate's revision, counts since the start by kind and
+        of dropped decisions by reason, and the recent differences, newest first. Some of these have
+        an empty cause, since it was not computed.
         """
         return {
             "candidate": self._candidate.snapshot.revision,

@@ -1,7 +1,8 @@
 """Outcomes of many events, counted in bounded memory: by kind, by group, over time, with examples.
 
-Tallies of consecutive parts of a log merge into the one of the whole. A dimension (rule, cause,
-path, user, or a value of the input) keeps so many groups; what is in others is counted together.
+Tallies of consecutive parts of a log are merged into the tally of the complete log. A dimension
+(rule, cause, path, user, or a value of the input) has at most `GROUPS` values; events with other
+values are counted together.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from doorward.replay.compare import UNCHANGED
 __all__ = ["OTHERS", "Example", "Tally", "Timeline"]
 
 GROUPS: Final = 1_000
-"""At most this many groups are counted in one dimension."""
+"""At most this many values are counted in one dimension; others are counted as `OTHERS`."""
 EXAMPLES: Final = 3
 """At most this many examples are kept of one kind and cause: the first ones of the log."""
 CAUSES: Final = 200
@@ -26,11 +27,14 @@ BUCKETS: Final = 240
 long.
 """
 OTHERS: Final = "(others)"
+"""The group that counts the events of all values beyond `GROUPS`."""
 
 
 @dataclass(slots=True)
 class Example:
-    """One event whose decision has changed, as the log shows it."""
+    """One event whose decision has changed. `target`: its path or query; `before` and `now`: JSON
+    text, an object with `error`, or None; `input`: JSON text, None if it is too long.
+    """
 
     decision_id: str
     time_ns: int | None
@@ -42,20 +46,24 @@ class Example:
 
 @dataclass(slots=True)
 class Timeline:
-    """The number of events and changes by time: `counts` by the number of the interval, `width` in
-    seconds.
+    """The number of events and of changes over time. `counts`: [events, changes] by the number of
+    the interval since the epoch; `width`: the length of an interval in seconds.
     """
 
     width: int = 1
     counts: dict[int, list[int]] = field(default_factory=dict)
 
     def add(self, time_ns: int, *, changed: bool) -> None:
-        """Count one event in its interval."""
+        """Count one event in its interval (`time_ns`: nanoseconds since the epoch). May double the
+        width.
+        """
         self._count(time_ns // 1_000_000_000 // self.width, 1, int(changed))
         self._limit_buckets()
 
     def merge(self, other: Timeline) -> None:
-        """Add the counts of another timeline."""
+        """Add the counts of another timeline, at the greater of both widths. May double the
+        width.
+        """
         self._coarsen(other.width)
         for number, (events, changes) in other.counts.items():
             self._count(number * other.width // self.width, events, changes)
@@ -68,11 +76,14 @@ class Timeline:
         bucket[1] += changes
 
     def _limit_buckets(self) -> None:
+        """Double the width until the intervals span at most `BUCKETS`."""
         while len(self.counts) > 1 and max(self.counts) - min(self.counts) >= BUCKETS:
             self._coarsen(self.width * 2)
 
     def _coarsen(self, width: int) -> None:
-        """Merge the intervals to a greater width in seconds."""
+        """Merge the intervals to a width in seconds; nothing if it is not greater than the present
+        one.
+        """
         if width <= self.width:
             return
         counts, before, self.width = self.counts, self.width, width
@@ -102,12 +113,12 @@ class Tally:
 
     @property
     def events(self) -> int:
-        """All events."""
+        """The number of all events, those that cannot be replayed included."""
         return sum(self.kinds.values())
 
     @property
     def changes(self) -> int:
-        """Events that are decided otherwise now."""
+        """The number of events that are decided differently now."""
         return self.events - self.kinds[UNCHANGED] - self.kinds["not-replayable"]
 
     def count(self, kind: str, time_ns: int | None) -> None:
@@ -122,21 +133,27 @@ class Tally:
         self.times.add(time_ns, changed=kind not in (UNCHANGED, "not-replayable"))
 
     def count_missing(self, reason: str) -> None:
-        """Count why one is not replayable."""
+        """Count one event that cannot be replayed by its reason; as `OTHERS` after `GROUPS`
+        reasons.
+        """
         self.missing[reason if reason in self.missing or self._has_room() else OTHERS] += 1
 
     def _has_room(self) -> bool:
         return len(self.missing) < GROUPS
 
     def group(self, dimension: str, value: str, kind: str, number: int = 1) -> None:
-        """Count `number` events of `kind` under a value of a dimension."""
+        """Count `number` events of `kind` under a value of a dimension; under `OTHERS` after
+        `GROUPS` values.
+        """
         values = self.groups.setdefault(dimension, {})
         if value not in values and len(values) >= GROUPS:
             value = OTHERS
         values.setdefault(value, Counter())[kind] += number
 
     def add_examples(self, key: tuple[str, str, str], examples: Iterable[Example]) -> None:
-        """Add examples under a key, up to the limit."""
+        """Add examples under a key (kind, rule, cause), up to `EXAMPLES`; ignored after `CAUSES`
+        other keys.
+        """
         known_examples = self.examples.get(key)
         if known_examples is None:
             if len(self.examples) >= CAUSES:
@@ -150,7 +167,9 @@ class Tally:
         return len(self.examples) < CAUSES if examples is None else len(examples) < EXAMPLES
 
     def merge(self, other: Tally) -> None:
-        """Add the counts of the next part of the log."""
+        """Add the counts and examples of the next part of the log; the examples of this part stay
+        first.
+        """
         self.kinds.update(other.kinds)
         for dimension, values in other.groups.items():
             for value, kinds in values.items():

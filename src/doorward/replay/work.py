@@ -1,7 +1,7 @@
-"""A log, decided on all cores: chunks go to processes that are copies of this one.
+"""A log is decided on all cores: chunks go to forked copies of this process.
 
-The copies have compiled the policies already. At most two chunks for each process are under way, so
-that a log of any size is read as fast as it is decided.
+The copies have the compiled policies already. At most two chunks for each process are in progress,
+so that a log of any size is read only as fast as it is decided.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ USERS: Final = (
 )
 """The paths at which an input may name the user, unless the caller gives others."""
 LONGEST: Final = 200
-"""At most this many characters of the name of a group are kept."""
+"""The name of a group is cut after this many characters."""
 EXAMPLE_BYTES: Final = 64 << 10
-"""An input of at most this many bytes is shown whole."""
+"""An example contains no input or answer whose JSON has more characters than this."""
 
 
 @record
@@ -52,11 +52,13 @@ class Job:
     by: tuple[tuple[str, ...], ...] = ()
 
     def empty(self) -> Tally:
-        """The tally of no events."""
+        """Return a tally of no events."""
         return Tally()
 
     def decide(self, content: bytes) -> Tally:
-        """Return the tally of the events in some lines of a log."""
+        """Return the tally of the events in some lines of a log. Events of other paths than `paths`
+        are not counted.
+        """
         tally = Tally()
         for event in events_of(content):
             if event is None:
@@ -66,7 +68,9 @@ class Job:
         return tally
 
     def _event(self, event: Event, tally: Tally) -> None:
-        """Decide one event and count it by kind, path, user and other dimensions."""
+        """Decide one event and count it: every event by kind, one that changes also by path, user,
+        input values, rule and cause, one that cannot be replayed by path and reason.
+        """
         now = self.new.answer(event)
         if self.old is None:
             before, now = recorded_answer(event), comparable(event, now)
@@ -89,7 +93,9 @@ class Job:
     def _explain(
         self, event: Event, kind: str, answers: tuple[Answer, Answer], tally: Tally
     ) -> None:
-        """Count a change by rule and cause, and add it as an example."""
+        """Count a change by rule and cause, which takes a traced evaluation, and add it as an
+        example if there is room.
+        """
         before, now = answers
         old = None if self.old is None else self.old.trail(event)
         known = frozenset[str]() if self.old is None else self.old.definitions
@@ -113,14 +119,18 @@ class Job:
 
 
 def _show(answer: Answer) -> Any:
-    """Return an answer for an example: JSON text, an error, or None for undefined."""
+    """Return an answer for an example: JSON text, `{"error": …}`, or None if it is undefined or too
+    long.
+    """
     if answer.error:
         return {"error": answer.error}
     return _as_json(answer.value)
 
 
 def _as_json(value: Any) -> str | None:
-    """Return a value as JSON; None if it is undefined or too long."""
+    """Return a value as JSON text; None if it is undefined or longer than `EXAMPLE_BYTES`
+    characters.
+    """
     if not isinstance(value, (str, int, float, bool, dict, list, frozenset, type(None))):
         return None
     text = to_json(value)
@@ -156,7 +166,7 @@ class Counts(Protocol):
     taken: int
 
     def merge(self, other: Self) -> None:
-        """Count what `other` counted of the part of the log that comes next."""
+        """Add the counts of the part of the log that comes next."""
 
 
 C = TypeVar("C", bound=Counts)
@@ -169,10 +179,10 @@ class Work(Protocol[C_co]):
     """
 
     def empty(self) -> C_co:
-        """The result for no lines."""
+        """Return the counts of no lines."""
 
     def decide(self, content: bytes) -> C_co:
-        """The result for some lines."""
+        """Return the counts of some lines of a log."""
 
 
 # Set before the copies are made, which is how they get it: compiled code cannot be sent.
@@ -187,8 +197,9 @@ def replay(
     on_progress: Callable[[C], object] = lambda _counts: None,
     size: int = CHUNK,
 ) -> C:
-    """Return the tally of all events in `files`; `on_progress` gets the tally so far. ReplayError
-    if a file cannot be read or a process was killed.
+    """Return the tally of all events in `files`, decided in `processes` forked processes, or in
+    this one for fewer than 2. `on_progress` gets the tally so far after each chunk. ReplayError if
+    a file cannot be read or a process was killed.
     """
     total = job.empty()
     _jobs.append(job)
@@ -208,12 +219,14 @@ def _results(chunks: Iterator[Chunk], processes: int) -> Iterator[Any]:
     if processes < 2:
         yield from map(_work, chunks)
         return
+    # Before the fork: a collection in a copy would write to, and so duplicate, the shared memory.
     gc.freeze()
     copies = multiprocessing.get_context("fork")
     under_way: deque[Future[Any]] = deque()
     with ProcessPoolExecutor(processes, mp_context=copies) as pool:
         for chunk in chunks:
             under_way.append(pool.submit(_work, chunk))
+            # The oldest result is awaited first: tallies must be merged in the order of the log.
             if len(under_way) >= 2 * processes:
                 yield under_way.popleft().result()
         while under_way:
