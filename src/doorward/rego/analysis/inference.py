@@ -8,6 +8,7 @@ to meet that type. Nothing is reported that could hold for some input: what is n
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from doorward.rego.analysis.environment import (
     Globals,
@@ -44,6 +45,7 @@ from doorward.rego.builtins.registry.signature import (
     SetType,
     Type,
     any_,
+    string,
 )
 from doorward.rego.syntax.nodes import (
     Array,
@@ -65,6 +67,7 @@ from doorward.rego.values import from_key
 
 __all__ = ["Inference", "callee_name"]
 
+_TEMPLATE: Final = "internal.template_string"
 Comprehension = ArrayComprehension | SetComprehension | ObjectComprehension
 
 
@@ -118,6 +121,13 @@ class Inference:
             return None
         if expr.term.name in ("eq", "assign") and len(expr.term.args) == 2:
             return self._equation(expr, expr.term, scope)
+        if expr.term.name == _TEMPLATE and self.globals.builtin(_TEMPLATE) is None:
+            # A template string, and not a call that a policy names. Any values fit: a variable that
+            # is a part of its own may be anything afterwards.
+            parts, result = expr.term.args
+            self.fit(parts, any_, scope)
+            self.fit(result, string, scope)
+            return None
         return self._call(expr, expr.term, scope)
 
     def _replacement(self, item: With, scope: Scope) -> Finding | None:

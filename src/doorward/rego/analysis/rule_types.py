@@ -105,7 +105,7 @@ def check_body_types(
     """Return the type errors of a query; `called` are built-ins it uses besides those of rules."""
     if not called <= known.called:
         known = known.with_calls(called)
-    flattener = Flattener(callees.arity, unify_equals=False, prefix=QUERY_LOCAL)
+    flattener = Flattener(callees.arity, unify_equals=False, is_typed=True, prefix=QUERY_LOCAL)
     flat = flattener.with_operands(flattener.body(body))
     return [f.diagnostic for f in Inference(known).body(flat, Scope(known))]
 
@@ -114,7 +114,7 @@ def flatten_rule(rule: Rule, arity: Arity) -> FlatRule:
     """Return a rule, without its `else`, in the form for type checks: one call or operand per
     expression.
     """
-    flattener = Flattener(arity, unify_equals=True)
+    flattener = Flattener(arity, unify_equals=True, is_typed=True)
     flat = flattener.rule(rule)
     return replace(flat, body=flattener.with_operands(flat.body))
 

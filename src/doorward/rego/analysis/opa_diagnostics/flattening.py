@@ -33,6 +33,7 @@ from doorward.rego.syntax.nodes import (
     Ref,
     Rule,
     Scalar,
+    Set,
     SetComprehension,
     SomeDecl,
     SomeIn,
@@ -44,6 +45,7 @@ from doorward.rego.syntax.nodes import (
 
 __all__ = ["FlatRule", "Flattener"]
 
+_TEMPLATE_STRING: Final = Ref(Var("internal"), (Scalar("template_string"),))
 _EQUALITIES: Final = frozenset({"eq", "assign"})
 
 
@@ -62,7 +64,8 @@ class Flattener:
     beginning of OPA's names for generated variables, which its errors show. `origins`: records
     which written expressions the flat ones come from. `captured` are the expressions made from the
     operands of print and template strings, `templates` their comprehensions: their variables must
-    be bound outside of them.
+    be bound outside of them. `is_typed`: template strings are calls, as OPA's type checker reads
+    them.
     """
 
     def __init__(
@@ -70,11 +73,13 @@ class Flattener:
         arity: Arity,
         *,
         unify_equals: bool,
+        is_typed: bool = False,
         prefix: str = "__local",
         origins: Origins | None = None,
     ) -> None:
         self.equalities = _EQUALITIES | ({"equal"} if unify_equals else set())
         self.arity = arity
+        self.is_typed = is_typed
         self.prefix = prefix
         self.count = 0
         self.captured: dict[int, Span] = {}
@@ -220,14 +225,25 @@ class Flattener:
         `out`; return a new variable that is equated with a string.
         """
         captured = tuple(
-            self._capture(self._at_expr(p.term, term.span), p)
+            self._part(self._at_expr(p.term, term.span), p)
             for p in term.parts
             if isinstance(p, Expr)
         )
+        if self.is_typed:
+            array = Array(captured, term.span)
+            return self.call(Call(_TEMPLATE_STRING, (array,), term.span), out)
         out.append(Expr(Array(captured, term.span), span=term.span))
         local = self.local(term.span)
         out.append(equation(local, Scalar("", term.span), term.span))
         return local
+
+    def _part(self, term: object, part: Expr) -> Term:
+        """Return a part of a template string as a set of its value, which is empty if the value is
+        undefined. For types, a lone variable is in a literal set, as in OPA.
+        """
+        if self.is_typed and isinstance(term, Var):
+            return Set((term,), term.span)
+        return self._capture(term, part)
 
     def _at_expr(self, term: object, span: Span) -> object:
         """Return a lone variable of a template string with the span of the enclosing expression,
