@@ -19,7 +19,7 @@ from typing import Final
 __all__ = ["LONGEST_WAIT", "BuildGate"]
 
 LONGEST_WAIT: Final = 0.05
-"""Seconds after which an evaluation begins although another one has not ended."""
+"""Seconds after which an evaluation starts although another one has not ended."""
 
 
 class BuildGate:
@@ -30,16 +30,19 @@ class BuildGate:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._queue: deque[threading.Lock] = deque()
-        """What the threads wait for, first come first served: who ends its turn would have the
-        next one, too, and the others none."""
+        """A lock for each waiting thread, first come first served. With a single lock, a thread
+        that ends its turn would take the next one, too, and starve the others.
+        """
         self._is_free = True
         self._builds = 0
         self.are_taken = False
-        """Whether a build is under way: an evaluation calls `begin` then, and only then."""
+        """True while a snapshot is built; an evaluation calls `begin` only then."""
 
     @contextmanager
     def building(self) -> Iterator[None]:
-        """Context manager around a build: while one runs, evaluations take turns."""
+        """Context manager around a build: evaluations take turns until all builds, in any thread,
+        have ended.
+        """
         with self._lock:
             self._builds += 1
             self.are_taken = True
@@ -51,7 +54,9 @@ class BuildGate:
                 self.are_taken = self._builds > 0
 
     def begin(self) -> bool:
-        """Wait for a turn; return True if the evaluation got one and must call `end`."""
+        """Wait for a turn, at most `LONGEST_WAIT` seconds. Return True if the evaluation has the
+        turn and must call `end`; False after the time-out, and then it runs without a turn.
+        """
         with self._lock:
             if self._is_free:
                 self._is_free = False
@@ -69,8 +74,10 @@ class BuildGate:
         return True
 
     def end(self) -> None:
-        """Give the turn to the next evaluation."""
+        """Give the turn to the thread that has waited longest; without one, the turn is free."""
         with self._lock:
+            # The turn is passed on and not freed, so that no new thread can take it before the
+            # next in line.
             if self._queue:
                 self._queue.popleft().release()
             else:

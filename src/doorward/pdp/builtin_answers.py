@@ -14,7 +14,7 @@ from doorward.rego import Builtin, Context, Registry, to_json
 __all__ = ["MAX_ANSWERS", "TIME_ALONE", "noting"]
 
 MAX_ANSWERS: Final = 1_000
-"""Answers of one built-in that are noted of a decision."""
+"""Limit of noted answers of one built-in in one decision; later answers are not noted."""
 
 TIME_ALONE: Final = frozenset(
     {
@@ -22,13 +22,12 @@ TIME_ALONE: Final = frozenset(
         "crypto.x509.parse_and_verify_certificates_with_options",
     }
 )
-"""Built-ins that ask nothing but the time; OPA does not note them either."""
+"""Impure built-ins that depend on nothing but the time; OPA does not note them either."""
 
 
 def noting(registry: Registry) -> Registry:
-    """Return `registry` with impure built-ins noting their answers.
-
-    Those that only read the time are unchanged.
+    """Return a registry in which impure built-ins also note their answers. Pure ones, and those
+    that depend only on the time (`TIME_ALONE`), are unchanged.
     """
     asking = [each for each in registry if not each.pure and each.name not in TIME_ALONE]
     recorded = {each.name for each in registry}.difference(each.name for each in asking)
@@ -40,11 +39,16 @@ def _note_answers(builtin: Builtin) -> Builtin:
 
 
 def _recording(builtin: Builtin) -> Callable[..., Any]:
-    """Return a built-in that notes each answer in the evaluation."""
+    """Return the implementation of a built-in that also notes each answer in the evaluation, where
+    that has room for notes; at most `MAX_ANSWERS` of each built-in. The context is its first
+    operand.
+    """
     name, ask, takes_context = builtin.name, builtin.call, builtin.context
 
     def answer(context: Context, *operands: Any) -> Any:
-        """Call the built-in, and note its answer under its operands as JSON."""
+        """Call the built-in and return its value; a value is noted under its operands as JSON.
+        Errors pass through and are not noted.
+        """
         value = ask(context, *operands) if takes_context else ask(*operands)
         notes = (context.origin or context).answered
         if notes is not None:

@@ -32,48 +32,54 @@ __all__ = [
 
 
 class DecisionError(Exception):
-    """A decision that failed before or after the policy: no code, only a message."""
+    """A decision that failed outside of the policy, such as a query with several values or an
+    internal fault. It has a message but no code.
+    """
 
 
 class Decision(NamedTuple):
-    """One answered question. `result` is `UNDEFINED` where there is none, or where `error` is.
+    """The result of one evaluation. `result` is `UNDEFINED` if the document is undefined, or if
+    `error` is set.
 
-    An adapter that cannot use the result says so with `decision._replace(error=…)`, and hands that
-    to the decision log.
+    An adapter that cannot use the result replaces it by an error with `decision._replace(error=…)`,
+    and passes the new decision to the decision log.
     """
 
     decision_id: str
     path: str
-    """As OPA logs it: no leading slash."""
+    """The path of the document as OPA logs it, without a leading slash; empty for a query."""
     result: Value | Undefined = UNDEFINED
     error: Exception | None = None
     revision: str = ""
-    """Which policies and data decided."""
+    """The revision of the policies and data that decided."""
     eval_ns: int = 0
     query: str | None = None
-    """The query, where no path was requested."""
+    """The query, if one was evaluated instead of a path."""
     batch_decision_id: str = ""
-    """The id of the batch that it is one of."""
+    """The id of the batch that the decision belongs to; empty without a batch."""
     builtins: dict[str, dict[Key, Value]] | None = None
-    """What built-ins that ask the world answered: by name, and operands as JSON; None where nobody
-    notes it."""
+    """The answers of impure built-ins by name, and then by the operands as JSON; None if answers
+    are not noted.
+    """
     marks: Marks | None = None
-    """Which definitions answered, and where others failed, for `Engine.read_marks`; None where
-    policies do not note it."""
+    """The definitions that answered, and where others failed, for `Engine.read_marks`; None if the
+    policies are not compiled with marks.
+    """
     custom: Mapping[str, Any] | None = None
-    """What the adapter adds to the event, under `custom`."""
+    """Fields that the adapter adds to the event, under `custom`."""
     erased: tuple[str, ...] = ()
-    """Paths of what the adapter left out of the event, such as the body of a response."""
+    """Paths in the event of values that the adapter left out, such as the body of a response."""
 
     @property
     def allowed(self) -> bool:
-        """True if the result is `true`, or an object whose `allowed` is and whose other fields are
-        what adapters can apply (`doorward.verdicts`)."""
+        """True if there is no error and the result is `true`, or an object whose `allowed` is
+        `true` and whose other fields adapters can apply (`doorward.verdicts`).
+        """
         return self.error is None and is_allowed(self.result)
 
     @property
     def metrics(self) -> dict[str, int]:
-        """Timers under OPA's names, in nanoseconds."""
+        """The time of the evaluation under OPA's name, in nanoseconds."""
         return {"timer_rego_query_eval_ns": self.eval_ns}
 
     def explain(
@@ -83,10 +89,11 @@ class Decision(NamedTuple):
         *,
         now_ns: int | None = None,
     ) -> Explanation:
-        """Why it was decided so: the same question is put to the policies once more, and traced.
+        """Evaluate the same query once more, traced, and return the reasons of its result.
 
-        `snapshot` and `input` are those of the decision, `now_ns` the time it was made at, where
-        policies look at the clock. Credentials of the input are masked.
+        `snapshot` and `input` are those of the decision; `now_ns` is the time of the decision since
+        the epoch, for policies that read the clock. Credentials in the input are masked. The
+        snapshot's deadline applies again.
         """
         # No decision needs it, and every start would pay for it.
         from doorward.rego import explain
@@ -96,43 +103,47 @@ class Decision(NamedTuple):
 
 
 class UndefinedDocumentError(DecisionError):
-    """A document that has no value, where that is an error: `undefined`, or `missing`."""
+    """The error of a decision whose document is undefined, for callers that treat this as an
+    error.
+    """
 
     code = "undefined_document"
 
 
 class RequestContext(NamedTuple):
-    """The request that a decision answers, as far as the log shows it."""
+    """The fields of a request that the decision log writes beside the decision."""
 
     headers: Value | None = None
-    """`request_context`, where the configuration asks for headers."""
+    """The event's `request_context`; None unless the configuration lists headers to log."""
     number: int = 0
-    """That of the request in the log of requests; 0 without one."""
+    """The number of the request in the request log; 0 without one."""
     client: Any = None
-    """The address of its socket."""
+    """The address of the client's socket; None if it is not known."""
     timers: Mapping[str, int] | None = None
-    """How long parts of it took, in nanoseconds, by OPA's names, and what it counts."""
+    """OPA's metrics of the request by name: nanoseconds for timers, and counters."""
 
 
 class Answered(NamedTuple):
-    """A decision that was answered, for those who write it down or look at it."""
+    """A decision with the circumstances of its response, for the decision log and for observers."""
 
     decision: Decision
     input: Value | Undefined
     snapshot: Snapshot
     handler_ns: int | None = None
-    """How long the adapter took for it."""
+    """Nanoseconds from the request to the response; None if not measured."""
     request_context: RequestContext | None = None
     size: int = 0
-    """Bytes that input and result take in memory, about."""
+    """The approximate memory of input and result, in bytes."""
     time_ns: int = 0
-    """When it was answered, since the epoch."""
+    """The time of the response in nanoseconds since the epoch."""
     trace: tuple[str, str] | None = None
-    """The ids of the trace and the span that it was made in."""
+    """The ids of the trace and the span of the request; None without tracing."""
 
 
 def error_document(error: Exception) -> Any:
-    """The error as OPA's logs and API write it: an object, or a list of them."""
+    """Return the error as OPA's logs and API write it: a list of the findings for a CompileError,
+    or for several findings; else one object. Errors that are not of Rego have only a `message`.
+    """
     if isinstance(error, UndefinedDocumentError):
         return {"code": error.code, "message": str(error)}
     if not isinstance(error, RegoError):
@@ -145,7 +156,7 @@ def error_document(error: Exception) -> Any:
 
 _BATCH: Final = 64
 _PLACES: Final = [(32 + 10 * number, f"{number:02x}") for number in range(_BATCH)]
-"""Where the random digits of each id begin, and its last two."""
+"""For each id of a batch: where its digits begin in the random digits, and its last two digits."""
 
 _ready: Final[deque[str]] = deque()
 # A child process must not hand out the ids that its parent has ready.
@@ -153,8 +164,10 @@ os.register_at_fork(after_in_child=_ready.clear)
 
 
 def new_decision_id() -> str:
-    """A random UUID (version 4). Made in batches: one call to the system for each would cost more
-    than all the rest."""
+    """Return a random UUID (version 4). Ids are generated in batches of 64 that share their first
+    74 random bits, since a system call for each id would cost more than the rest; 40 random bits
+    and the id's number in the batch differ.
+    """
     try:
         return _ready.pop()
     except IndexError:

@@ -20,7 +20,9 @@ _PATH_OF_RULE: Final = re.compile(
 
 
 def diagnostic_fields(diagnostic: Diagnostic, *, sort_keys: bool = False) -> dict[str, str]:
-    """Return OPA's fields of a finding, each as JSON: code, message, location, details."""
+    """Return OPA's fields of a finding, each value as JSON text: `code`, `message`, `location`,
+    `details`. A field that the finding does not have is left out; `message` is always there.
+    """
     fields = {"code": marshal(diagnostic.code)} if diagnostic.code else {}
     fields["message"] = marshal(_summary(diagnostic))
     span = diagnostic.span
@@ -34,12 +36,14 @@ def diagnostic_fields(diagnostic: Diagnostic, *, sort_keys: bool = False) -> dic
 
 
 def diagnostic_document(diagnostic: Diagnostic) -> dict[str, Any]:
-    """The same as values."""
+    """Return the fields of `diagnostic_fields` as values instead of JSON texts."""
     return {name: read_json(text) for name, text in diagnostic_fields(diagnostic).items()}
 
 
 def errors_text(error: RegoError) -> str:
-    """Return the findings in one text as OPA logs them: of parse errors the line and a caret."""
+    """Return all findings in one text as OPA logs them, headed by their number. Below a parse error
+    stand its line and a caret.
+    """
     texts = []
     for each in error.diagnostics:
         text, line = str(each), _line_of(each)
@@ -52,7 +56,9 @@ def errors_text(error: RegoError) -> str:
 
 
 def _details(diagnostic: Diagnostic, *, sort_keys: bool) -> str:
-    """The details of a parse error (the line) or a type error (actual and expected types)."""
+    """Return the details of a finding as JSON: actual and expected types of a type error, the line
+    of a parse error; "" for other findings.
+    """
     if diagnostic.details is not None:
         data = {k: ordered_text(v, sort_keys=True) for k, v in diagnostic.details.data.items()}
         return _object(data, sort_keys=sort_keys)
@@ -63,7 +69,10 @@ def _details(diagnostic: Diagnostic, *, sort_keys: bool) -> str:
 
 
 def _line_of(diagnostic: Diagnostic) -> tuple[str, int] | None:
-    """The line of a parse error and the byte in it; at an end or a blank, the byte before it."""
+    """Return the source line of a parse error and the offset of the error in it, in bytes. At the
+    end of the text or at white space this is the last byte before it. None for findings that OPA
+    prints without a line, and without source.
+    """
     if diagnostic.code != PARSE_ERROR or _PATH_OF_RULE.search(diagnostic.message):
         return None
     span = diagnostic.span

@@ -31,7 +31,9 @@ _KEYS: Final = ("builtins", "pythonpath")
 
 
 class ExtensionError(LoadError):
-    """Built-ins that cannot be brought in; the text says which, and why."""
+    """Custom built-ins that cannot be loaded; the message names the module or file and the
+    reason.
+    """
 
     def __init__(self, message: str) -> None:
         super().__init__([message])
@@ -42,15 +44,17 @@ class ExtensionError(LoadError):
 
 @record
 class Extensions:
-    """Registries by name, and folders besides Python's own in which their modules may lie."""
+    """The names of custom registries, and folders in which their modules are searched after
+    Python's own path.
+    """
 
     names: Sequence[str] = ()
     folders: Sequence[str] = ()
 
     def registry(self) -> Registry:
-        """OPA's built-ins and those of all `names`.
+        """Import the registries and return them together with OPA's built-ins.
 
-        Raise `ExtensionError` if a name cannot be loaded.
+        Raise `ExtensionError` if a registry cannot be loaded, or two of them define the same name.
         """
         if not self.names:
             return REGISTRY
@@ -61,9 +65,10 @@ class Extensions:
             raise ExtensionError(f"{', '.join(self.names)}: {error}") from None
 
     def _registry(self, name: str) -> Registry:
-        """Import the registry named `MODULE:NAME` or `FILE.py:NAME`.
+        """Import the registry named `MODULE:NAME` or `FILE.py:NAME`; NAME may have dots.
 
-        Raise `ExtensionError` if that fails.
+        Raise `ExtensionError` if the name has another form, the import fails, or the target is
+        missing or not a Registry.
         """
         module_name, colon, path = name.rpartition(":")
         if not (module_name and colon and path):
@@ -82,7 +87,9 @@ class Extensions:
         return target
 
     def _import(self, name: str) -> ModuleType:
-        """Import a module of the user; raise `ExtensionError` if it is missing or fails."""
+        """Import a module of the user; its code runs, and `folders` are appended to `sys.path`.
+        Raise `ExtensionError` if it is missing or fails.
+        """
         _append_to_path(self.folders)
         try:
             with foreign_code():
@@ -97,10 +104,12 @@ class Extensions:
 
 
 def project_extensions(paths: Sequence[str]) -> Extensions:
-    """Return the extensions that the nearest pyproject.toml with a `[tool.doorward]` names.
+    """Return the extensions that the nearest pyproject.toml with a `[tool.doorward]` table names;
+    empty `Extensions` if there is none.
 
-    The folders from that of `paths` upwards are looked through, then those from the working
-    folder upwards. ExtensionError if the table is not valid.
+    The folders from the common folder of `paths` upwards are searched first, then those from the
+    working folder upwards. Raise ExtensionError if the table is not valid, or names built-ins in a
+    file of another user.
     """
     for file in _projects(paths):
         table = _table(file)
@@ -110,7 +119,9 @@ def project_extensions(paths: Sequence[str]) -> Extensions:
 
 
 def _projects(paths: Sequence[str]) -> Iterator[str]:
-    """The `pyproject.toml` files of the folders above the policies and the current folder."""
+    """Yield the `pyproject.toml` files of the common folder of the existing `paths` and the folders
+    above it, nearest first; then the same from the working folder.
+    """
     local = [os.path.realpath(path.removeprefix("file://")) for path in paths]
     local = [path for path in local if os.path.exists(path)]
     starts = [os.path.commonpath(local)] if local else []
@@ -124,7 +135,9 @@ def _projects(paths: Sequence[str]) -> Iterator[str]:
 
 
 def _table(file: str) -> dict[str, Any] | None:
-    """The `[tool.doorward]` table of a file; None if it has none."""
+    """Return the `[tool.doorward]` table of a file; None if it has none or cannot be opened. Raise
+    ExtensionError if the file is not valid TOML, or `tool.doorward` is not a table.
+    """
     try:
         with open(file, "rb") as opened:
             content = opened.read(MAX_PROJECT)
@@ -144,7 +157,10 @@ def _table(file: str) -> dict[str, Any] | None:
 
 
 def _extensions(file: str, table: dict[str, Any]) -> Extensions:
-    """Read the extensions from a `[tool.doorward]` table; raise `ExtensionError` if invalid."""
+    """Convert a `[tool.doorward]` table; empty `Extensions` if it names no built-ins. Raise
+    `ExtensionError` for an unknown key, a value of the wrong type, or built-ins in a file that
+    belongs neither to this user nor to root.
+    """
     for key in table:
         if key not in _KEYS:
             known = " and ".join(_KEYS)
@@ -164,7 +180,9 @@ def _extensions(file: str, table: dict[str, Any]) -> Extensions:
 
 
 def _strings(file: str, table: dict[str, Any], key: str) -> list[str]:
-    """Return the strings at a key of the table; one string counts as a list. ExtensionError."""
+    """Return the strings at a key of the table, [] if it is missing; a single string counts as a
+    list. Raise ExtensionError for any other value.
+    """
     value = table.get(key, [])
     if isinstance(value, str):
         return [value]
@@ -180,12 +198,14 @@ def _beside(file: str, name: str) -> str:
 
 
 def _below(file: str, path: str) -> str:
-    """A path as it is written in `file`."""
+    """Resolve a path relative to the folder of `file`; an absolute path stays."""
     return os.path.normpath(os.path.join(os.path.dirname(file), path))
 
 
 def _from_file(name: str) -> ModuleType:
-    """Import a Python file as a module. ExtensionError if it is missing."""
+    """Run a Python file as a module and return it; its folder is appended to `sys.path`. Raise
+    ExtensionError if the file is missing or its code fails.
+    """
     from importlib.util import module_from_spec, spec_from_file_location
 
     path = os.path.abspath(name)
@@ -206,7 +226,9 @@ def _from_file(name: str) -> ModuleType:
 
 
 def _append_to_path(folders: Sequence[str]) -> None:
-    """Append the folders to `sys.path`, so that installed modules cannot be replaced."""
+    """Append the folders to `sys.path` unless they are in it. They come last, so that they cannot
+    replace installed modules.
+    """
     for folder in folders:
         path = os.path.abspath(folder)
         if path not in sys.path:
@@ -215,7 +237,9 @@ def _append_to_path(folders: Sequence[str]) -> None:
 
 
 def _near(name: str, module: ModuleType) -> str:
-    """Return a hint with the most similar registry of a module; empty if there is none."""
+    """Return a hint such as `: did you mean …?` with the most similar registry of a module; "" if
+    the module has no registry.
+    """
     from difflib import get_close_matches  # only who mistypes pays for it
 
     registries = [key for key, each in vars(module).items() if isinstance(each, Registry)]

@@ -26,11 +26,11 @@ LOCAL: Final = {
     *("bcachefs", "btrfs", "erofs", "exfat", "ext2", "ext3", "ext4", "f2fs", "jfs", "overlay"),
     *("ramfs", "reiserfs", "squashfs", "tmpfs", "vfat", "xfs", "zfs"),
 }
-"""File systems that nobody writes to but this machine's kernel."""
+"""File systems that only this machine's kernel writes to, so that inotify reports each change."""
 FOLDERS: Final = 4_096
-"""Folders that are watched at most: a user may have 8,192 watches on older kernels."""
+"""The largest number of folders to watch: a user has 8,192 watches on older kernels."""
 _LINKS: Final = 40
-"""Symbolic links on the way to one file, as in the kernel."""
+"""The largest number of symbolic links on the way to one file, as in the kernel."""
 _MOUNTS: Final = "/proc/self/mountinfo"
 
 _CHANGED: Final = 0x2 | 0x4 | 0x8  # written, its attributes changed, closed after writing
@@ -42,8 +42,9 @@ _EVENT: Final = struct.Struct("iIII")
 
 
 class FileEvents:
-    """One inotify instance: `watch`, then `wait`. For one thread, but for `wake`. OSError where the
-    system has none."""
+    """One inotify instance: call `watch`, then `wait`. Only `wake` may be called from another
+    thread. The constructor raises OSError if the system has no inotify or refuses another instance.
+    """
 
     def __init__(self) -> None:
         self._libc: Any = ctypes.CDLL(None, use_errno=True)
@@ -56,10 +57,15 @@ class FileEvents:
         self._poll.register(self._fd, select.POLLIN)
         self._poll.register(self._waker, select.POLLIN)
         self._names: dict[int, frozenset[str] | None] = {}
-        """What matters in each watched folder; None: everything."""
+        """The names that matter in each watched folder, by the number of the watch; None for all
+        names.
+        """
 
     def watch(self, names: dict[str, frozenset[str] | None]) -> bool:
-        """Watch exactly these folders from now on; return False if one cannot be watched."""
+        """Watch exactly these folders, each for the given names or, with None, for everything in
+        it. Return False, and do not rely on events, if there are more than `FOLDERS`, one is on a
+        file system that others can write to, or the kernel refuses one.
+        """
         if len(names) > FOLDERS or not _are_local(names):
             return False
         numbers: dict[int, frozenset[str] | None] = {}
@@ -79,11 +85,15 @@ class FileEvents:
         return True
 
     def fileno(self) -> int:
-        """Can be read once there are events to `drain`."""
+        """Return the descriptor of inotify, for `poll`; it is readable when there are events to
+        `drain`.
+        """
         return self._fd
 
     def wait(self, seconds: float) -> bool:
-        """Wait for a change, `wake` or the end of `seconds`; return True if there was a change."""
+        """Wait for a change of a watched name, a `wake` or the end of `seconds`. Return True only
+        if a change was reported.
+        """
         until = monotonic() + seconds
         while ready := dict(self._poll.poll(max(0.0, until - monotonic()) * 1000)):
             if self._waker in ready:
@@ -94,7 +104,9 @@ class FileEvents:
         return False
 
     def drain(self) -> bool:
-        """Read all waiting events; return True if one is about a watched name."""
+        """Read all pending events without waiting; return True if one of them is about a watched
+        name.
+        """
         matters = False
         while True:
             try:
@@ -104,7 +116,9 @@ class FileEvents:
             matters = matters or any(map(self._matters, _events(content)))
 
     def _matters(self, event: tuple[int, int, str]) -> bool:
-        """Return True if an event of inotify is about a watched name."""
+        """Return True if an event is about a watched name, a watched folder itself, or a lost
+        event.
+        """
         number, mask, name = event
         if mask & (_ITSELF | _OVERFLOW):
             return True
@@ -119,6 +133,7 @@ class FileEvents:
             return  # it is about to wake up
 
     def close(self) -> None:
+        """Close inotify and the pipe of `wake`; no other method may be called afterwards."""
         for descriptor in (self._fd, self._waker, self._wake):
             os.close(descriptor)
 
@@ -141,7 +156,9 @@ def open_events() -> FileEvents | None:
 
 
 def _events(content: bytes) -> Iterator[tuple[int, int, str]]:
-    """The events in the bytes that inotify wrote: watch number, mask and name."""
+    """Yield the events in the bytes that inotify wrote: number of the watch, mask, and name in the
+    folder ("" for the folder itself).
+    """
     position = 0
     while position < len(content):
         number, mask, _, length = _EVENT.unpack_from(content, position)
@@ -150,8 +167,9 @@ def _events(content: bytes) -> Iterator[tuple[int, int, str]]:
 
 
 def watched_names(roots: Iterable[str], files: Iterable[str]) -> dict[str, frozenset[str] | None]:
-    """The folders to watch for all changes to `files` and below `roots`, each with the names that
-    matter in it, or None for everything."""
+    """Return the folders to watch for all changes to `files` and below `roots`, each with the names
+    that matter in it, or None for everything. Folders that do not exist are left out.
+    """
     way: dict[str, set[str]] = {}
     inside: set[str] = set()
     for root in roots:
@@ -172,12 +190,17 @@ def watched_names(roots: Iterable[str], files: Iterable[str]) -> dict[str, froze
 
 
 def _absolute(path: str) -> str:
-    """`path` from the root on; `..` stays, since what is before it may be a link."""
+    """Return `path` made absolute, but not normalised: `..` stays, since the name before it may be
+    a symbolic link.
+    """
     return os.path.join(os.getcwd(), path)
 
 
 def _folders(root: str, way: dict[str, set[str]]) -> Iterator[str]:
-    """Return `root` and every folder below it; links to folders are not followed."""
+    """Yield `root` and every folder below it, each only once although links may lead to it several
+    times; nothing if `root` is not a folder. Adds the names on the way to them to `way`. Stops
+    after `FOLDERS` folders.
+    """
     _note_way(root, way)
     if not os.path.isdir(root):
         return
@@ -201,7 +224,9 @@ def _folders(root: str, way: dict[str, set[str]]) -> Iterator[str]:
 
 
 def _note_way(path: str, way: dict[str, set[str]]) -> None:
-    """Note each name on the way to `path`, and on the way to what links lead to."""
+    """Add each name on the way to `path` to the folder that contains it, in `way`; symbolic links
+    are followed, up to `_LINKS` of them.
+    """
     links = 0
     rest = path.split("/")[:0:-1]
     folder = "/"
@@ -228,7 +253,9 @@ def _note_way(path: str, way: dict[str, set[str]]) -> None:
 
 
 def _are_local(folders: Iterable[str]) -> bool:
-    """Return True if this machine's kernel sees every change below `folders`."""
+    """Return True if only this machine's kernel writes to the file systems of `folders`, so that it
+    reports every change. False if the mounts cannot be read.
+    """
     try:
         with open(_MOUNTS, encoding="utf-8", errors="surrogateescape") as file:
             mounts = dict(_mounts(file))
@@ -239,7 +266,9 @@ def _are_local(folders: Iterable[str]) -> bool:
 
 
 def _mounts(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """The file system type of each mount point; the last entry counts if several cover it."""
+    """Yield mount point and file system type of each line of `mountinfo`, in order; of several
+    entries for one point the last counts.
+    """
     for line in lines:
         fields, dash, rest = line.partition(" - ")
         if dash:
@@ -248,7 +277,9 @@ def _mounts(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def _is_local(folder: str, mounts: dict[str, str], known: dict[str, bool]) -> bool:
-    """Return True if a folder is on a file system whose changes inotify reports."""
+    """Return True if the file system of a folder is one of `LOCAL`. `known` caches the result of
+    each folder and its parents.
+    """
     if folder not in known:
         kind = mounts.get(folder)
         if kind is not None or folder == "/":

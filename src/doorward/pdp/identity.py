@@ -34,14 +34,14 @@ from doorward.rego.shared import EvaluationAborted, Key, parse_key_set
 __all__ = ["Identity", "IdentityError", "read_keys"]
 
 ROOT: Final = "identity"
-"""Where the keys are below `data`."""
+"""The name below `data` that contains the keys."""
 MAX_KEYS: Final = 100
 MISS_QUIET: Final = 10.0
-"""Seconds between two fetches that unknown keys cause."""
+"""The least number of seconds between two fetches because of unknown keys."""
 FIRST_RETRY: Final = 1.0
 STUCK_AFTER: Final = 120.0
 MAX_TOKEN_HEAD: Final = 4096
-"""Characters of a token's head that is looked at for the id of its key."""
+"""The longest header of a token that is searched for a key id, in characters."""
 
 _log: Final = logging.getLogger(__name__)
 _EDGE: Final = Edge("identity", "fetching keys failed")
@@ -50,11 +50,13 @@ _TYPES: Final = frozenset({"EC", "OKP", "RSA"})
 
 
 class IdentityError(Exception):
-    """Keys that cannot be fetched or used; says why."""
+    """Keys that cannot be fetched or used; the message is the reason."""
 
 
 class Identity:
-    """One thread for each issuer. Safe in any number of threads."""
+    """Fetches the keys of identity providers, with one thread for each issuer, into
+    `data.identity`. The constructor reserves that path in the store. Safe in any number of threads.
+    """
 
     def __init__(
         self,
@@ -71,8 +73,9 @@ class Identity:
         }
 
     def start(self, *, within: float) -> list[str]:
-        """Fetch from now on; returns when every issuer answered or `within` seconds are over, with
-        the names of those that did not."""
+        """Start the threads. Return when every issuer has answered, at the latest after `within`
+        seconds, the names of the issuers whose keys are not known yet; their threads continue.
+        """
         until = time.monotonic() + within
         for keys in self._keys.values():
             keys.start()
@@ -84,25 +87,31 @@ class Identity:
 
     @property
     def errors(self) -> dict[str, str]:
-        """Why the newest keys of an issuer are not known, by its name."""
+        """The reason why the last fetch of an issuer failed, by its name; issuers without an error
+        are left out.
+        """
         return {name: keys.error for name, keys in self._keys.items() if keys.error}
 
     def note_denied(self, input: Any) -> None:
-        """A request was denied: a token with a key that no issuer is known to have is a reason to
-        ask again. Looks at the `authorization` header of `input`, and raises nothing for any."""
+        """Fetch the keys again soon if the token in `input` names a key that no issuer has. Called
+        for a denied request. Reads the `authorization` header of Envoy's input, and does nothing
+        for any other input.
+        """
         kid = _kid_of(input)
         if kid is not None and not any(kid in keys.kids for keys in self._keys.values()):
             for keys in self._keys.values():
                 keys.miss()
 
     def close(self) -> None:
-        """End the threads; what was fetched stays active."""
+        """End the threads and wait for them, at most five seconds each. Keys that were fetched stay
+        in the data.
+        """
         for keys in self._keys.values():
             keys.close()
 
 
 class _Keys:
-    """The keys of one issuer."""
+    """The keys of one issuer, and the thread that fetches them."""
 
     def __init__(
         self,
@@ -132,7 +141,9 @@ class _Keys:
         )
 
     def start(self) -> None:
-        """Start the thread that fetches the issuer's keys."""
+        """Start the thread that fetches the issuer's keys, and add it to the parts whose health is
+        watched.
+        """
         self._thread.start()
         self._part.thread = self._thread
         self._parts.add(self._part)
@@ -145,11 +156,14 @@ class _Keys:
         self._thread.join(5.0)
 
     def miss(self) -> None:
+        """Fetch now, unless the last fetch began less than `MISS_QUIET` seconds ago."""
         if time.monotonic() - self._fetched >= MISS_QUIET:
             self._wake.set()
 
     def _round(self) -> bool:
-        """Wait for the next fetch, and fetch; False at the end."""
+        """Wait for the next fetch, and fetch; return False after `close`. A failure is logged when
+        its text is new, kept in `error`, and doubles the pause up to the issuer's interval.
+        """
         self._part.rest()
         self._wake.wait(self._pause)
         self._wake.clear()
@@ -174,7 +188,10 @@ class _Keys:
         return True
 
     def _fetch(self) -> dict[str, Any]:
-        """Fetch the issuer's key set, by discovery unless its URL is configured."""
+        """Fetch the issuer's key set, by discovery unless its URL is configured. Raise
+        IdentityError if a document cannot be fetched, the discovery document names another issuer,
+        or `jwks_uri` is missing or less safe than the issuer.
+        """
         issuer = self._issuer
         with issuer_client(self._transport) as client:
             url = issuer.jwks_url
@@ -191,7 +208,9 @@ class _Keys:
             return _get(client, url)
 
     def _take(self, document: Mapping[str, Any]) -> None:
-        """Store a key set as data of the policies, if it has changed."""
+        """Store a key set in the data of the policies and log its key ids; nothing happens if it
+        has not changed. Raise IdentityError for a set that cannot be used.
+        """
         keys = read_keys(document)
         text = json.dumps({"keys": keys}, sort_keys=True)
         if text == self._text:
@@ -204,7 +223,7 @@ class _Keys:
 
 
 def _get(client: httpx.Client, url: str) -> dict[str, Any]:
-    """Fetch the JSON object at a URL."""
+    """Fetch the JSON object at a URL; IdentityError, with the URL, if that fails."""
     try:
         return fetch_document(client, url)
     except DocumentError as error:
@@ -212,11 +231,12 @@ def _get(client: httpx.Client, url: str) -> dict[str, Any]:
 
 
 def read_keys(document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The public keys for signatures of a JWKS, each by its members that matter.
+    """Return the public keys for signatures of a JWKS document.
 
-    IdentityError for a set with a shared or private key, with two keys of one id, with none or too
-    many: a set that is wrong in part is not used in part. Keys of other kinds, and those that
-    `io.jwt` does not read, are left out: one of them would make all others useless to it.
+    Raise IdentityError if the set has no such key or more than `MAX_KEYS` keys, a private or shared
+    key, or two keys with one id: a set that is partly wrong is not used at all. Keys for other
+    purposes, and those that `io.jwt` cannot read, are left out, since one of them would make
+    `io.jwt` refuse the whole set.
     """
     keys = document.get("keys")
     if not isinstance(keys, list) or len(keys) > MAX_KEYS:
@@ -242,7 +262,7 @@ def read_keys(document: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _is_readable(key: dict[str, Any]) -> bool:
-    """Return True if a key can be used to verify tokens; else log why not."""
+    """Return True if `io.jwt` can read a key; otherwise log the reason and return False."""
     try:
         return bool(parse_key_set(json.dumps({"keys": [key]})))
     except (BuiltinError, EvaluationAborted) as error:
@@ -251,7 +271,9 @@ def _is_readable(key: dict[str, Any]) -> bool:
 
 
 def _kid_of(input: Any) -> str | None:
-    """The key id in the header of the request's bearer token; None if there is none."""
+    """Return the key id in the header of the request's bearer token; None if there is no token, no
+    id, or the token cannot be decoded. The token is not verified.
+    """
     value: Any = input
     for name in ("attributes", "request", "http", "headers", "authorization"):
         value = value.get(name) if isinstance(value, dict) else None

@@ -19,25 +19,27 @@ from doorward.http_client.decoding import DecodingError, decoded_body
 __all__ = ["WITHIN", "DocumentError", "fetch_document", "issuer_client"]
 
 WITHIN: Final = 10.0
-"""Seconds that one document may take."""
+"""The longest time for one document, in seconds."""
 MAX_BYTES: Final = 1 << 20
 
 
 class DocumentError(Exception):
-    """A document that cannot be used; the text says why."""
+    """A document that cannot be fetched or used; the message is the reason."""
 
     def __init__(
         self, reason: str, *, status: int | None = None, is_too_long: bool = False
     ) -> None:
         super().__init__(reason)
         self.status = status
-        """Of the answer; None where there was none in time."""
+        """The status of the response; None if there was no response in time."""
         self.is_too_long = is_too_long
-        """True where it has more bytes than may be, or takes longer."""
+        """True if the body exceeds `MAX_BYTES`, or takes longer than `WITHIN`."""
 
 
 def issuer_client(transport: httpx.BaseTransport | None = None) -> httpx.Client:
-    """Return a client for `fetch_document`."""
+    """Return a client for `fetch_document`, whose connections observe the deadline of
+    `finished_by`. It does not follow redirects. The caller closes it.
+    """
     return with_deadlines(httpx.Client(transport=transport, timeout=WITHIN))
 
 
@@ -49,7 +51,10 @@ def fetch_document(
     form: Mapping[str, str] | None = None,
     auth: httpx.BasicAuth | None = None,
 ) -> dict[str, Any]:
-    """Return the JSON object at a URL, at most `MAX_BYTES`, in `WITHIN` seconds; DocumentError."""
+    """Return the JSON object at a URL. Raise DocumentError if the status is not 200, the body
+    exceeds `MAX_BYTES` or is not a JSON object with unique names, the exchange takes longer than
+    `WITHIN` seconds, or the connection fails.
+    """
     until = time.monotonic() + WITHIN
     body = bytearray()
     headers = {"accept": "application/json"}
@@ -72,6 +77,7 @@ def fetch_document(
             status = answer.status_code
         document = json.loads(body, object_pairs_hook=_unique_names)
     except (httpx.HTTPError, httpx.InvalidURL, OSError, DecodingError) as error:
+        # The class only: the text of an HTTP library's error may contain the URL with credentials.
         raise DocumentError(type(error).__name__) from None
     except (ValueError, RecursionError):
         raise DocumentError("not JSON, or an object repeats a name", status=status) from None
@@ -81,7 +87,9 @@ def fetch_document(
 
 
 def _unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The object of `pairs`; ValueError where readers may take different values for one name."""
+    """Return the object of `pairs`; ValueError if a name occurs twice, since other readers may take
+    its other value.
+    """
     unique = dict(pairs)
     if len(unique) != len(pairs):
         raise ValueError("a name is there twice")

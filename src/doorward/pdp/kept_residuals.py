@@ -18,18 +18,22 @@ if TYPE_CHECKING:
 __all__ = ["KeptResiduals", "Question"]
 
 Question: TypeAlias = tuple[str, tuple[str, ...], str, bool]
-"""A query, what is not known, the rest of the input as Rego, and whether only truth counts."""
+"""A query, its unknowns, the known input as Rego, and True if only the truth of the result
+matters.
+"""
 
 MOST: Final = 256
-"""Residuals that are kept, half of them from before the last change of generation."""
+"""The largest number of cached residuals, half of them in the older generation."""
 LONGEST: Final = 8_192
-"""Characters of an input with which a residual is kept."""
+"""The longest input, in characters of Rego, for which a residual is cached."""
 LARGEST: Final = 500
-"""Expressions of a residual that is kept."""
+"""The largest number of expressions in a cached residual."""
 
 
 class KeptResiduals:
-    """A cache in two generations; safe in any number of threads."""
+    """A cache of residuals in two generations, of which the older one is dropped when the newer one
+    is full. Safe in any number of threads.
+    """
 
     __slots__ = ("_before", "_newest", "hits", "misses")
 
@@ -40,7 +44,9 @@ class KeptResiduals:
         self.hits = self.misses = 0
 
     def get(self, question: Question) -> Partial | None:
-        """The cached residual for a question; None if there is none."""
+        """Return the cached residual for a question; None if there is none. Counts a hit or a miss,
+        and moves a residual of the older generation to the newer one.
+        """
         left = self._newest.get(question)
         if left is None:
             left = self._before.get(question)
@@ -53,11 +59,13 @@ class KeptResiduals:
 
     @property
     def counts(self) -> CacheCounts:
-        """The hits and misses of residuals, for these policies and data."""
+        """The number of cached residuals, and the hits and misses since the snapshot was made."""
         return CacheCounts(len(self._newest) + len(self._before), self.hits, self.misses)
 
     def keep(self, question: Question, left: Partial) -> None:
-        """Cache a residual, unless it or its question is large."""
+        """Cache a residual, unless the input of its question exceeds `LONGEST` characters, the
+        residual has support rules, or it has more than `LARGEST` expressions.
+        """
         if len(question[2]) > LONGEST or left.support or _size(left) > LARGEST:
             return
         self._newest[question] = left
@@ -66,6 +74,6 @@ class KeptResiduals:
 
 
 def _size(left: Partial) -> int:
-    """The number of expressions in a residual."""
+    """Return the number of expressions in a residual, with those of its definitions."""
     definitions = 0 if left.definitions is None else left.definitions.size
     return definitions + sum(map(len, left.queries))

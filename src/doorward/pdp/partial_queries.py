@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 __all__ = ["PartialQueries"]
 
 Key: TypeAlias = "tuple[str, tuple[str, ...], PartialOptions]"
-"""A query, what is not known, and the options."""
+"""A query, its unknowns, and the options of partial evaluation."""
 
 MOST: Final = 128
 LONGEST: Final = 1_024
-"""Queries that are kept, of as many characters with what is unknown."""
+"""The largest number of characters in query, unknowns and options of a cached query."""
 
 
 class PartialQueries:
@@ -31,11 +31,13 @@ class PartialQueries:
         self._prepared: dict[Key, PartialQuery] = {}
 
     def get(self, key: Key) -> PartialQuery | None:
-        """The prepared query, if it is kept."""
+        """Return the prepared query; None if it is not cached."""
         return self._prepared.get(key)
 
     def keep(self, key: Key, prepared: PartialQuery) -> None:
-        """Cache a prepared query, unless its text is long."""
+        """Cache a prepared query, unless its texts have more than `LONGEST` characters. A full
+        cache is emptied first.
+        """
         query, unknowns, options = key
         texts = (query, *unknowns, *options.disable_inlining)
         if sum(map(len, texts)) > LONGEST:

@@ -26,10 +26,12 @@ _EDGE: Final = Edge("decide", "evaluation failed")
 _BUILTINS: Final = Edge("builtin", "a built-in raised an exception")
 
 SHORT: Final = 1_000
-"""Characters of a query that need not be asked how many expressions it has."""
+"""Queries of up to so many characters cannot exceed the limit of expressions and are not checked
+for it.
+"""
 
 Notes = dict[str, dict[Key, Value]]
-"""What built-ins answered: by name, and operands as JSON."""
+"""The answers of built-ins by name, and then by the operands as JSON."""
 
 # What `Decision(…)` does, without the function in between: every decision makes one.
 _to_decision: Final[Callable[[type[Decision], tuple[object, ...]], Decision]] = tuple.__new__
@@ -51,9 +53,9 @@ class DecisionObserver(Protocol):
 
 
 class Tee:
-    """A sink in front of another one, or of none: what observes decisions gets each of them first.
+    """A sink that passes each decision to an observer, and then to another sink if there is one.
 
-    Closing it closes the sink behind it; the observer is closed where it was made.
+    `close` closes the other sink but not the observer, which belongs to its creator.
     """
 
     def __init__(self, observer: DecisionObserver, sink: DecisionSink | None) -> None:
@@ -67,7 +69,7 @@ class Tee:
             self._sink.record(answered)
 
     def close(self) -> None:
-        """Close the sink."""
+        """Close the other sink, if there is one."""
         if self._sink is not None:
             self._sink.close()
 
@@ -82,14 +84,18 @@ class PDP:
         *,
         secrets: Sequence[tuple[str, ...]] = (),
     ) -> None:
-        """`secrets`: paths of data that policies read and nobody is shown."""
+        """Decide by `snapshot` and log to `sink`; None: no log. `secrets` are paths of data that
+        policies read but that pages and API never display.
+        """
         self._snapshot = snapshot
         self._sink = sink
         self.secrets = tuple(secrets)
         self.on_denied: Callable[[Value | Undefined], object] | None = None
-        """Called with the input of a decision that is not `true`; it must not raise."""
+        """Called with the input of each decision by path whose result is not `true`; it must not
+        raise.
+        """
         self.build_gate = BuildGate()
-        """The snapshot in force, to build the next one from while this one decides."""
+        """Evaluations take turns through it while the next snapshot is built."""
 
     @property
     def snapshot(self) -> Snapshot:
@@ -107,7 +113,7 @@ class PDP:
 
     @property
     def logs_decisions(self) -> bool:
-        """True if `record` does anything."""
+        """True if there is a decision log; without one, `record` does nothing."""
         return self._sink is not None
 
     def decide(
@@ -119,11 +125,13 @@ class PDP:
         is_parsed: bool = False,
         snapshot: Snapshot | None = None,
     ) -> Decision:
-        """The document at `path` for `input`; `strict`: errors of built-ins are errors.
+        """Evaluate the document at `path` for `input`; with `strict`, errors of built-ins are
+        errors of the decision and not undefined.
 
-        `snapshot`: what to decide by, where that is not the active one.
-        `is_parsed`: the input was JSON, so that nothing in it has to be looked for that no policy
-        could match; without, that makes a decision with an error.
+        `snapshot` decides instead of the active one. `is_parsed` promises that the input was read
+        from JSON; otherwise it is converted, and a value that JSON does not have becomes the
+        decision's error. Nothing is raised and nothing is logged; `on_denied` is called if the
+        result is not `true`.
         """
         if snapshot is None:
             snapshot = self._snapshot
@@ -170,6 +178,7 @@ class PDP:
             None,
             (),
         )
+        # `tuple.__new__` saves the call of NamedTuple's constructor, which runs for each decision.
         return _to_decision(Decision, fields)
 
     def decide_query(
@@ -180,14 +189,18 @@ class PDP:
         strict: bool = False,
         is_parsed: bool = False,
     ) -> Decision:
-        """The value of a query of a single expression; more than one value is an error."""
+        """Evaluate a query of a single expression, and return its value as the result; UNDEFINED
+        without a solution. Several values are an error of the decision. `strict` and `is_parsed` as
+        for `decide`.
+        """
         return self._decide_query(text, input, _only_value, strict=strict, is_parsed=is_parsed)
 
     def solve(self, text: str, input: Value | Undefined = UNDEFINED) -> Decision:
-        """Return the solutions of a query: a list of objects, or UNDEFINED for none.
+        """Evaluate a client's query; the result is a list of the bindings of each solution, or
+        UNDEFINED if there is none.
 
-        The input was JSON. The query may not reach the network: a client that sends it could make
-        requests from here.
+        The input must come from JSON. A query that calls `http.send` is an error of the decision,
+        since a client could make requests from this machine.
         """
         return self._decide_query(text, input, _bindings, strict=False, is_parsed=True)
 
@@ -244,11 +257,11 @@ class PDP:
         request_context: RequestContext | None = None,
         size: int = 0,
     ) -> None:
-        """Put an answered decision into the decision log, where there is one.
+        """Pass an answered decision to the decision log; nothing happens without one.
 
-        For the adapter to call, once for each answer, when it knows what it answered and how long
-        that took. Returns at once: everything costly happens elsewhere. `size` is what input and
-        result take in memory, in bytes and about; it bounds what waits to be logged.
+        The adapter calls this once for each response, with the time that it took, `handler_ns`.
+        Returns at once: everything costly happens in another thread. `size` is the approximate
+        memory of input and result in bytes; it bounds the queue of the log.
         """
         if self._sink is not None:
             snapshot, now = self._snapshot, time_ns()
@@ -256,21 +269,24 @@ class PDP:
             self._sink.record(_to_answered(Answered, fields))
 
     def close(self) -> None:
-        """Write the decisions that still wait for the decision log, and close it."""
+        """Write the decisions that are still queued for the decision log, and close it."""
         if self._sink is not None:
             self._sink.close()
 
 
 def _note_cause(error: Exception) -> None:
-    """Log where an extension's built-in raised an error that the decision reports."""
+    """Report the exception that a custom built-in raised, if it caused `error`; then drop the
+    frames of `error`, which would keep the evaluation's memory.
+    """
     if error.__cause__ is not None:
         _BUILTINS.report(error.__cause__)
     _drop_frames(error)
 
 
 def _drop_frames(error: BaseException | None) -> None:
-    """Forget where an error was raised: its frames hold all that the evaluation made, for as long
-    as the decision waits for the decision log."""
+    """Remove the tracebacks of an error, its causes and contexts. Their frames would keep
+    everything that the evaluation created until the decision log has written the decision.
+    """
     while error is not None and error.__traceback__ is not None:
         error.__traceback__ = None
         _drop_frames(error.__cause__)
@@ -280,7 +296,7 @@ def _drop_frames(error: BaseException | None) -> None:
 def _evaluate_and_note(
     document: Document, input: Value | Undefined, notes: Notes
 ) -> Value | Undefined:
-    """Evaluate the document, and add the answers of impure built-ins to `notes`."""
+    """Return the document's value, and add the answers of impure built-ins to `notes`."""
     if not isinstance(document, Query):
         return document.answer(input)  # type: ignore[no-any-return] # no built-in is asked
     evaluation = document.evaluation(input)
@@ -289,7 +305,9 @@ def _evaluate_and_note(
 
 
 def _bindings(query: Query, input: Value | Undefined, notes: Notes | None) -> Value | Undefined:
-    """Return the bindings of each solution of a query; UNDEFINED without solutions."""
+    """Return the bindings of each solution of a client's query, UNDEFINED without solutions. Raise
+    CompileError if the query calls a built-in that clients may not. Notes answers in `notes`.
+    """
     errors = unsafe_calls(query.source)
     if errors:
         raise CompileError(errors[:1])
@@ -301,7 +319,9 @@ def _bindings(query: Query, input: Value | Undefined, notes: Notes | None) -> Va
 
 
 def _only_value(query: Query, input: Value | Undefined, notes: Notes | None) -> Value | Undefined:
-    """Return the only value of a query; raise `DecisionError` if it has several."""
+    """Return the only value of a query, UNDEFINED without one; raise `DecisionError` if it has
+    several. Answers of impure built-ins are added to `notes` unless it is None.
+    """
     evaluation = query.evaluation(input)
     evaluation.answered = notes
     if not query.variables:

@@ -37,23 +37,27 @@ INTERVAL: Final = 0.25
 SETTLE: Final = 0.1
 """Seconds between a poll that finds a change and the one that must find the same."""
 MOMENT: Final = 0.01
-"""Seconds between a change that the kernel tells of and the poll."""
+"""Seconds between an event of the kernel and the poll that it causes."""
 PATIENCE: Final = 0.75
 """Seconds after which a change is read although the files keep changing."""
 SELDOM: Final = 10.0
-"""Seconds between two polls where the kernel tells of changes: it may have missed one."""
+"""Seconds between two polls while the kernel reports changes, as it may have missed one."""
 LOOKING: Final = 0.1
-"""The share of the processor's time that polls may take: for many files they come less often."""
+"""The share of one processor that polls may take: with many files, polls are less frequent."""
 STUCK_AFTER: Final = 120.0
-"""Seconds in which a round must end, however much there is to read; or 20 times the first read."""
+"""Seconds after which a round counts as stuck; 20 times the first read if that is longer."""
 FIRST_RETRY: Final = 1.0
 LAST_RETRY: Final = 30.0
-"""Seconds until files that could not be read are tried again: they double up to the last."""
+"""The longest pause in seconds before files that could not be read are tried again; pauses double
+from `FIRST_RETRY`.
+"""
 HALVES: Final = 5
-"""How often in a row a read may fail while files change, before it is said: they may be halves."""
+"""The number of failed reads, while files keep changing, that are not reported: they may have seen
+half of a change.
+"""
 
 _TURN: Final = 0.0005
-"""Seconds that another thread keeps the interpreter while one here reads files."""
+"""The switch interval of the interpreter, in seconds, while a thread reads files."""
 
 _log: Final = logging.getLogger(__name__)
 _EDGE: Final = Edge("reload", "reload failed")
@@ -61,11 +65,15 @@ _WATCH: Final = Edge("policy-watch", "checking the files for changes failed")
 Signature: TypeAlias = tuple[tuple[str, int, int, int, int, int], ...]
 
 Files: TypeAlias = Callable[[], Iterable[str]]
-"""The files to look at, as they are now; LoadError where they cannot be listed."""
+"""Returns the names of the files to poll, as they are now; raises LoadError if they cannot be
+listed.
+"""
 
 
 def read_signature(files: Files) -> Signature:
-    """Return names, sizes and times of the files, without reading them."""
+    """Return names, identities, sizes and times of the files, without reading them. Missing files
+    are left out; () if the files cannot be listed.
+    """
     try:
         names = files()
     except LoadError:
@@ -76,7 +84,10 @@ def read_signature(files: Files) -> Signature:
 def changes(
     files: Files, known: Signature, wait: Callable[[float], object], interval: float = INTERVAL
 ) -> Iterator[None]:
-    """Yield each time the files differ from the signature `known`, until `wait` returns True."""
+    """Yield each time the files have changed and should be read, first compared with `known`.
+    Between polls `wait` is called with a number of seconds; the iterator ends when it returns a
+    true value.
+    """
     polls = _Polls(files, known, interval)
     while not wait(polls.pause):
         if polls.is_due():
@@ -85,7 +96,7 @@ def changes(
 
 
 class _Polls:
-    """When to poll, and from what was seen, when to read."""
+    """Decides when the files are polled next, and by the results, when they should be read."""
 
     def __init__(self, files: Files, known: Signature, interval: float) -> None:
         self._files = files
@@ -98,11 +109,13 @@ class _Polls:
 
     @property
     def pause(self) -> float:
-        """Seconds until the next poll."""
+        """Seconds until the next poll; longer if polls or reads take much processor time."""
         return max(self._pause, self._rest)
 
     def is_due(self) -> bool:
-        """Return True if the files should be read now."""
+        """Poll the files; return True if they should be read now. Sets `pause` for the next
+        poll.
+        """
         started = time.thread_time()
         seen = read_signature(self._files)
         self._rest = (time.thread_time() - started) / LOOKING
@@ -112,7 +125,9 @@ class _Polls:
         return due
 
     def _judge(self, seen: Signature, now: float) -> bool:
-        """Return True if the files have changed and have stayed the same since the last poll."""
+        """Return True if the files have changed and are the same in two polls, or have kept
+        changing for `PATIENCE` seconds. In the second case they are due once more when they rest.
+        """
         if seen == self._known:
             self._since = None
             return False
@@ -129,27 +144,33 @@ class _Polls:
 
     @property
     def rest(self) -> float:
-        """Seconds that must pass before the next poll, whatever was changed."""
+        """Seconds that must pass before the next poll, even after an event of the kernel."""
         return max(self._rest, MOMENT)
 
     @property
     def are_at_rest(self) -> bool:
-        """True if the files are as they were read."""
+        """True if the files have not changed since they were last read."""
         return self._since is None and self._known == self._before
 
     @property
     def are_changing(self) -> bool:
-        """True if what was due is read while the files change."""
+        """True if the files are read although they keep changing, so that the read may see half of
+        a change.
+        """
         return self._known is None
 
     def hurry(self) -> None:
-        """Let the next poll read at once, as the last read saw only half of a change."""
+        """Make the files due at the next poll even if they still change, because the last read saw
+        only half of a change.
+        """
         if self._since is not None:
             self._since -= PATIENCE
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Context manager around a read: the next pause is at least as long, to bound the load."""
+        """Context manager around a read. The next pause is at least as long as the processor time
+        of the read, to bound the load.
+        """
         started = time.thread_time()
         try:
             yield
@@ -161,14 +182,14 @@ class Stop(SignalSafeEvent):
     """The event that ends a watch, and waits between two polls."""
 
     descriptor: int | None = None
-    """A wait that ends as well when this can be read; None: it does not."""
+    """A descriptor that also ends a wait when it becomes readable; None: only the event does."""
 
 
 class _Home:
-    """The current folder, in which names of files that are not absolute begin.
+    """The working folder, if names of files are relative to it.
 
-    Another folder of its name may take its place: this process would stay in the one that is gone,
-    and never find a file again.
+    If the folder is deleted and created again, this process would stay in the deleted one and never
+    find a file again; `is_there` changes to the new one.
     """
 
     def __init__(self, roots: Sequence[str], files: Files) -> None:
@@ -179,7 +200,9 @@ class _Home:
         self.path = "" if all(map(os.path.isabs, names)) else os.getcwd()
 
     def is_there(self) -> bool:
-        """Return True if the folder is there, perhaps again."""
+        """Return True if the working folder exists or is not needed. If it was replaced by a new
+        folder of the same name, change to that one first.
+        """
         if self.path and not _has_current_folder():
             try:
                 os.chdir(self.path)
@@ -198,7 +221,9 @@ def _has_current_folder() -> bool:
 
 
 class Watcher:
-    """Looks at files from a thread of its own and puts new snapshots into force."""
+    """A thread that polls files, or waits for the kernel's events about them, and activates new
+    snapshots.
+    """
 
     def __init__(
         self,
@@ -213,10 +238,11 @@ class Watcher:
         interval: float = INTERVAL,
         stop: Stop | None = None,
     ) -> None:
-        """`replace` puts what was read into force, unless `read` did that.
+        """`read` builds the snapshot and `replace` activates it, unless `read` does both.
+        `on_reload` is called with True after a failure, and with False after a success.
 
-        `roots`: the folders in which new files may come up. `stop`: what ends the watch, and waits
-        between two polls; without it the watch sleeps until there is something to look at.
+        `roots` are the folders in which new files may appear. `stop` ends the watch and waits
+        between two polls; without it, the thread sleeps until the kernel reports a change.
         """
         self._read = read
         self._replace = replace
@@ -230,7 +256,7 @@ class Watcher:
         self._home = _Home(roots, files)
         self._events: FileEvents | None = None
         self._is_stale = True
-        """Whether other folders may have to be watched than are."""
+        """True if the files may be in other folders than the watched ones."""
         self._watch_at = 0.0
         self._polls = _Polls(files, read_signature(files), interval)
         self._said = ""
@@ -243,7 +269,9 @@ class Watcher:
         )
 
     def start(self, *, reading: float = 0.0) -> None:
-        """Start to watch; `reading` is how many seconds the first read took."""
+        """Start the thread. `reading` is the duration of the first read in seconds: a round counts
+        as stuck after 20 times as long, at least `STUCK_AFTER`.
+        """
         self._part.within = max(STUCK_AFTER, 20 * reading)
         self._thread.start()
         self._part.thread = self._thread
@@ -257,11 +285,14 @@ class Watcher:
             self._events.wake()
         if self._thread.is_alive():
             self._thread.join(5.0)
+        # A thread that has not ended may still poll the descriptors.
         if self._events is not None and not self._thread.is_alive():
             self._events.close()
 
     def run_once(self) -> bool:
-        """Wait, poll and reload if something changed; return False after `close`."""
+        """Wait for the next poll or event, poll, and reload if the files changed or a retry is due.
+        Return False after `close`. A deleted working folder is reported as a failed reload.
+        """
         if not self._wait():
             return False
         self._part.beat()
@@ -279,7 +310,9 @@ class Watcher:
         return True
 
     def _wait(self) -> bool:
-        """Wait for an event of the kernel or the next poll; return False after `close`."""
+        """Wait for an event of the kernel, the next poll or the next retry; return False after
+        `close`.
+        """
         if not (self._polls.are_at_rest and self._is_watched()):
             return not self._stop.wait(self._polls.pause)
         assert self._events is not None
@@ -302,7 +335,9 @@ class Watcher:
         return not (ended or self._stop.wait(self._polls.rest))
 
     def _is_watched(self) -> bool:
-        """Return True if the kernel has reported every change since the last poll."""
+        """Return True if the kernel reports all changes since the last poll. If other folders may
+        have to be watched, begin to watch them and return False: one more poll is needed.
+        """
         if not self._is_stale:
             return True
         now = time.monotonic()
@@ -329,7 +364,10 @@ class Watcher:
         return self._retry_at is not None and time.monotonic() >= self._retry_at
 
     def reload(self) -> bool:
-        """Read all files again; return True if their contents are active now."""
+        """Read all files again and activate them; return True on success. After a failure the
+        active snapshot stays, the health and the log say why, and False is returned; except for
+        errors in the policies, another attempt is due after a pause that doubles.
+        """
         self._retry_at = None
         try:
             with self._building():
@@ -358,7 +396,10 @@ class Watcher:
         return False
 
     def _fail(self, short: str, text: str, *, is_final: bool = True) -> None:
-        """Report a failed reload, or try again if files are still being written."""
+        """Report a failed reload to health, `on_reload` and, if the text is new, the log. While
+        files keep changing, the first `HALVES` failures are not reported but tried again at the
+        next poll. With `is_final=False` a retry is scheduled, too.
+        """
         if self._polls.are_changing and self._halves < HALVES:
             self._halves += 1
             self._polls.hurry()
@@ -372,12 +413,13 @@ class Watcher:
             _log.error("Reload failed; the previous policies stay active.", extra={"error": text})
 
     def _retry_later(self) -> None:
+        """Make a retry due after the present pause, and double the pause, up to `LAST_RETRY`."""
         self._retry_at = time.monotonic() + self._retry_pause
         self._retry_pause = min(self._retry_pause * 2, LAST_RETRY)
 
 
 def _signature(name: str) -> tuple[str, int, int, int, int, int] | None:
-    """Return the identity, size and times of a file; None if it does not exist."""
+    """Return name, device, inode, size and times (ns) of a file; None if it does not exist."""
     try:
         status = os.stat(name)
     except OSError:
@@ -398,10 +440,11 @@ class _Turns:
 
 @contextmanager
 def _brisk() -> Iterator[None]:
-    """While other threads compute, let this one have its turn sooner.
+    """Context manager that shortens the interpreter's switch interval of this process, so that this
+    thread gets its turn sooner while others compute.
 
     Each system call gives the interpreter away. Under load it comes back after 5 ms for each thread
-    that computes, so that ten files take a second to look at.
+    that computes, so that polling ten files takes a second.
     """
     with _Turns.lock:
         if not _Turns.readers:

@@ -33,16 +33,19 @@ __all__ = [
 UNSAFE: Final = frozenset({"http.send"})
 """Built-ins that a client's own query may not call."""
 MAX_TEXT: Final = 262_144
-"""Characters of a client's query: to parse it takes less than a second."""
+"""The longest query of a client, in characters: parsing it takes less than a second."""
 MAX_EXPRESSIONS: Final = 1_000
-"""Expressions of a client's query, those of its comprehensions counted: some passes of the compiler
-take the square of them."""
+"""The largest number of expressions in a client's query, those of its comprehensions included: some
+passes of the compiler take quadratic time.
+"""
 MAX_SIZE: Final = 20_000
-"""Expressions that one request makes at most."""
+"""The largest number of expressions that partial evaluation of one request may produce."""
 
 
 def parse_client_query(text: str, *, v0: bool) -> Body:
-    """Return the body of a client's query; CompileError for one that is too long, or no query."""
+    """Return the body of a client's query. Raise CompileError if it has more than `MAX_TEXT`
+    characters or `MAX_EXPRESSIONS` expressions, or is not valid Rego.
+    """
     if len(text) > MAX_TEXT:
         raise _refusal(f"query has more than {MAX_TEXT} characters")
     try:
@@ -63,7 +66,9 @@ def _nodes(body: Body) -> Iterator[Node]:
 
 
 def unsafe_calls(body: Body) -> list[Diagnostic]:
-    """Return the calls in a client's query that clients may not make, as errors."""
+    """Return an error for each call in a client's query of a built-in in `UNSAFE`; [] if there is
+    none.
+    """
     return [
         Diagnostic(
             TYPE_ERROR,
@@ -87,8 +92,11 @@ def residual(
     only_truth: bool = False,
     keep_else: bool = False,
 ) -> Partial:
-    """Return the residual of `query`; the errors of `Engine.partial`, and CompileError for a query
-    that calls what clients may not.
+    """Return the residual of `query`: what is left of it when `unknowns` are not known. Waits for a
+    turn while a snapshot is built.
+
+    Raise the errors of `Engine.partial`, and CompileError if the query calls a built-in that
+    clients may not. The prepared query is cached in the snapshot.
     """
     options = PartialOptions(
         disable_inlining=tuple(disable_inlining),
@@ -119,9 +127,10 @@ def _unsafe_calls_in(query: str, snapshot: Snapshot) -> list[Diagnostic]:
 def residual_of_rows(
     snapshot: Snapshot, turns: BuildGate, path: PathKey, unknowns: Sequence[str], input: Value
 ) -> Partial:
-    """The residual of a filter of rows: under which conditions the document at `path` is true.
+    """Return the residual of a filter of rows: the conditions under which the document at `path` is
+    true. Raises what `residual` raises.
 
-    It is cached for as long as the snapshot is active.
+    It is cached with the snapshot; a hit does not evaluate anything.
     """
     query = document_ref(path)
     # As Rego, which tells sets from arrays and numbers from booleans, as conditions do.

@@ -18,11 +18,13 @@ from doorward.rego.shared import Mark
 __all__ = ["add_rules", "rule_documents"]
 
 MAX_RULES: Final = 64
-"""Definitions in one event; how many more there are is in `custom.rules_left_out`."""
+"""The largest number of definitions in one event; `custom.rules_left_out` counts the others."""
 
 
 def add_rules(event: dict[str, Any], engine: Engine, marks: Sequence[Mark]) -> None:
-    """Put into an event what a decision by `engine` noted; nothing where nothing was noted."""
+    """Add `custom.rules` and `rule_labels` of a decision by `engine` to its event; without marks
+    the event stays unchanged. Each set of labels is listed once; definitions that failed add none.
+    """
     if not marks:
         return
     custom = event.setdefault("custom", {})
@@ -39,7 +41,9 @@ def add_rules(event: dict[str, Any], engine: Engine, marks: Sequence[Mark]) -> N
 
 
 def rule_documents(marks: Sequence[Mark]) -> list[dict[str, Any]]:
-    """The noted rule definitions, as decision logs and the console show them."""
+    """Return the marked definitions as decision logs and the console show them: path without
+    `data.`, file, row and, if it failed, the row of the failure.
+    """
     documents: list[dict[str, Any]] = []
     for mark in marks:
         span = mark.rule.span

@@ -16,9 +16,9 @@ _MEMBER: Final = 60
 
 
 def estimate_memory(text: bytes) -> int:
-    """Bytes that the values of a JSON text may take, seldom less than they do.
+    """Estimate the bytes that the values of a JSON text take in memory, seldom less than they do.
 
-    Of a message that holds JSON as well: its other fields cost their length.
+    The text may be a message that contains JSON; its other fields count with their length.
     """
     members = _LIST * text.count(b"[") + _OBJECT * text.count(b"{") + _MEMBER * text.count(b",")
     return len(text) + members

@@ -75,17 +75,20 @@ __all__ = [
 _log: Final = logging.getLogger(__name__)
 
 PathKey = str | tuple[str, ...]
-"""A document by its path: `a/b`, or its segments where one of them may hold a slash."""
+"""The path of a document: `a/b`, or its segments if one of them may contain a slash."""
 
 MAX_PREPARED: Final = 1_000
-"""Queries kept, beside those of the configuration: half of them from before the last change of
-generation, which dropped those that had not been used since the one before."""
+"""The largest number of cached queries, those of the configuration not counted. They are in two
+generations; the older one is dropped when the newer one is full.
+"""
 MAX_CACHED: Final = 1_024
-"""Characters of the longest path that is kept: a longer one is prepared each time."""
+"""The longest query text that is cached, in characters; longer ones are compiled each time."""
 MAX_SEGMENTS: Final = 100
-"""Names in a path to rules or below them; OPA has no limit, and takes as long as they are many."""
+"""The largest number of names in a path that has rules. OPA has no limit, and its time grows with
+the number.
+"""
 PREPARE_WITHIN: Final = 5.0
-"""Seconds that a query waits for its turn to be prepared."""
+"""Seconds that a query waits for others to be compiled, if there is no deadline."""
 
 _KEYWORDS: Final = frozenset(
     {"and", "as", "contains", "default", "else", "every", "false", "if", "import", "in"}
@@ -93,7 +96,7 @@ _KEYWORDS: Final = frozenset(
 )
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z", re.ASCII)
 INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}\Z")
-"""A segment of a path that is an index."""
+"""Matches a segment of a path that is an index."""
 
 
 @record
@@ -102,22 +105,24 @@ class Settings:
 
     v0: bool = False
     deadline: float | None = DEADLINE
-    """Seconds that one evaluation may take; None for as long as it likes."""
+    """The longest time of one evaluation, in seconds; None for no limit."""
     max_items: int | None = MAX_ITEMS
-    """How much the collections and texts that one evaluation makes may hold; None: not counted."""
+    """The limit of the collections and texts that one evaluation creates; None for no limit."""
     max_errors: int = 10
     """Errors that a CompileError reports; 0: all."""
     environment: Environment = field(default_factory=Environment)
     capabilities: Capabilities | None = None
-    """What policies may use; None for everything."""
+    """The built-ins and features that policies may use; None for all."""
     registry: Registry = REGISTRY
-    """The built-ins that there are."""
+    """The available built-ins."""
     notes_answers: bool = False
-    """Whether decisions say what built-ins that ask the world answered; they are `noting` then."""
+    """True if decisions carry the answers of impure built-ins; `registry` must then come from
+    `noting`.
+    """
     marked: bool = False
-    """Whether decisions carry which rules answered, and where others failed."""
+    """True if decisions carry the rules that answered, and where others failed."""
     saved: SavedPrograms | None = None
-    """Where compiled policies are kept for the next start."""
+    """The store of compiled policies for the next start; None: they are not saved."""
 
     def options(self, rego_versions: Mapping[str, int] = MappingProxyType({})) -> Options:
         """Return the compiler's options. `rego_versions` are the versions that single files set."""
@@ -135,7 +140,9 @@ class Settings:
 
 
 class Document(Protocol):
-    """A document with a value for each input."""
+    """A document that can be evaluated: `value` and `answer` return its value for an input,
+    `marked_answer` also the marks of the rules that answered.
+    """
 
     def value(self, input: Any = ..., /) -> Any: ...
 
@@ -181,21 +188,23 @@ class Snapshot:
         loaded = loaded or Loaded()
         self.engine = engine
         self.is_marked = engine.options.marked
-        """Whether answers come with what `Engine.read_marks` reads."""
+        """True if the policies note marks, which `Engine.read_marks` reads."""
         self.revision = revision
         self.files = loaded.files
         self.deadline = deadline
         self.notes_answers = notes_answers
         self.bundles = _show_bundles(loaded.revisions)
-        """The bundles it is made of, as decision logs and provenance show them."""
+        """The bundles in the snapshot with their revisions, as decision logs and provenance show
+        them.
+        """
         self.bundle_of: Mapping[str, str] = loaded.bundle_of
-        """The bundle that a policy is from, by its file."""
+        """The name of the bundle that contains a policy, by the policy's file."""
         self.kept_residuals = KeptResiduals()
-        """What is left of filters that were made before."""
+        """Cached residuals of filters."""
         self.partial_queries = PartialQueries()
-        """The queries that were prepared for partial evaluation."""
+        """Cached queries that are prepared for partial evaluation."""
         self.owners = Owners(loaded.roots)
-        """What bundles own, where nobody else may write."""
+        """The paths that bundles own; clients may not write there."""
         self._queries = _Queries(engine, deadline)
         self._lookups = self._queries.lookups
         self._pinned: dict[object, Document] = {}
@@ -210,10 +219,11 @@ class Snapshot:
         *,
         bundles: Mapping[str, str] | None = None,
     ) -> Snapshot:
-        """The same policies with other, already parsed data; nothing is compiled again.
+        """Return a snapshot of the same policies with other, already parsed data; nothing is
+        compiled, but residuals and prepared partial queries are dropped.
 
-        `bundles` are their revisions if they changed. Raise `CompileError` if a rule and the data
-        define the same path.
+        `bundles` are the new revisions of bundles, if they changed. Raise `CompileError` if a rule
+        and the data define the same path.
         """
         engine = self.engine.with_data(data, is_parsed=True)
         engine.check_data()
@@ -221,6 +231,7 @@ class Snapshot:
         changed.engine = engine
         # Residuals contain values of the data, so that they are wrong for other data.
         changed.kept_residuals = KeptResiduals()
+        # Prepared partial queries are bound to an engine, and so to its data.
         changed.partial_queries = PartialQueries()
         changed.revision = revision
         if bundles is not None:
@@ -230,7 +241,9 @@ class Snapshot:
         return changed
 
     def is_nowhere(self, path: str) -> bool:
-        """Return True if neither a rule nor data exists at the configured `path`."""
+        """Return True if neither a rule nor data is at the configured `path`, or it is empty. The
+        result is cached, so `path` must not come from clients.
+        """
         known = self._nowhere.get(path)
         if known is None:
             operands = _operands(path)
@@ -241,31 +254,38 @@ class Snapshot:
         return known
 
     def base_document(self, path: PathKey) -> Value | Undefined:
-        """The base data at `path`, without the rules; undefined if there is none."""
+        """Return the base data at `path`, without the rules; UNDEFINED if there is none."""
         document: Value | Undefined = self.engine.base_document(_operands(path))
         return document
 
     def document(self, path: PathKey, *, strict: bool = False) -> Document:
-        """Return the query of the document at `path`; its value is a CompileError where there
-        cannot be one.
+        """Return the document at `path`, prepared and cached. If its path has no rules, its value
+        is the data. If it does not compile, its evaluation raises CompileError. With `strict`,
+        errors of built-ins are raised, too, and not undefined.
 
-        `strict`: errors of built-ins are errors, not undefined.
+        Raise CompileError for more than `MAX_SEGMENTS` names, and EvalError if other paths are
+        compiled for too long.
         """
         next(self._lookups)
         key = (path, strict) if strict else path
         return self._ready.get(key) or self._document(key, path, strict=strict)
 
     def is_prepared(self, path: PathKey, *, strict: bool = False) -> bool:
-        """Return True if the query of the document at `path` is compiled and cached."""
+        """Return True if the document at `path` is in the cache, so that nothing needs to be
+        compiled.
+        """
         key = (path, strict) if strict else path
         return key in self._ready or key in self._before
 
     def has_rule_at(self, path: PathKey) -> bool:
-        """Return True if a rule is at `path`, or on the way to it."""
+        """Return True if a rule is at `path` or at a prefix of it."""
         return self.engine.has_rule_at(_operands(path))
 
     def query(self, text: str, *, strict: bool = False) -> Query:
-        """The query `text`, compiled once; `strict` as for `document`."""
+        """Return the compiled query `text`, from the cache if it is there; `strict` as for
+        `document`. Raise CompileError if it does not compile, and EvalError if others are compiled
+        for too long.
+        """
         next(self._lookups)
         key = (None, text, strict)
         query = self._ready.get(key) or self._prepare(key, text, strict=strict)
@@ -275,8 +295,9 @@ class Snapshot:
         return query
 
     def cache_counts(self) -> dict[str, CacheCounts]:
-        """Return the counts of `Engine.cache_counts`, and those of compiled queries and of filters
-        of these policies."""
+        """Return entries, hits and misses by cache: those of `Engine.cache_counts`, `queries`
+        (compiled queries) and `filters` (cached residuals).
+        """
         return {
             **self.engine.cache_counts(),
             "filters": self.kept_residuals.counts,
@@ -284,11 +305,12 @@ class Snapshot:
         }
 
     def warm_rules(self) -> None:
-        """Generate the code of every rule: clients may ask for any document."""
+        """Generate the code of every rule now: clients may request any document."""
         self.engine.policies.warm()
 
     def warm(self, paths: Iterable[PathKey]) -> None:
-        """Prepare the documents at `paths` permanently, with the code of their rules.
+        """Prepare the documents at `paths`, with the code of their rules, and never drop them from
+        the cache.
 
         Raise `CompileError` if one cannot be prepared.
         """
@@ -301,7 +323,10 @@ class Snapshot:
                 self._pinned[path] = self._ready[path] = document
 
     def _document(self, key: object, path: PathKey, *, strict: bool) -> Document:
-        """Prepare the document at a path that is not in the cache of recent ones."""
+        """Prepare the document at a path that is not among the recent ones; the data itself if no
+        rule is at or below the path. Raise CompileError if the path has more than `MAX_SEGMENTS`
+        names.
+        """
         operands = _operands(path)
         if not self.engine.has_rules(operands):
             next(self._queries.unprepared)
@@ -314,7 +339,9 @@ class Snapshot:
         return self._prepare(key, document_ref(path), strict=strict)
 
     def _prepare(self, key: object, text: str, *, strict: bool) -> Document:
-        """Prepare the query of a document, or take it from the cache."""
+        """Take a query from the older generation of the cache, or compile it, and put it into the
+        newer one. Texts of more than `MAX_CACHED` characters are not cached.
+        """
         document = self._before.get(key)
         if document is None:
             document = _bind(self._queries.get(key, text, strict=strict), self.engine)
@@ -333,7 +360,9 @@ def _show_bundles(revisions: Mapping[str, str]) -> dict[Key, Value]:
 
 
 class _Queries:
-    """The queries that were prepared on some policies, whatever the data."""
+    """The queries that were compiled for some policies. Snapshots of the same policies with other
+    data share them.
+    """
 
     def __init__(self, engine: Engine, deadline: float | None) -> None:
         # Data comes and goes; what is prepared must not keep it.
@@ -345,19 +374,22 @@ class _Queries:
         self._compiled = 0
         # Steps of `count` are atomic, and take less time than a lock.
         self.lookups: Final = count()
-        """Advances for each document and query that somebody asks for."""
+        """Advances at each request for a document or query."""
         self.unprepared: Final = count()
-        """The same for those that no query is prepared for."""
+        """Advances at each request that needs no compiled query: data only, or a refused path."""
 
     @property
     def counts(self) -> CacheCounts:
-        """Return the entries, hits and misses of the cache."""
+        """The entries, hits and misses of the cache; a miss is a query that was compiled."""
         prepared = _steps(self.lookups) - _steps(self.unprepared)
         entries = len(self._ready) + len(self._before)
         return CacheCounts(entries, max(prepared - self._compiled, 0), self._compiled)
 
     def get(self, key: object, text: str, *, strict: bool) -> Document:
-        """The compiled query `text`, cached under `key`."""
+        """Return the query `text`, cached under `key`, or compiled; one that does not compile is
+        returned as `_Broken`. Waits while another thread compiles, at most for the deadline;
+        EvalError after that.
+        """
         # One at a time: whatever clients ask for, they cannot take all of the processor for it.
         if not self._lock.acquire(timeout=self._deadline or PREPARE_WITHIN):
             raise EvalError(CANCEL_ERROR, "too many paths are being compiled for the first time")
@@ -374,7 +406,7 @@ class _Queries:
             self._lock.release()
 
     def _compile(self, text: str, *, strict: bool) -> Document:
-        """Prepare a query; the error of one that does not compile is cached in its place."""
+        """Compile a query; return a document that raises the error if it does not compile."""
         self._compiled += 1
         try:
             return self._engine.prepare(text, strict_builtin_errors=strict, deadline=self._deadline)
@@ -383,7 +415,7 @@ class _Queries:
 
 
 def _steps(counter: count[int]) -> int:
-    """Return how often a counter was advanced: only its text says so without advancing it."""
+    """Return how often a counter was advanced. Only its `repr` tells that without advancing it."""
     return int(repr(counter).removeprefix("count(").removesuffix(")"))
 
 
@@ -392,7 +424,7 @@ def _bind(document: Document, engine: Engine) -> Document:
 
 
 class _Base:
-    """A document that no rule has a part in: it is as it was given."""
+    """A document without rules: its value is the data at its path."""
 
     __slots__ = ("_value",)
 
@@ -412,7 +444,7 @@ class _Base:
 
 
 class _Broken:
-    """A path that cannot be a query."""
+    """A query that does not compile: each evaluation raises the CompileError again."""
 
     __slots__ = ("_diagnostics",)
 
@@ -426,14 +458,15 @@ class _Broken:
 
 
 def document_ref(path: PathKey) -> str:
-    """The Rego reference for a path: `a/0/b c` -> `data.a[0]["b c"]`.
+    """Return the Rego reference for a path: `a/0/b c` -> `data.a[0]["b c"]`.
 
-    Segments that are empty are dropped from a text; segments that are integers are indexes.
+    Empty segments of a text are dropped; segments that are integers become indexes.
     """
     return "data" + "".join(map(_operand_text, _operands(path)))
 
 
 def _operands(path: PathKey) -> list[str | int]:
+    """Return the segments of a path, integers as int; empty segments of a text are dropped."""
     segments = [s for s in path.split("/") if s] if isinstance(path, str) else path
     return [int(s) if INTEGER.match(s) else s for s in segments]
 
@@ -454,10 +487,10 @@ def read(
     settings: Settings | None = None,
     before: Snapshot | None = None,
 ) -> Snapshot:
-    """The snapshot of files and folders: LoadError or CompileError, or one that can decide.
+    """Load files and folders, log their warnings, and build a snapshot. Raise LoadError if a file
+    cannot be loaded, and CompileError if the policies are wrong.
 
-    `before`: as for `build`. An archive with signatures is refused: there is no key to verify them
-    with.
+    `before` as for `build`. An archive with signatures is refused: there is no key to verify them.
     """
     settings = settings or Settings()
     loaded = Sources(paths, ignore=ignore, v0=settings.v0, signed=True).load()
@@ -474,11 +507,12 @@ def build(
     is_parsed: bool = False,
     before: Snapshot | None = None,
 ) -> Snapshot:
-    """Compile what was loaded. CompileError carries everything that is wrong with it.
+    """Compile loaded policies and bind them to their data. Raise CompileError with all errors, also
+    those of a path that a rule and the data define.
 
-    `revision`: what it is known by, if not by its contents. `is_parsed`: its data came from files,
-    and is not looked through for what no policy could match. `before`: the active snapshot, of
-    which the modules that did not change are taken.
+    `revision` names the snapshot; by default it is derived from the contents. `is_parsed` promises
+    that the data came from files and needs no conversion. `before` is the active snapshot, whose
+    unchanged modules are used again.
     """
     settings = settings or Settings()
     with gc_paused():
@@ -499,7 +533,7 @@ def build(
 
 
 def _policies(loaded: Loaded) -> Mapping[str, str | Source]:
-    """The policies with the names that errors display for them."""
+    """Return the policies' texts, with the names under which errors show them if these differ."""
     if not loaded.shown_names:
         return loaded.modules
     names = loaded.shown_names
@@ -507,7 +541,9 @@ def _policies(loaded: Loaded) -> Mapping[str, str | Source]:
 
 
 def _revision(loaded: Loaded) -> str:
-    """Twelve hexadecimal digits that differ when a policy or any data differs."""
+    """Return twelve hexadecimal digits that depend on the policies and data: the first of the
+    loaded digest if there is one.
+    """
     if loaded.digest:
         return loaded.digest[:12]
     digest = hashlib.sha256()

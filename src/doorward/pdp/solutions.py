@@ -24,17 +24,20 @@ __all__ = ["Solution", "solutions_of"]
 
 @record
 class Solution:
-    """One solution: the value of each expression, and of each variable that has a name."""
+    """One solution of a query: the value of each expression in written order, and of each named
+    variable.
+    """
 
     expressions: tuple[tuple[Expr, Value], ...]
     bindings: dict[str, Value]
 
 
 def solutions_of(query: Query, rows: Iterable[tuple[Value, ...]]) -> Iterator[Solution]:
-    """The solutions of `query` with its expressions in the order they were written.
+    """Yield the solutions of `query` among `rows`, with its expressions in written order.
 
-    A single expression that is false is a result; among several, or where there are several
-    solutions to look for, false is none. To be called `within` the time of the evaluation.
+    A false value is a result only if the query is one expression that does not iterate; otherwise
+    its row is skipped. Must run `within` the deadline of the evaluation, and counts a step for each
+    row.
     """
     count = len(query.variables)
     body = query.body
@@ -54,7 +57,9 @@ def solutions_of(query: Query, rows: Iterable[tuple[Value, ...]]) -> Iterator[So
 
 
 def _iterates(node: object) -> bool:
-    """Return True if a reference in the node contains a variable; comprehensions do not count."""
+    """Return True if a reference in the node contains a variable, or `walk` is called;
+    comprehensions do not count.
+    """
     if isinstance(node, tuple):
         return any(map(_iterates, node))
     if isinstance(node, (ArrayComprehension, SetComprehension, ObjectComprehension)):

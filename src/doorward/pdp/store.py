@@ -43,11 +43,11 @@ __all__ = ["BusyError", "Deciding", "NotReplacedError", "PolicyNotFoundError", "
 
 _CONFIGURATION: Final = "configuration"
 WAIT: Final = 30.0
-"""Seconds that a change waits for the changes before it."""
+"""Seconds that a change waits for earlier changes before BusyError."""
 
 
 class BusyError(Exception):
-    """Changes before this one took too long; nothing was changed."""
+    """Earlier changes took longer than `WAIT` seconds; nothing was changed."""
 
 
 class NotReplacedError(Exception):
@@ -55,7 +55,7 @@ class NotReplacedError(Exception):
 
 
 class Deciding(Protocol):
-    """The part that decides: a `PDP`, or a parent of workers."""
+    """An object that decides by a snapshot: a `PDP`, or the parent of worker processes."""
 
     @property
     def snapshot(self) -> Snapshot: ...
@@ -64,11 +64,11 @@ class Deciding(Protocol):
     def build_gate(self) -> BuildGate: ...
 
     def replace(self, snapshot: Snapshot) -> None:
-        """Decide by `snapshot` from now on; NotReplacedError where that cannot be."""
+        """Decide by `snapshot` from now on. Raise NotReplacedError if it cannot be activated."""
 
 
 class PolicyNotFoundError(StorageError):
-    """There is no policy of that name."""
+    """No policy has that name."""
 
     code = "storage_not_found_error"
 
@@ -77,10 +77,11 @@ class PolicyNotFoundError(StorageError):
 
 
 class Store:
-    """Changes what `pdp` decides by. Safe in any number of threads.
+    """Changes the policies and data by which `pdp` decides. Safe in any number of threads.
 
-    Every change may raise OwnedError, BusyError, NotReplacedError, and CompileError where rules and
-    data would fill the same place.
+    Every change may raise OwnedError (the path belongs to a bundle or to the configuration),
+    BusyError, NotReplacedError, and CompileError if rules and data define the same path. After an
+    error nothing is changed.
     """
 
     def __init__(
@@ -92,18 +93,20 @@ class Store:
         prepare: Callable[[Snapshot], object] = lambda _snapshot: None,
         building: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
-        """`pdp` decides by the snapshot of `loaded`. `prepare` is called with each snapshot whose
-        policies are new, before it is active. `building` is around all of that."""
+        """`pdp` decides by the snapshot of `loaded`. `prepare` is called with each snapshot of new
+        policies before it is active. `building` is a context manager around their compilation and
+        `prepare`.
+        """
         self._pdp = pdp
         self._settings = settings or Settings()
         self._prepare = prepare
         self._building = building
         self._files = loaded or Loaded()
-        """As files are, and bundles that are files."""
+        """The contents of files, and of bundles that are files."""
         self._bundles: Mapping[str, Bundle] = {}
-        """As those are that were downloaded."""
+        """The active bundles that were downloaded, by name."""
         self._loaded = self._files
-        """Both together."""
+        """The contents of files and downloaded bundles together."""
         self._modules = pdp.snapshot.engine.policies.texts
         self._own: dict[Path, Value] = {}
         self._reserved = Owners({}, kind=_CONFIGURATION)
@@ -114,8 +117,9 @@ class Store:
 
     @property
     def policies(self) -> Mapping[str, Module]:
-        """The policies in force as they were parsed, by name: those of bundles have the bundle's in
-        front, as in OPA."""
+        """The active policies as parsed, by name. Names of bundles' policies begin with the
+        bundle's name, as in OPA.
+        """
         snapshot = self._pdp.snapshot
         trees, bundle_of = snapshot.engine.trees, snapshot.bundle_of
         return {
@@ -133,12 +137,17 @@ class Store:
     # What the server itself puts into data
 
     def reserve(self, root: str) -> None:
-        """Reserve `root`, a name below `data`, for `keep`: no client or bundle may write there."""
+        """Reserve `root`, a name directly below `data`, for `keep`: clients and bundles that write
+        there get OwnedError. Replaces an earlier reservation.
+        """
         with self._hold_lock(self._publishing):
+            # Inside the lock, so that a write under way cannot slip in below the root.
             self._reserved = Owners({root: [root]}, kind=_CONFIGURATION)
 
     def keep(self, path: Path, value: Value, *, text: bytes = b"") -> None:
-        """Store `value` at a reserved `path`; later bundles and reloads do not remove it."""
+        """Store `value` at a reserved `path`; later bundles and reloads do not remove it. The new
+        revision depends on `text`.
+        """
         with self._hold_lock(self._publishing):
             snapshot, edit = self._begin()
             _put(edit, path, value)
@@ -146,7 +155,7 @@ class Store:
             self._publish_data(snapshot, edit, "keep", path_text(path), text)
 
     def _with_own(self, data: dict[Key, Value]) -> dict[Key, Value]:
-        """Return `data` with the values stored by `keep`."""
+        """Return `data` with the values stored by `keep`; `data` itself is not changed."""
         if not self._own:
             return data
         edit = Edit(data)
@@ -155,16 +164,18 @@ class Store:
         return edit.document
 
     def _check_free(self, snapshot: Snapshot, path: Path) -> None:
+        """Raise OwnedError if a bundle or the configuration owns `path`."""
         snapshot.owners.check(path)
         self._reserved.check(path)
 
     # Data
 
     def put(self, path: Path, value: Value, *, text: bytes = b"", only_new: bool = False) -> bool:
-        """Store `value` at `path`, creating objects for missing parents.
+        """Store `value` at `path`, creating objects for missing parents; return True.
 
-        With `only_new`, an existing value is not changed and False is returned. `text` is the
-        source of the value, which the revision depends on.
+        With `only_new`, an existing value is not changed and False is returned. `text` is the JSON
+        text of the value, which the new revision depends on. Raise StorageError if a parent is not
+        an object, so that the path cannot be created.
         """
         with self._hold_lock(self._publishing):
             snapshot, edit = self._begin()
@@ -197,13 +208,18 @@ class Store:
             self._publish_data(snapshot, edit, "delete", path_text(path))
 
     def _begin(self) -> tuple[Snapshot, Edit]:
+        """Return the active snapshot and an `Edit` that copies its data where it changes; call with
+        the lock held.
+        """
         snapshot = self._pdp.snapshot
         return snapshot, Edit(snapshot.engine.data)
 
     def _publish_data(
         self, snapshot: Snapshot, edit: Edit, verb: str, name: str, text: bytes = b""
     ) -> None:
-        """Replace the data of the active snapshot, with a new revision."""
+        """Activate the snapshot with the edited data, under a revision derived from the one before
+        and the change.
+        """
         revision = _revision_after(snapshot.revision, verb, name, text)
         self._pdp.replace(snapshot.with_data(edit.document, revision))
 
@@ -212,7 +228,8 @@ class Store:
     def put_policy(self, name: str, text: str, *, timers: Timers | None = None) -> bool:
         """Compile and activate a policy; return False if it is active already.
 
-        Raise `CompileError` with all its errors, and those it would cause in other policies.
+        Raise `CompileError` with all its errors, also those that it would cause in other policies.
+        Times of parsing and compilation are added to `timers`.
         """
         timers = timers or Timers()
         with self._hold_lock(self._compiling):
@@ -230,7 +247,9 @@ class Store:
         return True
 
     def delete_policy(self, name: str, *, timers: Timers | None = None) -> None:
-        """Remove a policy; raise `CompileError` if other policies need it."""
+        """Remove a policy. Raise `PolicyNotFoundError` if there is none, and `CompileError` if
+        other policies need it.
+        """
         timers = timers or Timers()
         with self._hold_lock(self._compiling):
             self._check_owner(self.policy(name))
@@ -239,12 +258,15 @@ class Store:
                 self._publish_policies(modules, "delete policy", name)
 
     def _check_owner(self, module: Module) -> None:
+        """Raise OwnedError if a bundle or the configuration owns the module's package."""
         self._check_free(self._pdp.snapshot, module.package.path)
 
     def _publish_policies(
         self, modules: dict[str, str], verb: str, name: str, text: str = ""
     ) -> None:
-        """Compile changed policies and activate them with the current data."""
+        """Compile changed policies and activate them with the data of that moment. CompileError
+        leaves the active snapshot unchanged.
+        """
         data = self._pdp.snapshot.engine.data
         loaded = replace(self._loaded, modules=modules, data=data)
         snapshot = self._compile(loaded, self._pdp.snapshot.revision)
@@ -257,7 +279,9 @@ class Store:
             self._modules = modules
 
     def _compile(self, loaded: Loaded, revision: str | None = None) -> Snapshot:
-        """Build the snapshot of policies and data beside the active one."""
+        """Build and prepare a snapshot; the active one continues to decide. Evaluations take turns
+        meanwhile.
+        """
         with self._pdp.build_gate.building(), self._building():
             snapshot = build(
                 loaded,
@@ -272,22 +296,26 @@ class Store:
     # Files and bundles
 
     def load(self, loaded: Loaded) -> Snapshot:
-        """Activate the current contents of files; what clients added through the API stays."""
+        """Activate the new contents of files and return the snapshot; policies and data that
+        clients added through the API stay.
+        """
         with self._hold_lock(self._compiling):
             return self._replace(loaded, self._bundles)
 
     @property
     def bundles(self) -> Mapping[str, Bundle]:
-        """The bundles in force that were downloaded, by their names."""
+        """The active bundles that were downloaded, by name."""
         return self._bundles
 
     def activate(self, bundles: Mapping[str, Bundle], *, timers: Timers | None = None) -> Snapshot:
-        """Put bundles that were downloaded into force beside the others: all of them or none.
+        """Activate downloaded bundles beside the others, all of them or none, and return the
+        snapshot.
 
-        What clients wrote below their roots is gone. Bundles that are in force as they are change
-        nothing: a service without `ETag` sends the same again and again. Besides what every change
-        may raise: LoadError and ManifestError where bundles and files define the same or may, and
-        for a delta bundle StorageError, and ManifestError where it does not fit the active one.
+        Data and policies that clients wrote below the roots of the bundles are removed. If all
+        bundles are active already, nothing changes: a service without `ETag` sends the same bundle
+        again. Also raises LoadError and ManifestError if bundles and files may define the same
+        path, and for a delta bundle StorageError, or ManifestError if it does not fit the active
+        bundle.
         """
         timers = timers or Timers()
         with self._hold_lock(self._compiling):
@@ -301,19 +329,24 @@ class Store:
                 return self._replace(self._files, {**self._bundles, **full})
 
     def deactivate(self, names: Collection[str]) -> Snapshot:
-        """Deactivate bundles, with their policies and data."""
+        """Remove the policies and data of the named bundles, and return the new snapshot."""
         with self._hold_lock(self._compiling):
             left = {name: each for name, each in self._bundles.items() if name not in names}
             return self._replace(self._files, left)
 
     def _is_active(self, name: str, bundle: Bundle) -> bool:
-        """Return True if a bundle with the same contents is already in force."""
+        """Return True if a bundle with the same digest is active; always False for a delta
+        bundle.
+        """
         active = self._bundles.get(name)
         is_same = active is not None and bundle.digest and active.digest == bundle.digest
         return bool(is_same and bundle.changes is None)
 
     def _apply_delta(self, name: str, bundle: Bundle) -> Bundle:
-        """The bundle to activate: a delta is applied to the active bundle of that name."""
+        """Return the bundle to activate: a delta applied to the active bundle of that name, any
+        other bundle unchanged. Raise ManifestError if there is no active bundle or its roots
+        differ, StorageError if a change cannot be applied.
+        """
         if bundle.changes is None:
             return bundle
         from doorward.bundles.bundle import changed
@@ -335,7 +368,9 @@ class Store:
         )
 
     def _change(self, full: Mapping[str, Bundle], delta: Bundle) -> Snapshot:
-        """Activate a delta bundle applied to `full`: only data changes, nothing is compiled."""
+        """Activate the data of a delta bundle without compiling; `full` is the bundle after the
+        delta. Values that clients wrote elsewhere stay.
+        """
         from doorward.bundles.bundle import changed
 
         changes = delta.changes or ()
@@ -357,9 +392,10 @@ class Store:
         return snapshot
 
     def _replace(self, files: Loaded, bundles: Mapping[str, Bundle]) -> Snapshot:
-        """Compile and publish the policies of files and bundles.
+        """Compile and activate the policies of files and bundles, and return the snapshot.
 
-        Policies added by the API stay, unless a bundle owns their package.
+        Policies added through the API stay unless a bundle owns their package; so does the data of
+        clients outside the roots of bundles.
         """
         loaded = with_bundles(files, bundles)
         before = self._loaded.modules
@@ -386,7 +422,7 @@ class Store:
 
     @contextmanager
     def _hold_lock(self, lock: threading.Lock) -> Iterator[None]:
-        """Hold a lock; BusyError if it is not free in time."""
+        """Context manager that holds a lock; BusyError if it is not free within `WAIT` seconds."""
         if not lock.acquire(timeout=WAIT):
             raise BusyError
         try:
@@ -396,7 +432,9 @@ class Store:
 
 
 def _put(edit: Edit, path: Path, value: Value) -> None:
-    """Put `value` at `path`; a value directly below the root that is not an object becomes one."""
+    """Put `value` at `path` and create missing parents; a value directly below `data` that is not
+    an object is replaced by one.
+    """
     if not isinstance(edit.read(path[:1]), dict):
         edit.apply(Operation("add", path[:1], {}))
     edit.make_parents(path)
@@ -413,7 +451,9 @@ def _is_owned(owners: Owners, path: Sequence[str]) -> bool:
 
 
 def _revision_after(revision: str, verb: str, name: str, text: bytes) -> str:
-    """Twelve hexadecimal digits for the state after a change, derived from the one before."""
+    """Return twelve hexadecimal digits for the state after a change, derived from the revision
+    before and the change: the same changes give the same revision.
+    """
     digest = hashlib.sha256(b"\0".join([revision.encode(), verb.encode(), b""]))
     digest.update(name.encode(errors="surrogatepass") + b"\0")
     digest.update(text)
@@ -421,7 +461,7 @@ def _revision_after(revision: str, verb: str, name: str, text: bytes) -> str:
 
 
 def _rebase(current: dict[Key, Value], before: Loaded, after: Loaded) -> dict[Key, Value]:
-    """The data after a reload of files: `after`, with the changes that clients made to `before`.
+    """Return the data of `after`, with the changes that clients made to the data of `before`.
 
     Below the roots of bundles such changes are dropped.
     """
