@@ -1,9 +1,10 @@
-"""A `.tar.gz` or a folder to its files, in memory: nothing is unpacked, and nothing is trusted.
+"""Read the files of a `.tar.gz` or a folder into memory. Nothing is written to disk, and nothing in
+the archive is trusted.
 
-A bundle comes from elsewhere. Bounded, before any of it is believed, are the bytes that are read
-and unpacked, the number of files, and the length and depth of names. Refused is what a bundle has
-no use for and an attack has: links, devices and sparse files in an archive, links out of a folder,
-names that lead out (`..`), and one name for two files.
+A bundle comes from elsewhere. The bytes that are read and unpacked, the number of files, and the
+length and depth of names are bounded before the contents are used. Refused are things that a bundle
+does not need and an attack does: links, devices and sparse files in an archive, links out of a
+folder, names that lead out (`..`), and two files with one name.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from doorward.bundles.loader import Limits, io_message
 __all__ = ["ArchiveError", "Member", "folder_names", "read_archive", "read_folder", "unpack"]
 
 Member = tuple[str, bytes]
-"""The name of a file, from the root of the bundle and without a slash before it, and its bytes."""
+"""The name of a file, from the root of the bundle and without a leading slash, and its bytes."""
 
 MAX_NAME: Final = 4096
 HEADER_BYTES: Final = 1 << 20
-"""What the headers of one file may hold, its long name included."""
+"""The largest size of the headers of one file, its long name included."""
 
 _BLOCK: Final = tarfile.RECORDSIZE
 # Headers may lead to headers: the library follows them by recursion.
@@ -34,11 +35,16 @@ _BROKEN: Final = (OverflowError, RecursionError, ValueError, tarfile.TarError, z
 
 
 class ArchiveError(Exception):
-    """An archive that cannot be read as a bundle; the text is OPA's where OPA has one."""
+    """An archive that cannot be read as a bundle, or that exceeds a limit; the message is OPA's if
+    OPA has one.
+    """
 
 
 def read_archive(path: str, limits: Limits) -> Iterator[Member]:
-    """Read the files of a `.tar.gz` in order; raise `ArchiveError` if it is broken or too large."""
+    """Yield the files of a `.tar.gz` in the order of the archive. Raise `ArchiveError` if it is
+    broken, exceeds a limit or contains anything but files and folders, and OSError if it cannot be
+    opened.
+    """
     with open(path, "rb") as raw:
         size = os.fstat(raw.fileno()).st_size
         if size > limits.archive_bytes:
@@ -47,14 +53,16 @@ def read_archive(path: str, limits: Limits) -> Iterator[Member]:
 
 
 def unpack(raw: BinaryIO, limits: Limits) -> Iterator[Member]:
-    """The same for an open archive, whose size is known to be bounded."""
+    """Yield the files of an open archive as `read_archive` does; the caller has bounded its
+    size.
+    """
     with _translate_errors(), gzip.GzipFile(fileobj=raw) as unzipped:
         yield from _members(_Bounded(unzipped, limits.unpacked_bytes), limits)
 
 
 @contextmanager
 def _translate_errors() -> Iterator[None]:
-    """Context manager: turn errors of reading into `ArchiveError`, in Go's words if known."""
+    """Context manager that turns errors of gzip and tar into `ArchiveError`, with Go's text."""
     try:
         yield
     except gzip.BadGzipFile as error:
@@ -67,7 +75,9 @@ def _translate_errors() -> Iterator[None]:
 
 
 class _Bounded:
-    """Reads no more than it was allowed, and never more than `total`."""
+    """A decompressed stream that raises ArchiveError beyond the bytes that `allow` permits, and
+    beyond `total` in all.
+    """
 
     def __init__(self, stream: gzip.GzipFile, total: int) -> None:
         self._stream = stream
@@ -75,17 +85,19 @@ class _Bounded:
         self._limit = total
 
     def allow(self, size: int) -> None:
-        """Allow the same number of bytes again; the blocks of the archive are filled up."""
+        """Permit `size` more bytes, and one block of padding; unused bytes of the last call are
+        lost.
+        """
         self._left = min(size + _BLOCK, self._total)
 
     def read(self, size: int) -> bytes:
-        """Read decompressed bytes.
-
-        Raise `ArchiveError` beyond the limit of the archive or of one header.
+        """Return up to `size` decompressed bytes, b"" at the end. Raise `ArchiveError` beyond the
+        limit of the archive or of one header.
         """
         content = self._stream.read(size)
         self._left -= len(content)
         self._total -= len(content)
+        # Before the other check: `allow` never permits more than is left of the total.
         if self._total < 0:
             raise ArchiveError(f"archive contains more than {self._limit} bytes")
         if self._left < 0:
@@ -94,7 +106,10 @@ class _Bounded:
 
 
 def _members(stream: _Bounded, limits: Limits) -> Iterator[Member]:
-    """Yield the files of a tar archive; raise `ArchiveError` for what a bundle must not contain."""
+    """Yield the files of a tar archive, then read it to its end, which checks the checksum. Raise
+    `ArchiveError` for members that a bundle must not contain, for too many files, and for a file
+    above its limit.
+    """
     seen: set[str] = set()
     stream.allow(HEADER_BYTES)
     with tarfile.open(fileobj=stream, mode="r|") as archive:  # type: ignore[call-overload]  # read is all that it asks for
@@ -142,7 +157,9 @@ def _check_kind(name: str, member: tarfile.TarInfo) -> None:
 
 
 def _safe_name(name: str, limits: Limits) -> str:
-    """`/a/./b` -> `a/b`."""
+    """Return a name without slashes in front and without `.`: `/a/./b` -> `a/b`. Raise ArchiveError
+    if it is too long or deep, contains `..`, or is not printable.
+    """
     parts = PurePosixPath(name.lstrip("/")).parts
     if len(name) > MAX_NAME or len(parts) > limits.depth:
         raise ArchiveError(f"`{name[:60]}…`: a name is longer or deeper than is allowed")
@@ -157,13 +174,17 @@ def _safe_name(name: str, limits: Limits) -> str:
 
 
 def read_folder(root: str, names: Iterable[str], limits: Limits) -> Iterator[Member]:
-    """The files of a bundle's folder, by name."""
+    """Yield the named files of a bundle's folder in the given order. Raise ArchiveError if one
+    cannot be read, is above its limit, or all together are.
+    """
     total = 0
     for name in names:
         path = os.path.join(root, name)
         limit = limits.of(name)
         try:
             with open(path, "rb") as file:
+                # One byte more shows that the file is too large, whatever its size was a moment
+                # ago.
                 content = file.read(limit + 1)
         except OSError as error:
             raise ArchiveError(io_message("open", path, error)) from None
@@ -178,9 +199,10 @@ def read_folder(root: str, names: Iterable[str], limits: Limits) -> Iterator[Mem
 
 
 def folder_names(root: str, limits: Limits) -> list[str]:
-    """The names of the files below `root`. Links are followed inside of it only.
+    """Return the sorted names of all files below `root`, relative to it. Links are followed inside
+    of `root`; a link out of it raises ArchiveError, as do too many files or too deep folders.
 
-    Names that begin with `..` are passed over: what Kubernetes keeps there shows up once more.
+    Names that begin with `..` are left out: Kubernetes keeps versions of the files there.
     """
     names: list[str] = []
     waiting: list[tuple[str, tuple[str, ...]]] = [("", (os.path.realpath(root),))]
@@ -203,7 +225,9 @@ def folder_names(root: str, limits: Limits) -> list[str]:
 
 
 def _names_in(folder: str) -> list[str]:
-    """The names in a folder; those that begin with `..` are Kubernetes' own and are left out."""
+    """Return the names in a folder, except those that begin with `..`, which are Kubernetes' own.
+    Raise ArchiveError if it cannot be read.
+    """
     try:
         return [name for name in os.listdir(folder) if not name.startswith("..")]
     except OSError as error:
@@ -211,7 +235,9 @@ def _names_in(folder: str) -> list[str]:
 
 
 def _real(path: str, name: str, above: tuple[str, ...]) -> str:
-    """The real location of `path`; `above` are the folders that it lies in, the bundle's first."""
+    """Return the real location of `path`. `above` are the real folders that contain it, the
+    bundle's first. Raise ArchiveError for a link out of the bundle.
+    """
     if not os.path.islink(path):
         return os.path.join(above[-1], name)
     real = os.path.realpath(path)

@@ -73,7 +73,9 @@ _WASM: Final = "policy.wasm"
 
 
 class BundleError(LoadError):
-    """A bundle that cannot be used. `cause`: what is wrong with its policies, where that is it."""
+    """A bundle that cannot be used. `cause` holds the errors of its policies, if these are the
+    reason.
+    """
 
     def __init__(self, path: str, message: str, cause: RegoError | None = None) -> None:
         super().__init__([message])
@@ -86,7 +88,9 @@ class BundleError(LoadError):
 
 @record
 class Change:
-    """One operation of a delta bundle: `upsert`, `replace` or `remove`, or what nobody knows."""
+    """One operation of a delta bundle: `upsert`, `replace` or `remove`. Another operator is refused
+    when it is applied.
+    """
 
     operator: str
     path: Path
@@ -94,13 +98,14 @@ class Change:
 
 
 def changed(document: dict[Key, Value], changes: Sequence[Change]) -> dict[Key, Value]:
-    """The document with all changes; only the containers on their paths are copied.
+    """Return a copy of the document with all changes; containers that no change touches are shared.
 
-    StorageError, or ManifestError for an operation that there is not.
+    Raise StorageError if a change cannot be applied, and ManifestError for an unknown operator.
     """
     edit = Edit(document)
     for change in changes:
         if change.operator == "upsert":
+            # Unlike JSON Patch's `add`, OPA's `upsert` creates missing parents.
             if edit.is_missing(change.path[:-1]):
                 edit.make_parents(change.path)
             edit.apply(Operation("add", change.path, change.value))
@@ -115,7 +120,7 @@ def changed(document: dict[Key, Value], changes: Sequence[Change]) -> dict[Key, 
 
 @record
 class Bundle:
-    """The content of one bundle, not compiled."""
+    """The contents of one bundle, parsed but not compiled."""
 
     path: str
     manifest: Manifest = field(default_factory=Manifest)
@@ -125,11 +130,13 @@ class Bundle:
     members: tuple[Member, ...] = ()
     """Every file that was read."""
     shown_names: dict[str, str] = field(default_factory=dict)
-    """The name that errors show for a policy, where that is not its file."""
+    """The names under which errors show policies, by file, if they differ from the file."""
     changes: tuple[Change, ...] | None = None
-    """Of a delta bundle: what it changes."""
+    """The operations of a delta bundle; None for any other bundle."""
     digest: str = ""
-    """Of everything in it; of a bundle that was downloaded only."""
+    """The SHA-256 of all files, in hexadecimal digits; empty unless the configuration names the
+    bundle.
+    """
     is_signed: bool = False
     notes: tuple[str, ...] = ()
 
@@ -145,11 +152,12 @@ def read_bundle(
     timers: Timers | None = None,
     with_data: bool = True,
 ) -> Bundle:
-    """The bundle at `path`. BundleError says in OPA's words what is wrong with it.
+    """Read the bundle at `path`. Raise BundleError, with OPA's text, for anything that makes it
+    unusable.
 
-    `signed`: signatures are verified, with `verification`; a bundle without them passes if there is
-    none to verify with. `with_data`: False leaves data, and the changes of a delta bundle, as the
-    files that they are.
+    With `signed`, signatures are verified with `verification`; if that is None, a bundle without
+    signatures passes and one with signatures is refused. Without `signed`, unverified signatures
+    are a note. `with_data=False` does not parse data files; they are in `members` all the same.
     """
     path = plain_path(path)
     if not os.path.exists(path):
@@ -189,7 +197,9 @@ def read_download(
     limits: Limits | None = None,
     timers: Timers | None = None,
 ) -> Bundle:
-    """The bundle `name` that an archive holds, a delta bundle too. BundleError as for a file."""
+    """Read the bundle `name` from the bytes of an archive; it may be a delta bundle. Raise
+    BundleError as `read_bundle` does. Signatures are verified with `verification`.
+    """
     members = unpack(io.BytesIO(content), limits or Limits())
     return _read_here(name, members, v0=v0, verification=verification, timers=timers)
 
@@ -203,7 +213,9 @@ def read_local_bundle(
     limits: Limits | None = None,
     timers: Timers | None = None,
 ) -> Bundle:
-    """The same for a file or a folder, under a name of its own."""
+    """Read the bundle at `path`, a file or a folder, under the name `name`; otherwise like
+    `read_download`.
+    """
     members = _members(path, (), limits or Limits(), everything=True)
     return _read_here(name, members, v0=v0, verification=verification, timers=timers)
 
@@ -216,7 +228,9 @@ def _read_here(
     verification: Verification | None,
     timers: Timers | None,
 ) -> Bundle:
-    """Read a bundle from its files; every error becomes a `BundleError` with the bundle's name."""
+    """Verify and read a bundle from its files. Each error becomes a `BundleError` with the bundle's
+    name.
+    """
     try:
         everything = sorted(members)
         # Before anything is parsed: an unverified bundle must not reach a parser.
@@ -236,7 +250,9 @@ def _read_here(
 
 
 def _verify(path: str, members: Sequence[Member], verification: Verification | None) -> None:
-    """Check the signatures; raise `SignatureError` if they are missing, wrong or not checkable."""
+    """Verify the signatures of all files. Without signatures, raise `SignatureError` only if they
+    are required; also raise it if there is no key, or a signature is wrong.
+    """
     signatures = dict(members).get(SIGNATURES)
     if signatures is None:
         if verification is not None and verification.is_required:
@@ -249,7 +265,9 @@ def _verify(path: str, members: Sequence[Member], verification: Verification | N
 
 
 def bundle_files(path: str, *, limits: Limits | None = None) -> tuple[str, ...]:
-    """The files from which a bundle is read, without reading them; empty if it is missing."""
+    """Return the paths of the files from which a bundle is read, without reading them: for an
+    archive its own path, even if it is missing. () if a folder exceeds a limit.
+    """
     path = plain_path(path)
     if not os.path.isdir(path):
         return (path,)
@@ -261,14 +279,15 @@ def bundle_files(path: str, *, limits: Limits | None = None) -> tuple[str, ...]:
 
 
 def plain_path(path: str) -> str:
-    """The name that a bundle is known by."""
+    """Return the name of a bundle: its path without `file://`, `.` and double slashes."""
     return str(PurePosixPath(path.removeprefix("file://")))
 
 
 def signed_files(
     path: str, *, ignore: Sequence[str] = (), limits: Limits | None = None
 ) -> list[Member]:
-    """The files of a bundle that its signatures must list, under the paths that they list.
+    """Return the files of a bundle that signatures must cover, under the names that signatures
+    list: those of a folder begin with its path.
 
     Raise `BundleError` if they cannot be read.
     """
@@ -289,7 +308,9 @@ def signed_files(
 def _members(
     path: str, ignore: Sequence[str], limits: Limits, *, everything: bool
 ) -> Iterator[Member]:
-    """The files of a bundle; `everything`: those as well that say nothing, but are signed."""
+    """Yield the files of a bundle without ignored ones. `everything` includes files that are
+    neither policies nor data but must be signed.
+    """
     if os.path.isdir(path):
         names = [name for name in folder_names(path, limits) if everything or _is_read(name)]
         members = read_folder(path, _remove_ignored(names, ignore), limits)
@@ -303,14 +324,18 @@ def _members(
 
 
 def _is_read(name: str) -> bool:
+    """Return True if a file of this name is used: a policy, data, manifest, signatures, patch or
+    WebAssembly.
+    """
     base = name.rpartition("/")[2]
     return name.endswith((".rego", MANIFEST, SIGNATURES)) or base in (*_DATA, _PATCH, _WASM)
 
 
 def _remove_ignored(names: Sequence[str], ignore: Sequence[str]) -> list[str]:
-    """The names of which no part is to be ignored.
+    """Return the names of which no part matches a pattern.
 
-    Never ignored is what restricts the bundle: `--ignore '.*'` shall not lift it.
+    Manifest and signatures are never ignored: `--ignore '.*'` must not remove what restricts the
+    bundle.
     """
     patterns = [pattern.replace("[^", "[!") for pattern in ignore]
     return [
@@ -322,7 +347,7 @@ def _remove_ignored(names: Sequence[str], ignore: Sequence[str]) -> list[str]:
 
 
 class _Reader:
-    """Takes the files of one bundle, the manifest first."""
+    """Reads the files of one local bundle, the manifest first."""
 
     def __init__(self, path: str, members: Sequence[Member], timers: Timers, *, v0: bool) -> None:
         self.path = path
@@ -336,7 +361,9 @@ class _Reader:
         self.notes: list[str] = []
 
     def bundle(self, *, with_data: bool = True) -> Bundle:
-        """Read manifest, data and policies; raise `ManifestError` for what is outside the roots."""
+        """Parse manifest, data and policies. Raise `ManifestError` if something is outside the
+        roots or data conflict, and ParseError for a policy. WebAssembly becomes a note.
+        """
         manifest = self._manifest()
         changes = self._changes(manifest) if with_data else None
         # In OPA's order: what is wrong with data is said first, then policies, then their places.
@@ -373,7 +400,9 @@ class _Reader:
         )
 
     def _manifest(self) -> Manifest:
-        """The manifest at the root; the default one, with all of data as root, if there is none."""
+        """Return the manifest at the root; without one, the default, whose root is all of `data`.
+        Raise ManifestError for a manifest in a folder below.
+        """
         manifest = Manifest()
         for name, content in self.members:
             if name == MANIFEST:
@@ -383,7 +412,9 @@ class _Reader:
         return manifest
 
     def _changes(self, manifest: Manifest) -> tuple[Change, ...] | None:
-        """None, as a local bundle cannot be a delta; raise `ManifestError` if it has a patch."""
+        """Return None, since a local bundle cannot be a delta; raise `ManifestError` if it contains
+        a patch.
+        """
         for name, _ in self.members:
             if _is_named(name, _PATCH):
                 raise ManifestError(f"{name}: only a bundle that is downloaded can be a delta")
@@ -398,11 +429,13 @@ class _Reader:
         return self._file(name)
 
     def _source(self, file: str, name: str, text: str) -> Source:
-        """A policy, with the name that errors show for it."""
+        """Return the source of a policy, under the name that errors show."""
         return Source(self._show(name), text)
 
     def _take_policy(self, name: str, content: bytes, manifest: Manifest) -> tuple[Source, Module]:
-        """Parse a policy and keep its text; the manifest may set its Rego version."""
+        """Parse a policy and keep its text in `modules`. Raise LoadError if it is not UTF-8,
+        ParseError if it is not valid. The manifest may set its Rego version.
+        """
         file = self._file(name)
         version = manifest.version_of(name)
         if version is not None:
@@ -414,7 +447,9 @@ class _Reader:
         return source, module
 
     def _take_data(self, name: str, content: bytes) -> None:
-        """Parse a data file and merge it into `data` at the path of its folder."""
+        """Parse a data file and merge it into `data` at the path of its folder. Raise ManifestError
+        if it is not valid, not an object, or defines a value again.
+        """
         folder, _, base = name.rpartition("/")
         try:
             with self.timers.measure("rego_data_parse"):
@@ -438,10 +473,14 @@ def _is_named(name: str, base: str) -> bool:
 
 
 class _NamedReader(_Reader):
-    """Takes the files of a bundle that the configuration names; it may be a delta bundle."""
+    """Reads the files of a bundle that has a name in the configuration; it may be a delta
+    bundle.
+    """
 
     def bundle(self, *, with_data: bool = True) -> Bundle:
-        """Read the bundle and its digest; the bytes of its files are not kept."""
+        """Read the bundle and compute its digest; `members` is empty, so that the bytes of files
+        are not kept in memory.
+        """
         digest = hashlib.sha256()
         for name, content in self.members:
             note(digest, name, content)
@@ -458,7 +497,9 @@ class _NamedReader(_Reader):
         return super()._source(file, name, text)
 
     def _changes(self, manifest: Manifest) -> tuple[Change, ...] | None:
-        """The patch operations of a delta bundle; None for a snapshot."""
+        """Return the operations of a delta bundle; None for a bundle without `patch.json`. Raise
+        ManifestError if a delta bundle contains other files.
+        """
         patch = dict(self.members).get(_PATCH)
         if patch is None:
             return super()._changes(manifest)
@@ -471,7 +512,9 @@ class _NamedReader(_Reader):
 
 
 def _read_changes(patch: bytes, manifest: Manifest) -> tuple[Change, ...]:
-    """Parse `patch.json`; raise `ManifestError` for a path outside the roots."""
+    """Parse `patch.json`. Raise `ManifestError` if it is not valid or changes a path outside the
+    roots.
+    """
     try:
         document = read_json(patch, trailing=True)
     except JSONError as error:
@@ -490,7 +533,9 @@ def _read_changes(patch: bytes, manifest: Manifest) -> tuple[Change, ...]:
 
 
 def _read_change(entry: Any) -> Change:
-    """Read one patch operation; its operator is checked when it is applied."""
+    """Return one patch operation. Raise ManifestError without `op` and `path`; the operator is
+    checked later, in `changed`.
+    """
     operator, path = (
         (entry.get("op"), entry.get("path")) if isinstance(entry, dict) else (None, None)
     )

@@ -1,7 +1,8 @@
-"""Changes of base data: each copies the containers on its path, and shares the rest.
+"""Changes of base data: each copies the containers on its path and shares the rest.
 
-What readers hold never changes. A container that one edit has copied belongs to it, and is not
-copied again by its next operation: a patch of a thousand operations on one list copies that once.
+Documents that readers hold never change. A container that an edit has copied belongs to it, and its
+next operation does not copy it again: a patch of a thousand operations on one list copies the list
+once.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}\Z", re.ASCII)
 
 
 class StorageError(Exception):
-    """A change that cannot be made, in OPA's words."""
+    """A change of data that is not possible; `code` and message are OPA's."""
 
     code = "storage_internal_error"
 
@@ -45,7 +46,7 @@ class StorageError(Exception):
 
 
 class PathNotFoundError(StorageError):
-    """There is nothing at a path."""
+    """Nothing is at the path, or an array index is not valid."""
 
     code = "storage_not_found_error"
 
@@ -54,7 +55,7 @@ class PathNotFoundError(StorageError):
 
 
 class WriteConflictError(StorageError):
-    """A part of the path is not an object."""
+    """A parent on the path exists and is not an object."""
 
     code = "storage_write_conflict_error"
 
@@ -63,7 +64,7 @@ class WriteConflictError(StorageError):
 
 
 class InvalidPatchError(StorageError):
-    """An operation that means nothing where it is."""
+    """An operation that is not possible at its path, such as the removal of the root."""
 
     code = "storage_invalid_patch_error"
 
@@ -77,21 +78,26 @@ class Operation(NamedTuple):
 
 
 def path_text(path: Sequence[str]) -> str:
-    """`/a/b%2Fc`, as OPA writes a path."""
+    """Return a path as OPA writes it: `("a", "b/c")` -> `/a/b%2Fc`, and `/` for ()."""
     return "".join("/" + quote(name, safe="$&+=:@~") for name in path) or "/"
 
 
 class Edit:
-    """A change in the making; `document` is what has come of it. For one thread."""
+    """A sequence of changes to a document. `document` is the changed copy; the original never
+    changes. Not thread-safe.
+    """
 
     def __init__(self, document: dict[Key, Value]) -> None:
         self.document = document
         self._own: dict[int, object] = {}
-        """The containers made here, by identity; that keeps identities from being used again."""
+        """The containers that this edit has copied, by identity. The reference keeps them alive, so
+        that no other object gets the same identity.
+        """
 
     def read(self, path: Path) -> Value | Undefined:
-        """Return the value at `path`, or UNDEFINED. PathNotFoundError for an index that is not
-        valid."""
+        """Return the value at `path`; UNDEFINED if there is none. Raise PathNotFoundError for an
+        array index that is not valid or out of range.
+        """
         here: Any = self.document
         for name in path:
             if isinstance(here, dict):
@@ -107,7 +113,9 @@ class Edit:
         return value
 
     def apply(self, operation: Operation) -> None:
-        """Apply one operation of a patch; raise `StorageError` if that is impossible."""
+        """Apply one operation of a patch; raise `StorageError` if that is impossible. The value
+        itself is not copied.
+        """
         operator, path, value = operation
         if not path:
             self._set_root(operator, value)
@@ -119,7 +127,9 @@ class Edit:
             _change_array(container, operation)
 
     def make_parents(self, path: Path) -> None:
-        """Create objects at the parents of `path` that do not exist."""
+        """Create objects at the missing parents of `path`; raise WriteConflictError if the nearest
+        existing parent is not an object.
+        """
         parents = path[:-1]
         there = len(parents)
         while there and self.is_missing(parents[:there]):
@@ -130,14 +140,16 @@ class Edit:
             self.apply(Operation("add", parents[:length], {}))
 
     def is_missing(self, path: Path) -> bool:
-        """Return True if there is nothing at `path`."""
+        """Return True if there is nothing at `path`, also for an invalid array index."""
         try:
             return self.read(path) is UNDEFINED
         except PathNotFoundError:
             return True
 
     def _set_root(self, operator: Operator, value: Value) -> None:
-        """Replace the whole document, which must be an object."""
+        """Replace the whole document. Raise InvalidPatchError for `remove`, or if the value is not
+        an object.
+        """
         if operator == "remove":
             raise InvalidPatchError("root cannot be removed")
         if not isinstance(value, dict):
@@ -145,7 +157,9 @@ class Edit:
         self.document = value
 
     def _open(self, path: Path) -> dict[Key, Value] | list[Value]:
-        """The container of the last name of `path`, which may be changed."""
+        """Return the container of the last name of `path`, copied so that it may be changed, as are
+        all on the way to it. Raise PathNotFoundError if it does not exist.
+        """
         here: Any = self._copy(self.document)
         self.document = here
         for name in path[:-1]:
@@ -163,7 +177,9 @@ class Edit:
         return opened
 
     def _copy(self, container: Any) -> Any:
-        """Return a copy to be changed; a container copied before is returned as it is."""
+        """Return a copy of a container; one that this edit has copied before is returned
+        unchanged.
+        """
         if id(container) in self._own:
             return container
         copied = container.copy()
@@ -173,8 +189,11 @@ class Edit:
 
 
 def _change_object(container: dict[Key, Value], operation: Operation) -> None:
-    """Apply an operation to a key of an object; only `add` may create it."""
+    """Apply an operation to a key of an object. `add` also replaces; the others raise
+    PathNotFoundError if the key is missing.
+    """
     operator, path, value = operation
+    # RFC 6902, 4.1: `add` replaces the value of an existing key.
     if operator != "add" and path[-1] not in container:
         raise PathNotFoundError(path)
     if operator == "remove":
@@ -184,7 +203,10 @@ def _change_object(container: dict[Key, Value], operation: Operation) -> None:
 
 
 def _change_array(container: list[Value], operation: Operation) -> None:
-    """Apply an operation to an index of an array; `-` is the end. `add` inserts."""
+    """Apply an operation to an index of an array. `add` inserts before the index, or at the end for
+    `-` and the length; the others raise InvalidPatchError there. PathNotFoundError for any other
+    index that is not valid.
+    """
     operator, path, value = operation
     if path[-1] in ("-", str(len(container))):
         if operator != "add":
@@ -201,7 +223,9 @@ def _change_array(container: list[Value], operation: Operation) -> None:
 
 
 def _index(name: str, items: Sequence[Value], path: Path) -> int:
-    """Parse an array index; raise `PathNotFoundError` if it is not one or out of range."""
+    """Return the array index `name`; raise `PathNotFoundError` if it is not an integer or out of
+    range.
+    """
     if not _INTEGER.match(name):
         raise PathNotFoundError(path, "array index must be integer")
     index = int(name)
@@ -211,9 +235,10 @@ def _index(name: str, items: Sequence[Value], path: Path) -> int:
 
 
 def rebase(current: Value, before: Value | Undefined, after: Value) -> Value:
-    """`after`, which replaces `before`, with what `current` has added to `before`.
+    """Return `after`, which replaces `before`, with the keys that `current` has added to `before`.
+    On a conflict `after` wins; other changes in `current`, such as removed keys, are lost.
 
-    What was not changed meanwhile is one comparison, however large it is.
+    Data that was not changed is recognised by identity, however large it is.
     """
     if current is before or not (isinstance(current, dict) and isinstance(after, dict)):
         return after

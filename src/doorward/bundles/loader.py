@@ -56,9 +56,9 @@ class Limits:
     files: int = 100_000
     depth: int = 64
     archive_bytes: int = 256 << 20
-    """Of a bundle's archive, as it is."""
+    """Largest size of a bundle's archive, compressed."""
     unpacked_bytes: int = 1 << 30
-    """Of the same, unpacked."""
+    """Largest size of all files of a bundle together, decompressed."""
 
     def of(self, name: str) -> int:
         """The bytes that the file `name` may have."""
@@ -66,9 +66,10 @@ class Limits:
 
 
 class LoadError(Exception):
-    """Files that cannot be read, or data that cannot be merged; one message for each.
+    """Files that cannot be read, or data that cannot be merged; `messages` has one text for each.
 
-    `problems`: the same in the order of the files, with what is wrong in policies beside them.
+    `problems` has the same in the order of the files, with the parse errors of policies as
+    diagnostics.
     """
 
     def __init__(self, problems: Iterable[str | Diagnostic]) -> None:
@@ -85,35 +86,37 @@ class LoadError(Exception):
 
 @record
 class Loaded:
-    """Policy texts by file name, one data document, and every file that was read."""
+    """Texts of policies by file name, one data document, and the names of all files that were
+    read.
+    """
 
     modules: dict[str, str] = field(default_factory=dict)
     data: dict[Key, Value] = field(default_factory=dict)
     files: tuple[str, ...] = ()
     digest: str = ""
-    """Of names and contents; empty where nothing was read from files."""
+    """The SHA-256 of all names and contents; empty if nothing was read from files."""
     rego_versions: dict[str, int] = field(default_factory=dict)
-    """0 or 1 for files whose bundle says so."""
+    """The Rego version, 0 or 1, of files for which a bundle's manifest sets it."""
     revisions: dict[str, str] = field(default_factory=dict)
-    """The revision of each bundle, by its name; empty where its manifest has none."""
+    """The revision of each bundle, by its name; "" if its manifest has none."""
     roots: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """What each bundle owns, by its name: paths below `data`; "" is all of it."""
+    """The paths below `data` that each bundle owns, by its name; "" is all of `data`."""
     bundle_of: dict[str, str] = field(default_factory=dict)
-    """The bundle that a policy is from, by its file."""
+    """The name of the bundle that contains a policy, by the policy's file."""
     shown_names: dict[str, str] = field(default_factory=dict)
-    """The name that errors show for a policy, where that is not its file."""
+    """The names under which errors show policies, by file, if they differ from the file."""
     notes: tuple[str, ...] = ()
-    """Notes for the caller: what was not verified, what is not used."""
+    """Warnings for the caller: signatures that were not verified, files that are not used."""
 
 
 @record
 class _Entry:
-    """One file to read: where it is, and the path of its document below `data`."""
+    """One file to read, with the path below `data` of its document."""
 
     path: str
     prefix: tuple[str, ...]
     named: bool
-    """Whether the user named this very file, so that its kind may be guessed."""
+    """True if the user named this file, so that its content may decide whether it is a policy."""
 
 
 def load(
@@ -125,10 +128,11 @@ def load(
     policies_only: bool = False,
     v0: bool = False,
 ) -> Loaded:
-    """Everything at `paths`. LoadError carries a message for each file that cannot be used.
+    """Read all files at `paths`. Raise LoadError with a message for each file that cannot be used;
+    all files are tried.
 
-    `policies_only`: files that do not end with `.rego` are not opened. `v0`: how policies are
-    parsed, which are parsed here only when other files cannot be used.
+    With `policies_only`, only files that end with `.rego` are opened. `v0` is the version in which
+    policies are parsed if other files fail, for their errors; otherwise they are not parsed.
     """
     import hashlib  # loads OpenSSL, which commands without files do not need
 
@@ -163,7 +167,7 @@ def load(
 
 
 def _problems(messages: Iterable[str | Source], *, v0: bool) -> Iterator[str | Diagnostic]:
-    """The messages, and for each policy among them the errors of parsing it."""
+    """Yield the messages, and for each policy among them its parse errors instead."""
     from doorward.rego.tools import parse_module  # not needed to load what is right
 
     for each in messages:
@@ -177,7 +181,9 @@ def _problems(messages: Iterable[str | Source], *, v0: bool) -> Iterator[str | D
 
 
 def note(digest: _Hash, name: str, content: bytes) -> None:
-    """Take a file into the digest of all that was read, so that no two sets of files agree."""
+    """Add a file to a digest, with its name and the lengths of both, so that different sets of
+    files never give the same input.
+    """
     encoded = name.encode(errors="surrogateescape")
     digest.update(b"%d:%b%d:" % (len(encoded), encoded, len(content)))
     digest.update(content)
@@ -186,23 +192,28 @@ def note(digest: _Hash, name: str, content: bytes) -> None:
 def list_files(
     paths: Sequence[str], *, ignore: Sequence[str] = (), limits: Limits | None = None
 ) -> tuple[str, ...]:
-    """The files that `load` would read, without reading them; missing ones are left out."""
+    """Return the files that `load` would read, without reading them; missing ones are left out.
+    Raise LoadError if there are too many, or a folder cannot be read.
+    """
     return tuple(entry.path for entry in _find(paths, ignore, limits or Limits(), []))
 
 
 def data_files(
     paths: Sequence[str], *, ignore: Sequence[str] = (), limits: Limits | None = None
 ) -> list[tuple[str, tuple[str, ...]]]:
-    """The files with data that `load` would read, and where the document of each is below `data`.
+    """Return the data files that `load` would read, each with the path of its document below
+    `data`.
 
-    Archives are not among them.
+    Archives are not included.
     """
     entries = _find(paths, ignore, limits or Limits(), [])
     return [(entry.path, entry.prefix) for entry in entries if entry.path.endswith(_DATA)]
 
 
 def read_document(path: str, text: str | bytes) -> Value:
-    """Parse JSON or YAML; raise `LoadError` that names `path` and the error."""
+    """Parse JSON or YAML; raise `LoadError` with `path` and the error. YAML is tried for text that
+    is not JSON, unless the name ends with `.json`.
+    """
     try:
         return read_json(text) if isinstance(text, str) else read_data(text)
     except JSONError as error:
@@ -212,7 +223,9 @@ def read_document(path: str, text: str | bytes) -> Value:
 
 
 def _read_yaml(path: str, text: str | bytes) -> Value:
-    """Parse YAML as the built-in `yaml.unmarshal` does; `path` is for the error message."""
+    """Parse YAML as the built-in `yaml.unmarshal` does; raise LoadError, with `path`, if it is not
+    valid.
+    """
     # The built-in brings the YAML library, which a policy without YAML data need not pay for.
     from doorward.rego.golang import unmarshal
 
@@ -230,7 +243,7 @@ def _find(
 ) -> Iterator[_Entry]:
     """Yield the files that the arguments name or contain.
 
-    A missing path adds to `messages`; too many files raise `LoadError`.
+    A missing path adds a message to `messages`; too many files raise `LoadError`.
     """
     from pathlib import PurePosixPath  # and `urllib`, `ipaddress` with it
 
@@ -248,7 +261,9 @@ def _find(
 
 
 def split_prefix(argument: str) -> tuple[tuple[str, ...], str]:
-    """`a.b:file` -> (("a", "b"), "file"); `file://` is taken off."""
+    """Split an argument into path below `data` and file: `a.b:file` -> `(("a", "b"), "file")`;
+    without a prefix, or if a file of the whole name exists, `((), argument)`. `file://` is removed.
+    """
     if argument.startswith("file://"):
         return (), argument.removeprefix("file://")
     prefix, colon, path = argument.partition(":")
@@ -264,9 +279,11 @@ def _walk(
     limits: Limits,
     above: tuple[str, ...],
 ) -> Iterator[_Entry]:
-    """Yield the files of a folder and those below it; `above` are the folders on the way.
+    """Yield the policies and data files of a folder and the folders below it, sorted by name.
+    `above` are the real folders on the way, which end loops of links; LoadError if they are too
+    deep.
 
-    A file named by itself is yielded whatever its extension.
+    A path that is not a folder is yielded whatever its extension.
     """
     if not os.path.isdir(path):
         if not above or path.endswith((".rego", *_DATA)):
@@ -291,14 +308,19 @@ def _walk(
 
 
 def _matches(name: str, pattern: str) -> bool:
-    """Go's `filepath.Match` on a single name: negated classes are written `[^…]`."""
+    """Return True if a name matches a pattern of Go's `filepath.Match`, in which negated classes
+    are written `[^…]`.
+    """
     return fnmatchcase(name, pattern.replace("[^", "[!"))
 
 
 def _take(
     entry: _Entry, limits: Limits, modules: dict[str, str], timers: Timers
 ) -> tuple[bytes, dict[Key, Value] | None]:
-    """Read a file: return its data, or store a policy in `modules` and return None."""
+    """Read a file. Return its bytes and its data, nested at the prefix; a policy is stored in
+    `modules` instead, and its data is None. A named file without a known extension is a policy if
+    it begins with `package`. LoadError if it cannot be used.
+    """
     path = entry.path
     content = read_file(path, limits.of(path))
     if path.endswith(".rego") or (
@@ -316,8 +338,9 @@ def _take(
 
 
 def _clash(entries: Sequence[_Entry], limits: Limits) -> str:
-    """Return the message on the last of some files, which defines a value that an earlier one
-    defines: files are read again until that one is known."""
+    """Return the message for the last of some files, which defines a value again. The files before
+    it are read again to name the first one that defines the same value.
+    """
     from doorward.rego.tools import path_text  # not needed to load what is right
 
     *earlier, last = entries
@@ -333,7 +356,7 @@ def _clash(entries: Sequence[_Entry], limits: Limits) -> str:
 
 
 def _document_again(entry: _Entry, limits: Limits) -> Mapping[Key, Value]:
-    """Read data again from a file read before; None for a policy or an unreadable file."""
+    """Read the data of a file again; {} for a policy, and for a file that cannot be read."""
     if entry.path.endswith(".rego") or not os.path.isfile(entry.path):
         return {}
     try:
@@ -346,7 +369,7 @@ def _document_again(entry: _Entry, limits: Limits) -> Mapping[Key, Value]:
 def _common(
     first: Mapping[Key, Value], second: Mapping[Key, Value], path: tuple[Key, ...] = ()
 ) -> tuple[Key, ...] | None:
-    """The path of a value that both documents define; None if they can be merged."""
+    """Return the path of the first value that both documents define; None if they can be merged."""
     for key, value in second.items():
         if key not in first:
             continue
@@ -360,7 +383,7 @@ def _common(
 
 
 def _data_of(path: str, content: bytes) -> Value:
-    """Parse a data file; raise `LoadError` in OPA's words."""
+    """Parse a data file; raise `LoadError` with OPA's text, which depends on the extension."""
     try:
         return read_document(path, content)
     except LoadError as error:
@@ -373,7 +396,9 @@ def _data_of(path: str, content: bytes) -> Value:
 
 
 def read_file(path: str, limit: int) -> bytes:
-    """Read a file; raise `LoadError` if it is unreadable or longer than `limit` bytes."""
+    """Return the bytes of a file; raise `LoadError` if it cannot be read or is longer than `limit`
+    bytes.
+    """
     try:
         with open(path, "rb") as file:
             content = file.read(limit + 1)
@@ -385,7 +410,9 @@ def read_file(path: str, limit: int) -> bytes:
 
 
 def policy_text(path: str, content: bytes) -> str:
-    """Decode a policy from UTF-8; raise `LoadError` if it is not valid."""
+    """Decode a policy from UTF-8; raise `LoadError`, with the first wrong byte, if it is not
+    valid.
+    """
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -393,12 +420,16 @@ def policy_text(path: str, content: bytes) -> str:
 
 
 def io_message(verb: str, path: str, error: OSError) -> str:
-    """`open a.rego: no such file or directory`, as Go says it."""
+    """Return the text of an error of the system as Go writes it: `open a.rego: no such file or
+    directory`.
+    """
     return f"{verb} {path}: {(error.strerror or 'failed').lower()}"
 
 
 def merge(into: dict[Key, Value], document: dict[Key, Value]) -> bool:
-    """Put `document` into `into`; False, with `into` half changed, where both define a value."""
+    """Merge `document` into `into`, in place. Return False, with `into` partly changed, if both
+    define a value.
+    """
     for key, value in document.items():
         if key not in into:
             into[key] = value
@@ -410,7 +441,9 @@ def merge(into: dict[Key, Value], document: dict[Key, Value]) -> bool:
 
 
 def unite_documents(first: dict[Key, Value], second: dict[Key, Value]) -> dict[Key, Value]:
-    """Both documents as one, without a change of either; LoadError where both define a value."""
+    """Return both documents merged, without changing either; raise LoadError if both define a
+    value.
+    """
     merged = dict(first)
     for key, value in second.items():
         present = merged.get(key, value)

@@ -20,7 +20,7 @@ MAX_DEPTH: Final = 60
 
 
 class LocatedError(Exception):
-    """Text that is not YAML, or too much of it; `line` counts from 1."""
+    """Text that is not valid YAML or exceeds a limit; `line` counts from 1."""
 
     def __init__(self, message: str, line: int) -> None:
         super().__init__(message)
@@ -29,15 +29,19 @@ class LocatedError(Exception):
 
 @record
 class Located:
-    """A value and its line: mappings hold `Located` by key, lists hold them in order."""
+    """A value with its line. Mappings contain `Located` values by key, and lists `Located`
+    items.
+    """
 
     value: Any
     line: int
     text_line: int = 0
-    """Of a block of text, the line of its first one."""
+    """The line of the text itself; for a block (`|` or `>`) this is the line below the key's."""
 
     def get(self, *keys: str | int) -> Located:
-        """The value at nested keys; if it is missing, an empty one with the nearest line."""
+        """Return the value at nested keys and indexes; if it is missing, a `Located` None with the
+        line of the nearest parent.
+        """
         node = self
         for key in keys:
             match node.value, key:
@@ -50,15 +54,15 @@ class Located:
         return node
 
     def items(self) -> list[Located]:
-        """The items of a list; none where it is none."""
+        """Return the items of a list; [] for any other value."""
         return self.value if isinstance(self.value, list) else []
 
     def fields(self) -> dict[str, Located]:
-        """The fields of a mapping; none where it is none."""
+        """Return the fields of a mapping; {} for any other value."""
         return self.value if isinstance(self.value, dict) else {}
 
     def plain(self) -> Any:
-        """The value without lines."""
+        """Return the value as plain dicts, lists and scalars."""
         if isinstance(self.value, dict):
             return {key: item.plain() for key, item in self.value.items()}
         if isinstance(self.value, list):
@@ -66,7 +70,7 @@ class Located:
         return self.value
 
     def walk(self) -> Iterator[Located]:
-        """This and everything below."""
+        """Yield this value and all values below it, depth first."""
         yield self
         for item in [*self.fields().values(), *self.items()]:
             yield from item.walk()
@@ -75,9 +79,10 @@ class Located:
 def read_documents(
     text: str, offset: int = 0, *, scalar: Callable[[yaml.ScalarNode], Any] | None = None
 ) -> list[Located]:
-    """The documents of a text, whose first line is line `offset + 1` of its file.
+    """Return the documents of a YAML text; its first line is line `offset + 1` of its file. Raise
+    LocatedError if it is not valid, too large or too deep, or repeats a key.
 
-    `scalar` makes a value of each scalar, by default what YAML 1.1 takes it for. LocatedError.
+    `scalar` converts each scalar node; the default follows YAML 1.1.
     """
     try:
         nodes = list(yaml.compose_all(text, yaml.SafeLoader))
@@ -99,7 +104,9 @@ class _Reader:
         self._scalar = scalar
 
     def read(self, node: yaml.Node, depth: int, key_line: int | None = None) -> Located:
-        """Turn a node into values with line numbers; raise `LocatedError` for too large a tree."""
+        """Convert a node and all below it; `key_line` is the line of its key. Raise `LocatedError`
+        if the tree, with aliases expanded, is too large or too deep.
+        """
         line = self._offset + node.start_mark.line + 1 if key_line is None else key_line
         self._left -= 1  # aliases are followed, so that a small file can be a large tree
         if self._left < 0 or depth > MAX_DEPTH:

@@ -38,7 +38,7 @@ _KINDS: Final[Mapping[str, tuple[type, str]]] = {
 
 
 class ManifestError(Exception):
-    """A manifest that cannot be read, or that is not kept to."""
+    """A manifest that is not valid, or a bundle that violates its manifest."""
 
 
 @record
@@ -49,17 +49,19 @@ class Manifest:
     roots: tuple[str, ...] = ("",)
     rego_version: int | None = None
     file_rego_versions: Mapping[str, int] = field(default_factory=dict)
-    """By pattern of `glob.match`; the names of files begin with a slash here."""
+    """Rego versions by `glob.match` pattern; file names begin with a slash here."""
     wasm_modules: tuple[str, ...] = ()
-    """Files to which rules are left, in WebAssembly, which nothing here runs."""
+    """Files with rules in WebAssembly, which is not run here."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    """What else the bundle says of itself."""
+    """The manifest's free-form `metadata`."""
     root_paths: frozenset[tuple[str, ...]] = field(init=False, compare=False, repr=False)
     """The roots as paths; () is the whole document."""
 
     @classmethod
     def parse(cls, text: bytes) -> Manifest:
-        """Parse the text of a manifest; raise `ManifestError` if it is not valid."""
+        """Parse the JSON of a manifest. Raise `ManifestError` if it is not valid, or its roots
+        overlap; unknown fields are ignored.
+        """
         try:
             document = read_json(text, trailing=True)
         except JSONError as error:
@@ -91,7 +93,9 @@ class Manifest:
                 raise ManifestError(f"manifest has overlapped roots: '{pair[0]}' and '{pair[1]}'")
 
     def version_of(self, name: str) -> int | None:
-        """The version of Rego of a file, by its name from the root of the bundle."""
+        """Return the Rego version of a file, 0 or 1, by its name from the root of the bundle; None
+        if the manifest does not set it. The first matching pattern counts.
+        """
         match = REGISTRY["glob.match"].call
         for pattern, version in self.file_rego_versions.items():
             if match(pattern, None, f"/{name}"):
@@ -100,7 +104,7 @@ class Manifest:
 
     @property
     def roots_text(self) -> str:
-        """The roots in the form of Go's lists."""
+        """The roots as Go prints a list: `[a b/c]`."""
         return f"[{' '.join(self.roots)}]"
 
 
@@ -120,7 +124,9 @@ def _roots(listed: Sequence[Value]) -> tuple[str, ...]:
 
 
 def _wasm_modules(listed: Sequence[Any]) -> tuple[str, ...]:
-    """The file names of the WebAssembly modules that the manifest lists."""
+    """Return the file names of the WebAssembly modules in the manifest; raise ManifestError for an
+    entry without one.
+    """
     modules = [entry.get("module") for entry in listed if isinstance(entry, dict)]
     texts = tuple(module for module in modules if isinstance(module, str))
     if len(texts) < len(listed):
@@ -129,7 +135,7 @@ def _wasm_modules(listed: Sequence[Any]) -> tuple[str, ...]:
 
 
 def _version(name: str, value: Value) -> int | None:
-    """Return a Rego version, 0 or 1; None for null."""
+    """Return a Rego version, 0 or 1; None for null. Raise ManifestError for any other value."""
     if value is None:
         return None
     if type(value) is not int or value not in (0, 1):
@@ -138,7 +144,9 @@ def _version(name: str, value: Value) -> int | None:
 
 
 def _versions(document: Mapping[Key, Value]) -> dict[str, int]:
-    """The Rego versions by file pattern, without those that are null."""
+    """Return the Rego versions by file pattern, without null ones; ManifestError for any but 0 and
+    1.
+    """
     versions = {
         str(name): _version(f"file_rego_versions `{name}`", v) for name, v in document.items()
     }
@@ -153,7 +161,7 @@ def _path(root: str) -> tuple[str, ...]:
 
 
 def _first_above(path: Sequence[str], roots: Collection[tuple[str, ...]]) -> tuple[str, ...] | None:
-    """The root that contains `path`, itself included; None if there is none."""
+    """Return the shortest root that contains `path` or equals it; None if there is none."""
     return next((above for n in range(len(path) + 1) if (above := tuple(path[:n])) in roots), None)
 
 
@@ -174,7 +182,7 @@ def check_module(manifest: Manifest, module: Module, file: str) -> None:
 
 
 def check_data(manifest: Manifest, data: Mapping[Key, Value]) -> None:
-    """ManifestError if any data lies outside of the roots."""
+    """Raise ManifestError if any data lies outside of the roots."""
     roots = manifest.root_paths
     if () in roots:
         return
@@ -192,11 +200,12 @@ def _outside(
     roots: Collection[tuple[str, ...]],
     above: Collection[tuple[str, ...]],
 ) -> Iterator[tuple[str, ...]]:
-    """Paths of data that no root contains; `above` are the paths that lead to roots."""
+    """Yield the paths of data that no root contains; `above` are the paths that lead to roots."""
     for key, value in data.items():
         inner = (*path, str(key))
         if inner in roots:
             continue
+        # An object on the way to a root may contain nothing but the root.
         if isinstance(value, dict) and inner in above:
             yield from _outside(value, inner, roots, above)
         else:
@@ -204,7 +213,9 @@ def _outside(
 
 
 def check_roots(manifests: Mapping[str, Manifest]) -> None:
-    """ManifestError if bundles, given by name, may define the same document."""
+    """Raise ManifestError if the roots of two bundles, given by name, overlap, so that they may
+    define the same document.
+    """
     conflicts: set[str] = set()
     bundles: set[str] = set()
     paths = {name: manifest.root_paths for name, manifest in manifests.items()}

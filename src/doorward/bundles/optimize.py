@@ -1,9 +1,8 @@
-"""Policies optimized for the decisions that are asked for, as `opa build -O` does it.
+"""Optimize policies for the entrypoints of a bundle, as `opa build -O` does.
 
-Data flow, for each entrypoint in turn: policies and data -> partial evaluation, with the input and
-data of others unknown -> rules that decide the same -> those take the place of the rules they come
-from. What no entrypoint reads stays as it is. The rules of one entrypoint are those that the next
-one starts from.
+For each entrypoint in turn, partial evaluation with the input and foreign data unknown gives rules
+that decide the same, and these replace the rules that they come from. Rules that no entrypoint
+reads stay unchanged. Each entrypoint starts from the rules that the one before left.
 """
 
 from __future__ import annotations
@@ -44,17 +43,19 @@ Entrypoint = tuple[str, ...]
 
 RESULT: Final = "__result__"
 PREFIX: Final = "optimized"
-"""The folder of the new policies."""
+"""The folder of the new policies in the bundle."""
 _SAFE: Final = re.compile(r"[A-Za-z0-9_-]+\Z", re.ASCII)
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z", re.ASCII)
 
 
 class OptimizeError(Exception):
-    """An entrypoint that cannot be one, in OPA's words."""
+    """A path that cannot be an entrypoint; the message is OPA's."""
 
 
 def entrypoints_of(modules: Mapping[str, str], options: Options) -> list[Entrypoint]:
-    """The documents that METADATA calls entrypoints, in the order of files and rules."""
+    """Return the documents that METADATA declares as entrypoints, in the order of file names and
+    rules, each once. Raise ParseError for a policy that is not valid.
+    """
     named: dict[Entrypoint, None] = {}
     for name, text in sorted(modules.items()):
         if "METADATA" not in text:
@@ -74,7 +75,9 @@ def entrypoints_of(modules: Mapping[str, str], options: Options) -> list[Entrypo
 
 
 def _path_of(package: Sequence[str], rule: Rule) -> Entrypoint:
-    """The path of a rule up to its first part that is not constant."""
+    """Return the path of a rule up to its first part that is not constant: `a.b[x]` -> (package, a,
+    b).
+    """
     name = rule.head.ref.head
     assert isinstance(name, Var)
     return (*package, name.name, *_constants(rule.head.ref.args))
@@ -82,21 +85,25 @@ def _path_of(package: Sequence[str], rule: Rule) -> Entrypoint:
 
 @record
 class Optimizer:
-    """An optimizer of policies."""
+    """The options of the optimization; `optimize` does the work."""
 
     options: Options
     shallow: bool
-    """Whether rules that know something unknown are referred to, and not written out (`-O1`)."""
+    """True (`-O1`): rules that depend on unknown values are referred to. False (`-O2`): they are
+    inlined.
+    """
     namespace: str = "partial"
-    """The package of rules that have to be made up."""
+    """The package of helper rules that partial evaluation generates."""
     roots: Sequence[str] = ("",)
-    """What the bundle owns of `data`; all else is unknown."""
+    """The paths below `data` that the bundle owns; all other data is unknown."""
 
     def optimize(
         self, modules: Mapping[str, str], data: Any, entrypoints: Iterable[Entrypoint]
     ) -> dict[str, str]:
-        """The policies, by file name, as Rego. OptimizeError for an entrypoint that cannot be one;
-        what the compiler and the evaluation of `Engine.partial` raise."""
+        """Return the texts of all policies by file name, optimized for the entrypoints. Raise
+        OptimizeError if an entrypoint is undefined or too short, and the errors of the compiler and
+        of `Engine.partial`.
+        """
         trees: dict[str, Module] = dict(compile(modules, self.options).modules)
         read = _with_annotations(modules, trees, self.options)
         used: Counter[str] = Counter()
@@ -112,8 +119,10 @@ class Optimizer:
         return texts | {name: format_tree(each, target=target) for name, each in added.items()}
 
     def _text(self, read: Module, left: Module, before: str) -> str:
-        """A policy with those of its rules that are left, and its comments but for those of the
-        others: METADATA that stayed behind would speak of the next rule."""
+        """Return a policy with its remaining rules. Comments in the rows of removed rules are
+        removed too, since METADATA that stayed would apply to the next rule. The text is unchanged
+        if all rules remain.
+        """
         if len(left.rules) == len(read.rules):
             return before
         spans = {rule.span for rule in left.rules}
@@ -126,7 +135,9 @@ class Optimizer:
     def _residual(
         self, modules: Mapping[str, Module], data: Any, entrypoint: Entrypoint
     ) -> list[Module]:
-        """The modules that decide an entrypoint for the input."""
+        """Return the modules that decide an entrypoint for any input. Raise OptimizeError if it has
+        fewer than two names, or is always undefined.
+        """
         name = f"data.{'.'.join(entrypoint)}"
         if len(entrypoint) < 2:
             raise OptimizeError(
@@ -152,7 +163,9 @@ class Optimizer:
         return new
 
     def _define(self, entrypoint: Entrypoint, queries: Sequence[Body]) -> Module:
-        """A module that defines the entrypoint by the residual queries, one rule for each."""
+        """Return a module that defines the entrypoint by the residual queries, one rule for
+        each.
+        """
         *package, name = entrypoint
         head = Head(Ref(Var(name), ()), None, None, Var(RESULT), assign=not self.options.v0)
         rules = tuple([Rule(head, body) for body in queries])
@@ -162,7 +175,7 @@ class Optimizer:
 def _with_annotations(
     modules: Mapping[str, str], trees: Mapping[str, Module], options: Options
 ) -> dict[str, Module]:
-    """Parse the policies again with the METADATA of their rules, if they have any."""
+    """Return the modules; those whose text contains METADATA are parsed again, with annotations."""
     return {
         name: parse_module(Source(name, text), v0=options.is_v0(name), annotations=True)
         if "METADATA" in text
@@ -182,8 +195,7 @@ def _asks(body: Body, path: Entrypoint) -> bool:
 
 
 def _paths(tree: Node) -> Iterator[Entrypoint]:
-    """The paths below `data` that a tree whose names are resolved refers to, as far as they are
-    constant."""
+    """Yield the constant beginning of each path below `data` that a resolved tree refers to."""
     for node in walk(tree):
         head = node.head if isinstance(node, Ref) else node
         if isinstance(head, Var) and head.name == "data":
@@ -191,13 +203,13 @@ def _paths(tree: Node) -> Iterator[Entrypoint]:
 
 
 def _read(modules: Collection[Module]) -> set[Entrypoint]:
-    """The paths below `data` that the rules of modules refer to."""
+    """Return the paths below `data` that the rules of the modules refer to."""
     resolved = resolve_modules(list(modules), names_of_packages(modules)).modules
     return {path for module in resolved for rule in module.rules for path in _paths(rule)}
 
 
 def _constants(terms: Iterable[object]) -> Iterator[str]:
-    """The names at the beginning of a path."""
+    """Yield the leading terms that are strings, up to the first other term."""
     for each in terms:
         if not isinstance(each, Scalar) or not isinstance(each.value, str):
             return
@@ -205,7 +217,9 @@ def _constants(terms: Iterable[object]) -> Iterator[str]:
 
 
 def _foreign(modules: Collection[Module], roots: Sequence[str]) -> list[str]:
-    """Return the paths below `data` that policies read and that the bundle does not own."""
+    """Return references to the data that policies read and the bundle does not own; [] if it owns
+    everything. A path below another one in the list is left out.
+    """
     owned = [tuple(filter(None, root.split("/"))) for root in roots]
     if () in owned:
         return []
@@ -224,9 +238,9 @@ def _foreign(modules: Collection[Module], roots: Sequence[str]) -> list[str]:
 
 
 def _replace(modules: Collection[Module]) -> list[str]:
-    """Documents that some `with` replaces: they are not as they are known there.
+    """Return references to the documents that any `with` replaces: their rules must not be inlined.
 
-    OPA looks at the rules of the entrypoint only, and breaks those that replace what it reads.
+    OPA only looks at the rules of the entrypoint, and breaks policies that replace what these read.
     """
     resolved = resolve_modules(list(modules), names_of_packages(modules)).modules
     withs = (node for module in resolved for node in walk(module) if isinstance(node, With))
@@ -235,14 +249,16 @@ def _replace(modules: Collection[Module]) -> list[str]:
 
 
 def _cover(module: Module) -> set[Entrypoint]:
-    """The documents that a module defines."""
+    """Return the paths of the rules that a module defines."""
     return {_path_of(module.package.path, rule) for rule in module.rules}
 
 
 def _without(
     modules: Mapping[str, Module], covered: Collection[Entrypoint]
 ) -> Iterator[tuple[str, Module]]:
-    """Remove the rules of documents that are defined elsewhere now, and modules left empty."""
+    """Yield the modules without the rules at or below `covered`; modules that lose all rules are
+    left out.
+    """
     for name, module in modules.items():
         remaining_rules = tuple(
             [rule for rule in module.rules if not _is_covered(module, rule, covered)]
@@ -257,14 +273,16 @@ def _is_covered(module: Module, rule: Rule, covered: Collection[Entrypoint]) -> 
 
 
 def _rows(rule: Rule, module: Module) -> Iterator[int]:
-    """The rows of a rule's own text and of its METADATA."""
+    """Yield the rows of a rule's text and of its METADATA."""
     end = rule.span.row + rule.span.text.count("\n")
     first = min([rule.span.row, *[each.span.row for each in rule.annotations]])
     yield from range(first, end + 1)
 
 
 def _file_of(module: Module, used: Counter[str]) -> str:
-    """A name that no policy has: the path of the package, and a number from the second on."""
+    """Return a new file name for a module: its package's path, with a number from the second one
+    on. Counts the name in `used`.
+    """
     path = module.package.path
     name = "/".join(path) if all(map(_SAFE.match, path)) else f"package{sum(used.values())}"
     number = used[name]

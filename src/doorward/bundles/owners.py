@@ -1,8 +1,7 @@
 """The owners of parts of `data`: bundles own their roots, and nobody else may write there.
 
-The configuration owns what the server itself puts into `data`, such as keys of issuers.
-
-Neither below a root nor above one: what is above holds it.
+The configuration owns the data of the server itself, such as the keys of issuers. A write above a
+root is refused like one below it, since it would replace the root.
 """
 
 from __future__ import annotations
@@ -15,15 +14,18 @@ __all__ = ["OwnedError", "Owners"]
 
 
 class OwnedError(Exception):
-    """A change of what a bundle or the configuration owns, in OPA's words."""
+    """A write to data that a bundle or the configuration owns; the message is OPA's."""
 
 
 class Owners:
-    """The bundles by what they own. A manifest may name many roots: none is looked for in turn."""
+    """The owners of paths, by path: a check takes as long as the path, however many roots there
+    are.
+    """
 
     def __init__(self, roots: Mapping[str, Sequence[str]], *, kind: str = "bundle") -> None:
-        """`roots` of each bundle, by its name: paths like `a/b`; "" is everything. `kind`: what the
-        owners are."""
+        """`roots` are the paths of each owner, by its name: `a/b`, or "" for everything. `kind`
+        names the owners in messages.
+        """
         self._kind = kind
         self._roots: dict[tuple[str, ...], str] = {}
         self._above: dict[tuple[str, ...], str] = {}
@@ -35,7 +37,7 @@ class Owners:
                     self._above.setdefault(root[:length], bundle)
 
     def check(self, path: Sequence[str]) -> None:
-        """OwnedError where only a bundle may write at `path`."""
+        """Raise OwnedError if `path` is at, below or above a root; () is above all of them."""
         if not self._roots:
             return
         if not path:

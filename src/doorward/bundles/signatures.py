@@ -1,9 +1,8 @@
-"""The signatures of a bundle, verified: the `.signatures.json` that `opa sign` makes.
+"""Verify the signatures of a bundle: the `.signatures.json` that `opa sign` writes.
 
-It holds one JWT, whose payload lists every file of the bundle with its hash. Documents
-(`data.json`, `data.yaml`, `.manifest`) are hashed as canonical JSON, other files as they are. A
-file that is not listed, a listed one that is missing, and anything that is signed in another way is
-an error.
+It contains one JWT, whose payload lists every file of the bundle with its hash. Documents
+(`data.json`, `data.yaml`, `.manifest`) are hashed as canonical JSON, other files as their bytes. A
+file that is not listed, a listed file that is missing, and any other way of signing are errors.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ __all__ = [
 ALGORITHMS: Final = tuple(
     f"{family}{size}" for family in ("ES", "HS", "PS", "RS") for size in (256, 384, 512)
 )
-"""How the JWT may be signed."""
+"""The algorithms with which the JWT may be signed."""
 
 _HASHES: Final = {
     "MD5": "md5",
@@ -49,47 +48,54 @@ _HASHES: Final = {
     "SHA-512-256": "sha512_256",
 }
 _DEFAULT_VERIFIER: Final = "_default"
-"""What `opa build` calls the way of signing that is not a plugin's."""
+"""The name in `plugin` for OPA's own way of signing."""
 _DOCUMENTS: Final = ("data.json", "data.yaml", ".manifest")
 _ESCAPED: Final = re.compile(r"\\\\|\\u(003c|003e|0026)")
 
 
 class SignatureError(Exception):
-    """A bundle that is not verified; the text is OPA's where OPA has one."""
+    """A bundle whose signatures are missing or wrong, or a key that cannot be used; the message is
+    OPA's if OPA has one.
+    """
 
 
 @record
 class Key:
-    """A key by which bundles are verified, or requests signed.
+    """A key that verifies bundles or signs requests.
 
-    `public`: a public key or certificate in PEM, or a secret.
+    `public` is a public key or certificate in PEM, or a secret; `private_key` is the key that
+    signs.
     """
 
     public: str = field(repr=False)
     algorithm: str = "RS256"
     scope: str = ""
-    """What signatures with it must be for, unless the verification says that."""
+    """The scope that signatures with this key must have, unless the verification sets one."""
     private_key: str = field(default="", repr=False)
 
 
 @record
 class Verification:
-    """With what a bundle must be signed. `key`: a public key or certificate in PEM, or a secret."""
+    """How the signatures of a bundle are verified. `key` is a public key or certificate in PEM, or
+    a secret; it is ignored if `keys` is set.
+    """
 
     key: str = field(default="", repr=False)
     algorithm: str = "RS256"
     scope: str = ""
     exclude: tuple[str, ...] = ()
-    """Patterns of files that need not be signed."""
+    """Patterns of files that need not be covered by the signatures."""
     keys: Mapping[str, Key] | None = field(default=None, repr=False)
-    """Keys by their names, in place of `key`."""
+    """Keys by name, instead of `key`; None if there is only `key`."""
     key_id: str = ""
-    """The one of them; without it the token names one."""
+    """The name of the key in `keys`; "": the token names it."""
     is_required: bool = True
-    """Whether a bundle without signatures is refused."""
+    """True if a bundle without signatures is refused."""
 
     def key_for(self, header: Mapping[Any, Any], payload: Mapping[Any, Any]) -> Key:
-        """The key that verifies a token; raise `SignatureError` if there is none."""
+        """Return the key that verifies a token: the one of `key_id`, else of the token's `kid` or
+        `keyid`. Raise `SignatureError` if the token names none, or it is not configured.
+        """
         if self.keys is None:
             return Key(self.key, self.algorithm)
         name = self.key_id or header.get("kid") or payload.get("keyid")
@@ -104,7 +110,7 @@ class Verification:
 
 @record
 class _Signed:
-    """A file as the payload lists it."""
+    """The hash of a file in the payload, and its algorithm."""
 
     hash: str
     algorithm: str
@@ -116,9 +122,10 @@ def verify(
     verification: Verification,
     folder: str = "",
 ) -> None:
-    """SignatureError unless every one of `files` is signed, and no other.
+    """Raise SignatureError unless the signatures cover exactly `files`, with the right hashes.
+    Files that match `verification.exclude` need not be covered.
 
-    `folder`: where the bundle lies, if it is a folder; `opa sign` lists its files by that path.
+    `folder` is the path of a bundle that is a folder: `opa sign` lists its files below that path.
     """
     signed = _files_in(_token(signatures), verification)
     for name, content in files:
@@ -140,7 +147,9 @@ def verify(
 
 
 def _token(signatures: bytes) -> str:
-    """The single JWT in `.signatures.json`; raise `SignatureError` for any other number."""
+    """Return the single JWT in `.signatures.json`. Raise `SignatureError` if there are none or
+    several, or a plugin must verify them.
+    """
     try:
         document = read_json(signatures, trailing=True)
     except JSONError as error:
@@ -158,7 +167,9 @@ def _token(signatures: bytes) -> str:
 
 
 def _files_in(token: str, verification: Verification) -> dict[str, _Signed]:
-    """Return the files that a token lists and that `verification` covers."""
+    """Verify a token and return the files that it lists, by name. Raise `SignatureError` if the
+    key, signature, scope or payload is wrong.
+    """
     parts = token.split(".")
     if len(parts) != 3:
         raise SignatureError("failed to split compact JWT: it has no three parts")
@@ -190,7 +201,9 @@ def _read_entry(entry: Mapping[str, Any]) -> _Signed:
 
 
 def _decode(text: str, part: str) -> dict[Any, Any]:
-    """Decode a part of a token to an object; it is not verified yet."""
+    """Decode a part of a token, which need not be verified yet; {} if it is not an object. Raise
+    SignatureError if it is not base64 of JSON.
+    """
     try:
         octets = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
         document = read_json(octets)
@@ -200,13 +213,15 @@ def _decode(text: str, part: str) -> dict[Any, Any]:
 
 
 def _excludes(pattern: str, name: str) -> bool:
-    """Go's `filepath.Match`: a star does not go beyond a slash."""
+    """Return True if a name matches a pattern of Go's `filepath.Match`: a star does not match a
+    slash.
+    """
     pattern_parts, parts = pattern.split("/"), name.split("/")
     return len(pattern_parts) == len(parts) and all(map(fnmatchcase, parts, pattern_parts))
 
 
 def _check(name: str, content: bytes, entry: _Signed) -> None:
-    """Raise `SignatureError` unless the file has the signed digest."""
+    """Raise `SignatureError` unless the file has the listed hash, with a known algorithm."""
     if not entry.algorithm:
         raise SignatureError(f"no hashing algorithm provided for file {name}")
     if entry.algorithm not in _HASHES:
@@ -218,13 +233,17 @@ def _check(name: str, content: bytes, entry: _Signed) -> None:
 
 
 def hashed_content(name: str, content: bytes) -> bytes:
-    """Return the content of a file that is hashed; LoadError for a document that cannot be read."""
+    """Return the bytes of a file that are hashed: canonical JSON for documents, else `content`.
+    Raise LoadError for a document that is not valid.
+    """
     base = name.rpartition("/")[2]
     return canonical(read_document(base, content)) if base in _DOCUMENTS else content
 
 
 def canonical(value: Value) -> bytes:
-    """A document as it is hashed: compact JSON, keys in order, nothing escaped for HTML."""
+    """Return a document as it is hashed: compact JSON with sorted keys, in which `<`, `>` and `&`
+    are not escaped.
+    """
     return _ESCAPED.sub(_plain, marshal(value)).encode(errors="replace")
 
 

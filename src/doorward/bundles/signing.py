@@ -21,9 +21,10 @@ _LISTED: Final = "SHA-256"
 def sign(
     files: Iterable[tuple[str, bytes]], key: str, algorithm: str, claims: Mapping[str, Any]
 ) -> bytes:
-    """The content of `.signatures.json` for the files.
+    """Return the bytes of `.signatures.json` for the files; `claims` are added to the payload.
 
-    `key` is a private key in PEM or a secret; raise `SignatureError` if it cannot be used.
+    `key` is a private key in PEM, or a secret for HS algorithms. Raise `SignatureError` if the key
+    does not fit the algorithm, and LoadError for a document that is not valid.
     """
     if algorithm not in ALGORITHMS:
         raise SignatureError(f"unknown signature algorithm: {algorithm}")
@@ -42,7 +43,9 @@ def sign(
 def compact_token(
     claims: Mapping[str, Any], key: str, algorithm: str, header: Mapping[str, str] | None = None
 ) -> str:
-    """A JWT of `claims`, with more members of its header; SignatureError as for `sign`."""
+    """Return a signed JWT of `claims`; `header` adds members to its header. SignatureError as for
+    `sign`.
+    """
     text = signing_input(claims, algorithm, header)
     return b".".join([text, _encode(_signature(text, key, algorithm))]).decode()
 
@@ -50,14 +53,15 @@ def compact_token(
 def signing_input(
     claims: Mapping[str, Any], algorithm: str, header: Mapping[str, str] | None = None
 ) -> bytes:
-    """The part of a JWT that its signature covers."""
+    """Return the part of a JWT that its signature covers: `HEADER.PAYLOAD`, each in base64url."""
     head = ordered_text({"alg": algorithm, "typ": "JWT", **(header or {})})
     return b".".join([_encode(part.encode()) for part in (head, ordered_text(dict(claims)))])
 
 
 def fixed_signature(signature: bytes, length: int) -> bytes:
-    """A signature of ECDSA as JWTs have it, from DER: two numbers of `length` bytes. ValueError or
-    OverflowError for other signatures."""
+    """Convert an ECDSA signature from DER to the form of JWTs: two numbers of `length` bytes. Raise
+    ValueError or OverflowError if it is not DER or too long.
+    """
     from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
     r, s = decode_dss_signature(signature)
@@ -69,7 +73,9 @@ def _encode(octets: bytes) -> bytes:
 
 
 def _signature(text: bytes, key: str, algorithm: str) -> bytes:
-    """Sign with a JWS algorithm such as RS256; HS… takes the key as a secret, others as PEM."""
+    """Return the signature of `text`. HS algorithms take the key as a secret, others as PEM. Raise
+    SignatureError if the key is not valid or does not fit the algorithm.
+    """
     family, size = algorithm[:2], algorithm[2:]
     if family == "HS":
         return hmac.digest(key.encode(), text, _HASHES[size])

@@ -1,7 +1,7 @@
-"""Everything that policies and data come from, read together: files, folders and bundles.
+"""All sources of policies and data, read together: files, folders and bundles.
 
-Bundles may not get in each other's way, and nothing may define what something else defines. This
-knows what was requested, so that it can be read again and watched.
+No two sources may define the same document. The sources remember what was requested, so that they
+can be read again and watched.
 """
 
 from __future__ import annotations
@@ -42,29 +42,33 @@ class Sources:
     bundles: Sequence[str] = ()
     ignore: Sequence[str] = ()
     v0: bool = False
-    """How policies are read that no manifest says more of."""
+    """True if policies are parsed as Rego v0, unless a manifest sets their version."""
     signed: bool = False
-    """Whether the signatures of bundles are verified, with `verification`."""
+    """True if the signatures of bundles are verified, with `verification`."""
     verification: Verification | None = None
     limits: Limits | None = None
     policies_only: bool = False
-    """Of `paths`, only files that end with `.rego` are read."""
+    """True if only files that end with `.rego` are read from `paths`."""
 
     def __bool__(self) -> bool:
         return bool(self.paths or self.bundles)
 
     @property
     def all_paths(self) -> Sequence[str]:
-        """Files, folders and bundles."""
+        """The arguments for files and folders, then those for bundles."""
         return (*self.paths, *self.bundles)
 
     @property
     def roots(self) -> Sequence[str]:
-        """The files and folders themselves, without the place in data that one is given."""
+        """The files and folders themselves, without the prefix for a path in `data`: `a.b:file` ->
+        `file`.
+        """
         return [split_prefix(path)[1] for path in self.all_paths]
 
     def load(self, timers: Timers | None = None) -> Loaded:
-        """Read everything; raise `BundleError` or `LoadError` for sources that cannot be used."""
+        """Read all sources. Raise `BundleError` or `LoadError` if one cannot be used or two define
+        the same value. The time is added to `timers`.
+        """
         timers = timers or Timers()
         with timers.measure("rego_load_files"), gc_paused():
             loaded = Loaded()
@@ -92,7 +96,9 @@ class Sources:
         return sum((bundle_files(path, limits=self.limits) for path in self.bundles), listed)
 
     def _read(self, timers: Timers) -> list[Bundle]:
-        """Read the bundles and archives; raise `LoadError` if the roots of bundles overlap."""
+        """Read the bundles and archives. Raise `BundleError` if one cannot be used, `LoadError` if
+        the roots of bundles overlap.
+        """
         # Who reads plain files does not pay for archives and signatures.
         from doorward.bundles.bundle import read_bundle
         from doorward.bundles.manifest import ManifestError, check_roots
@@ -122,9 +128,9 @@ def _is_archive(path: str) -> bool:
 
 
 def _join(loaded: Loaded, bundles: Sequence[Bundle], *, owners: Collection[str]) -> Loaded:
-    """Add the bundles to what was loaded from files; raise `LoadError` if data conflict.
+    """Return `loaded` with the bundles added; raise `LoadError` if both define a value.
 
-    `owners` are the bundles whose roots are theirs alone.
+    `owners` are the bundles that own their roots; archives among the files do not.
     """
     import hashlib
 
@@ -159,9 +165,9 @@ def _join(loaded: Loaded, bundles: Sequence[Bundle], *, owners: Collection[str])
 
 
 def with_bundles(loaded: Loaded, bundles: Mapping[str, Bundle]) -> Loaded:
-    """Merge loaded files and downloaded bundles, the latter by their names.
+    """Return the files with downloaded bundles added, which are given by name.
 
-    Raise `LoadError` if two define the same document, `ManifestError` if their roots overlap.
+    Raise `LoadError` if two define the same value, `ManifestError` if roots overlap.
     """
     if not bundles:
         return loaded

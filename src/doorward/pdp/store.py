@@ -461,9 +461,9 @@ def _revision_after(revision: str, verb: str, name: str, text: bytes) -> str:
 
 
 def _rebase(current: dict[Key, Value], before: Loaded, after: Loaded) -> dict[Key, Value]:
-    """Return the data of `after`, with the changes that clients made to the data of `before`.
+    """Return the data of `after`, with the keys that clients added to the data of `before`.
 
-    Below the roots of bundles such changes are dropped.
+    Below the roots of bundles such keys are dropped.
     """
     merged = rebase(current, before.data, after.data)
     edit = Edit(cast(dict[Key, Value], merged))
