@@ -1,1 +1,1 @@
-"""The configuration of the decision point: its keys, their bounds, and what each of them means."""
+"""The configuration of the decision point: its keys with their types, limits and defaults."""

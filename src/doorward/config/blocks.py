@@ -1,6 +1,6 @@
-"""Mappings of a configuration that can say where each of their keys stands.
+"""Mappings of a configuration that know the line of each of their keys.
 
-What reads them from YAML is `yaml_block`; what the keys mean is not known here.
+`yaml_block` reads them from YAML. The meaning of the keys is not known here.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class Block:
     file: str = ""
     path: str = ""
     warnings: tuple[str, ...] = ()
-    """Of the top: the environment variables in it that are not set."""
+    """Warnings of the topmost block about environment variables that are not set."""
 
     @classmethod
     def of(cls, values: Mapping[str, object], path: str = "") -> Block:
-        """Return plain values as a block without lines."""
+        """Convert plain nested mappings to blocks; they have no lines."""
         below = f"{path}." if path else ""
         return cls(
             {
@@ -45,13 +45,17 @@ class Block:
         )
 
     def location(self, key: str) -> str:
-        """The location of a key for messages, `file:line: path.key`, as far as it is known."""
+        """Return the location of a key for messages: `file:line: path.key`, without the parts that
+        are not known.
+        """
         line = self.lines.get(key)
         where = f"{self.file}:{line}: " if line else f"{self.file}: " if self.file else ""
         return where + (f"{self.path}.{key}" if self.path else key)
 
     def block(self, key: str) -> Block:
-        """The object at `key`, empty if it is absent; raise `ConfigError` for other values."""
+        """Return the object at `key`, an empty one if it is absent or null. Raise `ConfigError` for
+        any other value.
+        """
         value = self.values.get(key)
         if value is None:
             return Block(file=self.file, path=f"{self.path}.{key}" if self.path else key)
@@ -60,7 +64,9 @@ class Block:
         return value
 
     def get(self, key: str, kind: type[T], default: T) -> T:
-        """The value at `key`, which must be of type `kind`; `default` if it is absent."""
+        """Return the value at `key`; `default` if it is absent or null. An integer counts as a
+        float. Raise ConfigError for a value of another type.
+        """
         value = self.values.get(key)
         if value is None:
             return default
@@ -73,7 +79,9 @@ class Block:
         return value
 
     def strings(self, key: str) -> tuple[str, ...]:
-        """The list of strings at `key`; empty if it is absent."""
+        """Return the list of strings at `key`; () if it is absent. Raise ConfigError for any other
+        value.
+        """
         value = self.get(key, list, [])
         for item in value:
             if not isinstance(item, str):
@@ -81,7 +89,9 @@ class Block:
         return tuple(value)
 
     def increasing(self, key: str) -> tuple[float, ...]:
-        """The list of increasing numbers at `key`; empty if it is absent."""
+        """Return the list of numbers at `key`; () if it is absent. Raise ConfigError unless each is
+        larger than the one before.
+        """
         listed = self.get(key, list, [])
         numbers = [float(each) for each in listed if type(each) in (int, float)]
         if len(numbers) < len(listed) or numbers != sorted(set(numbers)):
@@ -89,14 +99,16 @@ class Block:
         return tuple(numbers)
 
     def unknown(self, known: Sequence[str]) -> tuple[str, ...]:
-        """A warning for each key that is not in `known`, with the most similar known key."""
+        """Return a warning for each key that is not in `known`, with its location and the most
+        similar known key.
+        """
         others = [key for key in self.values if key not in known]
         return tuple(
             f"{self.location(key)}: unknown key, ignored{_hint(key, known)}" for key in others
         )
 
     def plain(self) -> dict[str, Any]:
-        """The mapping and all below it as plain dicts."""
+        """Return the mapping and all blocks below it as plain dicts."""
         return {key: _plain(value) for key, value in self.values.items()}
 
 
@@ -106,7 +118,9 @@ def _hint(key: str, known: Sequence[str]) -> str:
 
 
 def overlaid(below: Block, above: Block) -> Block:
-    """Both mappings as one; where both have a value, that of `above` counts."""
+    """Merge two mappings, also below; if both have a value, the one in `above` wins. Warnings of
+    both are kept.
+    """
     values, lines = dict(below.values), dict(below.lines)
     for key, value in above.values.items():
         inner = values.get(key)
@@ -129,7 +143,7 @@ _KINDS: Final[dict[type, str]] = {
 
 
 def kind_of(value: object) -> str:
-    """Name the JSON type of a value for a message, with its article: `an object`."""
+    """Return the JSON type of a value for a message, with its article: `an object`."""
     if value is None:
         return "null"
     if isinstance(value, Block):

@@ -1,4 +1,6 @@
-"""`bundles`, `bundle` and `discovery` of the configuration: which bundles come from where."""
+"""`bundles`, `bundle` and `discovery` of the configuration: the bundles to download, and their
+services.
+"""
 
 from __future__ import annotations
 
@@ -41,10 +43,10 @@ __all__ = [
 
 Trigger: TypeAlias = Literal["periodic", "manual"]
 SIZE_LIMIT: Final = 1 << 30
-"""Bytes of one file of a bundle, unless the configuration says another number."""
+"""Bytes of the largest file of a bundle, unless the configuration sets another limit."""
 MAX_DELAY: Final = 7 * 24 * 3600
 MAX_BUNDLES: Final = 1000
-"""How many bundles there may be: each is asked for by a thread of its own."""
+"""The largest number of bundles: each is downloaded by a task of its own."""
 
 _PERIODIC: Final[Trigger] = "periodic"
 _MANUAL: Final[Trigger] = "manual"
@@ -59,7 +61,9 @@ _DELAY: Final = convert(
 
 
 def check_delays(block: Block) -> None:
-    """ConfigError where of `min_delay_seconds` and `max_delay_seconds` one is missing or wrong."""
+    """Raise ConfigError if only one of `min_delay_seconds` and `max_delay_seconds` is set, one is
+    out of bounds, or the maximum is below the minimum.
+    """
     keys = ("min_delay_seconds", "max_delay_seconds")
     if all(block.values.get(key) is None for key in keys):
         return
@@ -75,7 +79,7 @@ def check_delays(block: Block) -> None:
 
 @record
 class Polling:
-    """The interval of requests for a bundle, in seconds."""
+    """The times between two requests for a bundle, in seconds."""
 
     min_delay: float = option(
         "min_delay_seconds", _DELAY, 60.0, "seconds between two requests at least"
@@ -92,13 +96,13 @@ class Polling:
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
-        """ConfigError where of the two delays one is missing or wrong."""
+        """Raise ConfigError as `check_delays` does."""
         check_delays(block)
 
 
 @record
 class Signing:
-    """`signing` of a bundle: how it must be signed."""
+    """`signing` of a bundle: how its signatures are verified."""
 
     key_id: str = option("keyid", TEXT, "", "the key of `keys`; without it the signature names one")
     scope: str = option("scope", TEXT, "", "the scope that the signature must have")
@@ -107,7 +111,7 @@ class Signing:
 
 @record
 class BundleOptions:
-    """One bundle. `service` is empty where `resource` is a file (`file://`)."""
+    """The options of one bundle. `service` is "" if `resource` is a file (`file://`)."""
 
     name: str
     service: str = option(
@@ -135,14 +139,16 @@ class BundleOptions:
 
     @property
     def file(self) -> str | None:
-        """The path of a bundle that is a local file or folder; None for others."""
+        """The path of a bundle that is a local file or folder; None for a bundle of a service."""
         if not self.resource.startswith("file://"):
             return None
         return unquote(urlsplit(self.resource).path)
 
 
 def _read_bundles(top: Block, key: str, warnings: list[str]) -> Mapping[str, BundleOptions]:
-    """Read `bundles`; names must be printable and without `..`, their number is limited."""
+    """Read `bundles` by name. Raise ConfigError for more than `MAX_BUNDLES`, and for a name that is
+    empty, not printable or contains `..`. A bundle that is null is skipped.
+    """
     block = top.block(key)
     if len(block.values) > MAX_BUNDLES:
         raise ConfigError(f"{top.location(key)} must have {MAX_BUNDLES} bundles at most")
@@ -172,19 +178,21 @@ class OlderBundle:
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
-        """ConfigError without a name."""
+        """Raise ConfigError without a name."""
         if not block.get("name", str, ""):
             raise ConfigError(f"{block.location('name')} must not be empty")
 
     def options(self) -> BundleOptions:
-        """The bundle as the newer key `bundles` would declare it."""
+        """Return the bundle as the newer key `bundles` would declare it; its resource is
+        `PREFIX/NAME`.
+        """
         resource = f"{self.prefix.strip('/')}/{self.name.strip('/')}".strip("/")
         return BundleOptions(self.name, self.service, resource, self.polling, self.trigger)
 
 
 @record
 class DiscoveryBlock:
-    """`discovery`: a bundle whose document is configuration."""
+    """`discovery`: a bundle with a document that is more configuration."""
 
     resource: str = option("resource", TEXT, "", "its path below the service's URL, or `file:///…`")
     service: str = option(
@@ -206,7 +214,7 @@ class DiscoveryBlock:
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
-        """ConfigError without a resource."""
+        """Raise ConfigError without `resource` or `name`."""
         if not block.get("resource", str, "") and not block.get("name", str, ""):
             raise ConfigError(
                 f"{block.location('resource')}: missing required discovery.resource field"
@@ -215,7 +223,9 @@ class DiscoveryBlock:
     def options(
         self, block: Block, services: Collection[str], keys: Mapping[str, Key]
     ) -> DiscoveryOptions:
-        """The bundle and its document; raise `ConfigError` for contradicting keys."""
+        """Return the bundle of discovery and the path of its document. Raise `ConfigError` if the
+        service is missing or unknown, or a signing key is.
+        """
         if not self.service and len(services) != 1 and "file://" not in self.resource:
             raise ConfigError(
                 f"{block.location('service')}: name a service, as there is not exactly one"
@@ -237,7 +247,9 @@ class DiscoveryBlock:
 
 @record
 class DiscoveryOptions:
-    """The bundle whose document `decision` is configuration; "" is all of it."""
+    """The bundle of discovery. `decision` is the path of the document in it that is configuration;
+    "" is all of it.
+    """
 
     bundle: BundleOptions
     decision: str = ""
@@ -246,7 +258,9 @@ class DiscoveryOptions:
 def with_sources(
     bundle: BundleOptions, block: Block, services: Collection[str], keys: Mapping[str, Key]
 ) -> BundleOptions:
-    """Return the bundle with its resource, service and verification."""
+    """Complete a bundle with its resource (by default `bundles/NAME`), its service ("" for a file)
+    and its verification. Raise ConfigError if the service or the signing key does not exist.
+    """
     resource = bundle.resource or f"bundles/{bundle.name}"
     is_file = resource.startswith("file://")
     return replace(
@@ -260,8 +274,10 @@ def with_sources(
 def _verification(
     bundle: BundleOptions, block: Block, keys: Mapping[str, Key]
 ) -> Verification | None:
-    """Return how the bundle is verified. Without `signing` it need not be signed, but a signature
-    is verified."""
+    """Return how the bundle is verified. Without `signing`, a bundle need not be signed, but
+    signatures are verified if there are keys; None without keys. Raise ConfigError if `signing` has
+    no key to verify with.
+    """
     signing = bundle.signing
     if signing is None:
         return Verification(keys=keys, is_required=False) if keys else None

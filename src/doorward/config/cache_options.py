@@ -1,4 +1,4 @@
-"""`caching` of the configuration: what is kept from one decision to the next."""
+"""`caching` of the configuration: caches that outlive one decision."""
 
 from __future__ import annotations
 
@@ -20,12 +20,15 @@ _ENTRIES: Final = 8192
 
 
 def _read_fixed(block: Block, key: str, warnings: list[str]) -> None:
+    """Check an integer that has no effect, and add a warning that says so."""
     integer(0).read(block, key, warnings)
     warnings.append(f"{block.location(key)}: {_FIXED}")
 
 
 def _read_named(block: Block, key: str, warnings: list[str]) -> int:
-    """The entries of verified tokens; the other caches of values have a fixed size."""
+    """Return the size of the cache of verified tokens; other caches of values have a fixed size,
+    and their keys become warnings. ConfigError for a negative size.
+    """
     named = block.block(key)
     tokens = 0
     for name in named.values:

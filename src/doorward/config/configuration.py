@@ -1,8 +1,8 @@
 """The configuration file: YAML with OPA's keys becomes one frozen `Config`.
 
-A key that nobody reads is a warning that names it; a value of the wrong type is an error that names
-file and line. What a plugin's block means is for the plugin: it gets the block as it is.
-How the file is read, and what `${VAR}` does in it, is `yaml_block`'s.
+An unknown key is a warning that names it; a value of the wrong type is an error that names file and
+line. The block of a plugin is not interpreted here: the plugin gets it unchanged. `yaml_block`
+reads the file and replaces `${VAR}`.
 """
 
 from __future__ import annotations
@@ -86,13 +86,13 @@ _SECRET: Final = frozenset({"credentials", "key", "private_key"})
 REFUSED: Final = {
     "storage": "data is in memory (`storage.disk` is OPA's)",
 }
-"""OPA's keys that are not followed, each with what holds instead."""
+"""OPA's keys that are not supported, each with the reason."""
 EXT_AUTHZ: Final = "envoy_ext_authz_grpc"
 EXT_PROC: Final = "envoy_ext_proc_grpc"
 FORWARD_AUTH: Final = "forward_auth"
 _ALIASES: Final = {"envoy.ext_authz.grpc": EXT_AUTHZ}
 _PLUGINS: Final = (EXT_AUTHZ, EXT_PROC, FORWARD_AUTH)
-"""The blocks of `plugins`; their states are reported under these names."""
+"""The names of plugins in `plugins`, which status reports use too."""
 
 
 WhenFull: TypeAlias = Literal["wait", "drop"]
@@ -102,7 +102,7 @@ _DROP: Final[WhenFull] = "drop"
 
 @record
 class DecisionLogs:
-    """`decision_logs`: what is logged, where, and what is left out of it."""
+    """`decision_logs`: which events are logged, where, and which values are removed from them."""
 
     console: bool = option(
         "console", SWITCH, False, "one line for each answer, in OPA's event shape"
@@ -152,18 +152,18 @@ class DecisionLogs:
         is_opa=False,
     )
     sending: UploadOptions = option("", inline(UploadOptions), UploadOptions())
-    """The keys of a service, whether there is one or not."""
+    """The keys of a service, also if events are not uploaded; `upload` says that."""
     file: FileOptions | None = option("file", optional(section(FileOptions)), None)
     upload: UploadOptions | None = None
-    """Where events are sent; None: nowhere."""
+    """How events are uploaded; None: they are not."""
     buffer_size: int = 10_000
-    """Events that may wait to be written."""
+    """The largest number of events in the queue of the log."""
     buffer_bytes: int = 64 << 20
-    """About what those may take."""
+    """The largest memory of the events in the queue, approximately."""
 
     @property
     def is_enabled(self) -> bool:
-        """True if events go anywhere."""
+        """True if events go to the console, a service or a file."""
         return self.console or self.upload is not None or self.file is not None
 
 
@@ -171,7 +171,7 @@ HTTP_BUCKETS: Final = (1e-6, 5e-6, 1e-5, 5e-5, 1e-4, 5e-4, 1e-3, 0.01, 0.1, 1.0)
 
 
 def _document_paths(texts: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Strip the slashes of document paths; raise ValueError for the root."""
+    """Strip the slashes of document paths; raise ValueError if one is the root."""
     paths = tuple(path.strip("/") for path in texts)
     if not all(paths):
         raise ValueError("must not contain the root")
@@ -180,7 +180,7 @@ def _document_paths(texts: tuple[str, ...]) -> tuple[str, ...] | None:
 
 @record
 class Server:
-    """`server`: limits of the HTTP API, in bytes, and what it serves."""
+    """`server`: limits of the HTTP API in bytes, and the documents that it serves."""
 
     max_length: int = option(
         "decoding.max_length", integer(1), 256 << 20, "bytes of a request body"
@@ -215,7 +215,9 @@ class Server:
 
 @record
 class Shadow:
-    """`shadow`: a candidate that decides what the live policies decided (not OPA's)."""
+    """`shadow`: candidate policies that decide the inputs of live decisions again, without effect
+    (not OPA's).
+    """
 
     paths: tuple[str, ...] = option(
         "paths", TEXTS, (), "files and folders of the candidate, with its data", is_opa=False
@@ -241,7 +243,7 @@ class Shadow:
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
-        """ConfigError where a candidate has neither paths nor bundles."""
+        """Raise ConfigError if a candidate has neither paths nor bundles."""
         if not block.strings("paths") and not block.strings("bundles"):
             raise ConfigError(
                 f"{block.location('paths')}: name the candidate's `paths` or `bundles`"
@@ -253,7 +255,9 @@ _LISTED: Final = _MEMBERS[:3]
 
 
 def _read_mapping(top: Block, key: str, warnings: list[str]) -> Mapping[str, tuple[str, ...]]:
-    """Read where members of a request go in the input; no path may be below another."""
+    """Return the path in the input of each member of an AuthZEN request. Raise ConfigError if a
+    path is empty, or equal to or below another one.
+    """
     block = top.block(key)
     warnings += block.unknown(_MEMBERS)
     mapping = {name: tuple(block.get(name, str, name).split(".")) for name in _MEMBERS}
@@ -266,6 +270,7 @@ def _read_mapping(top: Block, key: str, warnings: list[str]) -> Mapping[str, tup
 
 
 def _read_search(top: Block, key: str, warnings: list[str]) -> Mapping[str, str]:
+    """Return the document that lists candidates, for each member that has one."""
     block = top.block(key)
     warnings += block.unknown(_LISTED)
     return {n: block.get(n, str, "").strip("/") for n in _LISTED if n in block.values}
@@ -323,12 +328,13 @@ class Authzen:
 
     @property
     def base_path(self) -> tuple[str, ...]:
-        """The path of that URL, by segment."""
+        """The segments of the path in `policy_decision_point`; () without one."""
         path = self.policy_decision_point.partition("://")[2].partition("/")[2]
         return tuple(filter(None, path.split("/")))
 
 
 def _limit(value: int) -> int | None:
+    """Return the limit; None for 0, which is no limit. Raise ValueError if it is negative."""
     if value < 0:
         raise ValueError(f"must not be negative but is {value}")
     return value or None
@@ -336,7 +342,7 @@ def _limit(value: int) -> int | None:
 
 @record
 class Evaluation:
-    """`evaluation`: limits of one decision (not OPA's: it has none but the caller's patience)."""
+    """`evaluation`: limits of one decision. OPA has none, except that the caller may give up."""
 
     deadline: float = option(
         "deadline_seconds",
@@ -355,7 +361,9 @@ class Evaluation:
 
 
 def _secret_paths(texts: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    """Split the paths of `secrets`; raise ValueError for the root or an empty name."""
+    """Split paths at slashes: `keys/signing` -> `("keys", "signing")`. Raise ValueError for the
+    root, or an empty segment.
+    """
     paths = tuple(tuple(path.strip("/").split("/")) for path in texts)
     if not all(map(all, paths)):
         raise ValueError("must be paths below the root, such as a/b")
@@ -363,7 +371,9 @@ def _secret_paths(texts: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
 
 
 def _read_plugins(top: Block, key: str, _warnings: list[str]) -> Mapping[str, Block]:
-    """Read `plugins` by their names; raise `ConfigError` for an unknown or repeated one."""
+    """Return the blocks of plugins by their newest names. Raise `ConfigError` for an unknown
+    plugin, and for one that is configured under two names.
+    """
     block = top.block(key)
     plugins: dict[str, Block] = {}
     for written in block.values:
@@ -380,7 +390,7 @@ def _read_plugins(top: Block, key: str, _warnings: list[str]) -> Mapping[str, Bl
 
 @record
 class Config:
-    """Everything the file says, checked, with defaults for what it leaves out."""
+    """The checked configuration, with defaults for missing keys."""
 
     labels: Mapping[str, str] = option(
         "labels",
@@ -435,7 +445,7 @@ class Config:
     plugins: Mapping[str, Block] = option(
         "plugins", Kind(_read_plugins, "objects by name", {"type": "object"}), {}
     )
-    """The block of each plugin under its newest name."""
+    """The block of each plugin, under its newest name."""
     traces: TraceBlock = option("distributed_tracing", section(TraceBlock), TraceBlock())
     keys: Mapping[str, SigningKey] = option("keys", KEYS, {}, is_secret=True, is_reloadable=True)
     services: Mapping[str, Service] = option("services", SERVICES, {}, is_reloadable=True)
@@ -463,14 +473,16 @@ class Config:
     tracing: TraceOptions | None = None
     discovery: DiscoveryOptions | None = None
     block: Block = field(default_factory=Block, repr=False)
-    """What the configuration was read from."""
+    """The block from which the configuration was read."""
     document: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """The whole file as plain values."""
     warnings: tuple[str, ...] = ()
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
-        """Raise `ConfigError` for keys that are not supported, and for `bundle` with `bundles`."""
+        """Raise `ConfigError` for keys that are not supported, and if both `bundle` and `bundles`
+        are set.
+        """
         for key, instead in REFUSED.items():
             if block.values.get(key):
                 raise ConfigError(f"{block.location(key)} is not supported: {instead}")
@@ -479,8 +491,9 @@ class Config:
 
 
 def editor_schema(plugins: Mapping[str, type]) -> dict[str, Any]:
-    """Return the JSON Schema of a configuration file, for editors. `plugins`: the section of each
-    plugin."""
+    """Return the JSON Schema of a configuration file, for editors. `plugins` are the section
+    classes of plugins by name; older names are added.
+    """
     parts = {f"plugins.{name}": section_class for name, section_class in plugins.items()}
     parts |= {f"plugins.{old}": plugins[new] for old, new in _ALIASES.items() if new in plugins}
     return {
@@ -497,8 +510,10 @@ def read_config(
     files: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
 ) -> Config:
-    """The configuration in the file at `path` (None: no file) with what `--set` (`overrides`) and
-    `--set-file` (`files`) say on top of it."""
+    """Read the configuration file at `path` (None: no file), with the assignments of `--set`
+    (`overrides`) and `--set-file` (`files`) applied in this order. Raise ConfigError if it cannot
+    be read or is not valid.
+    """
     text = ""
     if path is not None:
         try:
@@ -525,7 +540,9 @@ def parse_config(
     files: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
 ) -> Config:
-    """The configuration in `text`. ConfigError for anything that cannot be meant."""
+    """Read the configuration in `text`; `file` is its name in messages, `environment` by default
+    the process's. Raise ConfigError if it is not valid.
+    """
     environment = os.environ if environment is None else environment
     if not (text or overrides or files):
         return config_of(Block(file=file))
@@ -541,19 +558,27 @@ def parse_config(
 
 
 def config_of(top: Block, *, labels: Mapping[str, str] | None = None) -> Config:
-    """Return the checked configuration of `top`; `labels` win over its own."""
+    """Return the checked configuration of a block; `labels` override its own. Raise ConfigError if
+    it is not valid. Warnings are in the result.
+    """
+    # The labels of the start stay when a discovered configuration is read: `id` names this
+    # process.
     config = _config(top)
     return config if labels is None else replace(config, labels={**config.labels, **labels})
 
 
 def identified(config: Config) -> Config:
-    """Return the configuration with labels that name this server and its version."""
+    """Return the configuration with the labels `id` (a new UUID) and `version`, unless it has its
+    own.
+    """
     labels = {"id": str(uuid.uuid4()), "version": __version__, **config.labels}
     return replace(config, labels=labels)
 
 
 def active_config(config: Config) -> dict[Key, Value]:
-    """Return the active configuration without its credentials, as `/v1/config` shows it."""
+    """Return the active configuration as `/v1/config` shows it, without keys that may contain
+    credentials.
+    """
     document = _without_credentials(config.document)
     document["labels"] = dict(config.labels.items())
     for name in ("default_decision", "default_authorization_decision"):
@@ -562,7 +587,7 @@ def active_config(config: Config) -> dict[Key, Value]:
 
 
 def _without_credentials(document: Mapping[str, Any]) -> dict[Key, Value]:
-    """The configuration as the API shows it: keys that may hold credentials are left out."""
+    """Return a copy without the keys that may contain credentials, at any depth."""
     public: dict[Key, Value] = {}
     for name, value in document.items():
         is_text = isinstance(value, (str, list)) and names_credential(name)
@@ -578,7 +603,7 @@ def _show(value: Any) -> Value:
 
 
 def _config(top: Block) -> Config:
-    """Read all sections, then complete those that name others."""
+    """Read all sections, then complete those that refer to services or keys. Raise ConfigError."""
     warnings = list(top.warnings)
     read = read_section(Config, top, warnings, {"block": top, "document": top.plain()})
     blocks = service_blocks(top)
@@ -604,7 +629,9 @@ def _config(top: Block) -> Config:
 def _bundles(
     read: Config, top: Block, services: Mapping[str, Service], warnings: list[str]
 ) -> dict[str, BundleOptions]:
-    """The bundles with their services; the older key `bundle` is used with a warning."""
+    """Return the bundles with their services. The older key `bundle` is used too, with a
+    warning.
+    """
     older = read.older_bundle
     if older is not None:
         warnings.append(f"{top.location('bundle')} is an older form of `bundles`")
@@ -618,7 +645,9 @@ def _bundles(
 
 
 def _decision_logs(read: DecisionLogs, top: Block, services: Mapping[str, Service]) -> DecisionLogs:
-    """The decision logs with their upload, which None means to be off."""
+    """Complete the decision logs: `upload` with its service (None: no upload), the limits of the
+    queue, and `mask_credentials` from its older name.
+    """
     block = top.block("decision_logs")
     is_elsewhere = read.console or read.file is not None
     is_named = block.values.get("mask_credentials") is not None

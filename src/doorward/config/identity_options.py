@@ -15,7 +15,9 @@ _LOCAL: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 @record
 class LoginClient:
-    """As whom the console lets people log in at an issuer. OptionError for what cannot be used."""
+    """The console as a client of an issuer at which people log in. The constructor raises
+    OptionError for a missing id, or a URL that is not safe.
+    """
 
     client_id: str = option("client_id", TEXT, "", "the id of the console at the issuer")
     console_url: str = option(
@@ -38,7 +40,7 @@ class LoginClient:
 
     @property
     def host(self) -> str:
-        """The name by which browsers reach the console."""
+        """The host name by which browsers reach the console."""
         return urlsplit(self.console_url).hostname or ""
 
     def __post_init__(self) -> None:
@@ -51,7 +53,9 @@ class LoginClient:
 
 @record
 class Issuer:
-    """An issuer whose keys are fetched, and the interval. OptionError for what cannot be used."""
+    """An issuer whose keys are fetched. The constructor raises OptionError for a URL that is not
+    safe, or an interval out of bounds.
+    """
 
     issuer: str = option(
         "issuer",
@@ -89,13 +93,15 @@ class Issuer:
             raise OptionError("interval", "must be from 1 to 86400 seconds")
 
     def is_as_safe(self, url: str) -> bool:
-        """Return True if what comes from `url` is as safe as the issuer's own document."""
+        """Return True if `url` is https, or http with an issuer that is http too."""
         scheme = urlsplit(url).scheme
         return scheme == "https" or (scheme == "http" and self.issuer.startswith("http://"))
 
 
 def _check_url(key: str, url: object) -> None:
-    """Raise `OptionError` unless the URL is https, or http on this host, and has no query."""
+    """Raise `OptionError` unless the URL is https, or http on this host, and has no user, query and
+    fragment.
+    """
     parts = urlsplit(url) if isinstance(url, str) else None
     is_local = parts is not None and parts.hostname in _LOCAL
     if parts is None or not parts.hostname or parts.username or parts.query or parts.fragment:

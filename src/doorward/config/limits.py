@@ -10,7 +10,9 @@ from typing import Final
 __all__ = ["DEADLINE", "MAX_ITEMS"]
 
 DEADLINE: Final = 5.0
-"""Seconds."""
+"""The default time limit of one evaluation, in seconds."""
 
 MAX_ITEMS: Final = 10_000_000
-"""Items that the collections and texts that it makes may hold together: about 1 GB."""
+"""The default limit of items in all collections and texts that one evaluation creates: about 1
+GB.
+"""

@@ -1,4 +1,6 @@
-"""The names of log formats and levels: what a command line offers before anything is logged."""
+"""The names of log formats and levels, in a module without imports of the log itself: the command
+line needs them at each start.
+"""
 
 from __future__ import annotations
 

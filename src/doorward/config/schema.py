@@ -1,4 +1,4 @@
-"""Keys of the configuration, each declared once: its type, bounds, default and meaning.
+"""Keys of the configuration, each declared once with type, bounds, default and description.
 
 A section of the file is a record. A field made with `option` is a key of it:
 
@@ -8,10 +8,10 @@ A section of the file is a record. A field made with `option` is a key of it:
 
     read_section(Server, block, warnings) -> Server
 
-The reader, the warnings of unknown keys, the page `docs/configuration.md` and the JSON Schema for
-editors are derived from that. Conditions between keys stand in `check_keys` of the class, which
-gets the block, or in its `__post_init__`, which raises `OptionError`. Fields without `option` are
-for what completes the section from other sections.
+The reader, the warnings about unknown keys, the page `docs/configuration.md` and the JSON Schema
+for editors are derived from these declarations. Conditions between keys are in `check_keys` of the
+class, which gets the block, or in its `__post_init__`, which raises `OptionError`. Fields without
+`option` are not keys; they are filled later, from other sections.
 """
 
 from __future__ import annotations
@@ -64,11 +64,13 @@ V = TypeVar("V")
 _OPTION: Final = "option"
 _LINK: Final = re.compile(r"\[([^\[\]]{0,100})\]\([^()]{0,200}\)")
 _VARIABLE: Final[Mapping[str, object]] = {"type": "string", "pattern": r"\$\{[^}]+\}"}
-"""What may stand in place of a value that is not a text."""
+"""The JSON Schema of `${VAR}`, which is allowed for values that are not texts."""
 
 
 class OptionError(ValueError):
-    """A value that cannot be used; `name` is its field in the section."""
+    """A value that cannot be used; `name` is the field of the section. `read_section` turns it into
+    a ConfigError with the location.
+    """
 
     def __init__(self, name: str, message: str) -> None:
         super().__init__(f"{name}: {message}")
@@ -78,20 +80,24 @@ class OptionError(ValueError):
 
 @record
 class Kind(Generic[T]):
-    """A type of values: how one is read, what tables and editors say of it."""
+    """A type of configuration values: how a value is read, and how tables and editors describe
+    it.
+    """
 
     read: Callable[[Block, str, list[str]], T]
-    """Returns the value at a key of a block; ConfigError says with its position what is wrong."""
+    """Returns the value at a key of a block; raises ConfigError, with the location, if it is not
+    valid. The list collects warnings.
+    """
     text: str
-    """For people: `integer from 1`."""
+    """The kind in words: `integer from 1`."""
     schema: Mapping[str, Any]
-    """The JSON Schema of a value, without its keys where it is an object with declared ones."""
+    """The JSON Schema of a value; the keys of `below` are added to it."""
     below: type | None = None
-    """The section whose keys stand below the key."""
+    """The section class of the value, if it is an object with declared keys."""
     is_named: bool = False
-    """Whether names that users choose stand between the key and those of `below`."""
+    """True if the value is an object with names that users choose, each with a section `below`."""
     is_listed: bool = False
-    """Whether a list of objects may stand in place of objects by name."""
+    """True if a list of objects is accepted in place of objects by name."""
 
 
 @record
@@ -99,14 +105,16 @@ class Option:
     """One key of a section."""
 
     key: str
-    """Its path below the section, dots between; "" for `inline`, whose keys are the section's."""
+    """The dotted path of the key in its section; "" for `inline`, whose keys are in the section
+    itself.
+    """
     kind: Kind[Any]
     default: object
     text: str
-    """What it means, in Markdown; "" where the keys below it say that."""
+    """The description in Markdown; "" if the keys below it are described."""
     is_opa: bool
     is_reloadable: bool
-    """Whether a changed value is followed while the server runs."""
+    """True if a new value takes effect without a restart."""
 
 
 def option(
@@ -119,7 +127,9 @@ def option(
     is_reloadable: bool = False,
     is_secret: bool = False,
 ) -> T:
-    """Declare a field as the key of a section. `is_secret`: its value is in no `repr`."""
+    """Declare a field of a section as a key. `text` describes it in Markdown; `is_secret` keeps its
+    value out of `repr`.
+    """
     metadata = {_OPTION: Option(key, kind, default, text, is_opa, is_reloadable)}
     values: Any = {"default": default}
     if isinstance(default, dict):
@@ -128,7 +138,9 @@ def option(
 
 
 def options_of(section_class: type) -> Mapping[str, Option]:
-    """Return the keys of a section by the names of their fields."""
+    """Return the options of a section by the names of their fields, in order; fields that are not
+    keys are left out.
+    """
     return {
         each.name: each.metadata[_OPTION]
         for each in fields(section_class)
@@ -142,18 +154,18 @@ def read_section(
     warnings: list[str],
     values: Mapping[str, Any] | None = None,
 ) -> S:
-    """Read a block as a section. Warnings name the keys that it does not have.
+    """Read a block as a section; unknown keys are added to `warnings`. `values` sets fields that
+    are not keys.
 
-    `values`: fields that are not keys. ConfigError for what cannot be used.
+    Raise ConfigError, with file and line, for a value that cannot be used.
     """
     _warn_of_unknown(block, _own_keys(section_class), warnings)
     return _build(section_class, block, warnings, dict(values or {}))
 
 
 def _build(section_class: type[S], block: Block, warnings: list[str], values: dict[str, Any]) -> S:
-    """Create a section from its block; `values` are set already.
-
-    Keys that are absent or null get their defaults.
+    """Create a section from its block; `values` are set already. Keys that are absent or null get
+    their defaults. Raise ConfigError for a value that cannot be used.
     """
     check = getattr(section_class, "check_keys", None)
     if check is not None:
@@ -174,18 +186,20 @@ def _build(section_class: type[S], block: Block, warnings: list[str], values: di
 
 
 def read_plain(section_class: type[S], values: Mapping[str, object]) -> tuple[S, tuple[str, ...]]:
-    """Read plain values as a section; the warnings beside it."""
+    """Read plain values as a section; return it with the warnings. Raise ConfigError for a value
+    that cannot be used.
+    """
     warnings: list[str] = []
     return read_section(section_class, Block.of(values), warnings), tuple(warnings)
 
 
 def refusal(block: Block, key: str, message: str) -> str:
-    """Return the line that says what is wrong with the value of a key, and where it stands."""
+    """Return the message for the value of a key, with its location in front."""
     return block.location(key) + (message if message.startswith(":") else f" {message}")
 
 
 def _at(block: Block, path: str) -> tuple[Block, str]:
-    """The block and the last key of a dotted path."""
+    """Return the block and the last key of a dotted path; the block is empty if it is missing."""
     *parents, key = path.split(".")
     for parent in parents:
         block = block.block(parent)
@@ -193,7 +207,7 @@ def _at(block: Block, path: str) -> tuple[Block, str]:
 
 
 def _own_keys(section_class: type) -> Sequence[str]:
-    """The keys of a section, with those of sections that share its block."""
+    """Return the dotted keys of a section, with those of sections that share its block."""
     keys: list[str] = []
     for each in options_of(section_class).values():
         if each.key:
@@ -204,7 +218,9 @@ def _own_keys(section_class: type) -> Sequence[str]:
 
 
 def _warn_of_unknown(block: Block, keys: Iterable[str], warnings: list[str]) -> None:
-    """Add a warning for each key of the block that is not among the dotted `keys`."""
+    """Add a warning for each key of the block, also below it, that is not among the dotted
+    `keys`.
+    """
     below: dict[str, list[str]] = {}
     for key in keys:
         head, _, rest = key.partition(".")
@@ -216,13 +232,14 @@ def _warn_of_unknown(block: Block, keys: Iterable[str], warnings: list[str]) -> 
 
 
 def convert(of: type[V], change: Callable[[V], T], text: str, schema: Mapping[str, Any]) -> Kind[T]:
-    """The kind of configuration value that `change` computes from a plain one of type `of`.
+    """Return the kind of values that `change` computes from plain ones of type `of`.
 
-    A ValueError of `change` becomes the message of a `ConfigError`.
+    A ValueError of `change` becomes a `ConfigError` with its message. `text` and `schema` describe
+    the kind.
     """
 
     def read(block: Block, key: str, _warnings: list[str]) -> T:
-        """Read the value and convert it; a ValueError becomes a `ConfigError` with its location."""
+        """Read the value and convert it; raise ConfigError with its location if it is not valid."""
         value = cast("V", block.get(key, cast("type[object]", of), None))
         try:
             return change(value)
@@ -234,7 +251,9 @@ def convert(of: type[V], change: Callable[[V], T], text: str, schema: Mapping[st
 
 
 def integer(least: int | None = None, most: int | None = None, *, message: str = "") -> Kind[int]:
-    """Return the kind of the integers from `least` to `most`."""
+    """Return the kind of the integers from `least` to `most`, both included; None is no bound.
+    `message` replaces the text of the error.
+    """
     expected = message or _bounds(least, most)
 
     def change(value: int) -> int:
@@ -257,15 +276,17 @@ def number(
     most: float = math.inf,
     message: str = "",
 ) -> Kind[float]:
-    """Return the kind of the numbers above one, or from one, to another. `message`: of others, as
-    `{value}`."""
+    """Return the kind of the numbers greater than `above`, or from `least`, up to `most`. `message`
+    is the text of the error; `{value}` in it is replaced.
+    """
     first = f"above {above:g}" if above is not None else f"{least:g}" if least is not None else ""
     expected = f"must be from {first} to {most:g}" if math.isfinite(most) else f"must be {first}"
     if least == 0 and not math.isfinite(most):
         expected = "must not be negative"
 
     def change(value: float) -> float:
-        """Return the number; raise ValueError if it is out of bounds or not a number."""
+        """Return the number; raise ValueError if it is out of bounds or NaN."""
+        # `not value > above` and not `value <= above`: NaN must not pass.
         is_low = above is not None and not value > above
         if is_low or (least is not None and not value >= least) or not value <= most:
             raise ValueError(
@@ -286,19 +307,22 @@ def number(
 
 
 def _bounds(least: int | None, most: int | None) -> str:
+    """Return the text of the error for integers out of bounds."""
     if most is not None:
         return f"must be from {least or 0} to {most}"
     return "must be greater than 0" if least == 1 else "must not be negative"
 
 
 def _in_words(kind: str, least: int | None, most: int | None) -> str:
+    """Return the description of a kind: `integer from 1 to 10`."""
     first = [] if least is None else [f"from {least}"]
     return " ".join([kind, *first, *([] if most is None else [f"to {most}"])])
 
 
 def choice(*values: T, message: str = "") -> Kind[T]:
-    """Return the kind of some values (texts or integers). `message`: of another one, as `{value}`.
-    "" among texts is not offered, and stands for the first."""
+    """Return the kind of the listed values, which are texts or integers. `message` is the text of
+    the error; `{value}` in it is replaced. "" is accepted if it is among them, but not offered.
+    """
     offered = [value for value in values if value != ""]
     listed = ", ".join(f"`{value}`" for value in offered[:-1]) + f" or `{offered[-1]}`"
     expected = message or f"must be {listed} but is `{{value}}`"
@@ -318,7 +342,9 @@ def choice(*values: T, message: str = "") -> Kind[T]:
 def nonempty(
     noun: str = "", *, pattern: re.Pattern[str] | None = None, message: str = ""
 ) -> Kind[str]:
-    """Return the kind of the texts that are not empty, or match a pattern as a whole."""
+    """Return the kind of texts that are not blank and, with `pattern`, match it as a whole. `noun`
+    describes the text.
+    """
     expected = message or f"must be {noun}" if noun or message else "must not be empty"
 
     def change(value: str) -> str:
@@ -333,7 +359,9 @@ def nonempty(
 
 
 def _increasing(values: list[Any]) -> tuple[float, ...]:
-    """Return the numbers; raise ValueError unless they are finite and increase."""
+    """Return the numbers; raise ValueError unless there is at least one, and they are finite and
+    increase.
+    """
     numbers = [float(each) for each in values if type(each) in (int, float)]
     is_finite = bool(numbers) and all(map(math.isfinite, numbers))
     if len(numbers) < len(values) or numbers != sorted(set(numbers)) or not is_finite:
@@ -342,7 +370,7 @@ def _increasing(values: list[Any]) -> tuple[float, ...]:
 
 
 def texts_as(change: Callable[[tuple[str, ...]], T], text: str) -> Kind[T]:
-    """Return the kind of values that `change` makes of lists of texts, as `convert` does."""
+    """Return the kind of values that `change` computes from a list of texts, as `convert` does."""
 
     def read(values: list[Any]) -> T:
         if not all(isinstance(each, str) for each in values):
@@ -353,6 +381,7 @@ def texts_as(change: Callable[[tuple[str, ...]], T], text: str) -> Kind[T]:
 
 
 def _read_texts_by_name(block: Block, key: str, _warnings: list[str]) -> Mapping[str, str]:
+    """Return the texts of an object by name; ConfigError for another value."""
     inner = block.block(key)
     return {name: inner.get(name, str, "") for name in inner.values}
 
@@ -377,28 +406,28 @@ OBJECT: Final[Kind[Mapping[str, object]]] = Kind(
 BLOCK: Final[Kind[Block | None]] = Kind(
     lambda block, key, _warnings: block.block(key), "object", {"type": "object"}
 )
-"""What another room reads."""
+"""A block that another room reads; it is returned unchanged."""
 
 
 def positive_or(default: int) -> Kind[int]:
-    """Return the kind of integers of which those below 1 stand for `default`, as in OPA."""
+    """Return the kind of integers in which 0 and negative ones mean `default`, as in OPA."""
     return convert(
         int, lambda value: value if value > 0 else default, "integer", {"type": "integer"}
     )
 
 
 def text_or(default: str) -> Kind[str]:
-    """Return the kind of texts of which the empty one stands for `default`, as in OPA."""
+    """Return the kind of texts in which the empty one means `default`, as in OPA."""
     return convert(str, lambda value: value or default, "text", {"type": "string"})
 
 
 def optional(kind: Kind[T]) -> Kind[T | None]:
-    """Return `kind` for a key that has no value where it is missing."""
+    """Return `kind` typed as optional, for a key whose default is None."""
     return cast("Kind[T | None]", kind)
 
 
 def section(section_class: type[S]) -> Kind[S]:
-    """Return the kind of objects with the keys of a section."""
+    """Return the kind of objects with the keys of a section class; unknown keys are warnings."""
 
     def read(block: Block, key: str, warnings: list[str]) -> S:
         return read_section(section_class, block.block(key), warnings)
@@ -407,7 +436,9 @@ def section(section_class: type[S]) -> Kind[S]:
 
 
 def inline(section_class: type[S]) -> Kind[S]:
-    """Return the kind of a section whose keys stand in the same object as those of another."""
+    """Return the kind of a section whose keys are in the same object as those of the section around
+    it; its option has the key "".
+    """
 
     def read(block: Block, _key: str, warnings: list[str]) -> S:
         return _build(section_class, block, warnings, {})
@@ -416,13 +447,14 @@ def inline(section_class: type[S]) -> Kind[S]:
 
 
 def named(section_class: type[S], *, skips_null: bool = False) -> Kind[Mapping[str, S]]:
-    """Return the kind of sections by names that users choose; a field `name` gets the name, where
-    it is not a key."""
+    """Return the kind of sections by names that users choose. A field `name` that is not a key gets
+    the name. With `skips_null`, names with the value null are left out.
+    """
     names = {each.name for each in fields(section_class)}  # type: ignore[arg-type]
     has_name = "name" in names - options_of(section_class).keys()
 
     def read(block: Block, key: str, warnings: list[str]) -> Mapping[str, S]:
-        """Read an object whose values are sections, by name."""
+        """Read each value of an object as a section, by name; ConfigError if one is not valid."""
         below = block.block(key)
         return {
             name: read_section(
@@ -436,8 +468,9 @@ def named(section_class: type[S], *, skips_null: bool = False) -> Kind[Mapping[s
 
 
 def walk(section_class: type, path: str = "") -> Iterator[tuple[str, Option]]:
-    """Yield the options of a section and of those below it, each with its whole path; `NAME`
-    stands for names that users choose."""
+    """Yield the options of a section and the sections below it, each with its full dotted path;
+    `NAME` stands for names that users choose.
+    """
     for each in options_of(section_class).values():
         path_of_option = ".".join(filter(None, [path, each.key]))
         if each.key:
@@ -449,8 +482,9 @@ def walk(section_class: type, path: str = "") -> Iterator[tuple[str, Option]]:
 
 
 def json_schema(section_class: type, parts: Mapping[str, type] | None = None) -> dict[str, Any]:
-    """Return the JSON Schema of a section. `parts`: the sections that other rooms read, by the
-    path of their blocks."""
+    """Return the JSON Schema of a section. `parts` are the section classes of blocks that other
+    rooms read, by the paths of the blocks.
+    """
     properties: dict[str, Any] = {}
     _fill(properties, section_class, parts or {})
     return _object(properties)
@@ -471,7 +505,7 @@ def _fill(properties: dict[str, Any], section_class: type, parts: Mapping[str, t
 
 
 def _object(properties: dict[str, Any]) -> dict[str, Any]:
-    """The JSON schema of an object with these properties and no others; null is allowed."""
+    """Return the JSON Schema of an object with these properties and no others; null is allowed."""
     return {
         "type": ["object", "null"],
         "properties": properties,
@@ -480,7 +514,7 @@ def _object(properties: dict[str, Any]) -> dict[str, Any]:
 
 
 def _schema_of(each: Option, parts: Mapping[str, type]) -> dict[str, Any]:
-    """The JSON schema of an option, with its description and default."""
+    """Return the JSON Schema of an option, with its description (without links) and its default."""
     schema: dict[str, Any] = dict(each.kind.schema)
     if each.kind.below is not None:
         inner = json_schema(each.kind.below)

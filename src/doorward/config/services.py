@@ -1,6 +1,8 @@
-"""`services` and `keys` of the configuration: where bundles come from, and how requests are signed.
+"""`services` and `keys` of the configuration: the servers of bundles and logs, and how requests to
+them are authenticated.
 
-What cannot work is refused here, with its place; OPA refuses most of it at the first request.
+A configuration that cannot work is refused here, with its location; OPA refuses most of them at the
+first request.
 """
 
 from __future__ import annotations
@@ -56,17 +58,17 @@ SignatureVersion: TypeAlias = Literal["4", "4a"]
 
 @record
 class Bearer:
-    """A token in `Authorization`: `token`, or what the file at `token_path` holds."""
+    """A token for the header `Authorization`: `token`, or the content of the file `token_path`."""
 
     token: str = option("token", TEXT, "", "the token", is_secret=True)
     token_path: str = option("token_path", TEXT, "", "a file with the token, read for each request")
     scheme: str = option("scheme", TEXT, "Bearer", "the scheme in `Authorization`")
     is_pair: bool = False
-    """Whether it is sent in base64, as registries want `user:password`."""
+    """True if the token is `user:password` and is sent in base64, as registries expect."""
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
-        """ConfigError for a token beside a file with one."""
+        """Raise ConfigError if both a token and a file are set."""
         if block.get("token", str, "") and block.get("token_path", str, ""):
             raise ConfigError(
                 f"{block.location('token_path')}: specify a value for either the "
@@ -76,7 +78,7 @@ class Bearer:
 
 @record
 class ClientTls:
-    """A client certificate: files in PEM."""
+    """A client certificate and its key, in files in PEM."""
 
     certificate: str = option("cert", TEXT, "", "a file with the certificate, in PEM")
     private_key: str = option("private_key", TEXT, "", "a file with its private key, in PEM")
@@ -95,7 +97,7 @@ class ClientTls:
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
-        """ConfigError unless there are a certificate and a key."""
+        """Raise ConfigError unless both a certificate and a key are set."""
         for key in ("cert", "private_key"):
             if not block.get(key, str, ""):
                 raise ConfigError(f"{block.location(key)} is needed when client TLS is enabled")
@@ -106,31 +108,31 @@ KMS_ALGORITHMS: Final = {
     "ECDSA_SHA_384": "ES384",
     "ECDSA_SHA_512": "ES512",
 }
-"""The algorithms of AWS KMS that sign assertions, each with its name in JWTs."""
+"""The algorithms of AWS KMS that can sign assertions, each with its name in JWTs."""
 
 
 @record
 class AwsSource:
-    """One source of keys of AWS; "" is what the environment says."""
+    """One source of AWS keys; for fields that are "", the environment variables of AWS apply."""
 
     kind: Literal["environment", "assume_role", "web_identity", "profile", "metadata", "sso"]
     region: str = ""
     profile: str = ""
     path: str = ""
-    """The file of profiles."""
+    """The file with profiles."""
     cache_path: str = ""
-    """The folder in which `aws sso login` keeps sessions."""
+    """The folder in which `aws sso login` stores sessions."""
     role: str = ""
     session_name: str = "open-policy-agent"
     domain: str = ""
     signing: AwsSource | None = None
-    """The source whose keys ask for those of a role."""
+    """The source of the keys that request the keys of a role; None for other kinds."""
     version: SignatureVersion = "4"
-    """How the requests for keys of a role are signed."""
+    """The version of the signatures of requests for a role's keys."""
 
 
 def _read_version(block: Block, key: str, _warnings: list[str]) -> SignatureVersion:
-    """Read the version of AWS signatures, 4 or 4a."""
+    """Return the version of AWS signatures; ConfigError unless it is 4 or 4a."""
     version = str(block.values.get(key))
     if version not in ("4", "4a"):
         raise ConfigError(f"{block.location(key)} must be 4 or 4a but is `{version}`")
@@ -146,7 +148,7 @@ _DEFAULT_SESSION: Final = "open-policy-agent"
 
 @record
 class _Environment:
-    """Keys in `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`."""
+    """Keys in the environment variables `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`."""
 
     def source(self) -> AwsSource:
         return AwsSource("environment")
@@ -154,7 +156,7 @@ class _Environment:
 
 @record
 class _Profile:
-    """Keys in the file that the tools of AWS share."""
+    """Keys in the credentials file that AWS tools share."""
 
     path: str = option("path", TEXT, "", "the file of profiles; else `~/.aws/credentials`")
     profile: str = option("profile", TEXT, "", "the profile; else `AWS_PROFILE`")
@@ -173,7 +175,7 @@ class _Metadata:
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
-        """ConfigError without a region."""
+        """Raise ConfigError without a region."""
         if not block.get("aws_region", str, ""):
             where = block.location("aws_region")
             raise ConfigError(f"{where} must be specified for AWS metadata credential service")
@@ -184,7 +186,7 @@ class _Metadata:
 
 @record
 class _WebIdentity:
-    """Keys of a role, for the token in `AWS_WEB_IDENTITY_TOKEN_FILE`."""
+    """Keys of a role, obtained with the token in the file `AWS_WEB_IDENTITY_TOKEN_FILE`."""
 
     region: str = option("aws_region", TEXT, "", _REGION)
     session_name: str = option("session_name", TEXT, _DEFAULT_SESSION, _SESSION)
@@ -197,7 +199,7 @@ class _WebIdentity:
 
 @record
 class _SingleSignOn:
-    """Keys of a role, for a session of `aws sso login`."""
+    """Keys of a role, obtained with a session of `aws sso login`."""
 
     path: str = option("path", TEXT, "", "the file of profiles; else `~/.aws/config`")
     profile: str = option("profile", TEXT, "", "the profile; else `AWS_PROFILE`")
@@ -211,7 +213,7 @@ class _SingleSignOn:
 
 @record
 class _RoleSigning:
-    """Whose keys ask for those of a role."""
+    """The source of the keys that sign the request for a role's keys."""
 
     environment: _Environment | None = option(
         "environment_credentials",
@@ -226,7 +228,7 @@ class _RoleSigning:
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
-        """ConfigError unless one of the sources is there."""
+        """Raise ConfigError unless one of the sources is configured."""
         if not _has_any(block, ["environment", "profile", "metadata"]):
             raise ConfigError(
                 f"{block.path}: unsupported AWS signing plugin with AssumeRole credential provider"
@@ -235,7 +237,7 @@ class _RoleSigning:
 
 @record
 class _AssumedRole:
-    """Keys of a role, for keys of another source."""
+    """Keys of a role, requested with the keys of another source."""
 
     role: str = option("iam_role_arn", TEXT, "", "the role; else `AWS_ROLE_ARN`")
     session_name: str = option("session_name", TEXT, _DEFAULT_SESSION, _SESSION)
@@ -245,7 +247,9 @@ class _AssumedRole:
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
-        """Raise `ConfigError` unless exactly one source provides the keys to assume the role."""
+        """Raise `ConfigError` without `aws_signing`, the source of the keys that request the
+        role.
+        """
         if block.values.get("aws_signing") is None:
             raise ConfigError(
                 f"{block.location('aws_signing')}: a AWS signing plugin must be specified when "
@@ -253,7 +257,9 @@ class _AssumedRole:
             )
 
     def source(self) -> AwsSource:
-        """The source of keys that assumes the role, with the keys of the first other source."""
+        """Return the source that assumes the role; the first configured source in `aws_signing`
+        signs its requests.
+        """
         sources = (self.signing.environment, self.signing.profile, self.signing.metadata)
         asking = next((each.source() for each in sources if each is not None), None)
         name = self.session_name or _DEFAULT_SESSION
@@ -301,7 +307,7 @@ class _AwsBlock:
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
-        """ConfigError unless one of the sources is there."""
+        """Raise ConfigError unless one of the sources is configured."""
         if not _has_any(block, _SOURCES):
             where = f"{block.file}: {block.path}" if block.file else block.path
             raise ConfigError(
@@ -309,7 +315,9 @@ class _AwsBlock:
             )
 
     def signing(self) -> AwsSigning:
-        """How requests are signed for AWS: the configured sources of keys, in the order of use."""
+        """Return the configured sources of keys in the order in which they are tried, with service
+        and version of the signatures.
+        """
         sources = (
             self.environment,
             self.role,
@@ -324,25 +332,26 @@ class _AwsBlock:
 
 @record
 class AwsSigning:
-    """Requests signed for AWS, with the keys of the first source that has some; with the service
-    `ecr` the password of its registry."""
+    """How requests are signed for AWS, with the keys of the first source that has any. With the
+    service `ecr`, the keys obtain the password of its registry instead.
+    """
 
     sources: tuple[AwsSource, ...]
     service: str = "s3"
     version: SignatureVersion = "4"
-    """Of the signature."""
+    """The version of the signature."""
 
 
 @record
 class _KmsBlock:
-    """`aws_kms`: a key in AWS KMS."""
+    """`aws_kms`: a key in AWS KMS that signs assertions."""
 
     name: str = option("name", nonempty("the name of a key"), "", "the name of the key")
     algorithm: str = option("algorithm", TEXT, "", f"one of {', '.join(KMS_ALGORITHMS)}")
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
-        """ConfigError without a name, and for an algorithm that does not exist."""
+        """Raise ConfigError without a name, or for an algorithm that is not in `KMS_ALGORITHMS`."""
         if not block.get("name", str, ""):
             raise ConfigError(f"{block.location('name')} must be the name of a key")
         if (algorithm := block.get("algorithm", str, "")) not in KMS_ALGORITHMS:
@@ -352,7 +361,7 @@ class _KmsBlock:
 
 @record
 class AwsKmsKey:
-    """A key in AWS KMS, by its name there, and the keys of AWS with which it is used."""
+    """The name and algorithm of a key in AWS KMS, and how requests to KMS are signed."""
 
     name: str
     algorithm: str
@@ -364,7 +373,7 @@ _SECRETS: Final = ("client_secret", "signing_key", "client_assertion", "client_a
 
 @record
 class OAuth2:
-    """A token from `token_url`, for client credentials or for a signed assertion (RFC 7523)."""
+    """An access token from `token_url`, for client credentials or a signed assertion (RFC 7523)."""
 
     token_url: str = option("token_url", TEXT, "", "the https URL that gives tokens")
     grant_type: str = option(
@@ -413,7 +422,9 @@ class OAuth2:
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
-        """ConfigError for keys in Azure Key Vault, and for a key of KMS without `aws_signing`."""
+        """Raise ConfigError for keys in Azure Key Vault, and for a KMS key without
+        `aws_signing`.
+        """
         for name in ("azure_keyvault", "azure_signing"):
             if block.values.get(name) is not None:
                 raise ConfigError(
@@ -423,7 +434,9 @@ class OAuth2:
             raise ConfigError(f"{block.location('aws_kms')}: aws_kms and aws_signing required")
 
     def complete_keys(self, block: Block, keys: Mapping[str, Key]) -> OAuth2:
-        """Return the credentials with their keys; raise `ConfigError` if they do not fit."""
+        """Return the credentials with the keys that they name. Raise `ConfigError` if the URL is
+        not https, a key is missing, or not exactly one way to authenticate is configured.
+        """
         if not self.token_url.startswith("https://"):
             raise ConfigError(f"{block.location('token_url')} required to use https scheme")
         grant = self.grant_type or "client_credentials"
@@ -449,7 +462,9 @@ class OAuth2:
         )
 
     def _kms_key(self, block: Block) -> AwsKmsKey | None:
-        """The key in AWS KMS that signs assertions; None if none is configured."""
+        """Return the AWS KMS key that signs assertions; None if none is configured. ConfigError
+        unless its requests are signed for the service `kms`.
+        """
         if self.kms is None or self.aws is None:
             return None
         signing = self.aws.signing()
@@ -459,7 +474,9 @@ class OAuth2:
         return AwsKmsKey(self.kms.name, self.kms.algorithm, signing)
 
     def _key(self, block: Block, keys: Mapping[str, Key], *, is_needed: bool) -> Key | None:
-        """The private key that signs assertions; None if none is named or needed."""
+        """Return the key that signs assertions; None if none is named and none is needed.
+        ConfigError if it does not exist or has no private key.
+        """
         name = self.signing_key_name
         if not name and not is_needed:
             return None
@@ -477,7 +494,7 @@ _GOOGLE: Final = "/computeMetadata/v1/instance/service-accounts/default"
 
 @record
 class GcpMetadata:
-    """A token of Google's metadata server."""
+    """A token from Google's metadata server."""
 
     audience: str = option("audience", TEXT, "", "for whom an identity token is")
     scopes: tuple[str, ...] = option("scopes", TEXTS, (), "the scopes of an access token")
@@ -497,7 +514,7 @@ class GcpMetadata:
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
-        """ConfigError unless there is either an audience or scopes."""
+        """Raise ConfigError unless exactly one of audience and scopes is set."""
         if bool(block.get("audience", str, "")) == bool(block.strings("scopes")):
             raise ConfigError(
                 f"{block.location('audience')}: give either audience or scopes, not both"
@@ -506,7 +523,7 @@ class GcpMetadata:
 
 @record
 class AzureIdentity:
-    """A token of Azure's managed identities."""
+    """A token of one of Azure's managed identities."""
 
     endpoint: str = option("endpoint", TEXT, "", "the service that gives tokens")
     resource: str = option(
@@ -529,7 +546,7 @@ Credentials: TypeAlias = Bearer | ClientTls | OAuth2 | AwsSigning | GcpMetadata 
 
 @record
 class _Methods:
-    """`credentials`: one of these."""
+    """`credentials`: at most one of these methods."""
 
     bearer: Bearer | None = option("bearer", optional(section(Bearer)), None)
     client_tls: ClientTls | None = option("client_tls", optional(section(ClientTls)), None)
@@ -542,7 +559,7 @@ class _Methods:
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
-        """ConfigError for several methods, and for one that does not exist."""
+        """Raise ConfigError for several methods, and for an unknown one."""
         used = [name for name, value in block.values.items() if value is not None]
         if len(used) > 1:
             raise ConfigError(
@@ -561,7 +578,7 @@ def _seconds(value: int) -> float:
 
 @record
 class Service:
-    """One service, by its name."""
+    """The options of one service."""
 
     name: str
     url: str = option(
@@ -596,11 +613,11 @@ class Service:
     methods: _Methods = option("credentials", section(_Methods), _Methods())
     credentials: Credentials | None = None
     is_registry: bool = False
-    """Whether it is a registry of OCI artifacts, in which bundles are layers."""
+    """True if the service is a registry of OCI artifacts, in which bundles are layers."""
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
-        """Raise `ConfigError` if the URL is not valid."""
+        """Raise `ConfigError` unless the URL is http or https with a host."""
         url = block.get("url", str, "").rstrip("/")
         if not url.startswith(("http://", "https://")) or not url.partition("://")[2].strip("/"):
             raise ConfigError(f"{block.location('url')} must be an http or https URL")
@@ -609,7 +626,10 @@ class Service:
 def with_keys(
     service: Service, block: Block, keys: Mapping[str, Key], warnings: list[str]
 ) -> Service:
-    """Return a service that was read with its credentials as its kind takes them."""
+    """Complete a service: its credentials with their keys, and for a registry (`type: oci`) a URL
+    without a path. An unknown type is a warning; credentials that the type does not accept are a
+    ConfigError.
+    """
     is_registry = service.kind.lower() == "oci"
     url = service.url
     if is_registry:
@@ -636,7 +656,9 @@ def with_keys(
 
 
 def _credentials(methods: _Methods, block: Block, keys: Mapping[str, Key]) -> Credentials | None:
-    """The credentials of a service, from the method that is configured; None if none is."""
+    """Return the credentials of the configured method; None if there is none. ConfigError if a key
+    is missing.
+    """
     if methods.oauth2 is not None:
         return methods.oauth2.complete_keys(block.block("oauth2"), keys)
     if methods.s3_signing is not None:
@@ -649,7 +671,9 @@ def _credentials(methods: _Methods, block: Block, keys: Mapping[str, Key]) -> Cr
 def _for_kind(
     credentials: Credentials | None, block: Block, *, is_registry: bool
 ) -> Credentials | None:
-    """Credentials as a registry takes them, or another service."""
+    """Adapt credentials to a registry or another service; ConfigError if it does not accept them.
+    The token of a registry is `user:password`.
+    """
     where = block.location("credentials")
     if isinstance(credentials, AwsSigning):
         service = credentials.service or ("ecr" if is_registry else "s3")
@@ -669,7 +693,9 @@ def _for_kind(
 
 
 def _read_services(top: Block, key: str, warnings: list[str]) -> Mapping[str, Service]:
-    """`services` by their names, in their order: an object, or a list of objects with names."""
+    """Read `services`, an object or a list of objects with names, in their order. ConfigError for a
+    repeated name or an invalid service.
+    """
     services: dict[str, Service] = {}
     for name, block in _blocks_by_name(top, key):
         if name in services:
@@ -679,7 +705,9 @@ def _read_services(top: Block, key: str, warnings: list[str]) -> Mapping[str, Se
 
 
 def _blocks_by_name(top: Block, key: str) -> Iterator[tuple[str, Block]]:
-    """Yield the services with their names, from an object or from a list with `name`s."""
+    """Yield the services with their names, from an object or from a list; ConfigError for an item
+    of the list that is not an object or has no `name`.
+    """
     listed = top.values.get(key)
     if not isinstance(listed, list):
         block = top.block(key)
@@ -710,7 +738,9 @@ SERVICES: Final = Kind(
 
 
 def find_service(block: Block, name: str, services: Iterable[str]) -> str:
-    """The service that `block` names, else the first one; raise `ConfigError` if there is none."""
+    """Return the name of a service: `name`, or the first one if it is "". Raise `ConfigError` if
+    there is no such service.
+    """
     known = list(services)
     if not name and known:
         return known[0]
@@ -752,7 +782,7 @@ class _KeyBlock:
 
 
 def _read_keys(top: Block, key: str, warnings: list[str]) -> Mapping[str, Key]:
-    """The keys by their names; ConfigError for one that cannot verify or sign anything."""
+    """Return the keys by name; ConfigError for one with neither a public nor a private key."""
     block = top.block(key)
     keys: dict[str, Key] = {}
     for name in block.values:

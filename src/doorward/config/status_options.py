@@ -18,7 +18,7 @@ _BUCKETS = tuple(float(1000 * 2**n) for n in range(20))
 
 @record
 class StatusOptions:
-    """`status`: where it goes."""
+    """`status`: the destinations of status reports."""
 
     service: str = option(
         "service",
@@ -42,7 +42,7 @@ class StatusOptions:
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
-        """ConfigError for a plugin."""
+        """Raise ConfigError for a plugin."""
         if plugin := block.get("plugin", str, ""):
             raise ConfigError(
                 f'{block.location("plugin")}: invalid plugin name "{plugin}" in status'
@@ -50,12 +50,14 @@ class StatusOptions:
 
     @property
     def resource(self) -> str:
-        """The path below the service's URL."""
+        """The path below the service's URL: `status` or `status/PARTITION`."""
         return f"status/{self.partition}" if self.partition else "status"
 
     def with_service(self, block: Block, services: Collection[str]) -> StatusOptions | None:
-        """Return the options with their service; None where the status goes nowhere. ConfigError
-        for a service that does not exist."""
+        """Return the options with their service; None if the status has no destination. The first
+        service is used by default, unless the console or Prometheus is one. Raise ConfigError for a
+        service that does not exist.
+        """
         is_here = self.console or self.prometheus
         if self.service or (services and not is_here):
             return replace(self, service=find_service(block, self.service, services))

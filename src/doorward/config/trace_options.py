@@ -1,4 +1,6 @@
-"""`distributed_tracing` of the configuration, and what the environment says of traces."""
+"""`distributed_tracing` of the configuration, and the variables of OpenTelemetry in the
+environment.
+"""
 
 from __future__ import annotations
 
@@ -31,33 +33,37 @@ _PATH: Final = "/v1/traces"
 
 @record
 class TraceOptions:
-    """The destination of spans, and the share that is sent."""
+    """Where spans are sent and how, and the share of traces that is sampled."""
 
     protocol: Literal["grpc", "http"]
     target: str
-    """The URL that spans are posted to; with gRPC `host:port`."""
+    """The URL to which spans are posted; `host:port` for gRPC."""
     is_encrypted: bool = False
     ca_certificate: str = ""
     certificate: str = ""
     private_key: str = ""
     allow_insecure_tls: bool = False
-    """Send to a collector whose certificate nobody verifies; over HTTP only."""
+    """True if the collector's certificate is not verified; over HTTP only."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     zips: bool = False
     timeout: float = 30.0
-    """Seconds in which a batch of spans is sent, or dropped."""
+    """Seconds after which a batch that was not sent is dropped."""
     sample_percentage: float | None = None
-    """Of the traces that begin here; those of callers are sampled as the caller says. None: as the
-    environment says."""
+    """The percentage of traces that begin here and are sampled; traces of callers follow their own
+    sampling. None: as the environment variables say.
+    """
     resource: Mapping[str, str] = field(default_factory=dict)
     """Attributes of all spans, by their names in OpenTelemetry."""
     batch: Mapping[str, int] = field(default_factory=dict)
-    """`max_export_batch_size`, `max_queue_size` and `batch_timeout_ms`; others are as the
-    environment says."""
+    """`max_export_batch_size`, `max_queue_size` and `batch_timeout_ms`; missing ones are taken from
+    the environment.
+    """
 
 
 def asks_for_traces(environment: Mapping[str, str]) -> bool:
-    """Return True if the environment variables of OpenTelemetry turn traces on."""
+    """Return True if the environment variables of OpenTelemetry turn traces on: an exporter or an
+    endpoint is set, and the SDK is not disabled.
+    """
     if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return False
     exporter = environment.get("OTEL_TRACES_EXPORTER", "").strip()
@@ -67,8 +73,9 @@ def asks_for_traces(environment: Mapping[str, str]) -> bool:
 
 
 def options_of_environment(environment: Mapping[str, str]) -> TraceOptions:
-    """Return the exporter's options in OpenTelemetry's variables. ConfigError for values that are
-    not valid."""
+    """Return the options that OpenTelemetry's variables set, with the defaults of its
+    specification. Raise ConfigError for values that are not valid or not supported.
+    """
     exporter = environment.get("OTEL_TRACES_EXPORTER", "").strip() or "otlp"
     if exporter != "otlp":
         raise ConfigError(f"OTEL_TRACES_EXPORTER: `{exporter}` is not supported, only otlp")
@@ -209,7 +216,9 @@ class TraceBlock:
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
-        """ConfigError for a certificate without its key, and for `mtls` without one."""
+        """Raise ConfigError for a certificate without its key or a key without its certificate, and
+        for `mtls` without a certificate. Nothing is checked while traces are off.
+        """
         certificate = block.get("tls_cert_file", str, "")
         where = block.location("tls_cert_file")
         if not block.get("type", str, ""):
@@ -236,11 +245,11 @@ class TraceBlock:
 
     @property
     def is_encrypted(self) -> bool:
-        """True for a collector that is reached over TLS."""
+        """True if the collector is reached over TLS."""
         return self.encryption in ("tls", "mtls")
 
     def options(self) -> TraceOptions | None:
-        """Return where spans go; None: nowhere."""
+        """Return the options of the exporter; None if `type` is not set, which turns traces off."""
         if not self.kind:
             return None
         attributes = {

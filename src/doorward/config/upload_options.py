@@ -29,7 +29,7 @@ BufferType: TypeAlias = Literal["size", "event"]
 _RESOURCES: Final[Mapping[str, str]] = {"opa": "logs", "otlp": "v1/logs", "s3": "logs"}
 SMALLEST: Final = 90
 LARGEST: Final = 4 << 30
-"""Bytes of a chunk: less holds no event, more is nobody's intent."""
+"""The largest size of a chunk in bytes; below `SMALLEST` a chunk could not contain an event."""
 
 _OPA: Final[Protocol] = "opa"
 _OTLP: Final[Protocol] = "otlp"
@@ -44,9 +44,8 @@ _POSITIVE: Final = integer(1)
 
 
 def _read_chunk_bytes(block: Block, key: str, warnings: list[str]) -> int:
-    """Read the largest size of a chunk.
-
-    A size out of bounds is replaced by the bound, with a warning.
+    """Return the largest size of a chunk in bytes. A size out of bounds is replaced by the bound,
+    with a warning.
     """
     size = block.get(key, int, 0)
     used = min(max(size, SMALLEST), LARGEST)
@@ -56,6 +55,7 @@ def _read_chunk_bytes(block: Block, key: str, warnings: list[str]) -> int:
 
 
 def _rate(value: float) -> float | None:
+    """Return the rate; None for 0, which is no limit. Raise ValueError if it is negative."""
     if not value >= 0:
         raise ValueError("must not be below 0")
     return value or None
@@ -68,7 +68,7 @@ _CHUNK: Final = Kind(
 
 @record
 class UploadOptions:
-    """`decision_logs.service` and `decision_logs.reporting`."""
+    """The keys of `decision_logs` for uploads: its service, `reporting` and `spool`."""
 
     service: str = option(
         "service",
@@ -150,7 +150,7 @@ class UploadOptions:
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
-        """ConfigError for a plugin."""
+        """Raise ConfigError for a plugin."""
         if plugin := block.get("plugin", str, ""):
             raise ConfigError(
                 f'{block.location("plugin")}: invalid plugin name "{plugin}" in decision_logs'
@@ -158,7 +158,9 @@ class UploadOptions:
 
     @property
     def resource(self) -> str:
-        """The path below the service's URL."""
+        """The path below the service's URL: `logs/PARTITION`, the configured path, or the default
+        of the protocol.
+        """
         if self.partition:
             return f"logs/{self.partition}"
         return self.service_path or _RESOURCES[self.protocol]
@@ -166,10 +168,11 @@ class UploadOptions:
     def with_service(
         self, block: Block, services: Collection[str], *, is_elsewhere: bool
     ) -> UploadOptions | None:
-        """Return the options with their service; None where events go to none.
+        """Return the options with their service; None if events are not uploaded.
 
-        `is_elsewhere`: whether events go to a console or a file. ConfigError for a service that
-        does not exist, and for limits that contradict each other.
+        `is_elsewhere`: events go to a console or a file, so that the first service is not the
+        default. Raise ConfigError for a service that does not exist, and for limits that contradict
+        each other.
         """
         if not self.service and (not services or is_elsewhere):
             return None
@@ -180,7 +183,9 @@ class UploadOptions:
 
 
 def _check_limits(block: Block, kind: BufferType) -> None:
-    """As in OPA, limits of the other buffer type and two bounds at once are errors."""
+    """Raise ConfigError, as OPA does, for a limit of the other buffer type, and if both a size and
+    a rate are set.
+    """
     other = "buffer_size_limit_bytes" if kind == "event" else "buffer_size_limit_events"
     if block.values.get(other) is not None:
         raise ConfigError(f"{block.location(other)} is not supported for the {kind} buffer type")
@@ -191,7 +196,7 @@ def _check_limits(block: Block, kind: BufferType) -> None:
 
 @record
 class FileOptions:
-    """`decision_logs.file`: one event a line, with rotation."""
+    """`decision_logs.file`: a file with one event on each line, which is rotated."""
 
     path: str = option(
         "path", nonempty("the path of a file"), "", "a file with an event a line", is_opa=False
@@ -207,6 +212,6 @@ class FileOptions:
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
-        """ConfigError without a path."""
+        """Raise ConfigError without a path."""
         if not block.get("path", str, ""):
             raise ConfigError(f"{block.location('path')} must be the path of a file")

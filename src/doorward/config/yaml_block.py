@@ -1,12 +1,12 @@
-"""YAML text, and settings of a command line, become blocks that know their lines.
+"""YAML text, and assignments of a command line, become blocks that know their lines.
 
-`${VAR}` inside a value is replaced by the environment variable. One that is not set stays as it is,
-as in OPA, with a warning that names it; in `keys`, `credentials` and `client_secret` it is an
-error, since a text that everybody knows would be the secret. The text of a variable stays text
-inside its value: it can never add keys to the file. A value that is not quoted is read again as
-YAML after that (`port: ${PORT}`).
+`${VAR}` inside a value is replaced by the environment variable. If it is not set, the text stays,
+as in OPA, with a warning that names it. In `keys`, `credentials` and `client_secret` this is an
+error, since the secret would be a text that everybody knows. The text of a variable remains inside
+its value and can never add keys to the file. The type of a value that is not quoted is decided
+after the replacement (`port: ${PORT}`).
 
-What the keys mean is not known here.
+The meaning of the keys is not known here.
 """
 
 from __future__ import annotations
@@ -33,19 +33,22 @@ _INDEX: Final = re.compile(r"\[([0-9]{1,3})\]")
 _NEXT: Final = re.compile(r"[\w.\[\]\\-]+=")
 _MAX_FILE: Final = 4 << 20
 _SECRET: Final = frozenset({"client_secret", "credentials", "keys"})
-"""Where a variable must be set."""
+"""Keys below which a variable that is not set is an error."""
 
 
 def read_block(text: str, *, file: str, environment: Mapping[str, str]) -> Block:
-    """The mapping that `text` is; ConfigError where it is none, or not YAML."""
+    """Parse `text` as one mapping; an empty text is an empty one. Raise ConfigError if it is not
+    YAML or another value.
+    """
     return _Reader(file, environment).top(text)
 
 
 def override(top: Block, setting: str, *, environment: Mapping[str, str]) -> Block:
-    """`top` with `a.b=value` on top of it, or several with commas between them.
+    r"""Return `top` with the assignment `a.b=value` applied, or several separated by commas. Raise
+    ConfigError if one is not valid.
 
-    `a[0].b` is in a list, `\\.` a dot in a key, `\\,` a comma in a value. A value is read as YAML;
-    `{a,b}` is a list.
+    `a[0].b` is in a list, `\.` is a dot in a key, `\,` a comma in a value. A value is read as
+    YAML; `{a,b}` is a list.
     """
     for assignment in _assignments(setting):
         path, equals, text = assignment.partition("=")
@@ -59,7 +62,9 @@ def override(top: Block, setting: str, *, environment: Mapping[str, str]) -> Blo
 
 
 def override_by_file(top: Block, setting: str) -> Block:
-    """`top` with the content of the file at `KEY=PATH` as a text."""
+    """Return `top` with the text of a file at a key; `setting` is `KEY=PATH`. Raise ConfigError if
+    it has another form, or the file cannot be read, is not UTF-8 or exceeds `_MAX_FILE` characters.
+    """
     path, equals, file = setting.partition("=")
     keys = _keys(path)
     if not equals or not keys or not file:
@@ -78,7 +83,9 @@ def override_by_file(top: Block, setting: str) -> Block:
 
 
 def _assignments(setting: str) -> list[str]:
-    """`a=1,b=2` -> `a=1`, `b=2`: a comma separates where a key follows, outside of brackets."""
+    """Split `a=1,b=2` -> `a=1`, `b=2`. A comma separates only if a key follows and it is outside of
+    brackets.
+    """
     parts = [""]
     depth = 0
     for number, character in enumerate(setting):
@@ -92,7 +99,7 @@ def _assignments(setting: str) -> list[str]:
 
 
 def _keys(path: str) -> list[str | int]:
-    """Split a path: `a[0].b` is `a`, 0, `b`. Empty if it is not valid."""
+    """Split a path: `a[0].b` -> `a`, 0, `b`; [] if it is not valid."""
     keys: list[str | int] = []
     for part in path.replace("\\.", "\0").split("."):
         match = _KEY.fullmatch(part)
@@ -104,7 +111,7 @@ def _keys(path: str) -> list[str | int]:
 
 
 def _value_of(text: str, path: str, reader: _Reader) -> Any:
-    """Parse the value of `--set`; `{a,b}` is a list, as in OPA."""
+    """Parse the value of `--set`: `{a,b}` is a list, as in OPA, and no text is ""."""
     if text.startswith("{") and text.endswith("}") and ":" not in text:
         items = text[1:-1].split(",") if text != "{}" else []
         return [reader.top_value(item, path) for item in items]
@@ -112,7 +119,7 @@ def _value_of(text: str, path: str, reader: _Reader) -> Any:
 
 
 class _Reader:
-    """YAML nodes to blocks that know their lines."""
+    """Converts YAML to blocks with lines, and replaces variables; collects warnings."""
 
     def __init__(self, file: str, environment: Mapping[str, str]) -> None:
         self.file = file
@@ -120,7 +127,9 @@ class _Reader:
         self.warnings: list[str] = []
 
     def top(self, text: str) -> Block:
-        """Read the text as one block; raise `ConfigError` if it is not an object."""
+        """Read the text as one block, empty for an empty text; raise `ConfigError` if it is not an
+        object.
+        """
         value = self.top_value(text, "")
         if value is None:
             return Block(file=self.file)
@@ -129,7 +138,8 @@ class _Reader:
         return replace(value, warnings=tuple(self.warnings))
 
     def top_value(self, text: str, path: str) -> Any:
-        """Read the text as one value; None if it is empty.
+        """Read the text as one value; None if it is empty. Raise ConfigError if it is not YAML or
+        has several documents.
 
         Variables are marked first, so that their values are not parsed as YAML.
         """
@@ -143,7 +153,7 @@ class _Reader:
         return self.value(documents[0], path) if documents else None
 
     def value(self, item: Located, path: str) -> Any:
-        """Turn located YAML into blocks, lists and scalars; `path` is its dotted location."""
+        """Convert located YAML to blocks, lists and scalars; `path` is its dotted location."""
         if isinstance(item.value, dict):
             values = {
                 key: self.value(inner, f"{path}.{key}" if path else key)
@@ -156,10 +166,13 @@ class _Reader:
         return self.scalar(item.value, path)
 
     def scalar(self, node: yaml.ScalarNode, path: str) -> Any:
-        """Read a scalar with its variables replaced; the type is decided after that."""
+        """Return the value of a scalar with its variables replaced; the type of an unquoted one is
+        decided after that. A date stays text. Raise ConfigError if it cannot be read.
+        """
         text = str(node.value)
         tag = node.tag
         replaced = _MARK.sub(lambda match: self.variable(match, node, path), text)
+        # A quoted scalar stays a text, whatever the variable contains.
         if replaced != text and node.style is None:
             tag = yaml.SafeLoader("").resolve(  # type: ignore[no-untyped-call]  # the stubs' gap
                 yaml.ScalarNode, replaced, (True, False)
@@ -172,9 +185,8 @@ class _Reader:
         return value if isinstance(value, (str, bool, int, float)) or value is None else replaced
 
     def variable(self, match: re.Match[str], node: yaml.Node, path: str) -> str:
-        """The value of an environment variable.
-
-        One that is not set is a warning, but an error in credentials.
+        """Return the value of an environment variable. If it is not set, add a warning and return
+        `${VAR}` unchanged; in credentials raise ConfigError.
         """
         name = match[1].strip()
         if name in self.environment:
@@ -190,7 +202,9 @@ class _Reader:
 
 
 def _put(container: Any, keys: Sequence[str | int], value: Any, path: str) -> Any:
-    """`container` with `value` at `keys`; what is not there yet is made."""
+    """Return a copy of `container` with `value` at `keys`; missing blocks and lists are created.
+    Raise ConfigError for an index beyond the end of a list.
+    """
     if not keys:
         return value
     key, rest = keys[0], keys[1:]
