@@ -1,9 +1,9 @@
-"""The guarded edge: what nobody expected is logged, counted and answered, and ends no thread.
+"""The guarded edge: an unexpected exception is logged, counted and answered, and ends no thread.
 
-Code names the exceptions that it expects. What comes besides (a defect of ours, a built-in of a
-user, memory that ran out) is caught at a few edges, which `tests/test_house_rules.py` lists: one
-around each decision, each request, each round of a thread. An edge catches `FAULTS`, reports to its
-`Edge`, and continues with what is safe: a denial, the old snapshot, the next round.
+Code names the exceptions that it expects. Any other one (a defect of ours, a built-in of a user,
+memory that ran out) is caught at a few edges, which `tests/test_house_rules.py` lists: one around
+each decision, each request, each round of a thread. An edge catches `FAULTS`, reports to its
+`Edge`, and continues with a safe result: a denial, the old snapshot, the next round.
 
     _EDGE = Edge("decide", "evaluation failed")
     try:
@@ -11,7 +11,7 @@ around each decision, each request, each round of a thread. An edge catches `FAU
     except FAULTS as fault:
         error = DecisionError(_EDGE.report(fault))
 
-What is caught:
+These are caught:
 
 - `Exception`, and with it `MemoryError` and `RecursionError`: once the stack is unwound to the
   edge, the memory and the frames are free again, and the next request can be served.
@@ -20,7 +20,7 @@ What is caught:
   no more than other faults.
 - Not `CancelledError` and `GeneratorExit`: they belong to the event loop and to generators.
 
-`Part` says whether a thread is still at work; `Parts` is what `/health` asks.
+A `Part` tells if a thread is still at work; `/health` reads all `Parts`.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ from typing import Final
 __all__ = ["FAULTS", "Edge", "Part", "Parts", "SignalSafeEvent", "counts", "loop_thread", "repeat"]
 
 FAULTS: Final = (Exception, KeyboardInterrupt, SystemExit)
-"""What an edge catches, and hands to `Edge.report` at once."""
+"""The exceptions that an edge catches and passes to `Edge.report` at once."""
 
 QUIET: Final = 1.0
-"""Seconds between two lines in the log of one edge: requests can cause them."""
+"""Seconds between two log lines of one edge, since clients can cause faults."""
 FIRST_PAUSE: Final = 0.1
 LONGEST_PAUSE: Final = 10.0
-"""Seconds that `repeat` waits after a fault: they double from the first to the longest."""
+"""The longest pause in seconds after a fault in `repeat`; pauses double from `FIRST_PAUSE`."""
 TOO_MANY: Final = 3
-"""Faults in a row from which a part counts as failing."""
+"""The number of faults in a row after which a part counts as failing."""
 
 _HEAD, _TAIL = 5, 20
 _STOPS: Final = (KeyboardInterrupt, SystemExit)
@@ -54,7 +54,9 @@ _log: Final = logging.getLogger(__name__)
 
 
 class Edge:
-    """One kind of edge, by its name: counts what is caught there, and logs where it was raised."""
+    """One kind of edge, by its name: it counts the faults that are caught there, and logs their
+    tracebacks.
+    """
 
     def __init__(self, name: str, message: str) -> None:
         self.name = name
@@ -66,11 +68,14 @@ class Edge:
         _edges.append(self)
 
     def report(self, fault: BaseException, **fields: object) -> str:
-        """Count `fault` and log its traceback; what may be said of it to those outside.
+        """Count `fault` and log its traceback; return a text for clients, such as `internal error
+        (ValueError)`. `fields` are added to the log line.
 
-        The text of an exception may quote what a client sent: neither the log nor the answer holds
-        it. Raises nothing but a fault that ends the process.
+        The text of an exception may quote a client's input: neither the log nor the returned text
+        contains it. Logs at most one line in `QUIET` seconds. Raises only KeyboardInterrupt or
+        SystemExit, again, in the main thread.
         """
+        # Before anything is counted: Ctrl-C is not a fault.
         if isinstance(fault, _STOPS) and threading.current_thread() is threading.main_thread():
             raise fault
         kind = type(fault).__name__
@@ -80,7 +85,9 @@ class Edge:
         return f"internal error ({kind})"
 
     def _note(self) -> int | None:
-        """Count one more; how many were left out of the log since the last, or None: so is this."""
+        """Count a fault. Return None if it must not be logged now; else the number of faults that
+        were not logged since the last line.
+        """
         now = monotonic()
         with self._lock:
             self.count += 1
@@ -94,7 +101,7 @@ class Edge:
     def _say(
         self, kind: str, raised: TracebackType | None, suppressed: int, fields: dict[str, object]
     ) -> None:
-        """Log a fault with the location of its traceback; nothing is raised if that fails."""
+        """Log a fault with its traceback; if logging fails, nothing is raised."""
         try:
             frames = _frames(raised)
             extra = {
@@ -112,9 +119,10 @@ class Edge:
 
 
 def _frames(raised: TracebackType | None) -> list[str]:
-    """`file:line function` from the edge to the fault, without the source, which may hold secrets.
+    """Return `file:line function` for each frame from the edge to the fault, without source lines,
+    which may contain secrets.
 
-    Of a deep recursion the middle is left out.
+    The middle of a deep recursion is left out.
     """
     frames = [
         f"{frame.f_code.co_filename}:{line} {frame.f_code.co_name}"
@@ -140,11 +148,11 @@ def counts() -> dict[str, int]:
 
 
 class Part:
-    """A thread that must stay alive, and at work, for the process to be healthy.
+    """A thread that must be alive and at work for the process to be healthy.
 
-    The thread calls `beat` in each round, and `rest` before it waits for something to do. It is
-    dead when its thread ended, stuck when it works and `within` seconds passed without a beat, and
-    failing after `TOO_MANY` faults in a row.
+    The thread calls `beat` in each round, and `rest` before it waits for work. It is dead when its
+    thread has ended, stuck when `within` seconds of work passed without a beat, and failing after
+    `TOO_MANY` faults in a row.
     """
 
     def __init__(self, name: str, *, within: float) -> None:
@@ -156,25 +164,25 @@ class Part:
         self._faults = 0
 
     def beat(self) -> None:
-        """Say that a round begins, or has got further."""
+        """Record that a round begins or makes progress."""
         self._last = monotonic()
         self._works = True
 
     def rest(self) -> None:
-        """Say that there is nothing to do: until the next beat the part cannot be late."""
+        """Record that the thread waits for work: until the next beat it cannot be stuck."""
         self._works = False
 
     def succeeded(self) -> None:
-        """A round ended as it should."""
+        """Record that a round ended without a fault; resets the count of faults."""
         self._faults = 0
 
     def failed(self) -> None:
-        """A round ended with a fault."""
+        """Record that a round ended with a fault."""
         self._faults += 1
 
     @property
     def problem(self) -> str | None:
-        """`dead`, `stuck` or `failing`; None while all is well."""
+        """`dead`, `stuck` or `failing`; None if the part is well."""
         if self.thread is not None and not self.thread.is_alive():
             return "dead"
         if self._works and monotonic() - self._last > self.within:
@@ -190,28 +198,30 @@ class Parts:
         self._parts: dict[str, Part] = {}
 
     def add(self, part: Part) -> None:
-        """Watch `part` from now on."""
+        """Watch `part` from now on; it replaces one of the same name."""
         with self._lock:
             self._parts[part.name] = part
 
     def remove(self, part: Part) -> None:
-        """Stop watching `part`, which ended as intended."""
+        """Stop watching the part of this name, which ends as intended; nothing happens if there is
+        none.
+        """
         with self._lock:
             self._parts.pop(part.name, None)
 
     @property
     def problems(self) -> dict[str, str | None]:
-        """The problem of each part, or None, by name."""
+        """The problem of each part by name; None for a part that is well."""
         with self._lock:
             parts = list(self._parts.values())
         return {part.name: part.problem for part in parts}
 
 
 class SignalSafeEvent(threading.Event):
-    """An event that the handler of a signal may set, and for which one thread waits.
+    """An event that a signal handler may set, and for which one thread waits.
 
-    A handler interrupts its thread anywhere, where that waits as well: to take the lock of an
-    ordinary event there is to wait for ever. This one takes none.
+    A handler interrupts its thread anywhere, also while it waits and holds the lock of an ordinary
+    event: taking that lock would block for ever. This event takes no lock.
     """
 
     def __init__(self) -> None:
@@ -244,10 +254,11 @@ class SignalSafeEvent(threading.Event):
 def repeat(
     step: Callable[[], bool], edge: Edge, *, stop: threading.Event, part: Part | None = None
 ) -> None:
-    """Call `step` until it returns False or `stop` is set, whatever it raises.
+    """Call `step` until it returns False or `stop` is set; exceptions are reported to `edge`, not
+    raised.
 
-    After a fault it is called again, later each time: a thread never ends because of one, and a
-    fault that stays does not take the processor.
+    After a fault the next call follows after a pause, which doubles from `FIRST_PAUSE` to
+    `LONGEST_PAUSE`; a success resets it. Results are recorded in `part`.
     """
     pause = FIRST_PAUSE
     while not stop.is_set():
@@ -275,7 +286,7 @@ def loop_thread(
     stop: threading.Event,
     part: Part | None = None,
 ) -> threading.Thread:
-    """A thread, not started, that runs `step` in `repeat` and does not keep the process alive."""
+    """Return a daemon thread, not started, that runs `repeat(step, edge, stop=stop, part=part)`."""
     return threading.Thread(
         target=repeat,
         args=(step, edge),

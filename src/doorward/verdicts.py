@@ -3,9 +3,9 @@
     result -> `read_verdict` -> Verdict        a result of the wrong shape -> ResultError
 
 The shapes are those of OPA-Envoy: a boolean, or an object with `allowed`, `headers`, `body`,
-`http_status` and the like. They are checked in its order, with its words, and only where the
-outcome uses them. Wires are not known here. `is_allowed` is the same reading without the details,
-for decisions that are not about a request: what no adapter could apply is not allowed.
+`http_status` and so on. They are checked in its order, with its messages, and only if the outcome
+uses them. Protocols are not known here. `is_allowed` reads the same shapes without details, for
+decisions that are not about a request: a result that no adapter could apply is not allowed.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ STATUS_CODES: Final = frozenset(
     {100, *range(200, 209), 226, *range(300, 306), 307, 308, *range(400, 418), 421, 422, 423, 424}
     | {426, 428, 429, 431, *range(500, 509), 510, 511}
 )
-"""What `http_status` may be: the codes that Envoy knows."""
+"""The allowed values of `http_status`: the codes that Envoy knows."""
 _GO_TYPES: Final = {
     "null": "<nil>",
     "boolean": "bool",
@@ -63,8 +63,9 @@ Pairs = tuple[tuple[str, str], ...]
 
 
 class ResultError(Exception):
-    """The policy's result cannot become an answer; `code` is the gRPC code that OPA-Envoy fails
-    with."""
+    """A policy's result that cannot become a response. `code` is the gRPC code with which OPA-Envoy
+    fails.
+    """
 
     def __init__(self, message: str, code: str = "UNKNOWN") -> None:
         super().__init__(message)
@@ -76,19 +77,21 @@ class Verdict(NamedTuple):
 
     allowed: bool
     status: int = FORBIDDEN
-    """Of a denial."""
+    """The status of a denial."""
     headers: Pairs = ()
-    """Of a denial: those of the answer. Of an allowed request: those to set in it."""
+    """For a denial the headers of the response; for an allowed request the request headers to
+    set.
+    """
     body: str = ""
     removed: tuple[str, ...] = ()
-    """Headers to take out of an allowed request."""
+    """Request headers to remove from an allowed request, in lower case."""
     response_headers: Pairs = ()
-    """To be added to the answer to an allowed request."""
+    """Headers to add to the response to an allowed request."""
     decision_id: str = ""
     reason: str = ""
-    """Why no policy decided, as a reason code; empty where one did."""
+    """The reason code if no policy decided, such as a request that strict mode refused; else ""."""
     result: Value | Undefined = None
-    """What the policy said."""
+    """The policy's result."""
 
 
 # The constructor of a NamedTuple calls this one.
@@ -96,8 +99,9 @@ _to_verdict: Final[Callable[[type[Verdict], tuple[object, ...]], Verdict]] = tup
 
 
 def is_allowed(result: Value | Undefined) -> bool:
-    """Return True for a result that lets a request through: the one reading of all decisions, be it
-    of a request, of an object or of the rows of a list."""
+    """Return True if a result allows a request: the same test for decisions on requests, objects
+    and rows of a list. A result of the wrong shape is False.
+    """
     if result is True or result is False:
         return result
     try:
@@ -107,8 +111,9 @@ def is_allowed(result: Value | Undefined) -> bool:
 
 
 def read_verdict(result: Value | Undefined, decision_id: str = "") -> Verdict:
-    """The verdict that a result is; ResultError where it is not one, or asks for changes of the
-    query, which the adapters that use this do not make."""
+    """Return the verdict of a result. Raise ResultError if it is undefined or has the wrong shape,
+    or asks for changes of the query, which these adapters do not support.
+    """
     if result is True or result is False:
         fields = (result, FORBIDDEN, (), "", (), (), decision_id, "", result)
         return _to_verdict(Verdict, fields)
@@ -141,7 +146,9 @@ def read_verdict(result: Value | Undefined, decision_id: str = "") -> Verdict:
 
 
 def check_headers(pairs: Iterable[tuple[str, str]]) -> Pairs:
-    """The same pairs; ResultError for what HTTP/1.1 does not allow."""
+    """Return the pairs as a tuple; raise ResultError for a name or value that HTTP/1.1 does not
+    allow.
+    """
     checked = tuple(pairs)
     for name, value in checked:
         if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
@@ -150,7 +157,7 @@ def check_headers(pairs: Iterable[tuple[str, str]]) -> Pairs:
 
 
 def object_of(result: Value | Undefined) -> dict[Key, Value]:
-    """A result that is not a boolean; ResultError where it is not an object."""
+    """Return a result that is an object; raise ResultError if it is undefined or another value."""
     if isinstance(result, Undefined):
         raise ResultError("undefined decision")
     if not isinstance(result, dict):
@@ -161,12 +168,12 @@ def object_of(result: Value | Undefined) -> dict[Key, Value]:
 
 
 def failed(what: str, why: str) -> ResultError:
-    """In OPA-Envoy's words."""
+    """Return a ResultError with OPA-Envoy's text: `failed to get WHAT: WHY`."""
     return ResultError(f"failed to get {what}: {why}")
 
 
 def mismatch(what: str, name: str, expected: str, value: Value) -> ResultError:
-    """In OPA-Envoy's words, where a field is of another type."""
+    """Return a ResultError with OPA-Envoy's text for a field of the wrong type."""
     text = f"type assertion error, expected {name} to be of type '{expected}' but got"
     return failed(what, f"{text} '{_go_type(value)}'")
 
@@ -176,7 +183,7 @@ def _go_type(value: Value) -> str:
 
 
 def read_allowed(result: dict[Key, Value]) -> bool:
-    """The field `allowed`."""
+    """Return the field `allowed`; raise ResultError if it is missing or not a boolean."""
     if "allowed" not in result:
         raise failed(
             "response status", 'unable to determine evaluation result due to missing "allowed" key'
@@ -188,7 +195,7 @@ def read_allowed(result: dict[Key, Value]) -> bool:
 
 
 def read_body(result: dict[Key, Value]) -> str:
-    """The field `body`, empty where there is none."""
+    """Return the field `body`, "" if it is missing; raise ResultError if it is not a string."""
     body = result.get("body", "")
     if not isinstance(body, str):
         raise mismatch("response body", "body", "string", body)
@@ -196,7 +203,9 @@ def read_body(result: dict[Key, Value]) -> str:
 
 
 def read_http_status(result: dict[Key, Value]) -> int:
-    """The field `http_status`; 403 where there is none."""
+    """Return the field `http_status`, 403 if it is missing; raise ResultError if it is not an
+    integer in `STATUS_CODES`.
+    """
     if "http_status" not in result:
         return FORBIDDEN
     status = result["http_status"]
@@ -214,17 +223,20 @@ def read_http_status(result: dict[Key, Value]) -> int:
 
 
 def key_name(key: Key) -> str:
-    """The name of a field."""
+    """Return the key of an object as a name; keys that are not strings as JSON."""
     return key if isinstance(key, str) else to_json(from_key(key))
 
 
 def items(value: list[Value] | frozenset[Key]) -> Iterable[Value]:
-    """Those of an array or a set, in order."""
+    """Return the items of an array, or those of a set in Rego's order."""
     return sorted_values(value) if isinstance(value, frozenset) else value
 
 
 def read_headers(result: dict[Key, Value], name: str, what: str) -> Iterator[tuple[str, str]]:
-    """The headers in the field `name`: an object, or a list of objects."""
+    """Yield the headers in the field `name`, an object or a collection of objects; several values
+    of a name are several pairs. Nothing if it is missing; ResultError, with the subject `what`, for
+    another shape.
+    """
     if name not in result:
         return
     headers_value = result[name]
@@ -239,7 +251,9 @@ def read_headers(result: dict[Key, Value], name: str, what: str) -> Iterator[tup
 
 
 def _read_header(name: str, given: Value, what: str) -> list[str]:
-    """The values of a header, which is a string or a collection of strings."""
+    """Return the values of a header, given as a string or a collection of strings; ResultError for
+    others.
+    """
     if isinstance(given, str):
         return [given]
     if not isinstance(given, (list, frozenset)):
@@ -253,7 +267,9 @@ def _read_header(name: str, given: Value, what: str) -> list[str]:
 
 
 def read_names(result: dict[Key, Value], name: str, what: str) -> list[str]:
-    """The texts in the field `name`."""
+    """Return the strings in the field `name`, [] if it is missing; raise ResultError if it is not a
+    collection of strings.
+    """
     if name not in result:
         return []
     names_value = result[name]
@@ -268,7 +284,9 @@ def read_names(result: dict[Key, Value], name: str, what: str) -> list[str]:
 
 
 def read_parameters(result: dict[Key, Value]) -> Iterator[tuple[str, str]]:
-    """The query parameters in `query_parameters_to_set`."""
+    """Yield names and values in `query_parameters_to_set`; nothing if it is missing. Raise
+    ResultError if it is not an object of strings or collections of strings.
+    """
     message_field, name = "request query parameters to set", "query_parameters_to_set"
     if name not in result:
         return

@@ -1,1 +1,1 @@
-"""What every other room stands on: it imports nothing of Doorward."""
+"""The foundation of all other rooms; it imports nothing else of Doorward."""

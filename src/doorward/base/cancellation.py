@@ -1,7 +1,7 @@
-"""Work that somebody waits for, and that ends early when nobody does any more.
+"""Cancellation of work whose client may leave before it is done.
 
-The side that knows of the client calls `cancel`, from any thread. The thread that works looks at
-`is_stopped()` where it looks at the clock. Nothing here knows what the work is.
+The side that knows the client calls `cancel`, from any thread. The working thread checks
+`is_stopped()` when it checks its deadline. The kind of work is not known here.
 """
 
 from __future__ import annotations
@@ -22,26 +22,30 @@ class _Work(threading.local):
 
 _WORK: Final = _Work()
 _LOCK: Final = threading.Lock()
-"""Of all cancellations: a thread must not be stopped when it has gone on to other work."""
+"""Shared by all cancellations: a thread must not be stopped when it has gone on to other work."""
 
 
 def is_stopped() -> bool:
-    """Return True if nobody waits for what this thread works on."""
+    """Return True if the work of this thread was cancelled."""
     return _WORK.is_stopped
 
 
 class Cancellation:
-    """Return True if the client of some work has left."""
+    """The cancellation of one piece of work; `is_cancelled` is True after `cancel`. Safe in any
+    number of threads.
+    """
 
     __slots__ = ("_thread", "is_cancelled")
 
     def __init__(self) -> None:
         self.is_cancelled = False
         self._thread: dict[str, Any] | None = None
-        """The attributes of the `_WORK` of the thread that works."""
+        """The attributes of `_WORK` in the working thread; None while nothing runs."""
 
     def cancel(self) -> None:
-        """Stop the work soon if it runs, or prevent its start."""
+        """Let `is_stopped()` return True in the working thread. If the work has not begun, it is
+        stopped when it begins.
+        """
         with _LOCK:
             self.is_cancelled = True
             if self._thread is not None:
@@ -49,7 +53,9 @@ class Cancellation:
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """Context manager around the work, in its thread; `cancel` interrupts it."""
+        """Context manager around the work, in its thread: inside, `cancel` affects
+        `is_stopped()`.
+        """
         with _LOCK:
             self._thread = vars(_WORK)
             self._thread["is_stopped"] = self.is_cancelled

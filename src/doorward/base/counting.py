@@ -6,5 +6,7 @@ __all__ = ["counted"]
 
 
 def counted(number: int, one: str, many: str = "") -> str:
-    """The number before `one` or `many`, by default `one` with an s."""
+    """Return a number and its noun: `counted(1204, "decision")` -> `1,204 decisions`. `many` is the
+    plural, by default `one` with an s.
+    """
     return f"{number:,} {one if number == 1 else many or f'{one}s'}"

@@ -1,6 +1,6 @@
-"""Names of a package that are loaded when they are first used, and packages that are extras.
+"""Names of a package that are loaded when they are first used, and errors about missing extras.
 
-A program that needs one name of a façade does not pay for the others.
+A program that needs one name of a package does not import the others.
 """
 
 from __future__ import annotations
@@ -21,18 +21,17 @@ def exporter(
     modules: Collection[str] = (),
     moved: str = "",
 ) -> Callable[[str], object]:
-    """A `__getattr__` for the module `package`.
+    """Return a `__getattr__` for the module `package` that imports names on first use.
 
-    `homes`: names by the module that has them, which stands `below` another package or the same.
-    `modules`: those of `package` that are exported themselves. `moved`: the one of them that has
-    names which `package` had before; their use is a DeprecationWarning.
+    `homes` maps modules `below` a package to their names, separated by spaces. `modules` are
+    submodules that are exported themselves. `moved` is a submodule whose names `package` had
+    before: they still work, with a DeprecationWarning.
     """
     home_of = {name: home for home, names in homes.items() for name in names.split()}
 
     def load(name: str) -> object:
-        """Import the module or attribute `name`, and store an attribute in the package.
-
-        A name that moved is returned with a deprecation warning.
+        """Import the module or attribute `name`; an attribute is stored in the package, a moved one
+        is returned with a DeprecationWarning. AttributeError if there is none.
         """
         if name in modules:
             return import_module(f"{package}.{name}")
@@ -51,11 +50,14 @@ def exporter(
 
 
 def renamed(package: str, names: Mapping[str, str]) -> Callable[[str], object]:
-    """A `__getattr__` for a module whose names have changed: each older name by its new one. The
-    older name still works, with a DeprecationWarning."""
+    """Return a `__getattr__` for a module with renamed names, given as old name to new one. An old
+    name still works, with a DeprecationWarning.
+    """
 
     def load(name: str) -> object:
-        """Return the attribute that replaced `name`, with a deprecation warning."""
+        """Return the attribute that replaced `name`, with a DeprecationWarning. AttributeError if
+        `name` is not an old name.
+        """
         new = names.get(name)
         if new is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
@@ -66,6 +68,8 @@ def renamed(package: str, names: Mapping[str, str]) -> Callable[[str], object]:
 
 
 def missing(package: str, error: ModuleNotFoundError) -> ModuleNotFoundError:
-    """Return the error to raise in place of `error` where a module of `package` is imported."""
+    """Return an error that replaces `error` and says how to install `package`: `pip install
+    '…'`.
+    """
     text = f"{error.name} is not installed: pip install '{package}'"
     return ModuleNotFoundError(text, name=error.name)

@@ -1,11 +1,11 @@
-"""Immutable values: dataclasses with slots that cost little to declare and little to make.
+"""Immutable values: dataclasses with slots that are fast to declare and to create.
 
-A class of `dataclasses` costs a fifth of a millisecond to declare and three times as much where it
-is frozen, since each of its methods is compiled: a hundred of them were a third of what a command
-took to start. A `record` is compared, hashed and shown by methods that all records share, and its
+A class of `dataclasses` takes a fifth of a millisecond to declare and three times as long if it is
+frozen, since each of its methods is compiled: a hundred of them were a third of the start of a
+command. A `record` is compared, hashed and shown by methods that all records share, and its
 `__init__` is compiled when the first one is created. For everything else it is a dataclass.
 
-A record cannot be changed: to set a field is an error at run time too, since a changed key would
+A record cannot be changed: setting a field is an error at run time too, since a changed key would
 be lost in its dictionary. `guarded=False` leaves this to mypy, because a guarded record takes three
 times as long to create (370 ns instead of 127). It is for the spans, tokens and intermediate trees
 of which a build creates hundreds of thousands; `tests/test_house_rules.py` lists their modules.
@@ -22,11 +22,13 @@ __all__ = ["HashedOnce", "record", "remember", "replace"]
 
 _C = TypeVar("_C")
 _FACTORY: Final = object()
-"""Stands for the default of a parameter whose value a function makes."""
+"""The default of a parameter whose value a factory creates."""
 
 
 class HashedOnce:
-    """A base of records that are large, and often keys: each computes its hash once."""
+    """A base class of records that are large and often used as keys: each computes its hash only
+    once.
+    """
 
     __slots__ = ("_hash",)
     _hash: int
@@ -50,8 +52,9 @@ def record(
 
 
 def replace(old: _C, /, **changes: Any) -> _C:
-    """A copy of a record with other values of some fields: `dataclasses.replace`, at a fifth of
-    the time. The values are not checked again, as `__post_init__` would."""
+    """Return a copy of a record with other values of some fields, like `dataclasses.replace` in a
+    fifth of the time. `__post_init__` is not called, so that the values are not checked.
+    """
     kind = type(old)
     copy = _copies.get(kind)
     if copy is None:
@@ -63,13 +66,15 @@ def replace(old: _C, /, **changes: Any) -> _C:
 
 
 remember: Final = object.__setattr__
-"""Store what a record has computed from its fields, such as its hash, in a slot of its own."""
+"""Stores a value that a record has computed from its fields, such as its hash, in a slot of its
+own.
+"""
 _put: Final = remember
 _copies: Final[dict[type, Callable[[Any], Any]]] = {}
 
 
 def _compiled_copy(kind: type) -> Callable[[Any], Any]:
-    """Compile a function that copies an instance field by field, without `__init__`."""
+    """Compile and return a function that copies an instance field by field, without `__init__`."""
     names: dict[str, Any] = {"make": object.__new__, "kind": kind, "put": _put}
     lines = [f"put(new, {each.name!r}, old.{each.name})" for each in fields(kind)]
     if "__setattr__" not in kind.__dict__:
@@ -80,7 +85,7 @@ def _compiled_copy(kind: type) -> Callable[[Any], Any]:
 
 
 def _record(cls: type[_C], *, guarded: bool, kw_only: bool) -> type[_C]:
-    """Turn a class into a slotted dataclass with fast methods; `guarded` makes it immutable.
+    """Turn a class into a slotted dataclass with shared methods; `guarded` makes it immutable.
 
     Methods that the class defines itself remain.
     """
@@ -113,7 +118,7 @@ def _getter(names: list[str]) -> Callable[[Any], Any]:
 
 
 def _equality(compared: Callable[[Any], Any]) -> Callable[..., Any]:
-    """An `__eq__` that compares instances of the same class by the values of `compared`."""
+    """Return an `__eq__` that compares instances of the same class by the values of `compared`."""
 
     def equal(self: Any, other: object) -> Any:
         return compared(self) == compared(other) if type(other) is type(self) else NotImplemented
@@ -126,7 +131,7 @@ def _hash(compared: Callable[[Any], Any]) -> Callable[[Any], int]:
 
 
 def _hash_once(compared: Callable[[Any], Any]) -> Callable[[Any], int]:
-    """A `__hash__` that stores its value in the instance at the first call."""
+    """Return a `__hash__` that stores its value in the instance at the first call."""
 
     def kept(self: Any) -> int:
         """Return the stored hash, computing it at the first call."""
@@ -159,7 +164,9 @@ def _restore(self: Any, state: list[Any]) -> None:
 
 
 def _first_init(record_class: Any, *, guarded: bool) -> Callable[..., None]:
-    """Return the function that stands for `__init__` until the first record is created."""
+    """Return an `__init__` that replaces itself by a compiled one when the first record is
+    created.
+    """
 
     def init(self: Any, *args: Any, **named: Any) -> None:
         if record_class.__init__ is init:
@@ -170,7 +177,9 @@ def _first_init(record_class: Any, *, guarded: bool) -> Callable[..., None]:
 
 
 def _compiled_init(record_class: Any, *, guarded: bool) -> Callable[..., None]:
-    """Compile an `__init__` for the fields; slots are set directly where `__setattr__` refuses."""
+    """Compile an `__init__` for the fields. In a guarded record it sets the slots directly, since
+    `__setattr__` refuses. It calls `__post_init__` at the end, if there is one.
+    """
     names: dict[str, Any] = {"FACTORY": _FACTORY, "put": object.__setattr__}
     plain, keyword = ["self"], list[str]()
     lines: list[str] = []

@@ -334,7 +334,7 @@ class Authzen:
 
 
 def _limit(value: int) -> int | None:
-    """Return the limit; None for 0, which is no limit. Raise ValueError if it is negative."""
+    """Return the limit; None (unlimited) for 0. Raise ValueError if it is negative."""
     if value < 0:
         raise ValueError(f"must not be negative but is {value}")
     return value or None

@@ -251,7 +251,7 @@ def convert(of: type[V], change: Callable[[V], T], text: str, schema: Mapping[st
 
 
 def integer(least: int | None = None, most: int | None = None, *, message: str = "") -> Kind[int]:
-    """Return the kind of the integers from `least` to `most`, both included; None is no bound.
+    """Return the kind of the integers from `least` to `most`, both included; None means unbounded.
     `message` replaces the text of the error.
     """
     expected = message or _bounds(least, most)

@@ -55,7 +55,7 @@ def _read_chunk_bytes(block: Block, key: str, warnings: list[str]) -> int:
 
 
 def _rate(value: float) -> float | None:
-    """Return the rate; None for 0, which is no limit. Raise ValueError if it is negative."""
+    """Return the rate; None (unlimited) for 0. Raise ValueError if it is negative."""
     if not value >= 0:
         raise ValueError("must not be below 0")
     return value or None

@@ -1,1 +1,3 @@
-"""Decisions on record: events, the claims of callers, what is masked, and where the lines go."""
+"""Decisions become events of the decision log: masked, with the claims of callers, and written as
+lines.
+"""

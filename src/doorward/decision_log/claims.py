@@ -1,9 +1,9 @@
-"""The claims of a verified token for the decision log, which must not hold the token.
+"""The claims of a verified token for the decision log, which must not contain the token.
 
-An event lists the paths of what was taken out of its input. Where a token was there that
-`io.jwt.decode_verify` accepted, its header and its claims are logged under a digest of the token,
-so that the decision can be made again (`doorward.replay`) without anything that opens a door. The
-key is named by a digest that is slow to compute: a shared secret cannot be guessed from the log.
+An event lists the paths of values that were removed from its input. If a removed value was a token
+that `io.jwt.decode_verify` accepted, its header and claims are logged under a digest of the token,
+so that the decision can be evaluated again (`doorward.replay`) without a usable token. The key is
+named by a digest that is slow to compute, so that a shared secret cannot be guessed from the log.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ from doorward.rego.shared import verified_token
 __all__ = ["claims_of", "key_name"]
 
 MAX_TOKENS: Final = 4
-"""Tokens of one event."""
+"""The largest number of tokens in one event."""
 _SALT: Final = b"doorward custom.claims"
 
 
 def claims_of(event: Mapping[str, Any], input: Any, environment: Environment) -> dict[str, Any]:
-    """The tokens that were taken out of `event`, by their digest; `input` is the one decided by.
+    """Return the verified tokens that were removed from `event`, by their SHA-256; {} if there are
+    none. `input` is the unmasked input of the decision. At most `MAX_TOKENS`.
 
-    Each has the `path` and the `scheme` (`Bearer`) that it was at and after, its `header` and
-    `payload`, and the name of the `key`.
+    Each has the `path` and the `scheme` (`Bearer`) of the token, its `header` and `payload`, and
+    the name of its `key`. A token whose claims contain a credential is left out.
     """
     claims: dict[str, Any] = {}
     for path in (*event.get("erased", ()), *event.get("masked", ())):
@@ -49,7 +50,9 @@ def claims_of(event: Mapping[str, Any], input: Any, environment: Environment) ->
 
 
 def key_name(constraints: Mapping[Any, Value]) -> str:
-    """The name under which logs show the key of `io.jwt.decode_verify`; empty if it has none."""
+    """Return the name of the key in the constraints of `io.jwt.decode_verify`: a digest of the
+    secret or the certificate. "" if there is none, or both.
+    """
     secret, certificate = constraints.get("secret"), constraints.get("cert")
     if isinstance(secret, str) and certificate is None:
         return _slow_digest(secret)
@@ -60,12 +63,15 @@ def key_name(constraints: Mapping[Any, Value]) -> str:
 
 @lru_cache(maxsize=64)
 def _slow_digest(secret: str) -> str:
+    """Return a digest of a secret with scrypt, which takes too long to try many secrets."""
     octets = secret.encode("utf-8", "surrogatepass")
     return hashlib.scrypt(octets, salt=_SALT, n=1 << 14, r=8, p=1, dklen=16).hex()
 
 
 def _text_at(input: Any, path: str) -> str:
-    """The text at a path in the input; empty if there is none."""
+    """Return the text at a path such as `/input/a/0`; "" if there is none, or it is not below
+    `/input/`.
+    """
     value = input
     for name in path.split("/")[2:]:
         if isinstance(value, dict):

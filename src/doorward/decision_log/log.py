@@ -1,17 +1,18 @@
-"""Answered decisions become events, one line each, in OPA's shape and off the request's path.
+"""Answered decisions become events, one line each, in OPA's shape and outside of the request's
+path.
 
-A request's thread puts what it knows into a queue, which is bounded in number and in bytes. Every
-`_TURN`th one builds the events that wait, one after the other: to hand each to another thread costs
-more than to build it, threads that compute side by side disturb each other, and a batch runs the
-same code with warm caches. The log's own thread builds all that may take long (policies that drop
-or mask, large documents) and what is left when requests build no more, and writes what has gathered
-in `GATHER` seconds; a crash may lose what was answered in twice that time. When the queue is full
-the request waits for a moment, unless `when_full` is `drop`. An event that still has no space, and
-each that could not be masked or written, is counted by its reason and reported: nothing is lost in
-silence.
+A request's thread puts its decision into a queue, which is bounded in number and in bytes. Every
+`_TURN`th of them builds the queued events, one after the other: passing each to another thread
+costs more than building it, threads that compute side by side disturb each other, and a batch runs
+the same code with warm caches. The log's own thread builds events that may take long (policies that
+drop or mask, large documents), and the rest when no more requests arrive. It writes the lines that
+have gathered in `GATHER` seconds; a crash may lose events of twice that time. If the queue is full,
+the request waits for up to `WAIT` seconds, unless `when_full` is `drop`. An event that still has no
+space, or could not be masked or written, is counted by its reason and reported: none is lost
+without notice.
 
-Order, as OPA's: drop (sees everything), then mask. Credentials are taken out before a mask policy's
-own rules, so that a rule may put something in their place.
+The order is OPA's: drop (on the unmasked event), then mask. Credentials are removed before the
+rules of a mask policy are applied, so that a rule may replace them.
 """
 
 from __future__ import annotations
@@ -40,24 +41,24 @@ from doorward.telemetry.log import Line, Stamp, address_text, line_for, second_t
 __all__ = ["DecisionLog", "EventSink", "event_of"]
 
 WAIT: Final = 0.02
-"""Seconds that a request waits for a place in the queue before its event counts as lost."""
+"""Seconds that a request waits for room in the queue before its event counts as lost."""
 
 STUCK_AFTER: Final = 60.0
-"""Seconds, and eight deadlines of the policies that mask and drop, in which a line is written."""
+"""Seconds without progress after which the log's thread counts as stuck."""
 
 GATHER: Final = 0.05
-"""Seconds in which events gather before they are written together."""
+"""Seconds in which lines gather before they are written together."""
 
 _TURN: Final = 32
-"""Events that a request builds: less than a millisecond."""
+"""The number of events that a request builds in its turn: less than a millisecond."""
 _LARGE: Final = 16 * 1024
-"""Bytes of input and result from which on an event is left to the log's thread."""
+"""Bytes of input and result from which an event is built by the log's thread."""
 
 _BATCH: Final = 1_000
 _BATCH_BYTES: Final = 1 << 20
-"""Lines are written together up to so many of them, or up to so many bytes."""
+"""Lines are written together up to `_BATCH` of them, or up to so many bytes."""
 _ENTRY: Final = 1024
-"""Bytes that a decision takes besides its input and result."""
+"""The approximate memory of a queued decision besides its input and result, in bytes."""
 _REPORT_EVERY: Final = 1.0
 _TYPE: Final = "openpolicyagent.org/decision_logs"
 _log: Final = logging.getLogger(__name__)
@@ -66,46 +67,53 @@ _EVENT: Final = Edge("decision-log-event", "making a decision log event failed")
 
 
 class _LogError(Exception):
-    """An event that may not be written; the message is OPA's."""
+    """An event that must not be written, as it could not be masked; the message is OPA's."""
 
 
 class EventSink(Protocol):
     """A destination of events besides the console, each as a JSON text without a line break."""
 
     def write(self, lines: Sequence[bytes], /) -> None:
-        """Take events, from one thread; OSError where that fails."""
+        """Write events; called from one thread. Raise OSError if that fails, and the events count
+        as lost.
+        """
 
     def close(self) -> None:
-        """There will be no more."""
+        """Release the sink; no more events follow."""
 
 
 _Built: TypeAlias = tuple[bytes, bytes]
-"""One event, as the console and as the other sinks get it; "" for who does not."""
+"""One event as a line for the console and as a text for the other sinks; b"" for one that is not
+used.
+"""
 
 
 class _Batch(NamedTuple):
-    """Events that left the queue together."""
+    """Events that were built together and wait to be written."""
 
     lines: bytes
-    """Those that were neither dropped nor lost, as the console gets them."""
+    """The console's lines of all events that were neither dropped nor lost."""
     texts: list[bytes]
-    """The same as other sinks get them; empty without any."""
+    """The same events for the other sinks; empty without any."""
     built: int
     taken: int
     size: int
-    """The bytes that they were queued with."""
+    """The bytes with which the events counted in the queue."""
 
 
 _TEXT: Final = line_for("json")
 
 
 Note: TypeAlias = Callable[[Answered, Any, Any], Mapping[str, str]]
-"""What a console says of a decision: given the decision, and of its input and its result what the
-mask policy leaves."""
+"""Returns what the console adds to an event, from the decision, its input after the masks of the
+policy, and its masked result.
+"""
 
 
 class DecisionLog:
-    """Writes events with `write` (bytes of whole lines) from a thread of its own."""
+    """Builds events of decisions, and writes them to the console and the sinks from a thread of its
+    own.
+    """
 
     def __init__(
         self,
@@ -122,10 +130,14 @@ class DecisionLog:
         secrets: Sequence[tuple[str, ...]] = (),
         note: Note | None = None,
     ) -> None:
-        """`write` is the console's; without it events go to `sinks` only. `stamp`: how its lines
-        show the time. `trace`: the ids of the trace and the span in which `record` is called, for
-        a decision's id. `secrets`: paths of data that built-ins may have been asked with. `note`:
-        what the console adds to an event."""
+        """`write` writes to the console; None: events go only to `sinks`. `line` and `stamp` format
+        lines and times of the console. `on_lost` is called with the reason of each lost event.
+        `trace` returns the ids of the current trace and span for a decision's id. `secrets` are
+        paths of data whose values are removed from the answers of built-ins. `note` returns what
+        the console adds to an event.
+
+        Starts the thread.
+        """
         self._write = write
         self._line = line
         self._stamp = stamp or stamp_for("")
@@ -137,7 +149,7 @@ class DecisionLog:
         self._options = options
         self._on_lost = on_lost
         self._queue: deque[Answered] = deque()
-        """Under the lock where it grows; under `_building` where it shrinks."""
+        """Decisions to build. Appended with `_lock` held, removed with `_building` held."""
         self._lines: deque[_Batch] = deque()
         self._building = threading.Lock()
         self._waits = threading.Event()
@@ -156,7 +168,7 @@ class DecisionLog:
         self._reported = 0.0
         self._closed = False
         self._open = 0
-        """Events that left the queues, and are neither written nor lost yet."""
+        """The number of events that left the queues and are neither written nor lost yet."""
         self._ended = threading.Event()
         self._parts = parts or Parts()
         self._part = Part("decision-log", within=STUCK_AFTER)
@@ -169,12 +181,15 @@ class DecisionLog:
 
     @property
     def lost(self) -> Mapping[str, int]:
-        """Events that were not written, by reason."""
+        """The number of events that were not written, by reason."""
         with self._lock:
             return dict(self._lost)
 
     def record(self, answered: Answered) -> None:
-        """Queue one answered decision."""
+        """Queue an answered decision. If the queue is full, wait for up to `WAIT` seconds (with
+        `when_full: wait`), then count it as lost, as after `close`. May build some queued events on
+        this thread.
+        """
         if self._closed:
             self._lose("closed")
             return
@@ -200,7 +215,9 @@ class DecisionLog:
                 self._waits.set()
 
     def _build_turn(self) -> None:
-        """Build events that take no time."""
+        """Build the queued events up to the first that may take long, at most `_TURN`; called with
+        `_building` held.
+        """
         queue, ready = self._queue, 0
         while ready < min(len(queue), _TURN) and not self._takes_long(queue[ready]):
             ready += 1
@@ -209,6 +226,9 @@ class DecisionLog:
             self._build(ready)
 
     def _takes_long(self, answered: Answered) -> bool:
+        """Return True if only the log's thread may build the event: it is large, or policies drop
+        or mask it.
+        """
         return answered.size > _LARGE or self._has_policies(answered.snapshot)
 
     def _has_policies(self, snapshot: Snapshot) -> bool:
@@ -220,7 +240,9 @@ class DecisionLog:
         )
 
     def _build(self, count: int) -> None:
-        """Build so many events that wait; only with `_building`."""
+        """Build the next `count` queued events into one batch; called with `_building` held. After
+        a fault the batch contains those built so far.
+        """
         built: list[_Built] = []
         taken = size = 0
         try:
@@ -238,7 +260,9 @@ class DecisionLog:
             self._lines.append(_Batch(lines, texts, len(built), taken, size))
 
     def _refusal(self, answered: Answered) -> str:
-        """Queue `answered`; return None, or the reason if there is no room for it."""
+        """Queue `answered` and return ""; without room, return the reason: `queue_bytes` or
+        `queue_full`.
+        """
         with self._lock:
             queued = self._put - self._left
             waiting = self._put_bytes - self._left_bytes
@@ -258,7 +282,9 @@ class DecisionLog:
         return "queue_bytes" if is_large else "queue_full"
 
     def _refusal_after_a_while(self, answered: Answered) -> str:
-        """Wait for room in the queue; return the reason if there is none in time."""
+        """Try to queue `answered` for up to `WAIT` seconds; return "", or the reason if there was
+        no room.
+        """
         until = time.monotonic() + WAIT
         while True:
             time.sleep(WAIT / 20)
@@ -267,7 +293,9 @@ class DecisionLog:
                 return reason
 
     def close(self, timeout: float = 5.0) -> None:
-        """Write what is queued, for `timeout` seconds at most; the rest is counted as lost."""
+        """Write the queued events, for at most `timeout` seconds; the rest counts as lost. Closes
+        the sinks. A second call does nothing.
+        """
         if self._closed:
             return
         self._closed = True
@@ -284,14 +312,16 @@ class DecisionLog:
         self._report(at_once=True)
 
     def _lose(self, reason: str) -> None:
-        """Count an event that is lost, by reason."""
+        """Count a lost event under its reason, and call `on_lost`."""
         with self._lock:
             self._lost[reason] += 1
             self._unreported[reason] += 1
         self._on_lost(reason)
 
     def _report(self, *, at_once: bool = False) -> None:
-        """Log how many events were lost since the last report, at intervals."""
+        """Log the numbers of lost events since the last report, at most every `_REPORT_EVERY`
+        seconds unless `at_once`.
+        """
         if not self._unreported or (
             not at_once and time.monotonic() - self._reported < _REPORT_EVERY
         ):
@@ -304,7 +334,9 @@ class DecisionLog:
         )
 
     def _step(self) -> bool:
-        """Write what waits, or wait a moment for something; False at the end."""
+        """Write the events that are queued, or wait up to a second for one; return False after
+        `close`.
+        """
         self._part.rest()
         if not self._waits.wait(_REPORT_EVERY):
             self._report()
@@ -334,7 +366,9 @@ class DecisionLog:
         return not self._closed
 
     def _write_batch(self, *, builds: bool) -> None:
-        """Build waiting events if `builds`, then write a batch of lines, bounded in bytes."""
+        """Build queued events if `builds`, then write up to `_BATCH` lines, or about
+        `_BATCH_BYTES`.
+        """
         for _ in range(min(len(self._queue), _BATCH) if builds else 0):
             self._part.beat()
             with self._building:
@@ -358,7 +392,9 @@ class DecisionLog:
         self._open = 0
 
     def _put_out(self, lines: list[bytes], texts: list[bytes]) -> None:
-        """Write the lines to the console and the texts to the sinks; count what an error lost."""
+        """Write lines to the console and texts to the sinks; if one fails, all events of the batch
+        count as lost.
+        """
         try:
             if self._write is not None:
                 self._write(b"".join(lines))
@@ -369,7 +405,9 @@ class DecisionLog:
                 self._lose("write")
 
     def _line_of(self, answered: Answered) -> _Built | None:
-        """The line of an event; None for one that is dropped, or lost."""
+        """Build the event of a decision; None if it is dropped, or cannot be built and counts as
+        lost.
+        """
         try:
             event = self._event(answered)
             return None if event is None else self._build_line(event, answered.time_ns)
@@ -381,7 +419,9 @@ class DecisionLog:
         return None
 
     def _build_line(self, event: dict[str, Any], time_ns: int) -> _Built:
-        """The line of an event; documents nested too deeply to be written are left out."""
+        """Return an event as a line for the console and as a text for the sinks; b"" for one that
+        is not used.
+        """
         text = self._text(_TEXT, event).rstrip(b"\n") if self._sinks else b""
         if self._write is None:
             return b"", text
@@ -390,7 +430,9 @@ class DecisionLog:
         return self._text(self._line, event), text
 
     def _text(self, line: Line, event: dict[str, Any]) -> bytes:
-        """The event as a line; documents that cannot be written as JSON are erased from it."""
+        """Return the event as a line; if its documents cannot be written as JSON (too deep), they
+        are removed and listed under `erased`.
+        """
         try:
             return line(event)
         except (BuiltinError, EvaluationAborted):
@@ -404,7 +446,9 @@ class DecisionLog:
             return line(remaining)
 
     def _event(self, answered: Answered) -> dict[str, Any] | None:
-        """The whole event; None for one that is dropped."""
+        """Return the masked event; None if the policy drops it. Raise _LogError if a policy that
+        drops or masks fails.
+        """
         event = event_of(answered, self._labels)
         if answered.snapshot.bundles:
             event["bundles"] = answered.snapshot.bundles
@@ -417,6 +461,8 @@ class DecisionLog:
                 event["requested_by"] = address_text(context.client)
         if answered.trace is not None:
             event["trace_id"], event["span_id"] = answered.trace
+        # Before the policies that drop and mask: these are a user's, and get no secret of
+        # `secrets`.
         event = self._secrets.hide(event, answered.snapshot)
         masks: list[Mask] = []
         if self._has_policies(answered.snapshot):
@@ -448,7 +494,7 @@ class DecisionLog:
         return event
 
     def _is_dropped(self, snapshot: Snapshot, event: dict[str, Any]) -> bool:
-        """Return True if the policy's drop decision is true for the event."""
+        """Return True if the drop policy is exactly `true` for the event; _LogError if it fails."""
         path = self._options.drop_decision
         try:
             # Only `true` drops an event: any other value of the policy keeps it.
@@ -457,7 +503,9 @@ class DecisionLog:
             raise _LogError(f"Log drop decision failed: {_first(error)}.") from None
 
     def _masks(self, snapshot: Snapshot, event: dict[str, Any]) -> list[Mask]:
-        """The masks that the policy's mask decision returns for the event."""
+        """Return the masks of the mask policy for the event, [] if it is undefined; _LogError if it
+        fails or its value is not valid.
+        """
         path = self._options.mask_decision
         try:
             rules = snapshot.document(path).answer(event) if path else UNDEFINED
@@ -467,7 +515,9 @@ class DecisionLog:
 
 
 def event_of(answered: Answered, labels: Mapping[str, str]) -> dict[str, Any]:
-    """The event of a decision, as drop and mask policies see it."""
+    """Return the unmasked event of a decision, which drop and mask policies get as input. Fields
+    without a value are left out.
+    """
     decision, input = answered.decision, answered.input
     event: dict[str, Any] = {
         "decision_id": decision.decision_id,
@@ -496,7 +546,7 @@ def event_of(answered: Answered, labels: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _size_of(notes: Mapping[str, dict[Key, Value]]) -> int:
-    """Bytes that the answers of built-ins take, about."""
+    """Estimate the memory of the answers of built-ins, in bytes."""
     try:
         return sum(
             [estimate_memory(to_json(each).encode(errors="replace")) for each in notes.values()]

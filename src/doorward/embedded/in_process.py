@@ -4,8 +4,7 @@
     decision = await point.decide("shop/allow", {"user": user})
     if not decision.allowed: ...
 
-What is read, decided, logged and reloaded is what the servers read, decide, log and reload: the
-same parts, put together for a caller in the same process.
+Files are read, decisions made and logged, and changes reloaded by the same parts as in the servers.
 """
 
 from __future__ import annotations
@@ -47,11 +46,13 @@ from doorward.transport.slow_calls import History, timed
 __all__ = ["DecisionPoint", "from_bundle", "from_folder", "from_modules"]
 
 THREADS: Final = 4
-"""In which slow decisions run beside an event loop."""
+"""The number of threads in which slow decisions run beside an event loop."""
 MAX_WAITING: Final = 1_024
-"""Decisions that run or wait in these threads; further ones end with an error."""
+"""The largest number of decisions that run or wait in these threads; further ones end with an
+error.
+"""
 MAX_HISTORIES: Final = 1_000
-"""Documents whose times are known."""
+"""The largest number of documents whose decision times are remembered."""
 
 Write = Callable[[bytes], object]
 
@@ -64,11 +65,11 @@ def from_folder(
     log_options: DecisionLogs | None = None,
     settings: Settings | None = None,
 ) -> DecisionPoint:
-    """A decision point of files and folders, read as `doorward run` reads them.
+    """Return a decision point for files and folders, read as `doorward run` reads them.
 
-    `data` is added to that of the files, also whenever they are read again. `log` gets the decision
-    log as whole lines of JSON (extra `server`); credentials are masked, unless `log_options` says
-    otherwise. LoadError or CompileError says what cannot be used.
+    `data` is added to the data of the files, also after each reload. `log` is called with whole
+    lines of JSON of the decision log (extra `server`); credentials in them are masked unless
+    `log_options` turns that off. Raise LoadError or CompileError if the files cannot be used.
     """
     sources = Sources(tuple([os.fspath(path) for path in paths]), ignore=tuple(ignore), signed=True)
     return DecisionPoint(sources, data, log=log, log_options=log_options, settings=settings)
@@ -83,10 +84,11 @@ def from_bundle(
     log_options: DecisionLogs | None = None,
     settings: Settings | None = None,
 ) -> DecisionPoint:
-    """A decision point of bundles: folders or `.tar.gz`, with manifests and signatures.
+    """Return a decision point for bundles: folders or `.tar.gz`, with manifests and signatures.
 
-    With `verification` every bundle must be signed by it. Without, one that is signed is an error,
-    unless `skip_verify`. The rest is as for `from_folder`.
+    With `verification`, every bundle must have a valid signature. Without it, a signed bundle
+    raises BundleError unless `skip_verify`. Both together are a ValueError. The other parameters
+    are those of `from_folder`.
     """
     if verification is not None and skip_verify:
         raise ValueError("verification and skip_verify exclude each other")
@@ -106,7 +108,9 @@ def from_modules(
     log_options: DecisionLogs | None = None,
     settings: Settings | None = None,
 ) -> DecisionPoint:
-    """A decision point of policies by file name, for tests and for policies made in memory."""
+    """Return a decision point for policies in memory, by file name. Raise CompileError if they are
+    wrong.
+    """
     return DecisionPoint(
         Sources(), data, modules, log=log, log_options=log_options, settings=settings
     )
@@ -115,8 +119,8 @@ def from_modules(
 class DecisionPoint:
     """Policies, data, a decision log and a watch over files, in this process.
 
-    Safe in any number of threads. `close` ends the watch and writes out the log; as a context
-    manager it closes itself.
+    Safe in any number of threads. `close` ends the watch and writes out the log; a context manager
+    calls it at the end.
     """
 
     def __init__(
@@ -135,7 +139,7 @@ class DecisionPoint:
         assert isinstance(converted, dict)  # a dict becomes an object
         self._given = converted
         self.health = Health()
-        """Whether the watch is at work, and the active policies are those of the files."""
+        """The state of the watch, and of the active policies compared with the files."""
         settings = settings or Settings(environment=Environment(tokens=VerifiedTokens()))
         loaded = self._load()
         snapshot = build(loaded, settings)
@@ -161,9 +165,9 @@ class DecisionPoint:
         self.close()
 
     def _load(self) -> Loaded:
-        """Read the files and add the policies and data passed in.
+        """Read the files, and add the policies and data that were passed in.
 
-        Raise `LoadError` if data conflict.
+        Raise `LoadError` if files cannot be used, or both define a value.
         """
         loaded = self._sources.load() if self._sources else Loaded()
         data = {**loaded.data}
@@ -174,7 +178,7 @@ class DecisionPoint:
 
     @property
     def snapshot(self) -> Snapshot:
-        """The policies and data in force."""
+        """The active policies and data."""
         return self.pdp.snapshot
 
     def decide_now(
@@ -185,10 +189,12 @@ class DecisionPoint:
         strict: bool = False,
         is_parsed: bool = False,
     ) -> Decision:
-        """The document at `path`, such as `shop/allow`, for `input`; logged where there is a log.
+        """Return the decision of the document at `path`, such as `shop/allow`, for `input`; it is
+        logged if there is a log.
 
-        Fails by its Decision, whatever the policy does and whatever is in the input. `strict`:
-        errors of built-ins are errors. `is_parsed`: the input was JSON (`from_python`).
+        Raises nothing: a failure of the policy, or an input that has no Rego value, is `error` in
+        the Decision. With `strict`, errors of built-ins are errors. `is_parsed` promises that the
+        input was read from JSON and needs no conversion.
         """
         value: Any = input
         if not is_parsed and input is not UNDEFINED:
@@ -207,10 +213,11 @@ class DecisionPoint:
         strict: bool = False,
         is_parsed: bool = False,
     ) -> Decision:
-        """`decide_now` from a coroutine of asyncio.
+        """Return what `decide_now` returns, from a coroutine of asyncio.
 
-        A usual policy is decided at once, which takes microseconds. While those at `path` take more
-        than a millisecond on average, they are decided in a thread, so that the loop continues.
+        Most policies take microseconds and are decided on the event loop. While decisions at `path`
+        take more than a millisecond on average, they run in a thread. With `MAX_WAITING` decisions
+        in threads, further ones have an error.
         """
         history = self._histories.get(path) or self._history(path)
         if not history.is_slow:
@@ -232,12 +239,15 @@ class DecisionPoint:
         return decision
 
     def _history(self, path: PathKey) -> History:
+        """Return the times of decisions at a path; all are forgotten when there are `MAX_HISTORIES`
+        paths.
+        """
         if len(self._histories) >= MAX_HISTORIES:
             self._histories.clear()
         return self._histories.setdefault(path, History())
 
     def _executor(self) -> ThreadPoolExecutor:
-        """The threads of asynchronous decisions, created on first use."""
+        """Return the threads of slow decisions, created on first use."""
         with self._lock:
             if self._threads is None:
                 self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="decide")
@@ -249,6 +259,7 @@ class DecisionPoint:
         return Decision(new_decision_id(), path_text, error=error, revision=revision)
 
     def _log(self, decision: Decision, input: Value | Undefined) -> Decision:
+        """Log a decision if there is a log, and return it."""
         if self.pdp.logs_decisions:
             self.pdp.record(decision, input)
         return decision
@@ -256,20 +267,22 @@ class DecisionPoint:
     def explain(
         self, path: PathKey, input: object = UNDEFINED, *, now_ns: int | None = None
     ) -> Explanation:
-        """Why the document at `path` is what it is for `input`, by the active policies.
+        """Evaluate the document at `path` once more, traced, and return the reasons of its value
+        for `input`.
 
-        The policies are asked once more, and traced. Credentials of the input are masked.
-        InputError where the input stands for no Rego values.
+        `now_ns` is the time for policies that read the clock, since the epoch. Credentials in the
+        input are masked. Raise InputError for an input that has no Rego value.
         """
         value: Any = input if input is UNDEFINED else from_python(input, "input")
         path_text = path if isinstance(path, str) else "/".join(path)
         return Decision("", path_text).explain(self.pdp.snapshot, value, now_ns=now_ns)
 
     def watch(self, *, interval: float = INTERVAL) -> DecisionPoint:
-        """Read the files again whenever they change, looking every `interval` seconds.
+        """Read the files again when they change, and return the decision point itself. They are
+        polled every `interval` seconds unless the kernel reports changes; later calls do nothing.
 
-        What cannot be used leaves what is active, and `health` and the log of this process say
-        so. Returns the decision point itself.
+        If new files cannot be used, the active policies stay; `health` and the log of this process
+        say why. Raise ValueError without files.
         """
         if not self._sources:
             raise ValueError("there are no files to watch")
@@ -286,10 +299,11 @@ class DecisionPoint:
         return self
 
     def trust(self, issuers: Mapping[str, Issuer], *, within: float = 10.0) -> DecisionPoint:
-        """Fetch the keys of issuers now and then, into `data.identity` by their names.
+        """Fetch the keys of issuers into `data.identity` by their names, now and at intervals;
+        return the decision point itself when all have answered.
 
-        Returns the decision point itself when all answered. LoadError where one did not in `within`
-        seconds; its keys are fetched on, so that the caller may continue as well.
+        Raise LoadError if one did not answer within `within` seconds; it continues to be asked, so
+        that the caller may ignore this. Raise ValueError for a second call.
         """
         if self._identity is not None:
             raise ValueError("`trust` was called before: the issuers cannot be changed")
@@ -304,12 +318,13 @@ class DecisionPoint:
         return self
 
     def close(self) -> None:
-        """End the watch, and write out what the decision log still holds."""
+        """End the watch and the threads, and write the queued events of the decision log."""
         with self._lock:
             watcher, self._watcher = self._watcher, None
             threads, self._threads = self._threads, None
         if watcher is not None:
             watcher.close()
+        # First no more denials, then no more keys.
         if self._identity is not None:
             self.pdp.on_denied = None
             self._identity.close()
@@ -319,7 +334,7 @@ class DecisionPoint:
 
 
 def _decision_log(write: Write | None, options: DecisionLogs | None, health: Health) -> Any:
-    """The decision log that writes with `write`; None if nothing was passed."""
+    """Return a decision log that writes with `write`; None without it."""
     if write is None:
         return None
     # They need the extra `server`, which a decision does not.

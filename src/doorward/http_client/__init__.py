@@ -1,1 +1,3 @@
-"""Responses of others, bounded: the time of a whole exchange, and the size of what is decoded."""
+"""Bounds for responses of other servers: the time of a whole exchange, and the size after
+decoding.
+"""

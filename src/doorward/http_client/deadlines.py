@@ -1,7 +1,7 @@
-"""Deadlines of whole exchanges over httpx, whose own timeouts begin again with every byte.
+"""Deadlines of whole exchanges with httpx, whose own timeouts start again with every byte.
 
-A server that sends the head of its response byte by byte, or interim responses without an end,
-would otherwise be waited for as long as it likes.
+Otherwise a server could send the head of its response byte by byte, or interim responses without
+end, and the client would wait for ever.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ _UNTIL: Final[ContextVar[float]] = ContextVar("doorward_exchange_until", default
 
 @contextmanager
 def finished_by(until: float) -> Iterator[None]:
-    """Let each wait for the network in this thread end at `until` (monotonic seconds), as
-    `httpx.TimeoutException`, where the client is one `with_deadlines`."""
+    """Context manager: network waits of this thread end at `until` (monotonic seconds) with
+    `httpx.TimeoutException`, if the client is one of `with_deadlines`.
+    """
     token = _UNTIL.set(until)
     try:
         yield
@@ -34,7 +35,9 @@ def finished_by(until: float) -> Iterator[None]:
 
 
 def with_deadlines(client: httpx.Client) -> httpx.Client:
-    """Let the waits of a client know `finished_by`. Transports that are not httpx's stay."""
+    """Change a client so that its waits observe `finished_by`, and return it. Transports that are
+    not httpx's are unchanged.
+    """
     for transport in (client._transport, *client._mounts.values()):
         if isinstance(transport, httpx.HTTPTransport):
             pool = transport._pool
@@ -43,7 +46,9 @@ def with_deadlines(client: httpx.Client) -> httpx.Client:
 
 
 def _left(timeout: float | None, error: type[Exception]) -> float | None:
-    """The seconds that one wait may take; `error` if none is left."""
+    """Return the seconds that one wait may take, None for no limit; raise `error` if the deadline
+    has passed.
+    """
     until = _UNTIL.get()
     if until == inf:
         return timeout
@@ -86,7 +91,9 @@ class _Backend(httpcore.NetworkBackend):
 
 
 _PIECE: Final = 1 << 14
-"""Bytes that are written at once: a reader that takes a few at a time has the time of each."""
+"""The largest number of bytes in one write, so that the deadline is checked while a slow server
+reads.
+"""
 
 
 class _Stream(httpcore.NetworkStream):

@@ -1,8 +1,8 @@
-"""Bodies of responses, decoded in steps of a bounded size.
+"""Decode bodies of responses in steps of a bounded size.
 
-A library decodes each piece that comes as a whole: 64 kB of gzip may be 66 MB, and encodings one
-around the other multiply. Here a step never makes more than `STEP` bytes, so who counts them stops
-in time, and one encoding is all that a response may have.
+Libraries decode each received piece as a whole: 64 kB of gzip may become 66 MB, and nested
+encodings multiply this. Here a step returns at most `STEP` bytes, so that a caller that counts them
+can stop in time, and a response may have only one encoding.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _WINDOWS: Final = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 
 
 class DecodingError(Exception):
-    """A body that is not in the encoding that it names, or in one that nobody asked for."""
+    """A body that is not in the encoding that its header names, or in an unsupported one."""
 
 
 class Response(Protocol):
@@ -36,14 +36,18 @@ class Response(Protocol):
 
 
 def decoded_body(response: Response) -> Iterator[bytes]:
-    """The body of a response; DecodingError."""
+    """Return an iterator over the decoded body of a response. It raises DecodingError as `decoded`
+    does.
+    """
     if response.is_stream_consumed:  # a transport without a network has read it
         return iter((response.content,))
     return decoded(response.iter_raw(), response.headers.get("content-encoding", ""))
 
 
 def decoded(pieces: Iterable[bytes], encoding: str) -> Iterator[bytes]:
-    """The body without its `Content-Encoding`; DecodingError."""
+    """Yield the body without its content encoding, in pieces of at most `STEP` bytes if it was
+    compressed. Raise DecodingError if the encoding is unknown, or the body is invalid or truncated.
+    """
     name = encoding.strip().lower()
     if name in ("", "identity"):
         yield from pieces
@@ -53,6 +57,7 @@ def decoded(pieces: Iterable[bytes], encoding: str) -> Iterator[bytes]:
     unzip = zlib.decompressobj(_WINDOWS[name])
     is_empty = True
     for piece in pieces:
+        # RFC 9110, 8.4.1.2: some servers send `deflate` without the zlib wrapper.
         if name == "deflate" and is_empty and piece and not _has_header(piece):
             unzip = zlib.decompressobj(-15)
         is_empty = is_empty and not piece
@@ -62,12 +67,16 @@ def decoded(pieces: Iterable[bytes], encoding: str) -> Iterator[bytes]:
 
 
 def _has_header(piece: bytes) -> bool:
-    """Return True if what some call `deflate` is in zlib's format, as it should be."""
+    """Return True if a body of `deflate` is in zlib's format, as RFC 9110 requires; some servers
+    send it raw.
+    """
     return piece[0] & 0x0F == 8 and int.from_bytes(piece[:2].ljust(2, b"\0")) % 31 == 0
 
 
 def _steps(unzip: zlib._Decompress, piece: bytes) -> Iterator[bytes]:
-    """Yield the decompressed bytes of a piece in steps of a bounded size."""
+    """Yield the decompressed bytes of a piece, at most `STEP` at once; DecodingError if they are
+    not valid.
+    """
     while not unzip.eof:
         try:
             content = unzip.decompress(piece, STEP)

@@ -2,9 +2,9 @@
 
     app = Authorization(app, from_folder("policies"))
 
-HTTP requests and WebSocket handshakes are decided on before the application sees them. The bytes of
-a body that were read for the policy reach the application again, and the headers that no client may
-send reach neither. Below a root path both see the path with it (`below_root`).
+HTTP requests and WebSocket handshakes are decided before the application gets them. Bytes of a body
+that were read for the policy are passed to the application again. Headers that clients may not send
+are removed for both. Below a root path both see the path with it (`below_root`).
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ App: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]
 Headers: TypeAlias = list[tuple[bytes, bytes]]
 
 VERDICT: Final = "doorward"
-"""The key of the scope under which the application finds the `Verdict` on its request."""
+"""The key in the scope of the `Verdict` on the request, for the application."""
 
 BODY: Final = "doorward.body"
-"""The key of the scope with what was read of a body for the policy, and whether there is more."""
+"""The key in the scope of the body as the policy has seen it, and True if it has more bytes."""
 _FRAMING: Final = (b"content-length", b"transfer-encoding")
 _SCHEMES: Final = {"ws": "http", "wss": "https"}
 # The constructor of a NamedTuple calls this one.
@@ -43,13 +43,15 @@ _RESPONSE: Final = "websocket.http.response"
 
 
 class _Gone(Exception):
-    """The client left before its request was whole."""
+    """The client disconnected before its request was complete."""
 
 
 class Authorization:
-    """Asks the decision point about each request, and passes on what it allows.
+    """Middleware that decides each request, answers denials, and passes allowed requests on with
+    the headers that the policy sets or removes. A connection of a type other than HTTP, WebSocket
+    and lifespan is a ValueError.
 
-    `doorward_decides` tells `doorward.testing` that every route behind it is decided on.
+    `doorward_decides` tells `doorward.testing` that every route behind it is decided.
     """
 
     doorward_decides = True
@@ -106,7 +108,9 @@ class Authorization:
         await self._app(scope, _replaying(chunks, receive) if chunks else receive, send)
 
     def _change_headers(self, headers: Iterable[tuple[bytes, bytes]], verdict: Verdict) -> Headers:
-        """The headers that the application sees."""
+        """Return the request headers for the application: without headers that clients may not
+        send, and with the policy's.
+        """
         setting = _encode_headers(verdict.headers)
         gone = {name.encode("latin-1") for name in (*self._options.stripped, *verdict.removed)}
         gone.update(name for name, _ in setting)
@@ -114,10 +118,12 @@ class Authorization:
 
 
 def below_root(scope: Scope, root: str) -> Scope:
-    """The scope with the root path at the beginning of its path, as ASGI has it.
+    """Return the scope with the root path at the beginning of `path` and `raw_path`, as ASGI
+    requires; unchanged if it is there.
 
-    Some servers and FastAPI's `root_path` leave it out. Frameworks cut it off where it is, Litestar
-    and Quart even out of the middle: without this, one route would have several paths for a policy.
+    Some servers and FastAPI's `root_path` leave it out. Frameworks remove it where they find it,
+    Litestar and Quart even in the middle: without this, one route would have several paths for a
+    policy.
     """
     root = root.rstrip("/")
     path: str = scope["path"]
@@ -135,9 +141,10 @@ def below_root(scope: Scope, root: str) -> Scope:
 def request_of(
     scope: Scope, options: HttpOptions, body: bytes = b"", *, is_cut: bool = False
 ) -> tuple[HttpRequest, bool]:
-    """The request in a scope, and True if some of its headers were removed (`stripped`).
+    """Return the request of a scope, and True if headers in `stripped` were removed.
 
-    With `strict`, raise `AmbiguousRequestError` for a request that servers may read differently.
+    With `strict`, raise `AmbiguousRequestError` for a request that servers may read differently,
+    such as one whose path is not the one that was sent.
     """
     path = scope.get("raw_path")
     if path is None:
@@ -180,7 +187,9 @@ def _quote_path(path: str) -> bytes:
 
 
 def _may_have_body(scope: Scope) -> bool:
-    """Return True if the request can have a body; the headers of HTTP/1 tell."""
+    """Return True if the request can have a body: with HTTP/1 its headers tell, other versions
+    always can.
+    """
     if not scope.get("http_version", "").startswith("1"):
         return True
     for name, value in scope["headers"]:  # noqa: SIM110  # a generator costs more than the loop
@@ -190,9 +199,9 @@ def _may_have_body(scope: Scope) -> bool:
 
 
 async def _read_body(receive: Receive, chunks: list[Message], limit: int) -> tuple[bytes, bool]:
-    """Read at most `limit` bytes of the body; the second value is True if there are more.
+    """Read at most `limit` bytes of the body; return them, and True if there are more.
 
-    Received messages are added to `chunks`; raise `_Gone` if the client disconnects.
+    Adds the received messages to `chunks`. Raise `_Gone` if the client disconnects.
     """
     parts: list[bytes] = []
     size = 0
@@ -212,7 +221,7 @@ async def _read_body(receive: Receive, chunks: list[Message], limit: int) -> tup
 
 
 def _replaying(chunks: list[Message], receive: Receive) -> Receive:
-    """Return a `receive` that repeats the chunks received first."""
+    """Return a `receive` that first repeats the received messages."""
     waiting = iter(chunks)
 
     async def replay() -> Message:
@@ -228,7 +237,9 @@ def _encode_headers(pairs: Iterable[tuple[str, str]]) -> Headers:
 
 
 def _add_headers(send: Send, headers: Headers) -> Send:
-    """Wrap `send` so that the response starts with additional headers."""
+    """Return a `send` that adds headers to the start of the response, or to the acceptance of a
+    WebSocket.
+    """
 
     async def send_with_headers(message: Message) -> None:
         if message["type"] in ("http.response.start", "websocket.accept"):
@@ -239,7 +250,9 @@ def _add_headers(send: Send, headers: Headers) -> Send:
 
 
 def denial(verdict: Verdict) -> tuple[int, Headers, bytes]:
-    """Status, headers and body of the answer to a request that is denied."""
+    """Return status, headers and body of the response to a denied request; a body without
+    `content-type` is plain text.
+    """
     body = verdict.body.encode("utf-8", "replace")
     headers = [pair for pair in _encode_headers(verdict.headers) if pair[0] != b"content-length"]
     if body and not any(name == b"content-type" for name, _ in headers):
@@ -249,7 +262,7 @@ def denial(verdict: Verdict) -> tuple[int, Headers, bytes]:
 
 
 async def _deny(scope: Scope, _receive: Receive, send: Send, verdict: Verdict) -> None:
-    """Send the response of a denial; none of its body for HEAD."""
+    """Send the response of a denial; for HEAD without its body."""
     status, headers, body = denial(verdict)
     await send({"type": "http.response.start", "status": status, "headers": headers})
     is_head = scope["method"] == "HEAD"
@@ -257,7 +270,9 @@ async def _deny(scope: Scope, _receive: Receive, send: Send, verdict: Verdict) -
 
 
 async def _deny_websocket(scope: Scope, receive: Receive, send: Send, verdict: Verdict) -> None:
-    """Deny a WebSocket before its handshake; 403 if the server supports no other denial."""
+    """Deny a WebSocket handshake with the verdict's response; if the server does not support one,
+    close the WebSocket, which clients get as 403.
+    """
     if (await receive())["type"] != "websocket.connect":
         return
     if _RESPONSE not in (scope.get("extensions") or {}):
@@ -269,7 +284,7 @@ async def _deny_websocket(scope: Scope, receive: Receive, send: Send, verdict: V
 
 
 def _phrase(status: int) -> str:
-    """The reason phrase of a status; `Denied` for one that HTTP does not define."""
+    """Return the reason phrase of a status; `Denied` for one that HTTP does not define."""
     try:
         return HTTPStatus(status).phrase
     except ValueError:

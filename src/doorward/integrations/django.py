@@ -3,11 +3,11 @@
     MIDDLEWARE = ["doorward.integrations.django.PolicyMiddleware", …]
     AUTHENTICATION_BACKENDS = ["django.contrib.auth.backends.ModelBackend",
                                "doorward.integrations.django.PolicyBackend"]
-    DOORWARD = {"POINT": "shop.policies.point"}      # a DecisionPoint, or a function that gives it
+    DOORWARD = {"POINT": "shop.policies.point"}   # a DecisionPoint, or a function that returns it
 
-`DOORWARD` may hold `OPTIONS` (an `HttpOptions`), `DERIVE_TARGET`, `PERMISSIONS`, the document that
-decides on permissions (`django/allow`), `ROWS`, the one that filters (`django/rows`), and `MASKS`,
-the one that masks columns (`django/masks`).
+Further keys of `DOORWARD`: `OPTIONS` (an `HttpOptions`), `DERIVE_TARGET`, and three documents:
+`PERMISSIONS` decides permissions (`django/allow`), `ROWS` filters rows (`django/rows`), `MASKS`
+masks columns (`django/masks`).
 """
 
 from __future__ import annotations
@@ -62,14 +62,18 @@ PERMISSIONS: Final = "django/allow"
 ROWS: Final = "django/rows"
 MASKS: Final = "django/masks"
 MAX_ONE_BY_ONE: Final = 1_000
-"""Rows of the admin on which a policy that cannot be a filter decides."""
+"""The largest number of rows in the admin that a policy decides one by one, if it cannot be a
+condition.
+"""
 THIS_ROW: Final[Mapping[str, str]] = {"row": ""}
-"""The rows of the model itself are `input.row` to a policy."""
+"""The default of `tables`: the policy reads rows of the model itself as `input.row`."""
 _TEXTS: Final = (time, timedelta, bytes, bytearray, memoryview)
 _MIDDLEWARE: Final = f"{__name__}.PolicyMiddleware"
 _BACKEND: Final = f"{__name__}.PolicyBackend"
 _CORS: Final = "corsheaders.middleware.CorsMiddleware"
-"""May act before the policy: it answers preflights, which have no credentials."""
+"""Middleware that may be in front of the policy: it answers preflights, which have no
+credentials.
+"""
 
 
 def _setting(name: str, default: Any) -> Any:
@@ -78,7 +82,9 @@ def _setting(name: str, default: Any) -> Any:
 
 @lru_cache(maxsize=1)
 def get_point() -> DecisionPoint:
-    """The decision point of the settings; raise `ImproperlyConfigured` if there is none."""
+    """Return the decision point of the settings, cached; raise `ImproperlyConfigured` if it is
+    missing, cannot be imported or is another object.
+    """
     point = _setting("POINT", None)
     if isinstance(point, str):
         try:
@@ -101,9 +107,9 @@ setting_changed.connect(_forget_point)
 
 
 class PolicyMiddleware:
-    """Decides on each request with the sidecar's input, before all that follows it.
+    """Middleware that decides each request with the sidecar's input, and answers denials itself.
 
-    The `Verdict` is in `request.doorward`.
+    Views find the `Verdict` in `request.doorward`.
     """
 
     sync_capable = True
@@ -127,9 +133,10 @@ class PolicyMiddleware:
         return response
 
     def _decide(self, request: HttpRequest) -> Verdict:
-        """Decide on a request.
+        """Return the verdict on a request; one that strict mode refuses is denied with 400.
 
-        Headers that no client may send are removed; those that the policy adds are set.
+        Headers that clients may not send are removed from `request.META`; for an allowed request
+        the policy's headers are set in it. A body above `max_body` is not read.
         """
         options = self._options
         meta = request.META
@@ -160,7 +167,9 @@ class PolicyMiddleware:
 
 
 def _from_scope(scope: Any) -> dict[str, Any]:
-    """Return the environment of WSGI for a scope of ASGI."""
+    """Return the additions to a WSGI environment that only the ASGI scope of a request has: HTTP
+    version and raw path.
+    """
     environ = {"wsgi.input_terminated": True, "SERVER_PROTOCOL": f"HTTP/{scope['http_version']}"}
     if scope.get("raw_path") is not None:
         query = scope.get("query_string", b"")
@@ -170,7 +179,7 @@ def _from_scope(scope: Any) -> dict[str, Any]:
 
 
 def _answer(verdict: Verdict) -> HttpResponse:
-    """The response of a denial, with its headers and body."""
+    """Return the response of a denial, with its headers and body."""
     status, headers, body = denial(verdict)
     response = HttpResponse(body, status=int(status[:3]))
     del response.headers["content-type"]
@@ -180,7 +189,9 @@ def _answer(verdict: Verdict) -> HttpResponse:
 
 
 def document_of(value: Any) -> Any:
-    """The policy's view of an object: its `as_policy_input()`, or the fields of a model."""
+    """Return an object as a policy sees it: the value of its `as_policy_input()`; for a model its
+    label, key and fields; otherwise the object itself.
+    """
     if hasattr(value, "as_policy_input"):
         return value.as_policy_input()
     if not isinstance(value, models.Model):
@@ -194,7 +205,9 @@ def document_of(value: Any) -> Any:
 
 
 def _plain(field: Any, instance: Any) -> Any:
-    """The value of a model's field as the policy's input represents it."""
+    """Return the value of a model's field as a policy sees it: the name of a file, a time in UTC,
+    and text for types that Rego does not have.
+    """
     value = field.value_from_object(instance)
     if isinstance(field, models.FileField):
         return value.name
@@ -205,7 +218,9 @@ def _plain(field: Any, instance: Any) -> Any:
 
 
 def user_document(user: Any) -> Any:
-    """Return the policy's view of a user; None for an anonymous one."""
+    """Return a user as a policy sees it, with the names of its groups (a query); None for an
+    anonymous one.
+    """
     if not getattr(user, "is_authenticated", False):
         return None
     groups = getattr(user, "groups", None)
@@ -220,7 +235,9 @@ def user_document(user: Any) -> Any:
 
 
 def decide(user: Any, permission: str, obj: Any = None, **more: Any) -> Decision:
-    """Decide on a permission, on `obj` if it is passed; `more` is added to the input."""
+    """Decide a permission, on `obj` if it is not None; `more` is added to the input. A failure is
+    logged, and its decision is not allowed.
+    """
     document = {"permission": permission, **more}
     # `null` would be a value, and `input.user` in a rule would hold.
     if (known := user_document(user)) is not None:
@@ -236,11 +253,12 @@ def decide(user: Any, permission: str, obj: Any = None, **more: Any) -> Decision
 def rows_for(
     user: Any, model: type[models.Model], permission: str, tables: Mapping[str, str] = THIS_ROW
 ) -> models.Q:
-    """The rows of `model` for which the document `ROWS` is true, as a condition of the database.
+    """Return the rows of `model` for which the document `ROWS` is true, as a condition of the
+    database.
 
-    The policy compares columns of `input.row` (`tables`: names below `input`, and where they are
-    from the model, as in `doorward.filters.django`) with `input.user` and `input.permission`. What
-    cannot be a condition raises FilterError or RegoError, and no rows are selected.
+    The policy compares columns of `input.row` with `input.user` and `input.permission`. `tables`
+    maps other names below `input` to relations of the model, as in `doorward.filters.django`. Raise
+    FilterError or RegoError if the policy cannot be a condition.
     """
     document = {"permission": permission}
     if (known := user_document(user)) is not None:
@@ -257,10 +275,10 @@ def rows_for(
 
 
 def permitted_rows(user: Any, model: type[models.Model], permission: str) -> models.Q:
-    """The rows of `model` on which `decide` allows the permission: the same document, with
-    `input.object` not known but for its `model`.
+    """Return the rows of `model` on which `decide` allows the permission, as a condition: partial
+    evaluation of the same document, with the fields of `input.object` unknown.
 
-    What cannot be a condition, such as `as_policy_input`, raises FilterError or RegoError.
+    Raise FilterError or RegoError if it cannot be a condition, for example with `as_policy_input`.
     """
     if hasattr(model, "as_policy_input"):
         raise fault(f"{model.__name__}.as_policy_input is a function, not a column")
@@ -281,7 +299,7 @@ def permitted_rows(user: Any, model: type[models.Model], permission: str) -> mod
 
 
 def masks_for(user: Any, permission: str) -> Masks:
-    """The columns that the document `MASKS` hides from a user.
+    """Return the columns that the document `MASKS` hides from a user.
 
     Raise `FilterError` or `RegoError` if it is missing or not a mask.
     """
@@ -293,20 +311,25 @@ def masks_for(user: Any, permission: str) -> Masks:
 
 
 class PolicyQuerySet(models.QuerySet):
-    """`objects = PolicyQuerySet.as_manager()`, then `Order.objects.for_user(request.user)`."""
+    """A query set that filters by policy: `objects = PolicyQuerySet.as_manager()`, then
+    `Order.objects.for_user(request.user)`.
+    """
 
     def for_user(
         self, user: Any, permission: str = "", tables: Mapping[str, str] = THIS_ROW
     ) -> PolicyQuerySet:
-        """The rows that the policy lets the user have, by default those that may be viewed."""
+        """Return the rows that the policy permits; the default permission is `APP.view_MODEL`.
+        Raises what `rows_for` raises.
+        """
         meta = self.model._meta
         permission = permission or f"{meta.app_label}.view_{meta.model_name}"
         rows: PolicyQuerySet = self.filter(rows_for(user, self.model, permission, tables))
         return rows
 
     def values_for(self, user: Any, permission: str = "", table: str = "row") -> Any:
-        """The rows of `for_user` as dictionaries without masked columns, which stay in the
-        database."""
+        """Return the rows of `for_user` as dictionaries without masked columns, which are not read
+        from the database.
+        """
         meta = self.model._meta
         permission = permission or f"{meta.app_label}.view_{meta.model_name}"
         masked = masks_for(user, permission).of(table)
@@ -315,44 +338,45 @@ class PolicyQuerySet(models.QuerySet):
 
 
 class PolicyBackend:
-    """`user.has_perm(perm, obj)` by policy. Active superusers are never asked about: Django allows
-    them everything before it asks a backend. Inactive users have no permission.
+    """A backend for `user.has_perm(perm, obj)` by policy. Active superusers never reach it: Django
+    allows them everything before it calls a backend. Inactive users have no permission.
 
-    Nobody logs in by it. Django's own base class is not below it: its module needs the application
-    `django.contrib.auth`, without which the middleware is to work.
+    It authenticates nobody. It does not derive from Django's base class, whose module needs the
+    application `django.contrib.auth`; the middleware must work without it.
     """
 
     def authenticate(self, request: Any, **_credentials: Any) -> None:
-        """None: others say who a user is."""
+        """Return None: other backends authenticate users."""
 
     async def aauthenticate(self, request: Any, **_credentials: Any) -> None:
-        """None for coroutines."""
+        """Return None, like `authenticate`."""
 
     def get_user(self, user_id: Any) -> None:
-        """None: others know the users."""
+        """Return None: other backends load users."""
 
     async def aget_user(self, user_id: Any) -> None:
-        """None for coroutines."""
+        """Return None, like `get_user`."""
 
     def has_perm(self, user_obj: Any, perm: str, obj: Any = None) -> bool:
-        """Return True if the policy allows `perm` on `obj`, or anywhere for None."""
+        """Return True if the user is active and the policy allows `perm`, on `obj` unless it is
+        None.
+        """
         return bool(user_obj.is_active) and decide(user_obj, perm, obj).allowed
 
     async def ahas_perm(self, user_obj: Any, perm: str, obj: Any = None) -> bool:
-        """The same for coroutines."""
+        """Return what `has_perm` returns, computed in a thread."""
         from asgiref.sync import sync_to_async
 
         return bool(await sync_to_async(self.has_perm)(user_obj, perm, obj))
 
 
 class PolicyAdminMixin:
-    """For classes of `ModelAdmin` and of inlines: what the admin shows and changes is what the
-    policy allows, row by row, superusers included. The permissions are those that Django names.
+    """A mixin for `ModelAdmin` and inlines: the policy decides which rows the admin shows and
+    changes, also for superusers. The permissions have Django's names.
 
-    Lists, searches, autocompletion, histories and choices of related objects hold the rows that may
-    be viewed or changed; a row that may not be changed cannot be edited in a list or an inline, and
-    actions run only where each selected row allows their permissions (`change` where they name
-    none).
+    Lists, searches, autocompletion, histories and choices of related objects contain the rows that
+    the user may view or change. A row that the user may not change cannot be edited in a list or an
+    inline. Actions run only if each selected row allows their permissions (by default `change`).
     """
 
     opts: Any
@@ -362,31 +386,36 @@ class PolicyAdminMixin:
     # Permissions
 
     def has_view_permission(self, request: Any, obj: Any = None) -> bool:
-        """Return True if the user may see `obj`, or any."""
+        """Return True if the user may view or change `obj`; with None, in general."""
         obj = self._own(obj)
         return self._allows(request, "view", obj) or self._allows(request, "change", obj)
 
     def has_add_permission(self, request: Any, *_: Any) -> bool:
-        """Return True if the user may add one."""
+        """Return True if the user may add a row."""
         return self._allows(request, "add")
 
     def has_change_permission(self, request: Any, obj: Any = None) -> bool:
-        """Return True if the user may change `obj`, or any."""
+        """Return True if the user may change `obj`; with None, in general."""
         return self._allows(request, "change", self._own(obj))
 
     def has_delete_permission(self, request: Any, obj: Any = None) -> bool:
-        """Return True if the user may delete `obj`, or any."""
+        """Return True if the user may delete `obj`; with None, in general."""
         return self._allows(request, "delete", self._own(obj))
 
     def has_module_permission(self, request: Any) -> bool:
-        """Return True if the user may see that there is such a model."""
+        """Return True if the user may view the model in general, so that it is listed."""
         return self.has_view_permission(request)
 
     def _own(self, obj: Any) -> Any:
-        """An inline is given the object that it belongs to, which is not one of its own."""
+        """Return `obj` if it is a row of this model; None otherwise, since Django passes the parent
+        object to an inline.
+        """
         return obj if isinstance(obj, self.model) else None
 
     def _allows(self, request: Any, verb: str, obj: Any = None) -> bool:
+        """Return True if the user is active staff and the policy allows `verb`, on `obj` unless it
+        is None.
+        """
         user = request.user
         is_known = bool(user.is_active and user.is_staff)
         return is_known and decide(user, self._permission(verb), obj).allowed
@@ -397,15 +426,16 @@ class PolicyAdminMixin:
     # Rows
 
     def get_queryset(self, request: Any) -> Any:
-        """The rows that the user may view or change."""
+        """Return the rows that the user may view or change."""
         return self.allowed_rows(request, super().get_queryset(request))  # type: ignore[misc]
 
     def allowed_rows(
         self, request: Any, queryset: Any, verbs: Sequence[str] = ("view", "change")
     ) -> Any:
-        """The rows on which the user has one of the permissions.
+        """Return the rows of a query set on which the user has one of the permissions; none for
+        users who are not active staff.
 
-        A policy that cannot be a filter decides on each row, on `MAX_ONE_BY_ONE` at most;
+        If the policy cannot be a condition, it decides each row, up to `MAX_ONE_BY_ONE`; raise
         PermissionDenied for more.
         """
         user = request.user
@@ -422,7 +452,9 @@ class PolicyAdminMixin:
         return queryset.filter(reduce(or_, conditions))
 
     def get_field_queryset(self, db: Any, db_field: Any, request: Any) -> Any:
-        """The choices of a field: rows of a model whose admin has this mixin are filtered by it."""
+        """Return the choices of a relation; filtered by policy if the admin of the related model
+        has this mixin.
+        """
         queryset = super().get_field_queryset(db, db_field, request)  # type: ignore[misc]
         other = self._admin_of(db_field.remote_field.model)
         if other is None:
@@ -432,12 +464,16 @@ class PolicyAdminMixin:
         return other.allowed_rows(request, queryset)
 
     def get_list_filter(self, request: Any) -> list[Any]:
-        """Filters by related objects show those that the user may see."""
+        """Return the list filters; those by a relation offer only objects that the user may
+        view.
+        """
         filters = super().get_list_filter(request)  # type: ignore[misc]
         return [self._list_filter(each) for each in filters]
 
     def _list_filter(self, name: Any) -> Any:
-        """Replace a filter by a related object by one that lists only permitted objects."""
+        """Return a filter that offers only permitted objects, if `name` is a relation to a model
+        whose admin has this mixin; else `name`.
+        """
         if not isinstance(name, str) or "__" in name:
             return name
         field = self.opts.get_field(name)
@@ -446,23 +482,26 @@ class PolicyAdminMixin:
         return name, _related_list_filter()
 
     def _admin_of(self, model: Any) -> PolicyAdminMixin | None:
+        """Return the admin of a model if it has this mixin; else None."""
         admin = self.admin_site._registry.get(model)
         return admin if isinstance(admin, PolicyAdminMixin) else None
 
     # Changes
 
     def get_changelist_formset(self, request: Any, **options: Any) -> Any:
-        """The forms of a list, without those of rows that may not be changed."""
+        """Return the formset of an editable list, guarded by `_guard_formset`."""
         formset = super().get_changelist_formset(request, **options)  # type: ignore[misc]
         return self._guard_formset(formset, request)
 
     def get_formset(self, request: Any, obj: Any = None, **options: Any) -> Any:
-        """The forms of an inline."""
+        """Return the formset of an inline, guarded by `_guard_formset`."""
         formset = super().get_formset(request, obj, **options)  # type: ignore[misc]
         return self._guard_formset(formset, request)
 
     def _guard_formset(self, formset: Any, request: Any) -> Any:
-        """A formset whose rows can be changed or deleted only where the policy permits it."""
+        """Return a formset class in which the fields of saved rows are disabled unless the user may
+        change them, and deletion unless the user may delete them.
+        """
         admin = self
 
         class Guarded(formset):
@@ -483,13 +522,14 @@ class PolicyAdminMixin:
         return Guarded
 
     def get_actions(self, request: Any) -> dict[str, Any]:
-        """The actions, which run where each selected row allows it."""
+        """Return the actions, each guarded by `_guard_action`."""
         actions = super().get_actions(request)  # type: ignore[misc]
         return {name: (self._guard_action(run), *rest) for name, (run, *rest) in actions.items()}
 
     def _guard_action(self, run: Any) -> Any:
-        """The action of an admin, which raises PermissionDenied unless each selected row allows all
-        of its permissions (by default `change`)."""
+        """Return an action that raises PermissionDenied, before it runs, unless each selected row
+        allows all of its permissions (by default `change`).
+        """
         verbs = tuple(getattr(run, "allowed_permissions", ())) or ("change",)
 
         @wraps(run)
@@ -503,21 +543,27 @@ class PolicyAdminMixin:
         return guarded
 
     def save_model(self, request: Any, obj: Any, form: Any, change: bool) -> None:
-        """Save a row whose stored state may be changed."""
+        """Save a row. Raise PermissionDenied if an existing row, as it is stored now, may not be
+        changed.
+        """
         if change:
+            # The form has changed `obj` already: the policy must decide on the row as it is
+            # stored.
             stored = self.model._base_manager.filter(pk=obj.pk).first()
             if stored is None or not self._allows(request, "change", stored):
                 raise PermissionDenied
         super().save_model(request, obj, form, change)  # type: ignore[misc]
 
     def delete_model(self, request: Any, obj: Any) -> None:
-        """Delete a row that may be deleted."""
+        """Delete a row; raise PermissionDenied if the user may not."""
         if not self._allows(request, "delete", obj):
             raise PermissionDenied
         super().delete_model(request, obj)  # type: ignore[misc]
 
     def delete_queryset(self, request: Any, queryset: Any) -> None:
-        """Delete rows that may all be deleted."""
+        """Delete all rows; raise PermissionDenied, and delete none, if the user may not delete one
+        of them.
+        """
         if not all(self._allows(request, "delete", row) for row in queryset):
             raise PermissionDenied
         super().delete_queryset(request, queryset)  # type: ignore[misc]
@@ -525,7 +571,7 @@ class PolicyAdminMixin:
 
 @lru_cache(maxsize=1)
 def _related_list_filter() -> Any:
-    """The class of a filter by related object that lists only permitted objects."""
+    """Return the class of a filter by a relation that offers only permitted objects."""
     # The admin is an application that not every project has.
     from django.contrib.admin.filters import RelatedFieldListFilter
 
@@ -544,7 +590,9 @@ def _related_list_filter() -> Any:
 
 @checks.register(checks.Tags.security)
 def check_settings(app_configs: Sequence[Any] | None, **_: Any) -> list[Any]:
-    """Report configurations that would decide nothing, for `manage.py check`."""
+    """Return errors and warnings for `manage.py check` about settings with which no policy decides:
+    no decision point, no document, or middleware in front of ours.
+    """
     messages: list[Any] = []
     try:
         point = get_point()

@@ -1,4 +1,4 @@
-"""Django REST framework: permissions of views and objects, and lists that hold what is allowed."""
+"""Django REST framework: permissions of views and objects, and lists with the permitted rows."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ __all__ = ["PolicyFilter", "PolicyPermission"]
 
 
 class PolicyPermission(BasePermission):
-    """For `permission_classes`: decides on the view, then on the object that it gets.
+    """A class for `permission_classes` that decides on the view, then on the object that the view
+    loads.
 
-    The permission is the action of the view set, or the method in small letters. On lists and
+    The permission is the action of the view set, or the method in lower case. For lists and
     creations only `has_permission` decides.
     """
 
@@ -29,7 +30,7 @@ class PolicyPermission(BasePermission):
         return self._allows(request, view)
 
     def has_object_permission(self, request: Any, view: Any, obj: Any) -> bool:
-        """Return True if the policy allows it for the object."""
+        """Return True if the policy allows the view's action on the object."""
         return self._allows(request, view, obj)
 
     def _allows(self, request: Any, view: Any, obj: Any = None) -> bool:
@@ -41,12 +42,14 @@ class PolicyPermission(BasePermission):
 
 
 class PolicyFilter(BaseFilterBackend):
-    """For the filter backends of a view: the rows that the policy lets the user have.
+    """A filter backend of a view that leaves the rows which the policy permits.
 
     The permission is that of `PolicyPermission`. Custom actions must call `filter_queryset`.
     """
 
     def filter_queryset(self, request: Any, queryset: Any, view: Any) -> Any:
-        """The rows of `queryset` that are left."""
+        """Return the permitted rows of `queryset`. Raise FilterError or RegoError if the policy
+        cannot be a condition.
+        """
         action = getattr(view, "action", None) or request.method.lower()
         return queryset.filter(rows_for(request.user, queryset.model, action))

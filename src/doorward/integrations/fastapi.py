@@ -5,8 +5,8 @@
     @app.get("/people", responses=DENIALS)
     async def people(decision: Decided): ...
 
-`require` answers a denial itself, `check` hands it to the route. The middleware of `asgi` decides
-on every request; a dependency decides on what a route is about, with an input of its own.
+`require` answers a denial itself, `check` passes the decision to the route. The middleware of
+`asgi` decides every request; a dependency decides for a route, with an input of its own.
 """
 
 from __future__ import annotations
@@ -49,26 +49,30 @@ __all__ = [
 __getattr__ = renamed(__name__, {"filtered": "row_filter", "masked": "column_masks"})
 
 MakeInput: TypeAlias = Callable[[HTTPConnection], Any | Awaitable[Any]]
-"""Makes the input of a decision from the connection."""
+"""Returns the input of a decision, or an awaitable of it, for a connection."""
 
 DENIALS: Final[dict[int | str, dict[str, Any]]] = {
     400: {"description": "The request can be read in two ways"},
     403: {"description": "The policy denies the request"},
 }
-"""For `responses=` of a route or router: what a denial looks like in the OpenAPI document. A policy
-that sends other codes needs other entries."""
+"""The value of `responses=` for a route or router that documents denials in OpenAPI. A policy with
+other statuses needs other entries.
+"""
 
 _DEFAULTS: Final = HttpOptions()
 
 
 def install(app: FastAPI, point: DecisionPoint) -> None:
-    """Let the dependencies of `app` ask `point`. Tests replace it with
-    `app.dependency_overrides[get_point]`."""
+    """Set the decision point of the dependencies of `app`. Tests replace it with
+    `app.dependency_overrides[get_point]`.
+    """
     app.state.doorward = point
 
 
 def get_point(connection: HTTPConnection) -> DecisionPoint:
-    """The decision point of the application; raise `LookupError` if none was installed."""
+    """Return the decision point of the application; raise `LookupError` if `install` was not
+    called.
+    """
     point = getattr(connection.app.state, "doorward", None)
     if not isinstance(point, DecisionPoint):
         raise LookupError("no decision point: call doorward.integrations.fastapi.install")
@@ -81,17 +85,14 @@ Point = Annotated[DecisionPoint, Depends(get_point)]
 def check(
     path: str, *, input: MakeInput | None = None, options: HttpOptions | None = None
 ) -> Callable[..., Awaitable[Decision]]:
-    """A dependency that gives the `Decision` of the document at `path`, whatever it is.
+    """Return a dependency whose value is the `Decision` of the document at `path`, allowed or not.
 
-    `input` makes the input; without, it is the sidecar's, read by `options`. A request that strict
-    mode refuses is a decision with an error.
+    `input` returns the input; without it, the input is the sidecar's, read with `options`. A
+    request that strict mode refuses is a decision with an error.
     """
 
     async def decide(connection: HTTPConnection, point: Point) -> Decision:
-        """Return the decision without acting on it.
-
-        An invalid request is a decision with an error.
-        """
+        """Return the decision; a request that strict mode refuses is a decision with an error."""
         try:
             document = await _input_of(connection, input, options or _DEFAULTS)
         except RequestError as error:
@@ -105,18 +106,22 @@ def check(
 def require(
     path: str, *, input: MakeInput | None = None, options: HttpOptions | None = None
 ) -> Callable[..., Awaitable[Decision]]:
-    """A dependency that ends the request unless the document at `path` allows it.
+    """Return a dependency that ends the request unless the document at `path` allows it; its value
+    is the `Decision`. `input` and `options` as for `check`.
 
-    The answer to a denial is the policy's: `http_status` (403), `headers` and `body` as `detail`.
+    The policy defines the response to a denial: `http_status` (403), `headers`, and `body` as
+    `detail`.
     """
     ask = check(path, input=input, options=options)
 
     is_debug = (options or _DEFAULTS).debug
 
     async def decide(connection: HTTPConnection, point: Point) -> Decision:
-        """Return the decision if it permits the request, else raise `HTTPException`.
+        """Return the decision if it allows the request; otherwise raise `HTTPException` with the
+        policy's status.
 
-        An invalid request is 400, an error of the policy 403.
+        A request that strict mode refuses is 400; an error of the policy, or a result of a wrong
+        form, is 403.
         """
         decision = await ask(connection, point)
         why = log_failure(decision, point.snapshot)
@@ -144,23 +149,23 @@ def row_filter(
     input: MakeInput,
     nulls: Nulls = "null",
 ) -> Callable[..., Awaitable[Any]]:
-    """A dependency that gives the rows that the document at `path` lets through, as an expression
-    for `select(…).where(…)` (extra `sqlalchemy`).
+    """Return a dependency whose value is a condition for `select(…).where(…)`: the rows for which
+    the document at `path` is true (extra `sqlalchemy`).
 
-    `tables`: what `doorward.filters.sqlalchemy.where` takes, by the names that are below `input`
-    in the policy; `input` makes the rest of it. What cannot be a filter raises FilterError or
-    RegoError, and no rows are selected.
+    `tables` are those of `doorward.filters.sqlalchemy.where`, by their names below `input` in the
+    policy; `input` returns the rest of the input. The dependency raises FilterError or RegoError if
+    the policy cannot be a condition.
     """
     unknowns = [f"input.{name}" for name in tables]
 
     async def clause(connection: HTTPConnection, point: Point) -> Any:
-        """The condition for the rows that the policy permits, computed in a thread."""
+        """Return the condition of the permitted rows, computed in a thread."""
         from doorward.filters.sqlalchemy import where  # the extra is for those who filter
 
         known = from_python(await _build_input(connection, input), "input")
 
         def make() -> Any:
-            """Evaluate the policy partially and turn the result into a condition."""
+            """Evaluate the policy partially and convert the residual to a condition."""
             conditions = conditions_of_rows(
                 point.snapshot, point.pdp.build_gate, path, unknowns, known
             )
@@ -173,10 +178,12 @@ def row_filter(
 
 
 def column_masks(path: str, *, input: MakeInput) -> Callable[..., Awaitable[Masks]]:
-    """A dependency that gives the columns that the mask rule at `path` hides from a user.
+    """Return a dependency whose value is the `Masks`: the columns that the rule at `path` hides
+    from a user.
 
-    `doorward.filters.sqlalchemy.without_masked` leaves them in the database, `Masks.drop` out of
-    an answer. What is not a mask raises FilterError or RegoError.
+    `doorward.filters.sqlalchemy.without_masked` leaves these columns in the database, `Masks.drop`
+    removes them from a response. The dependency raises FilterError or RegoError if the rule's value
+    is not a mask.
     """
 
     async def masks(connection: HTTPConnection, point: Point) -> Masks:
@@ -194,7 +201,9 @@ async def _build_input(connection: HTTPConnection, make: MakeInput) -> Any:
 async def _input_of(
     connection: HTTPConnection, make: MakeInput | None, options: HttpOptions
 ) -> Any:
-    """The input of the decision: what `make` returns, or the HTTP request as a document."""
+    """Return the input of the decision: the value of `make`, or the HTTP request as the sidecar's
+    input. Raise RequestError if strict mode refuses the request.
+    """
     if make is not None:
         return await _build_input(connection, make)
     scope = connection.scope
@@ -208,7 +217,10 @@ async def _input_of(
 
 
 async def _body_of(request: Request, limit: int) -> tuple[bytes, bool]:
-    """Read at most `limit` bytes of the body; the second value is True if there are more."""
+    """Read the body; return at most `limit` bytes, and True if it has more. A body that is declared
+    longer, or has no declared length, is not read at all. RuntimeError if FastAPI has read it as a
+    form.
+    """
     length = request.headers.get("content-length", "")
     is_long = length.isdecimal() and int(length) > limit
     if is_long or "transfer-encoding" in request.headers:

@@ -1,4 +1,4 @@
-"""Flask: every request is decided on before its view, or single views by a decorator.
+"""Flask: every request is decided before its view, or single views with a decorator.
 
 Doorward(app, point)                       # before_request: every request
 
@@ -44,10 +44,10 @@ _DEFAULTS: Final = HttpOptions()
 
 
 class Doorward:
-    """The extension: keeps the decision point of an application, and asks it about each request.
+    """The extension: it stores the decision point of an application, and decides each request.
 
-    With `every` false only the views that say so (`requires`) are decided on. The options are those
-    of `doorward.integrations.wsgi`.
+    With `every=False` only views with the decorator `requires` are decided. `options` and
+    `derive_target` are those of `doorward.integrations.wsgi`.
     """
 
     def __init__(
@@ -70,7 +70,9 @@ class Doorward:
             app.after_request(self.after_request)
 
     def before_request(self) -> Response | None:
-        """The denial of the request in hand, or None."""
+        """Return the response of a denial; None if the current request is allowed. The verdict is
+        stored in `g.doorward`, and the policy's headers are set in the environment.
+        """
         try:
             read = read_request(request.environ, self.options, derive_target=self.derive_target)
         except RequestError as error:
@@ -85,7 +87,7 @@ class Doorward:
     before_request.doorward_decides = True  # type: ignore[attr-defined] # for doorward.testing
 
     def after_request(self, response: Response) -> Response:
-        """The answer, with the headers that the policy adds."""
+        """Return the response with the headers that the policy adds."""
         verdict: Verdict | None = g.get(_NAME)
         if verdict is not None and verdict.allowed:
             for name, value in verdict.response_headers:
@@ -96,14 +98,15 @@ class Doorward:
 def requires(
     path: str, *, input: Callable[[], Any] | None = None
 ) -> Callable[[Callable[P, R]], Callable[P, R | Response]]:
-    """Decorate a view: it runs only where the document at `path` allows it.
+    """Decorate a view so that it runs only if the document at `path` allows the request; otherwise
+    the denial is returned.
 
-    `input` makes the input, in the context of the request; without, it is the sidecar's. The
-    `Decision` is in `g.decision`.
+    `input` returns the input, in the context of the request; without it, it is the sidecar's. The
+    view finds the `Decision` in `g.decision`.
     """
 
     def decorate(view: Callable[P, R]) -> Callable[P, R | Response]:
-        """Decorate a view: it runs only if the policy permits the request."""
+        """Return the view, guarded by the policy."""
 
         @wraps(view)
         def decided(*args: P.args, **kwargs: P.kwargs) -> R | Response:
@@ -120,12 +123,12 @@ def requires(
 def row_filter(
     path: str, tables: Mapping[str, Any], *, input: Mapping[str, Any], nulls: Nulls = "null"
 ) -> Any:
-    """The rows that the document at `path` lets through, as an expression for
-    `select(…).where(…)` (extra `sqlalchemy`), in the context of a request or application.
+    """Return a condition for `select(…).where(…)`: the rows for which the document at `path` is
+    true (extra `sqlalchemy`). Needs the context of a request or application.
 
-    `tables`: what `doorward.filters.sqlalchemy.where` takes, by the names that are below `input`
-    in the policy; `input` is the rest of it. What cannot be a filter raises FilterError or
-    RegoError, and no rows are selected.
+    `tables` are those of `doorward.filters.sqlalchemy.where`, by their names below `input` in the
+    policy; `input` is the rest of the input. Raise FilterError or RegoError if the policy cannot be
+    a condition.
     """
     from doorward.filters.sqlalchemy import where  # the extra is for those who filter
 
@@ -137,9 +140,9 @@ def row_filter(
 
 
 def _verdict(extension: Doorward, path: str, make: Callable[[], Any] | None) -> Verdict:
-    """The verdict on the current request; every error denies it.
+    """Return the verdict on the current request; an error of any kind is a denial.
 
-    The decision is stored in `flask.g`.
+    Stores the decision in `g.decision`.
     """
     try:
         document = _input(extension) if make is None else make()
@@ -160,7 +163,9 @@ def _verdict(extension: Doorward, path: str, make: Callable[[], Any] | None) -> 
 
 
 def _input(extension: Doorward) -> Any:
-    """The current request as input; a body that is too long is not read."""
+    """Return the current request as the sidecar's input. A body that is too long is not read; the
+    policy gets a body that is marked as cut. Raise RequestError if strict mode refuses the request.
+    """
     options = extension.options
     environ = dict(request.environ)
     is_endless = request.content_length is None and "HTTP_TRANSFER_ENCODING" in environ

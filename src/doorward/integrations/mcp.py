@@ -1,10 +1,11 @@
-"""Tool calls of agents: which tools a client sees, and which calls with which arguments run.
+"""Tool calls of agents: the policy decides which tools a client sees, and which calls with which
+arguments run.
 
     mcp = FastMCP("shop", middleware=[PolicyMiddleware(point)])
 
-Lists show what the policy allows to be listed; a call is decided on with its arguments, also where
-the tool was not listed. The same holds for resources and prompts. What cannot be decided on is
-refused. A policy can ask for a budget, which is kept by a counter beside the policy.
+Lists contain the tools that the policy allows to be listed. A call is decided with its arguments;
+it must also be allowed to be listed. The same holds for resources and prompts. Requests that cannot
+be decided are refused. A policy can ask for a budget, which a counter beside the policy enforces.
 """
 
 from __future__ import annotations
@@ -54,29 +55,34 @@ _DECIDED: Final = frozenset(
         *("resources/templates/list", "prompts/get", "prompts/list"),
     }
 )
-"""Methods that are decided on where it is known what they are about."""
+"""Methods that are decided in a method of their own, which knows their subject."""
 MAX_KEY: Final = 512
-"""Characters of the key of a budget."""
+"""The longest key of a budget, in characters."""
 
 
 class BudgetError(Exception):
-    """A counter that cannot be read or written: the call is refused."""
+    """A counter that cannot be read or written; the call is refused."""
 
 
 class Budget(Protocol):
-    """A counter that several processes may share."""
+    """A counter of costs, by key and window of time; several processes may share it."""
 
     def spend(self, key: str, cost: int, limit: int, seconds: int) -> bool:
-        """Take `cost` of what `key` may spend in the window of `seconds` that it is in, at once and
-        as a whole; False, with nothing taken, where that is more than `limit`. BudgetError."""
+        """Add `cost` to the costs of `key` in the present window of `seconds`, atomically, and
+        return True. Return False, and add nothing, if the sum would exceed `limit`. Raise
+        BudgetError if the counter does not work.
+        """
 
 
 class SqliteBudget:
-    """Counters in a file that every process of a host can use. Windows begin at multiples of their
-    length since 1970."""
+    """Counters in an SQLite file for all processes of a host. Windows begin at multiples of their
+    length since 1970.
+    """
 
     def __init__(self, path: str | Path, *, timeout: float = 1.0) -> None:
-        """`timeout`: seconds to wait for other processes."""
+        """Create the file and its table if they are missing. `timeout` is the longest wait for
+        other processes in seconds.
+        """
         self._path = str(path)
         self._timeout = timeout
         with self._open() as database:
@@ -90,7 +96,7 @@ class SqliteBudget:
         return closing(sqlite3.connect(self._path, timeout=self._timeout, isolation_level=None))
 
     def spend(self, key: str, cost: int, limit: int, seconds: int) -> bool:
-        """Spend the cost of a call, as `Budget` describes; one statement, so that it is atomic."""
+        """Spend as `Budget` describes, in one statement, which is atomic."""
         began = int(time.time()) // seconds * seconds
         try:
             with self._open() as database:
@@ -108,15 +114,14 @@ class SqliteBudget:
 
 
 class PolicyMiddleware(Middleware):
-    """Asks the document at `path` about everything that a client lists and uses.
+    """Middleware that decides everything that a client lists and uses by the document at `path`.
 
-    The input: `method` (`tools/list`, `tools/call`, `resources/list`, `resources/read`,
-    `completion/complete` and all others but what belongs to the connection), `name` (of a resource
-    its URI, of a completion what it completes for), `arguments` of a call (as the tool gets them:
-    validated, with defaults) or other request, `tags`,
-    `responses` (what the client answers to a tool that asked it something), `user` (`id`, `client`,
-    `scopes`, `claims` of a verified token; absent without one). The result: a boolean, or an object
-    with `allowed`, `message` and `budget`: `{"key", "limit", "seconds", "cost"}`.
+    The input has `method` (`tools/list`, `tools/call`, `resources/read`, `completion/complete` and
+    so on), `name` (for a resource its URI, for a completion its subject), `arguments` (validated,
+    with defaults), `tags`, `responses` (a client's answers to questions of a tool), and `user`
+    (`id`, `client`, `scopes`, `claims` of a verified token; absent without one). The result is a
+    boolean, or an object with `allowed`, `message` and `budget`: `{"key", "limit", "seconds",
+    "cost"}`.
     """
 
     def __init__(
@@ -127,15 +132,18 @@ class PolicyMiddleware(Middleware):
         budget: Budget | None = None,
         user: Callable[[], Any] | None = None,
     ) -> None:
-        """`user` says who asks where no token does, as on stdio."""
+        """`user` returns the user for the input if there is no token, as on stdio. Without
+        `budget`, a call for which the policy asks for a budget is refused.
+        """
         self._point = point
         self._path = path
         self._budget = budget
         self._user = user or _token_user
 
     async def on_request(self, context: MiddlewareContext[Any], call_next: Next) -> Any:
-        """Everything that has no method of its own here, completions of arguments first of all: an
-        MCPError where the policy does not allow it."""
+        """Decide requests without a method of their own here, such as completions of arguments;
+        raise McpError unless the policy allows them. Requests about the connection itself pass.
+        """
         method = context.method or ""
         if method not in _DECIDED and method not in FREE:
             params = params_of(context.message)
@@ -145,7 +153,9 @@ class PolicyMiddleware(Middleware):
         return await call_next(context)
 
     async def on_call_tool(self, context: MiddlewareContext[Any], call_next: Next) -> Any:
-        """Run the tool, or a ToolError."""
+        """Run a tool. Raise ToolError if it is unknown or may not be listed (with the same text),
+        its arguments are not valid, or the policy refuses the call.
+        """
         name = context.message.name
         server = context.fastmcp_context
         tool = await self._tool(context, name)
@@ -168,15 +178,16 @@ class PolicyMiddleware(Middleware):
         return await call_next(context)
 
     async def check_resource_access(self, context: MiddlewareContext[Any]) -> None:
-        """A ResourceError where the resource may not be read: asked before each read, and before
-        what FastMCP's extensions say of resources."""
+        """Raise ResourceError if the policy does not allow the resource to be read. FastMCP calls
+        this before each read, and before its extensions reveal anything about a resource.
+        """
         message = context.message
         why = self._refusal(await self._ask("resources/read", str(message.uri), given=message))
         if why is not None:
             raise ResourceError(why)
 
     async def on_get_prompt(self, context: MiddlewareContext[Any], call_next: Next) -> Any:
-        """Make the prompt, or a PromptError."""
+        """Return a prompt; raise PromptError if the policy does not allow it."""
         message = context.message
         arguments = message.arguments or {}
         decision = await self._ask("prompts/get", message.name, arguments, given=message)
@@ -186,29 +197,31 @@ class PolicyMiddleware(Middleware):
         return await call_next(context)
 
     async def on_list_tools(self, context: MiddlewareContext[Any], call_next: Next) -> Any:
-        """The tools that the client may know of."""
+        """Return the tools that the policy allows to be listed."""
         return await self._keep_allowed("tools/list", await call_next(context), _name)
 
     async def on_list_resources(self, context: MiddlewareContext[Any], call_next: Next) -> Any:
-        """The resources that the client may know of."""
+        """Return the resources that the policy allows to be listed."""
         return await self._keep_allowed("resources/list", await call_next(context), _uri)
 
     async def on_list_resource_templates(
         self, context: MiddlewareContext[Any], call_next: Next
     ) -> Any:
-        """The templates that the client may know of, by the pattern of their URIs."""
+        """Return the templates that the policy allows to be listed; their name in the input is the
+        pattern of their URIs.
+        """
         return await self._keep_allowed(
             "resources/templates/list", await call_next(context), _pattern
         )
 
     async def on_list_prompts(self, context: MiddlewareContext[Any], call_next: Next) -> Any:
-        """The prompts that the client may know of."""
+        """Return the prompts that the policy allows to be listed."""
         return await self._keep_allowed("prompts/list", await call_next(context), _name)
 
     async def _keep_allowed(
         self, method: str, items: Sequence[T], name_of: Callable[[Any], str]
     ) -> list[T]:
-        """Return the tools, resources or prompts that the policy allows."""
+        """Return the items that the policy allows; each is one decision."""
         return [
             each
             for each in items
@@ -216,7 +229,9 @@ class PolicyMiddleware(Middleware):
         ]
 
     async def _tool(self, context: MiddlewareContext[Any], name: str) -> Any:
-        """The tool that the call would run, in the requested version; None if it is unknown."""
+        """Return the tool that the call would run, in the requested version; None if it is unknown,
+        or a range of versions is requested.
+        """
         if context.fastmcp_context is None:
             return None
         requested = (context.message.meta or {}).get("fastmcp")
@@ -236,7 +251,7 @@ class PolicyMiddleware(Middleware):
         tags: Iterable[str] = (),
         given: Any = None,
     ) -> Decision:
-        """Decide on one call of a method of MCP; the reason of a failure is logged."""
+        """Return the decision on one use of a method of MCP; the reason of a failure is logged."""
         document: dict[str, Any] = {
             "method": method,
             "name": name,
@@ -252,7 +267,9 @@ class PolicyMiddleware(Middleware):
         return decision
 
     def _refusal(self, decision: Decision) -> str | None:
-        """The error for a refused use; None if it is permitted."""
+        """Return the message of a refusal; None if the decision allows the use, and then its budget
+        is spent.
+        """
         result: Any = decision.result
         error = result if isinstance(result, dict) else {}
         if not decision.allowed:
@@ -266,7 +283,9 @@ class PolicyMiddleware(Middleware):
             return "the budget cannot be read"
 
     def _spend(self, amount: Any) -> bool:
-        """Spend from the budget; raise `BudgetError` without a counter or for an invalid amount."""
+        """Spend from the budget; return False if it is used up. Raise `BudgetError` without a
+        counter, or if the policy's `budget` is not valid.
+        """
         fields: dict[str, Any] = amount if isinstance(amount, dict) else {}
         key: Any
         limit: Any
@@ -286,8 +305,8 @@ class PolicyMiddleware(Middleware):
 def validated_arguments(tool: Any, arguments: dict[str, Any], *, strict: bool) -> dict[str, Any]:
     """Return the arguments that the tool gets: validated, with its defaults, as Rego values.
 
-    A tool that is not a function, such as one of another server, gets what was sent: that must
-    fulfil its schema as it is. A ToolError where validation refuses them.
+    A tool that is not a function, such as one of another server, gets them unchanged; they must
+    match its schema. Raise ToolError if validation fails.
     """
     if not isinstance(tool, FunctionTool):
         return _by_schema(tool.parameters, arguments)
@@ -304,7 +323,9 @@ def validated_arguments(tool: Any, arguments: dict[str, Any], *, strict: bool) -
 
 @lru_cache(maxsize=1024)
 def _collector(run: Callable[..., Any]) -> TypeAdapter[dict[str, Any]]:
-    """A function that validates arguments like FastMCP and returns them instead of calling."""
+    """Return an adapter that validates arguments for `run` as FastMCP does, but returns them by
+    name instead of calling it. Cached for each function.
+    """
     signature = inspect.signature(without_injected_parameters(run))
 
     def collect(*args: Any, **named: Any) -> dict[str, Any]:
@@ -332,7 +353,9 @@ def _collector(run: Callable[..., Any]) -> TypeAdapter[dict[str, Any]]:
 
 
 def _by_schema(schema: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments with the schema's defaults; raise `ToolError` if they do not match it."""
+    """Return the arguments with the schema's defaults; raise `ToolError` if they do not match
+    it.
+    """
     validator = Draft202012Validator(schema)
     faults = [f"{each.json_path}: {each.validator}" for each in validator.iter_errors(arguments)]
     if faults:
@@ -343,7 +366,9 @@ def _by_schema(schema: dict[str, Any], arguments: dict[str, Any]) -> dict[str, A
 
 
 def _responses_of(message: Any) -> dict[str, Any]:
-    """Return the client's answers to the questions of the previous round, as `responses`."""
+    """Return the client's answers to the questions of the previous round, as `{"responses": …}`; {}
+    if there are none.
+    """
     responses = getattr(message, "input_responses", None) or {}
     answers = {
         key: each.model_dump(by_alias=True, mode="json", exclude_none=True)
@@ -369,7 +394,7 @@ def _tags_of(each: Any) -> list[str]:
 
 
 def _token_user() -> Any:
-    """The user in the connection's verified token; None if there is none, as on stdio."""
+    """Return the user in the connection's verified token; None if there is none, as on stdio."""
     token = get_access_token()
     if token is None:
         return None

@@ -1,4 +1,6 @@
-"""Requests of the Model Context Protocol as policies see them, whatever library serves them."""
+"""Requests of the Model Context Protocol as policies see them, independent of the library that
+serves them.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +13,15 @@ from doorward.rego import InputError, from_python
 __all__ = ["FREE", "INVALID_REQUEST", "params_of", "subject_of", "to_value"]
 
 INVALID_REQUEST: Final = -32600
-"""The code of JSON-RPC for a request that is refused."""
+"""The JSON-RPC error code of a request that is refused."""
 FREE: Final = frozenset({"initialize", "ping", "server/discover", "logging/setLevel"})
-"""They say and do nothing that is not the connection's own."""
+"""Methods about the connection itself, which no policy decides."""
 
 
 def params_of(message: Any) -> dict[str, Any]:
-    """The parameters of a request without its metadata about the connection."""
+    """Return the parameters of a request without `_meta`, its metadata about the connection; {} if
+    it has none.
+    """
     if hasattr(message, "model_dump"):
         message = message.model_dump(by_alias=True, mode="json", exclude_none=True)
         message = message.get("params", message)
@@ -26,7 +30,9 @@ def params_of(message: Any) -> dict[str, Any]:
 
 
 def subject_of(params: dict[str, Any]) -> str:
-    """Return the subject of a request: a name or URI, that of its reference before its own."""
+    """Return the name, URI or task id that a request is about, preferably that of its `ref`; "" if
+    there is none.
+    """
     ref = params.get("ref")
     for fields in (ref if isinstance(ref, dict) else {}, params):
         for key in ("name", "uri", "taskId"):
@@ -36,7 +42,9 @@ def subject_of(params: dict[str, Any]) -> str:
 
 
 def to_value(argument: Any) -> Any:
-    """Convert a validated argument to a Rego value; a type without a counterpart becomes JSON."""
+    """Convert a validated argument to a Rego value; a type without a counterpart as pydantic writes
+    it to JSON.
+    """
     try:
         return from_python(argument, copy=True)
     except InputError:

@@ -1,11 +1,12 @@
-"""The official MCP SDK: which tools a client sees, and which calls with which arguments run.
+"""The official MCP SDK: the policy decides which tools a client sees, and which calls with which
+arguments run.
 
     server = MCPServer("shop")
     server.middleware.append(ServerPolicy(server, point))
 
-The input and the result are those of `doorward.integrations.mcp`: `tags` are those in the `meta` of
-a tool. There are no budgets: a policy that asks for one refuses. What the policy does not allow is
-an error of the protocol.
+Input and result are those of `doorward.integrations.mcp`; `tags` are those in the `meta` of a tool.
+Budgets are not supported: if a policy asks for one, the call is refused. A refusal is an error of
+the protocol.
 """
 
 from __future__ import annotations
@@ -42,11 +43,11 @@ _LISTS: Final = {
     "resources/list": ("resources", "uri"),
     "resources/templates/list": ("resourceTemplates", "uriTemplate"),
 }
-"""The field of an answer that is a list, and what its items are called by."""
+"""By list method: the field of the result with the list, and the field with the name of an item."""
 
 
 class ServerPolicy:
-    """Middleware that asks the document at `path` about everything that a client lists and uses."""
+    """Middleware that decides everything that a client lists and uses by the document at `path`."""
 
     def __init__(
         self,
@@ -56,14 +57,18 @@ class ServerPolicy:
         *,
         user: Callable[[], Any] | None = None,
     ) -> None:
-        """`user` says who asks where no token does, as on stdio."""
+        """`user` returns the user for the input; by default that of the token, and None without
+        one.
+        """
         self._server = server
         self._point = point
         self._path = path
         self._user = user or _token_user
 
     async def __call__(self, ctx: Any, call_next: Next) -> Any:
-        """Answer a request that the policy permits; raise `MCPError` for any other."""
+        """Answer a request that the policy allows, lists with the allowed items only; raise
+        `MCPError` for any other. Notifications and requests about the connection pass.
+        """
         method: str = ctx.method
         if ctx.request_id is None or method in FREE:
             return await call_next(ctx)
@@ -78,7 +83,9 @@ class ServerPolicy:
         return await call_next(ctx)
 
     async def _check_call(self, params: dict[str, Any]) -> None:
-        """Decide on the arguments that the tool gets: validated, with its defaults."""
+        """Raise MCPError if a tool is unknown or may not be listed (with the same text), its
+        arguments are not valid, or the policy refuses the call.
+        """
         name = subject_of(params)
         tool = self._server._tool_manager.get_tool(name)
         tags = self._tags_of(name)
@@ -93,7 +100,7 @@ class ServerPolicy:
         self._refuse(await self._ask("tools/call", name, arguments, tags=tags, **extra))
 
     async def _keep_allowed(self, method: str, result: Any) -> Any:
-        """An answer with the items that the client may know of."""
+        """Return the result of a list method with the allowed items; each is one decision."""
         name, key = _LISTS[method]
         allowed = []
         for each in result[name]:
@@ -103,7 +110,7 @@ class ServerPolicy:
         return {**result, name: allowed}
 
     def _tags_of(self, name: str) -> list[str]:
-        """Return the tags of a tool."""
+        """Return the tags of a tool; [] if it is unknown or has none."""
         tool = self._server._tool_manager.get_tool(name)
         tags = ((tool.meta if tool is not None else None) or {}).get("tags", ())
         return [str(each) for each in tags]
@@ -116,7 +123,7 @@ class ServerPolicy:
         tags: Sequence[str] = (),
         **more: Any,
     ) -> Decision:
-        """Decide on one call of a method of MCP; the reason of a failure is logged."""
+        """Return the decision on one use of a method of MCP; the reason of a failure is logged."""
         document: dict[str, Any] = {"method": method, "name": name, "tags": list(tags), **more}
         if arguments is not None:
             document["arguments"] = arguments
@@ -128,7 +135,7 @@ class ServerPolicy:
         return decision
 
     def _refuse(self, decision: Decision) -> None:
-        """Raise `MCPError` unless the decision permits the call without a budget."""
+        """Raise `MCPError` unless the decision allows the use, without a budget."""
         result: Any = decision.result
         fields = result if isinstance(result, dict) else {}
         if decision.allowed and "budget" not in fields:
@@ -141,7 +148,7 @@ class ServerPolicy:
 
 
 def _token_user() -> Any:
-    """The user in the connection's verified token; None if there is none, as on stdio."""
+    """Return the user in the connection's verified token; None if there is none, as on stdio."""
     token = get_access_token()
     if token is None:
         return None

@@ -2,8 +2,8 @@
 
     app = Authorization(app, from_folder("policies"))
 
-WSGI knows less of a request than a proxy does: docs/frameworks.md has the table. Strict mode
-refuses what it would have to guess.
+WSGI has less information about a request than a proxy has: docs/frameworks.md has the table. Strict
+mode refuses requests for which it would have to guess.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ Start: TypeAlias = Callable[..., Any]
 App: TypeAlias = Callable[[Environ, Start], Iterable[bytes]]
 
 VERDICT: Final = "doorward.verdict"
-"""The key of the environ under which the application finds the `Verdict` on its request."""
+"""The key in the environ of the `Verdict` on the request, for the application."""
 _FALSE_HEADERS: Final = ("HTTP_CONTENT_TYPE", "HTTP_CONTENT_LENGTH")
-"""What nobody reads: a server makes them of header names with underscores."""
+"""Keys that no application reads; servers create them from header names with underscores."""
 TARGETS: Final = ("RAW_URI", "REQUEST_URI")
-"""Where servers put the request target as it was sent: no standard says."""
+"""Keys under which servers pass the request target as it was sent; no standard defines one."""
 
 
 class Authorization:
-    """Asks the decision point about each request, and passes on what it allows.
+    """Middleware that decides each request, answers denials, and passes allowed requests on.
 
-    `derive_target`: where the server does not pass on the request target, the policy sees the path
-    that the application sees, encoded again; strict mode refuses such requests otherwise.
+    With `derive_target`, if the server does not pass on the request target, the policy gets the
+    application's path, encoded again; without it, strict mode refuses such requests.
     """
 
     doorward_decides = True
@@ -69,7 +69,10 @@ class Authorization:
         return self._app(environ, start)
 
     def decide(self, environ: Environ) -> Verdict:
-        """Decide on a request; if it is permitted, the environ is changed as the policy says."""
+        """Return the verdict on a request, and store it in the environ. Headers that clients may
+        not send are removed, and the policy's set. A request that strict mode refuses is denied
+        with 400.
+        """
         try:
             request = read_request(environ, self._options, derive_target=self._derive_target)
         except RequestError as error:
@@ -80,7 +83,9 @@ class Authorization:
 
 
 def apply(verdict: Verdict, environ: Environ) -> None:
-    """Store a verdict in the environ, and set or remove request headers as the policy says."""
+    """Store a verdict in the environ, and set or remove the request headers that it names; a header
+    that it names twice gets both values, joined by a comma.
+    """
     environ[VERDICT] = verdict
     for name in (*verdict.removed, *[name for name, _ in verdict.headers]):
         environ.pop(_variable(name), None)
@@ -92,8 +97,12 @@ def apply(verdict: Verdict, environ: Environ) -> None:
 def read_request(
     environ: Environ, options: HttpOptions, *, derive_target: bool = False
 ) -> HttpRequest:
-    """The request of an environ, out of which the stripped headers are taken. Its body can be read
-    again. AmbiguousRequestError where strict mode would have to guess."""
+    """Return the request of an environ, from which headers in `stripped` are removed. The
+    application can read the body again.
+
+    With `strict`, raise AmbiguousRequestError for a request that the application may read
+    differently.
+    """
     root = environ.get("SCRIPT_NAME", "")
     target = _read_target(environ, options, derive_target=derive_target)
     headers: dict[str, str] = {}
@@ -133,15 +142,19 @@ def _refuse(reason: str) -> NoReturn:
 
 
 def _text(value: str) -> str:
-    """WSGI has bytes as Latin-1."""
+    """Return a header value, whose bytes WSGI passes as Latin-1, as the text that other servers
+    pass.
+    """
     joined, _, _ = join_headers([(b"v", value.encode("latin-1"))], frozenset(), strict=False)
     return joined["v"]
 
 
 def _read_target(environ: Environ, options: HttpOptions, *, derive_target: bool) -> str:
-    """The request target as it was sent, if the server passes it on, else rebuilt from the path.
+    """Return the request target as it was sent, if the server passes it on; else build it from the
+    path.
 
-    With `strict` a target that disagrees with the path is refused.
+    With `strict`, raise AmbiguousRequestError if the target disagrees with the path, or is missing
+    without `derive_target`.
     """
     root, path = environ.get("SCRIPT_NAME", ""), environ.get("PATH_INFO", "")
     if root and path and path[0] != "/" and options.strict:
@@ -172,6 +185,9 @@ def _quote_path(path: str) -> str:
 
 
 def _source(environ: Environ) -> tuple[str, int] | None:
+    """Return address and port of the client (0 if the port is not known); None without an
+    address.
+    """
     address, port = environ.get("REMOTE_ADDR"), str(environ.get("REMOTE_PORT", ""))
     return (address, int(port) if port.isdecimal() else 0) if address else None
 
@@ -179,9 +195,11 @@ def _source(environ: Environ) -> tuple[str, int] | None:
 def _read_body(
     environ: Environ, headers: dict[str, str], options: HttpOptions
 ) -> tuple[bytes, bool]:
-    """Read the body up to the limit; the second value is True if it was cut.
+    """Read the body up to `max_body` bytes; return them, and True if it was cut. With `strict`,
+    raise AmbiguousRequestError if its length is not declared or not a number.
 
-    The application can still read all of it.
+    `wsgi.input` is replaced, so that the application can read all of it. A body without a length is
+    b"".
     """
     stream = environ["wsgi.input"]
     length = headers.get("content-length")
@@ -196,6 +214,7 @@ def _read_body(
         if options.strict and "transfer-encoding" in headers:
             _refuse("body of undeclared length")
         return b"", False
+    # One byte more than the limit tells that the body is cut.
     size = min(content_length, options.max_body + 1)
     if not size:
         return b"", False
@@ -210,7 +229,9 @@ def _read_body(
 
 
 class _Rest(RawIOBase):
-    """The chunks read of a body, then the rest; no more than `whole` bytes."""
+    """A stream of the bytes that were read of a body, then of the rest; it ends after `length`
+    bytes, if that is known.
+    """
 
     def __init__(self, begin: bytes, stream: Any, length: int | None) -> None:
         self._begin = begin
@@ -221,7 +242,9 @@ class _Rest(RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Read first the bytes that the policy has seen, then the rest of the body."""
+        """Read first the bytes that the policy has seen, then the rest of the body; return 0 at the
+        end.
+        """
         size = len(buffer) if self._left is None else min(len(buffer), self._left)
         part, self._begin = self._begin[:size], self._begin[size:]
         if not part and size:
@@ -238,7 +261,7 @@ def _variable(name: str) -> str:
 
 
 def _adding(start_response: Start, headers: list[tuple[str, str]]) -> Start:
-    """Return `start_response` with more headers added to each response."""
+    """Return a `start_response` that adds headers to each response."""
 
     def start(status: str, sent: list[tuple[str, str]], *rest: Any) -> Any:
         return start_response(status, [*sent, *headers], *rest)
@@ -247,7 +270,9 @@ def _adding(start_response: Start, headers: list[tuple[str, str]]) -> Start:
 
 
 def denial(verdict: Verdict) -> tuple[str, list[tuple[str, str]], bytes]:
-    """Status line, headers and body of the answer to a request that is denied."""
+    """Return status line, headers and body of the response to a denied request; a body without
+    `content-type` is plain text.
+    """
     body = verdict.body.encode("utf-8", "replace")
     headers = [pair for pair in verdict.headers if pair[0].lower() != "content-length"]
     if body and not any(name.lower() == "content-type" for name, _ in headers):

@@ -1,9 +1,9 @@
 """The decision point as a process: its parts put together, its workers, its logs.
 
     run ─SidecarOptions─▶ Sidecar: snapshot, listeners, planes, logs, one supervision
-                     └──▶ WorkerGroup: a parent that loads and asks, and workers, each a Sidecar
+                     └──▶ WorkerGroup: a parent that loads and fetches, and workers, each a Sidecar
 
-The only room that knows all adapters. Commands hand it their options.
+Only this room imports all adapters. The commands pass options to it.
 """
 
 from __future__ import annotations

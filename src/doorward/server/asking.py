@@ -1,11 +1,12 @@
-"""The process that asks services for a parent of workers: that forks, and so has no threads.
+"""A process that sends requests to services for a parent of workers, which forks and so has no
+threads.
 
     parent ── Ask (pickled) ──▶ process: a thread for each request, httpx, credentials, TLS
            ◀─ head, body ──────
 
-Each message is a file in memory whose descriptor is handed over, so a bundle of any size is copied
-once. The process knows no policies: what it brings is verified and read by the parent. When it
-dies, what it was asked has no answer, and the next request starts another.
+Each message is a file in memory whose descriptor is sent, so a bundle of any size is copied once.
+The process knows no policies: the parent verifies and reads the responses. If it dies, its requests
+fail, and the next request starts another process.
 """
 
 from __future__ import annotations
@@ -37,14 +38,14 @@ if TYPE_CHECKING:
 __all__ = ["AskingProcess", "RemoteClient"]
 
 MOST: Final = 256
-"""Requests under way at once; others wait."""
+"""The largest number of requests at the same time; others are queued."""
 _HEAD: Final = struct.Struct(">I")
 _EDGE: Final = Edge("asking", "asking a service failed")
 
 
 @record
 class RemoteClient:
-    """Says which service a request is for: the process asks it."""
+    """A placeholder for a client: it names the service, and the process sends the request."""
 
     service: Service
 
@@ -52,14 +53,14 @@ class RemoteClient:
         raise AssertionError(f"{method} {path} is for another process to ask")
 
     def close(self) -> None:
-        """The process closes what it does not use any more."""
+        """Do nothing: the process closes its clients itself."""
 
 
 class AskingProcess:
-    """The parent's side. For one thread."""
+    """The parent's side of the process. Not thread-safe."""
 
     def __init__(self, prepare: Callable[[], object] = lambda: None) -> None:
-        """`prepare` is called first in the new process, to close what belongs to the parent."""
+        """`prepare` is called first in the new process, to close descriptors of the parent."""
         self._prepare = prepare
         self._end: Socket | None = None
         self._pid = 0
@@ -67,11 +68,15 @@ class AskingProcess:
 
     @property
     def descriptor(self) -> int | None:
-        """Readable when an answer has come, or the process has ended."""
+        """A descriptor that is readable when an answer has arrived or the process has ended; None
+        while there is no process.
+        """
         return None if self._end is None else self._end.fileno()
 
     def start(self) -> None:
-        """Start the process unless it runs. It is forked, so an early start keeps it small."""
+        """Fork the process unless it runs. An early start keeps it small, as it shares the memory
+        of the parent.
+        """
         if self._end is not None:
             return
         ours, theirs = socketpair(AF_UNIX, SOCK_SEQPACKET)
@@ -85,7 +90,8 @@ class AskingProcess:
         self._end, self._pid = ours, pid
 
     def send(self, number: int, ask: Ask) -> None:
-        """Send a request; `receive` returns its outcome.
+        """Send a request under a number, starting the process if needed; `receive` returns the
+        outcome.
 
         Raise `ServiceError` if the process has ended.
         """
@@ -98,8 +104,9 @@ class AskingProcess:
         self._asked.add(number)
 
     def receive(self) -> Iterator[tuple[int, Answer | Exception]]:
-        """Return the answers that have arrived: each request's number with its answer, or the
-        error."""
+        """Yield the outcomes that have arrived, each with its number: an answer, or the error. Does
+        not wait. If the process has ended, every open request yields a ServiceError.
+        """
         while self._end is not None:
             try:
                 message = _receive(self._end)
@@ -118,12 +125,12 @@ class AskingProcess:
             yield number, ServiceError("the process that asks services ended")
 
     def let_go(self) -> None:
-        """Close the descriptors of this process in another child of the parent."""
+        """Close this object's descriptors in another child of the parent; the process continues."""
         if self._end is not None:
             self._end.close()
 
     def close(self) -> None:
-        """End the process; what it was asked is forgotten."""
+        """Kill the process; its open requests get no outcome."""
         self._kill()
 
     def _kill(self) -> None:
@@ -150,7 +157,9 @@ def _send(end: Socket, content: bytes, more: bytes = b"") -> None:
 
 
 def _receive(end: Socket) -> bytes:
-    """A message; nothing at the end."""
+    """Receive a message and return its bytes; b"" when the other side has closed. BlockingIOError
+    if nothing is there and the socket does not block.
+    """
     received, descriptors, _, _ = recv_fds(end, 1, 1)
     if not received:
         return b""
@@ -159,6 +168,7 @@ def _receive(end: Socket) -> bytes:
         size = os.fstat(descriptor).st_size
         pieces: list[bytes] = []
         at = 0
+        # `pread`: the offset of the descriptor is where the sender's writes ended.
         while at < size and (piece := os.pread(descriptor, size - at, at)):
             pieces.append(piece)
             at += len(piece)
@@ -184,7 +194,9 @@ def _outcome(message: bytes) -> tuple[int, Answer | Exception]:
 
 
 def _serve(end: Socket) -> int:
-    """Answer requests in the process until the parent has ended."""
+    """Send requests to services in the process until the parent closes its end; return the exit
+    code 0. SIGTERM and SIGHUP are ignored: the parent decides when the process ends.
+    """
     for name in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(name, signal.SIG_IGN)  # the parent says when it is over
     asking, sending = _Clients(), threading.Lock()
@@ -196,7 +208,7 @@ def _serve(end: Socket) -> int:
 
 
 class _Clients:
-    """A client for each service, as it is now."""
+    """The client of each service, with its present configuration. Safe in any number of threads."""
 
     def __init__(self) -> None:
         # It brings httpx, which the parent has no need of.
@@ -207,7 +219,9 @@ class _Clients:
         self._clients: dict[str, ServiceClient] = {}
 
     def of(self, service: Service) -> ServiceClient:
-        """Return the client of a service; a new one if its configuration has changed."""
+        """Return the client of a service; if its configuration has changed, a new one, and the old
+        one is closed.
+        """
         with self._lock:
             known = self._clients.get(service.name)
             if known is not None and known.service == service:
@@ -219,7 +233,9 @@ class _Clients:
 
 
 def _answer(clients: _Clients, end: Socket, sending: threading.Lock, number: int, ask: Ask) -> None:
-    """Make a request to a service, and send its answer or its error back."""
+    """Send a request to a service, and its response or error back to the parent. Nothing is raised;
+    a parent that is gone is ignored.
+    """
     head: dict[str, Any] = {"number": number}
     body = b""
     try:

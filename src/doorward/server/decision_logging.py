@@ -1,7 +1,7 @@
-"""The decision log of one decision point, as its configuration is now.
+"""The decision log of one decision point, replaced when its configuration changes.
 
-Decisions pass what watches them (the console, a shadow) on their way to the log, and from there go
-to standard error, a file and a service.
+Decisions pass the observers (the console, a shadow) on their way to the log, which writes them to
+standard error, a file and a service.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["DecisionLogging"]
 
 
 class DecisionLogging:
-    """Gives decisions a log, and another one when the configuration changes."""
+    """Opens the decision log of a PDP, and opens another one when the configuration changes."""
 
     def __init__(
         self,
@@ -41,10 +41,10 @@ class DecisionLogging:
         tracer: Tracer | None,
         note: Note | None = None,
     ) -> None:
-        """`write` writes lines to the console; `watched` puts what watches decisions before a log.
-        `note`: what the pages of the console add to an event.
+        """`write` writes lines to the console; `watched` wraps a log, or None, in the observers of
+        decisions. `note` returns what the console adds to an event.
 
-        StartupError where the log cannot be written.
+        Raise StartupError if the log cannot be opened.
         """
         self._options = options
         self._pdp = pdp
@@ -60,13 +60,15 @@ class DecisionLogging:
         pdp.log_to(watched(self._log(plane.config)))
 
     def start(self) -> None:
-        """Begin to send events."""
+        """Start the uploads to a service, if there are any; until then events wait."""
         if self._uploads is not None:
             self._uploads.start()
             self._health.set("decision_logs", State.OK)
 
     def follow(self, config: Config) -> None:
-        """Apply the log options of a configuration; raise `StartupError` if that is impossible."""
+        """Open the log of a new configuration, then write and close the old one; nothing happens if
+        its options did not change. Raise `StartupError` if it cannot be opened.
+        """
         settings = self._settings_of(config)
         if settings == self._followed:
             return
@@ -85,7 +87,9 @@ class DecisionLogging:
         return None if upload is None else self._plane.client(upload.service)
 
     def _log(self, config: Config) -> DecisionLog | None:
-        """Return the decision log that a configuration describes; None if it is off."""
+        """Return the decision log of a configuration, with its uploads in `_uploads`; None if it is
+        off. Raise StartupError if a file or spool cannot be opened.
+        """
         options = config.decision_logs
         client = self._client(config)
         self._uploads = None

@@ -1,6 +1,7 @@
-"""The decision log of a configuration: on the console, in a file, and where its sinks send it.
+"""The decision log of a configuration: to the console, a file and other sinks.
 
-Servers and `doorward exec` open theirs here, so that a key of the configuration means one thing.
+Servers and `doorward exec` both use this function, so that a key of the configuration means the
+same.
 """
 
 from __future__ import annotations
@@ -28,10 +29,11 @@ def open_log(
     trace: Callable[[str], tuple[str, str] | None] | None = None,
     note: Note | None = None,
 ) -> DecisionLog | None:
-    """The log, None where the configuration asks for none; OSError where its file cannot be opened.
+    """Open the decision log; None if the configuration has none. Raise OSError if its file cannot
+    be opened.
 
-    `write` writes lines to the console; `sinks` get events beside console and file. `note`: what
-    the pages of the console add to an event.
+    `write` writes lines to the console; `sinks` get events beside console and file. `note` returns
+    what the console adds to an event.
     """
     options = config.decision_logs
     if not options.is_enabled:

@@ -1,11 +1,11 @@
-"""The plane of a parent of workers: the control plane without a thread.
+"""The control plane of a parent of workers, which has no threads.
 
     schedule ── Ask ──▶ asking process ──▶ services
        │ answer
        ▼
     ControlPlane ──▶ Store.activate ──▶ the next generation of workers, everywhere or nowhere
 
-The workers have no bundles, discovery or status of their own: the parent tells them how all is.
+The workers have no bundles, discovery or status of their own: the parent sends them the state.
 """
 
 from __future__ import annotations
@@ -32,21 +32,23 @@ from doorward.telemetry.health import Health, State
 __all__ = ["ParentPlane", "has_asks", "note_told", "without_asks"]
 
 _OWN: Final = frozenset({"bundle", "discovery", "status"})
-"""Parts that are the parent's; all others are workers'."""
+"""Parts whose states come from the parent; all others come from the workers."""
 
 
 def has_asks(config: Config) -> bool:
-    """Return True if services are asked for anything but to take decision logs."""
+    """Return True if a service is needed for bundles, discovery or status; decision logs do not
+    count, since workers upload them.
+    """
     return bool(config.bundles or config.discovery or config.status)
 
 
 def without_asks(config: Config) -> Config:
-    """The configuration of one worker: what only the parent fetches and reports is left out."""
+    """Return the configuration of one worker: without bundles, discovery and status."""
     return replace(config, bundles={}, discovery=None, status=None)
 
 
 class ParentPlane:
-    """The control plane of a group of workers. For its only thread."""
+    """The control plane of a group of workers. Not thread-safe: the parent has only one thread."""
 
     def __init__(
         self,
@@ -59,12 +61,14 @@ class ParentPlane:
         on_config: Callable[[Config], object],
         metrics: Callable[[], Mapping[str, Any]],
     ) -> None:
-        """`metrics`: the numbers of all workers, by their system."""
+        """`metrics` returns the metrics of all workers for status reports, by their system
+        (`prometheus`).
+        """
         self._health = health
         self._asking = asking
         self._schedule = Schedule(asking, health.parts)
         self.registry = CollectorRegistry()
-        """The metrics of bundles."""
+        """The registry with the metrics of bundles."""
         self._metrics: BundleMetrics | None = None
         self._plane = ControlPlane(
             config,
@@ -80,36 +84,42 @@ class ParentPlane:
 
     @property
     def is_ready(self) -> bool:
-        """True if discovery and each bundle have been in force once."""
+        """True if discovery and each bundle have been activated at least once."""
         return not set(self._health.down()) & {"bundle", "discovery"}
 
     @property
     def news(self) -> tuple[object, ...]:
-        """Something else once the workers have to be told."""
+        """A value that changes when the workers must be sent the state again."""
         parts = self._health.states, self._health.own_stopped
         return (self._plane.status.news, *parts)
 
     @property
     def descriptor(self) -> int | None:
-        """Readable when `run_due` is to be called."""
+        """A descriptor that is readable when `run_due` must be called; None while there is none."""
         return self._asking.descriptor
 
     def start(self) -> None:
-        """Begin to fetch and to report."""
+        """Start to download and to report; `run_due` does the work."""
         self._plane.start()
 
     def run_due(self) -> float:
-        """Process outcomes that arrived and start due rounds; return seconds until the next."""
+        """Process the outcomes that have arrived and start due rounds; return the seconds until the
+        next one. Does not wait for services.
+        """
         for number, outcome in list(self._asking.receive()):
             self._schedule.note(number, outcome)
         return self._schedule.run_due()
 
     def reload(self, config: Config) -> None:
-        """Follow a configuration that was read again; ConfigError where it cannot be."""
+        """Apply a configuration that was read again; raise ConfigError, with the old one active, if
+        that is impossible.
+        """
         self._plane.reload(config)
 
     def note_workers(self, states: Iterable[Mapping[str, Any]]) -> None:
-        """Take the states of the workers, for the health and for the status of decision logs."""
+        """Update health and status from the states of the workers: for each part, the worst state
+        of any worker.
+        """
         states = list(states)
         for name, state in worst(states).items():
             if name not in _OWN:
@@ -120,7 +130,9 @@ class ParentPlane:
             self._plane.status.note_decision_logs(max(uploads, key=bool))
 
     def told(self) -> dict[str, Any]:
-        """Return the state that each worker is sent, as JSON."""
+        """Return the state that the parent sends to each worker, as JSON values; `note_told`
+        applies it.
+        """
         states = self._health.states.items()
         status = self._plane.status
         return {
@@ -132,7 +144,7 @@ class ParentPlane:
         }
 
     def close(self) -> None:
-        """Fetch and report no more."""
+        """Stop downloads and reports, and kill the asking process."""
         self._plane.close()
         self._asking.close()
 
@@ -146,7 +158,7 @@ class ParentPlane:
 
 
 def note_told(told: Mapping[str, Any], health: Health, status: ToldStatus) -> None:
-    """Apply in a worker what the parent sent: the value of `ParentPlane.told`."""
+    """Apply the value of `ParentPlane.told` to the health and status of a worker."""
     for name, state in told["states"].items():
         health.set(name, State(state))
     health.failing_bundles = told["failing_bundles"]

@@ -1,7 +1,7 @@
-"""The running decision point: its parts put together, started in order, and ended together.
+"""The running decision point: its parts are put together, started in order, and ended together.
 
-Everything that can fail does so before anything is served. Adapters never see each other; what
-they share is the decision point, the health and the metrics that are made here.
+Everything that can fail does so before anything is served. Adapters never know each other; they
+share the decision point, the health and the metrics that are created here.
 """
 
 from __future__ import annotations
@@ -73,19 +73,23 @@ __all__ = ["Sidecar"]
 _log: Final = logging.getLogger(__name__)
 _EDGE: Final = Edge("supervisor", "supervising the parts failed")
 _ROUND: Final = 5.0
-"""Seconds between two looks at the parts; a signal is noticed at once."""
+"""Seconds between two rounds of supervision; a signal ends a round at once."""
 _READY_ROUND: Final = 0.05
 _KEYS_WITHIN: Final = 5.0
-"""Seconds in which the keys of issuers are waited for before anything is served."""
+"""The longest time to wait for keys of issuers before serving, in seconds."""
 _PROBES: Final = 100
-"""Connections of the listeners that probes and scrapers use."""
+"""The largest number of connections on listeners for health and metrics."""
 
 
 class Sidecar:
-    """Every part of one decision point. `start`, then `run` until told to stop."""
+    """All parts of one decision point. Call `start`, then `run`, which returns after `stop`."""
 
     def __init__(self, options: SidecarOptions, shared: Shared | None = None) -> None:
-        """`shared`: this is one of several workers."""
+        """Load the policies, and create and bind all parts without serving. `shared` is set in one
+        of several workers, which gets snapshot and sockets from its parent.
+
+        Raise StartupError, LoadError or CompileError if that is impossible.
+        """
         if shared is None:
             options = identified_options(options)
         self._options = options
@@ -165,7 +169,9 @@ class Sidecar:
         )
 
     def _open_shadow(self, options: ShadowOptions) -> None:
-        """Start the shadow evaluation of a candidate policy; raise `StartupError` if it fails."""
+        """Load the candidate and let it observe decisions; raise `StartupError` if it cannot be
+        loaded.
+        """
         from doorward.replay.deciding import Version  # few have one
         from doorward.replay.reading import ReplayError
         from doorward.replay.shadow import Shadow
@@ -189,20 +195,24 @@ class Sidecar:
         self._watched = lambda log: Tee(shadow, log)
 
     def _open_identity(self, issuers: Mapping[str, Issuer]) -> None:
-        """Create the periodic download of the issuers' keys; it starts with the server."""
+        """Prepare the download of issuers' keys, which `start` begins; denied decisions can make it
+        fetch again.
+        """
         from doorward.pdp.identity import Identity  # few have one, and it brings a client
 
         self._identity = Identity(issuers, self.store, self.health.parts)
         self.pdp.on_denied = self._identity.note_denied
 
     def _wait_for_keys(self, identity: Identity) -> None:
-        """Serve with keys where issuers answer soon; without them tokens are refused."""
+        """Start to fetch keys, and wait for them for at most `_KEYS_WITHIN` seconds. An issuer
+        without keys by then is logged; its tokens are refused until it answers.
+        """
         for name in identity.start(within=_KEYS_WITHIN):
             error = identity.errors.get(name, "no answer")
             _log.error("Serves without keys.", extra={"issuer": name, "error": error})
 
     def _open_console(self) -> None:
-        """Keep the last decisions, and show them."""
+        """Create the console, and let it observe decisions to keep the last ones."""
         from doorward.console import (  # few want it, and it brings much
             NOT_BUILT,
             AuditTail,
@@ -248,7 +258,9 @@ class Sidecar:
             self._console.issuers = self._logins()
 
     def _logins(self) -> dict[str, OidcLogin]:
-        """The issuers at which people log in to the console, by name."""
+        """Return the issuers at which people log in to the console, by name; {} if none is
+        configured.
+        """
         clients = {
             name: (issuer, issuer.login)
             for name, issuer in self._options.config.identity.items()
@@ -264,7 +276,7 @@ class Sidecar:
         }
 
     def _lets_in(self, token: str) -> bool:
-        """Return True if a token may look at the console."""
+        """Return True if the authorization policy allows a token to use the console."""
         path = self._options.config.default_authorization_decision
         return allows_token(self.pdp, path, ["console"], token)
 
@@ -274,7 +286,7 @@ class Sidecar:
 
     @property
     def _status(self) -> Status:
-        """The status of the whole decision point."""
+        """The status of the whole decision point: in a worker the one that the parent sent."""
         return self._shared.status if self._shared else self.plane.status
 
     def _follow(self, config: Config) -> None:
@@ -294,7 +306,9 @@ class Sidecar:
         self._bundle_metrics.note(statuses)
 
     def _envoy_server(self) -> Server | None:
-        """Return the server of Envoy's authorization API; None if it is not configured."""
+        """Return the server of Envoy's authorization API, bound but not started; None if it is not
+        configured. Raise StartupError if it cannot be bound.
+        """
         options = self._envoy_options
         if options is None:
             return None
@@ -324,7 +338,9 @@ class Sidecar:
         self.health.set(EXT_AUTHZ, State(state))
 
     def _ext_proc_server(self) -> ExtProcServer | None:
-        """Return the server of Envoy's external processing; None if it is not configured."""
+        """Return the server of Envoy's external processing, bound but not started; None if it is
+        not configured. Raise StartupError if it cannot be bound.
+        """
         options = self._ext_proc_options
         if options is None:
             return None
@@ -347,7 +363,7 @@ class Sidecar:
             raise StartupError(f"{EXT_PROC}: {error}") from None
 
     def _request_log(self) -> RequestLog | None:
-        """The log of requests, which there is at `info` and below."""
+        """Return the log of HTTP requests; None if the level is above `info`."""
         if not _log.isEnabledFor(logging.INFO):
             return None
         return RequestLog(
@@ -358,9 +374,10 @@ class Sidecar:
         )
 
     def _listeners(self) -> list[Listener]:
-        """Bind all addresses and connect each with its application: main, diagnostic or forward.
+        """Bind all addresses, and return each with its application: the API, health and metrics
+        only, or proxies.
 
-        Raise `StartupError` if one cannot be bound.
+        Raise `StartupError` if one cannot be bound; the decision log is closed then.
         """
         options = self._options
         self._requests = self._request_log()
@@ -419,7 +436,7 @@ class Sidecar:
         return listeners if forward is None else [*listeners, proxies]
 
     def _watch(self) -> Watcher:
-        """The watcher that reloads the policies when their files change."""
+        """Return a watcher, not started, that reloads the policies when their files change."""
         return Watcher(
             self._options.sources.files,
             lambda: self.store.load(load(self._options)),
@@ -430,7 +447,10 @@ class Sidecar:
         )
 
     def start(self) -> None:
-        """Serve. StartupError, with nothing left running, where a part cannot."""
+        """Start to serve, and return. Waits first for the issuers' keys and, with `ready_timeout`,
+        for bundles. Raise StartupError, with everything closed, if a part cannot start or bundles
+        are late.
+        """
         options = self._options
         if self._shared is None:
             announce(options, self.pdp.snapshot)
@@ -461,7 +481,9 @@ class Sidecar:
         self._logs.start()
 
     def _wait_until_ready(self, timeout: float) -> None:
-        """StartupError where bundles and discovery are not ready in time."""
+        """Wait until bundles and discovery are active; close everything and raise StartupError
+        after `timeout` seconds.
+        """
         until = time.monotonic() + timeout
         while set(self.health.down()) & {"bundle", "discovery"}:
             if time.monotonic() >= until or self._stop.wait(_READY_ROUND):
@@ -480,11 +502,15 @@ class Sidecar:
         self._wakes.set()
 
     def _reload(self) -> None:
-        """Follow the configuration as it is now; one that cannot be leaves the one before."""
+        """Read and apply the configuration again; an invalid one is logged, and the old one stays
+        active.
+        """
         reread(self._options, self.plane.reload)
 
     def run(self) -> int:
-        """Wait until told to stop; the exit code. A part that died ends the rest with 1."""
+        """Wait until `stop` is called, close all parts and return the exit code: 0, or 1 if the
+        HTTP server died.
+        """
         repeat(self._supervise, _EDGE, stop=self._stop)
         if not self._stop.is_set():
             _log.error("The HTTP server ended by itself.")
@@ -499,16 +525,18 @@ class Sidecar:
 
     @property
     def alive(self) -> bool:
-        """True if the HTTP server is at work."""
+        """True while the HTTP server runs."""
         return self._http.alive
 
     def refresh(self) -> None:
-        """Read the TLS certificates again, if that is due."""
+        """Read the TLS certificates again if that is due."""
         if self._tls is not None:
             self._tls.refresh()
 
     def _supervise(self) -> bool:
-        """Wait a moment; return True if the HTTP server is alive."""
+        """Wait a few seconds or for a wake-up, reload the configuration if a signal requested it,
+        refresh the certificates; return True if the HTTP server runs.
+        """
         tls = self._options.tls
         self._wakes.wait(min(_ROUND, (tls and tls.refresh) or _ROUND))
         self._wakes.clear()
@@ -519,9 +547,10 @@ class Sidecar:
         return self.alive
 
     def close(self) -> None:
-        """End every part, the decision log last, so that no answer is missing in it.
+        """Close all parts; the decision log after everything that takes requests, so that it has
+        all answers.
 
-        First what takes requests: as long as they come, all else gets little time to end.
+        Servers come first: while requests arrive, the other parts get little time to end.
         """
         if self._console is not None:
             self._console.close()

@@ -1,8 +1,7 @@
-"""Options with which a decision point is started: what the command line said, and what is made of
-that first.
+"""The options with which a decision point is started, and the first steps that depend on them.
 
-A single process and a parent of workers begin with the same: options, files, settings of the
-compiler, sockets. Nothing here serves or waits.
+A single process and a parent of workers begin alike: with options, files, settings of the compiler,
+sockets. Nothing here serves or waits.
 """
 
 from __future__ import annotations
@@ -76,7 +75,7 @@ T = TypeVar("T")
 
 
 class StartupError(Exception):
-    """The reason why the decision point cannot start, in words for the operator."""
+    """The reason why the decision point cannot start; the message is for the operator."""
 
 
 @record
@@ -88,17 +87,17 @@ class SidecarOptions:
     addresses: Sequence[str] = ("localhost:8181",)
     diagnostic_addresses: Sequence[str] = ()
     console: bool = False
-    """Whether the diagnostic listeners serve the console."""
+    """True if the diagnostic listeners serve the console."""
     docker_log: str = ""
-    """The audit log of a Docker plugin, whose decisions the console shows as well."""
+    """The audit log of a Docker plugin whose decisions the console also shows; "" for none."""
     log_format: str = "json"
     log_timestamp_format: str = ""
-    """A layout of Go's; RFC 3339 to the second without."""
+    """A layout of Go's; "" is RFC 3339 to the second."""
     watch: bool = True
     capabilities: Capabilities | None = None
     registry: Registry = REGISTRY
     max_errors: int = 10
-    """Errors of policies that are reported; 0: all."""
+    """The largest number of errors in policies that are reported; 0: all."""
     grace: float = 10.0
     wait: float = 0.0
     unix_permissions: int = 0o755
@@ -106,44 +105,50 @@ class SidecarOptions:
     tls: TlsOptions | None = None
     workers: int = 1
     read_config: Callable[[], Config] | None = None
-    """Reads the configuration again, for SIGHUP."""
+    """Reads the configuration again, for SIGHUP; None: it is not reloaded."""
     ready_timeout: float = 0.0
-    """Seconds in which bundles and discovery must be ready before anything is served; 0: nothing
-    waits for them."""
+    """Seconds in which bundles and discovery must be active before anything is served; 0: serve at
+    once.
+    """
     cache_folder: Path | None = None
-    """Where compiled policies are kept for the next start; None: nowhere."""
+    """The folder that stores compiled policies for the next start; None: they are not stored."""
     sender: TracedSender | None = None
-    """What policies send requests with, where requests are traced."""
+    """Sends the requests of `http.send` if requests are traced; else None."""
 
 
 @record
 class Shared:
-    """The state that one of several workers has from its parent: it reads, binds and fetches
-    nothing itself."""
+    """What one of several workers gets from its parent. A worker reads, binds and fetches nothing
+    itself.
+    """
 
     snapshot: Snapshot
     sockets: Sequence[Socket]
-    """Of the HTTP API, in the order of `all_addresses`."""
+    """The sockets of the HTTP API, in the order of `all_addresses`."""
     checks: Sequence[Socket]
-    """Of this worker's gRPC server."""
+    """The sockets of this worker's gRPC server for Envoy's authorization."""
     processors: Sequence[Socket]
-    """Of this worker's server of external processing."""
+    """The sockets of this worker's gRPC server for external processing."""
     write: Callable[[bytes], object]
     """Writes lines of the decision log."""
     peers: Peers | None = None
-    """The other workers, where a console shows all of them."""
+    """The other workers, for a console that shows all of them; None without a console."""
     status: ToldStatus = field(default_factory=ToldStatus)
 
 
 def identified_options(options: SidecarOptions) -> SidecarOptions:
-    """The options with the id that the logs show, in the configuration's labels."""
+    """Return the options with the labels `id` and `version` in the configuration, and with a traced
+    sender if requests are traced.
+    """
     is_traced = options.config.tracing is not None or asks_for_traces(os.environ)
     sender = TracedSender() if is_traced else None
     return replace(options, config=identified(options.config), sender=sender)
 
 
 def settings_of(options: SidecarOptions) -> Settings:
-    """Return the settings of compilation and evaluation."""
+    """Return the settings of compilation and evaluation that the options and the configuration
+    define.
+    """
     config, folder = options.config, options.cache_folder
     caching, notes = config.caching, config.nd_builtin_cache
     return Settings(
@@ -174,7 +179,9 @@ def settings_of(options: SidecarOptions) -> Settings:
 
 
 def import_parts(options: SidecarOptions) -> None:
-    """Import the modules that the configuration needs before workers fork, to share them."""
+    """Import the modules that the configuration needs, so that workers share their memory after the
+    fork.
+    """
     config = options.config
     if config.decision_logs.is_enabled:
         import doorward.server.open_log
@@ -189,17 +196,23 @@ def import_parts(options: SidecarOptions) -> None:
 
 
 def envoy_options(config: Config) -> Options | None:
-    """The options of the gRPC server, where there is to be one."""
+    """Return the options of Envoy's authorization server; None if it is not configured. ConfigError
+    if they are not valid.
+    """
     return _plugin_options(config, EXT_AUTHZ, _envoy_section, [])
 
 
 def ext_proc_options(config: Config) -> ExtProcOptions | None:
-    """The options of the server of external processing, where there is to be one."""
+    """Return the options of Envoy's external processing; None if it is not configured. ConfigError
+    if they are not valid.
+    """
     return _plugin_options(config, EXT_PROC, _ext_proc_section, [])
 
 
 def forward_options(config: Config) -> ForwardOptions | None:
-    """The options of the endpoints for proxies, where there are to be some."""
+    """Return the options of the endpoints for proxies; None if they are not configured. ConfigError
+    if they are not valid.
+    """
     return _plugin_options(config, FORWARD_AUTH, _forward_section, [])
 
 
@@ -229,14 +242,16 @@ _SECTIONS: Final[Mapping[str, Callable[[], type]]] = {
 
 
 def plugin_sections() -> Mapping[str, type]:
-    """The sections of `plugins`, by their names."""
+    """Import and return the section classes of `plugins`, by the plugins' names."""
     return {name: section() for name, section in _SECTIONS.items()}
 
 
 def _plugin_options(
     config: Config, name: str, section: Callable[[], type[T]], warnings: list[str]
 ) -> T | None:
-    """Return the options of a plugin; None if the configuration does not have its section."""
+    """Return the options of a plugin, and add warnings to `warnings`; None if it is not configured.
+    ConfigError if they are not valid.
+    """
     block = config.plugins.get(name)
     return None if block is None else read_section(section(), block, warnings)
 
@@ -250,7 +265,9 @@ def plugin_warnings(config: Config) -> tuple[str, ...]:
 
 
 def load(options: SidecarOptions) -> Loaded:
-    """Read the policies and data of the files and bundles named by the options."""
+    """Read the policies and data of the options' files and bundles, and log their warnings. Raise
+    LoadError.
+    """
     loaded = options.sources.load()
     for note in loaded.notes:
         _log.warning(note)
@@ -264,7 +281,9 @@ def warm(
     ext_proc: ExtProcOptions | None,
     access: Access,
 ) -> None:
-    """Prepare the questions to come, so that a server that is ready is fast."""
+    """Generate the code of all rules, and prepare the documents that the configuration names, so
+    that the first requests are fast. Raise CompileError if one cannot be prepared.
+    """
     with gc_paused():
         snapshot.warm_rules()
         logs = config.decision_logs
@@ -279,7 +298,9 @@ def warm(
 
 
 def announce(options: SidecarOptions, snapshot: Snapshot) -> None:
-    """Log which policies and addresses are about to be served."""
+    """Log all warnings of the configuration, and the addresses and revision that are about to be
+    served.
+    """
     for warning in (*options.config.warnings, *plugin_warnings(options.config)):
         _log.warning(warning)
     _log.info(
@@ -301,7 +322,9 @@ def all_addresses(options: SidecarOptions) -> list[str]:
 
 
 def bind_all(options: SidecarOptions) -> list[Socket]:
-    """Bind the sockets of the HTTP API; raise `StartupError` if one cannot be bound."""
+    """Bind the sockets of the HTTP API, in the order of `all_addresses`. Raise `StartupError`, with
+    all closed, if one cannot be bound.
+    """
     bound: list[Socket] = []
     try:
         for address in all_addresses(options):
@@ -314,7 +337,9 @@ def bind_all(options: SidecarOptions) -> list[Socket]:
 
 
 def reread(options: SidecarOptions, follow: Callable[[Config], object]) -> None:
-    """Read the configuration again and apply it; an error is logged, and the old one stays."""
+    """Read the configuration again and pass it to `follow`, with the labels `id` and `version` of
+    the start. An error is logged, and nothing is raised.
+    """
     if options.read_config is None:
         return
     try:
@@ -338,7 +363,10 @@ def tls_context(options: TlsOptions) -> TlsContext:
 
 
 def tracer_of(options: SidecarOptions) -> Tracer | None:
-    """The tracer, if the configuration or the environment turns traces on; else None."""
+    """Return the tracer if the configuration or the environment turns traces on; else None. Without
+    OpenTelemetry's packages, raise StartupError if the configuration asks for traces, and log a
+    warning if only the environment does.
+    """
     if options.sender is None:
         return None
     try:
@@ -355,7 +383,9 @@ def tracer_of(options: SidecarOptions) -> Tracer | None:
 
 
 def _runtime(config: Config) -> Mapping[str, Any]:
-    """Return the value of `opa.runtime()`. As in OPA it includes the environment."""
+    """Return the value of `opa.runtime()`: configuration, version and, as in OPA, all environment
+    variables.
+    """
     return {
         "config": dict(config.document),
         "env": dict(os.environ),

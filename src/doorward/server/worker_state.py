@@ -1,8 +1,7 @@
 """The state of one worker process, and of all of them together.
 
-Counters and histograms add up, over workers that ended as well: a total never falls. A gauge that
-says whether something is as it should be is as bad as the worst worker's; sizes of processes add
-up.
+Counters and histograms are added up, including those of workers that ended: a total never falls. A
+gauge about a state has the value of the worst worker; sizes of processes are added up.
 """
 
 from __future__ import annotations
@@ -34,7 +33,9 @@ _SUMS: Final = frozenset({"counter", "histogram"})
 
 
 def state_of(number: int, revision: str, health: Health, metrics: Metrics) -> dict[str, Any]:
-    """The state of a worker, as JSON."""
+    """Return the state of a worker as JSON values: revision, parts that are down, stopped threads,
+    plugin states and metrics.
+    """
     return {
         "worker": number,
         "revision": revision,
@@ -54,7 +55,7 @@ def state_of(number: int, revision: str, health: Health, metrics: Metrics) -> di
 
 
 def worst(states: Iterable[Mapping[str, Any]]) -> dict[str, State]:
-    """The worst state of each part over all workers."""
+    """Return the worst state of each part over all workers."""
     parts: dict[str, State] = {}
     for state in states:
         for name, value in state["states"].items():
@@ -64,10 +65,10 @@ def worst(states: Iterable[Mapping[str, Any]]) -> dict[str, State]:
 
 
 class Totals(Collector):
-    """The metrics of all workers, of those that ended, and of the group itself."""
+    """A collector of the metrics of all workers, of workers that ended, and of the group itself."""
 
     def __init__(self, own: Collector | None = None) -> None:
-        """`own`: what the parent counts itself."""
+        """`own` are the metrics of the parent."""
         self._own = own
         self._ended: list[Any] = []
         self._states: Sequence[Mapping[str, Any]] = ()
@@ -77,23 +78,27 @@ class Totals(Collector):
         self._registry.register(self)
 
     def end(self, state: dict[str, Any]) -> None:
-        """Add the counts of a worker that ended, so that totals do not decrease."""
+        """Keep the counters and histograms of a worker that ended, so that totals do not fall."""
         sums = [family for family in state["metrics"] if family[2] in _SUMS]
         self._ended = [_plain(each) for each in _merge([self._ended, sums])]
 
     def render(
         self, states: Sequence[Mapping[str, Any]], restarts: int, reloads: Mapping[str, int]
     ) -> str:
-        """The text that a scraper reads. `reloads`: of the parent, by their results."""
+        """Return the metrics in Prometheus' text format, from the given states of the workers.
+        `reloads` are the parent's numbers of reloads by result.
+        """
         self._states, self._restarts, self._reloads = states, restarts, reloads
         return text_of(self._registry).decode()
 
     def documents(self) -> dict[str, Any]:
-        """The same as JSON, as the status has it."""
+        """Return the metrics of the last `render` as JSON, for status reports."""
         return documents_of(self.collect())
 
     def collect(self) -> Iterable[Metric]:
-        """Yield the metrics summed over all workers, with the revision of each and the restarts."""
+        """Yield the metrics of all workers as one, the revision of each worker, the number of
+        restarts, and the parent's metrics.
+        """
         for family in _merge([self._ended, *[state["metrics"] for state in self._states]]):
             if family.name == "policy_reloads":
                 family.samples = [
@@ -117,7 +122,9 @@ class Totals(Collector):
 
 
 def _merge(parts: Sequence[list[Any]]) -> list[Metric]:
-    """The families of several processes as one."""
+    """Return the metric families of several processes as one: samples with the same labels are
+    combined by `_both`.
+    """
     families: dict[str, Metric] = {}
     values: dict[str, dict[tuple[str, tuple[tuple[str, str], ...]], float]] = {}
     for part in parts:
@@ -136,11 +143,15 @@ def _merge(parts: Sequence[list[Any]]) -> list[Metric]:
 
 
 def _both(name: str, key: tuple[str, Any], kind: str, one: float, other: float) -> float:
-    """Return the value of a metric for two workers: their sum, or the one that is worse."""
+    """Combine a sample of two workers: the sum for counters, histograms and sizes; the earlier time
+    of creation; the worse value of other gauges.
+    """
     if key[0].endswith("_created"):
         return min(one, other)
     if kind in _SUMS or name in _ADDED_GAUGES:
         return one + other
+    # A state other than `OK` counts if any worker has it. All other gauges are smaller when they
+    # are worse, such as `policy_current`.
     if name == "plugin_status_gauge" and ("status", "OK") not in key[1]:
         return max(one, other)
     return min(one, other)

@@ -1,10 +1,10 @@
-"""Several worker processes as one decision point: what `--workers N` starts.
+"""Several worker processes as one decision point, for `--workers N`.
 
 The parent reads and compiles the policies, binds every socket, and forks; a worker is a `Sidecar`
-on what it was given. The parent answers nothing: it watches the files, follows bundles and
-discovery (`parent_plane`), puts a new generation of workers in place of the old one when something
-changes, adds up what the workers say of themselves, and tells each of them, so that any worker can
-answer for all.
+on the parent's snapshot and sockets. The parent serves nothing. It watches the files, follows
+bundles and discovery (`parent_plane`), and replaces the workers by a new generation when something
+changes. It also adds up the workers' states and sends the sum to each of them, so that any worker
+can answer for all.
 """
 
 from __future__ import annotations
@@ -61,18 +61,18 @@ from doorward.transport.workers import Alarm, Channel, GenerationError, Supervis
 __all__ = ["WorkerGroup"]
 
 STATES: Final = 1.0
-"""Seconds between two messages in which a worker says how it is, while it works."""
+"""Seconds between two reports of a worker while it works."""
 SELDOM: Final = 10.0
-"""The same while nothing happens."""
+"""Seconds between two reports of an idle worker."""
 _RAN: Final = 10_000
-"""Nanoseconds of CPU of other threads from which on something happened."""
+"""Nanoseconds of CPU time of other threads from which a worker counts as working."""
 
 _log: Final = logging.getLogger(__name__)
 _EDGE: Final = Edge("workers", "supervising the workers failed")
 
 
 class _Stop(Stop):
-    """The end of the parent; to wait for it is to look after the workers."""
+    """The event that ends the parent; waiting for it supervises the workers."""
 
     def __init__(self, group: WorkerGroup) -> None:
         super().__init__()
@@ -83,7 +83,9 @@ class _Stop(Stop):
         self._group.wake()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Look after the workers until the event is set or `timeout` seconds have passed."""
+        """Supervise the workers until the event is set, `timeout` seconds have passed, or
+        `descriptor` is readable; return True if the event is set.
+        """
         until = time.monotonic() + (SELDOM if timeout is None else timeout)
         while not self.is_set():
             left = until - time.monotonic()
@@ -93,7 +95,7 @@ class _Stop(Stop):
 
 
 class WorkerGroup:
-    """Every worker of one decision point. `start`, then `run` until told to stop."""
+    """All workers of one decision point. Call `start`, then `run`, which returns after `stop`."""
 
     def __init__(self, options: SidecarOptions) -> None:
         options = self._options = identified_options(options)
@@ -162,7 +164,9 @@ class WorkerGroup:
             self._supervisor.let_go()
 
     def _bind(self) -> tuple[list[Socket], list[list[Socket]], list[list[Socket]]]:
-        """The sockets of the HTTP API, and of each worker's gRPC servers."""
+        """Bind and return the sockets of the HTTP API, and the gRPC sockets of each worker. Raise
+        StartupError, with all closed, if one cannot be bound.
+        """
         sockets, workers = bind_all(self._options), self._options.workers
         checks: list[list[Socket]] = [[] for _ in range(workers)]
         processors: list[list[Socket]] = [[] for _ in range(workers)]
@@ -186,7 +190,7 @@ class WorkerGroup:
     def start(self) -> None:
         """Start the workers and return. With `ready_timeout`, wait for the bundles first.
 
-        StartupError, with everything closed, where bundles are late or a worker does not start.
+        Raise StartupError, with everything closed, if bundles are late or a worker does not start.
         """
         options = self._options
         announce(options, self._active.snapshot)
@@ -205,7 +209,9 @@ class WorkerGroup:
             self._plane.start()
 
     def _wait_until_ready(self, timeout: float) -> None:
-        """StartupError where bundles and discovery are not ready in time."""
+        """Supervise until bundles and discovery are active; close everything and raise StartupError
+        after `timeout` seconds.
+        """
         until = time.monotonic() + timeout
         while not self._plane.is_ready:
             left = until - time.monotonic()
@@ -216,9 +222,9 @@ class WorkerGroup:
             self.look_after(left)
 
     def _begin(self) -> None:
-        """Start workers that decide by the active policies.
-
-        Do nothing before the group has started.
+        """Replace the workers by a generation with the active snapshot and options. Raise
+        GenerationError, with the old workers still serving, if the new ones do not start. Does
+        nothing before `start`.
         """
         if not self._serves:
             return
@@ -234,7 +240,9 @@ class WorkerGroup:
         mailboxes = [Mailbox() for _ in range(options.workers if options.console else 0)]
 
         def work(number: int, channel: Channel) -> int:
-            """Run one worker: keep its own sockets, close those of the other workers, and serve."""
+            """Run in a new worker: close the sockets of the other workers, and serve; return the
+            exit code.
+            """
             self._asking.let_go()
             shared = Shared(
                 snapshot,
@@ -261,11 +269,15 @@ class WorkerGroup:
         self._mailboxes = mailboxes
 
     def _reload(self) -> Snapshot:
-        """Read all files again, and activate them in every worker, or in none."""
+        """Read all files again and activate them in all workers, or raise LoadError, CompileError
+        or NotReplacedError and change none.
+        """
         return self._store.load(load(self._options))
 
     def _follow(self, config: Config) -> None:
-        """Apply a configuration in every worker; raise `ConfigError` and apply it in none."""
+        """Replace the workers by ones with a new configuration; raise `ConfigError`, and keep the
+        old ones, if these do not start.
+        """
         before = self._options
         self._options = replace(before, config=followed(config, before.config))
         try:
@@ -284,7 +296,9 @@ class WorkerGroup:
         self.wake()
 
     def run(self) -> int:
-        """Look after the workers until told to stop; the exit code."""
+        """Supervise the workers until `stop` is called, close everything, and return the exit code
+        0.
+        """
         run_round = self._watcher.run_once if self._watcher is not None else self._wait
         repeat(run_round, _EDGE, stop=self._stop)
         _log.info("Shutting down...", extra={"grace": self._options.grace})
@@ -298,7 +312,7 @@ class WorkerGroup:
         return not self._stop.wait(SELDOM)
 
     def close(self) -> None:
-        """End every worker, and take the sockets away."""
+        """End all workers, close the sockets and remove the files of Unix sockets."""
         self._plane.close()
         self._supervisor.end()
         _close_all(self._mailboxes)
@@ -306,13 +320,14 @@ class WorkerGroup:
         _close([*self._sockets, *[each for listeners in numbered for each in listeners]])
 
     def wake(self) -> None:
-        """End a wait for workers and files; for handlers of signals, too."""
+        """End a wait of the parent; may be called from a signal handler."""
         self._supervisor.wake()
 
     def look_after(self, seconds: float, descriptor: int | None = None) -> bool:
-        """Do the due work for the workers within `seconds`, and send them the state of all.
+        """Run due downloads and reloads, send the workers the state of the group if it changed, and
+        wait for their messages for at most `seconds`.
 
-        Return True if `descriptor` can be read.
+        Return True if `descriptor` became readable.
         """
         if self._rereads:
             self._rereads = False
@@ -335,15 +350,17 @@ class WorkerGroup:
 
     @property
     def _news(self) -> tuple[object, ...]:
-        """Something else once the workers have to be told how all of them are."""
+        """A value that changes when the workers must be sent the state of the group."""
         return self._supervisor.news, self._health.reload_error, *self._plane.news
 
     def _states(self) -> list[dict[str, Any]]:
-        """Return the last state of each worker."""
+        """Return the last state of each worker that has sent one."""
         return [each.state for each in self._supervisor.workers.values() if each.state]
 
     def _group_state(self) -> dict[str, Any]:
-        """Return the message that tells a worker the state of the whole group."""
+        """Return the message to the workers about the group: the state of each worker, metrics, and
+        the plane. A worker without a state counts as down.
+        """
         states = self._states()
         known = {state["worker"]: state for state in states}
         workers = [
@@ -368,7 +385,7 @@ class WorkerGroup:
 
 
 class _Active:
-    """By what the workers decide: what the store replaces with a new generation of them."""
+    """The active snapshot of the workers; `replace` starts a new generation of them."""
 
     def __init__(self, snapshot: Snapshot, begin: Callable[[], object]) -> None:
         self.snapshot = snapshot
@@ -376,7 +393,9 @@ class _Active:
         self._begin = begin
 
     def replace(self, snapshot: Snapshot) -> None:
-        """Activate a snapshot in every worker; raise `NotReplacedError` and activate it in none."""
+        """Activate a snapshot in all workers; raise `NotReplacedError`, and keep the old one, if
+        the new workers do not start.
+        """
         before, self.snapshot = self.snapshot, snapshot
         try:
             self._begin()
@@ -386,7 +405,9 @@ class _Active:
 
 
 def _work(options: SidecarOptions, shared: Shared, number: int, channel: Channel) -> int:
-    """Run a worker: serve on the parent's sockets, and report the state over `channel`."""
+    """Run a worker: serve on the parent's sockets, and report the state over `channel`. Return the
+    exit code: 0 after SIGTERM, 1 if the parent or the HTTP server is gone.
+    """
     stop, alarm = SignalSafeEvent(), Alarm()
 
     def end(_number: int, _frame: object) -> None:
@@ -420,7 +441,9 @@ def _work(options: SidecarOptions, shared: Shared, number: int, channel: Channel
 
 
 class _Report:
-    """When a worker says how it is: every second while something happens, else seldom."""
+    """Decides when a worker reports its state: every `STATES` seconds while it works, else every
+    `SELDOM` seconds.
+    """
 
     def __init__(self, sidecar: Sidecar) -> None:
         self._health = sidecar.health
@@ -430,7 +453,9 @@ class _Report:
         self._ran = 0
 
     def is_due(self) -> bool:
-        """Return True if the worker must report: its health changed or it answered requests."""
+        """Return True if the worker should report now: its health changed, it worked, or `SELDOM`
+        seconds have passed.
+        """
         now = time.monotonic()
         seen = list(self._health.own_down), list(self._health.own_stopped)
         if now < self._next and seen == self._seen:
@@ -448,7 +473,9 @@ class _Report:
 def _has_go(
     sidecar: Sidecar, status: ToldStatus, channel: Channel, stop: threading.Event, alarm: Alarm
 ) -> bool:
-    """Return True if this worker is to serve, once that is known."""
+    """Wait for the parent's message. Return True if this worker may serve, False if the parent
+    ended or `stop` is set.
+    """
     while channel.is_open and not stop.is_set():
         channel.wait(SELDOM, alarm)
         for message in channel.receive():
@@ -459,7 +486,7 @@ def _has_go(
 
 
 def _state(number: int, sidecar: Sidecar) -> dict[str, Any]:
-    """Return the message that tells the group the state of one worker."""
+    """Return the message with the state of one worker to the parent."""
     revision = sidecar.pdp.snapshot.revision
     return {
         "is": "state",
@@ -469,7 +496,9 @@ def _state(number: int, sidecar: Sidecar) -> dict[str, Any]:
 
 
 def _note_group(sidecar: Sidecar, status: ToldStatus, message: dict[str, Any]) -> None:
-    """Take over the health, metrics and status of the group from its message."""
+    """Apply the parent's message about the group to health, metrics and status of a worker; other
+    messages are ignored.
+    """
     if message["is"] == "group":
         sidecar.health.workers = message["workers"]
         sidecar.metrics.of_workers = message["metrics"]
@@ -479,7 +508,7 @@ def _note_group(sidecar: Sidecar, status: ToldStatus, message: dict[str, Any]) -
 
 
 class _SharedErrors:
-    """Standard error, to which several processes write whole lines."""
+    """Standard error for several processes: lines are written whole."""
 
     def __init__(self) -> None:
         # A lock of the process, which ends with it; it is held while a batch is written.
@@ -487,7 +516,7 @@ class _SharedErrors:
         self._own = threading.Lock()
 
     def write_bytes(self, lines: bytes) -> None:
-        """Write lines to standard error, one process at a time."""
+        """Write lines to standard error; blocks while another process or thread does."""
         with self._own:
             fcntl.lockf(self._lock, fcntl.LOCK_EX)
             try:
@@ -501,7 +530,7 @@ class _SharedErrors:
         return len(text)
 
     def flush(self) -> None:
-        """Every write is flushed."""
+        """Do nothing, since every write is flushed."""
 
 
 def _log_to(errors: _SharedErrors) -> None:

@@ -1,7 +1,7 @@
-"""Health: the state of each part that serves, and whether the active policies are the newest.
+"""Health: the state of each serving part, and if the active policies are the newest.
 
-States and their names are OPA's plugin states. Threads say by themselves that they are alive
-(`parts`). Who asks, and how the answer looks on a wire, is not known here.
+States and their names are OPA's plugin states. Threads report themselves as alive (`parts`).
+Protocols of health checks are not known here.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from doorward.edge import Parts
 __all__ = ["POLICIES", "Health", "State"]
 
 POLICIES: Final = "policies"
-"""The name under which policies are down that are older than they may be."""
+"""The name in lists of parts that are down for policies that are too old."""
 PATIENCE: Final = 300.0
-"""Seconds that older policies may stay active while reloads fail."""
+"""Seconds of failing reloads after which the active policies count as too old."""
 
 
 class State(Enum):
-    """The state of a part: only `OK` is up."""
+    """The state of a part; only `OK` counts as up."""
 
     NOT_READY = "NOT_READY"
     OK = "OK"
@@ -32,7 +32,7 @@ class State(Enum):
 
 
 class Health:
-    """States by part, from any thread."""
+    """The states of parts, of threads and of reloads. Safe in any number of threads."""
 
     def __init__(self, *, patience: float = PATIENCE) -> None:
         self._lock = threading.Lock()
@@ -41,16 +41,17 @@ class Health:
         self._failing_since: float | None = None
         self._patience = patience
         self.parts = Parts()
-        """The threads that must be at work."""
+        """The threads of this process, whose liveness is checked."""
         self.failing_bundles: Mapping[str, str] = {}
-        """Bundles that could not be fetched or put into force, each with the reason."""
+        """Bundles that could not be downloaded or activated, each with the reason."""
         self.worker: int | None = None
-        """The number of this worker, where there are several."""
+        """The number of this worker; None in a single process."""
         self.workers: Sequence[Mapping[str, Any]] | None = None
-        """What the parent of several workers knows of them, this one among them: `worker`,
-        `revision`, `down`, `stopped`."""
+        """The states of all workers that the parent sent, with the keys `worker`, `revision`,
+        `down` and `stopped`; None in a single process.
+        """
         self.stopped_in_parent: Sequence[tuple[str, str]] = ()
-        """As `own_stopped`, of that parent."""
+        """The stopped threads of the parent, like `own_stopped`."""
 
     def set(self, part: str, state: State) -> None:
         with self._lock:
@@ -62,15 +63,18 @@ class Health:
             return dict(self._states)
 
     def down(self, exclude: Collection[str] = ()) -> tuple[str, ...]:
-        """Return the parts that are down, apart from `exclude`: parts, threads, and policies too
-        old."""
+        """Return the sorted names of all that is down, in any worker, without `exclude`: parts,
+        threads, and `POLICIES` if they are too old. () if all is well.
+        """
         down = self.own_down.union(*[worker["down"] for worker in self.workers or ()])
         down = down.union(name for name, _ in self.stopped_in_parent)
         return tuple(sorted(down.difference(exclude)))
 
     @property
     def own_down(self) -> frozenset[str]:
-        """The parts of this process that are down."""
+        """The names of all that is down in this process: parts that are not `OK`, stopped threads,
+        and `POLICIES` if reloads have failed for too long.
+        """
         down = {part for part, state in self.states.items() if state is not State.OK}
         down.update(name for name, _ in self.own_stopped)
         if self.is_outdated:
@@ -79,7 +83,9 @@ class Health:
 
     @property
     def stopped(self) -> tuple[tuple[str, str], ...]:
-        """The threads that are dead, stuck or failing, each with which of these."""
+        """The threads of all workers and of the parent that are dead, stuck or failing, each with
+        the problem.
+        """
         others = [each for each in self.workers or () if each["worker"] != self.worker]
         of_others = [
             (f"{name} of worker {each['worker']}", problem)
@@ -90,29 +96,33 @@ class Health:
 
     @property
     def own_stopped(self) -> tuple[tuple[str, str], ...]:
-        """The same of this process."""
+        """The threads of this process that are dead, stuck or failing, each with the problem, by
+        name.
+        """
         problems = self.parts.problems.items()
         return tuple((name, problem) for name, problem in sorted(problems) if problem is not None)
 
     @property
     def reload_error(self) -> str | None:
-        """Why the newest policies are not in force; None when they are."""
+        """The reason why the newest policies are not active; None if they are."""
         return self._reload_error
 
     @property
     def is_outdated(self) -> bool:
-        """Return True if reloads have failed for so long that the active policies may be old."""
+        """True if reloads have failed for longer than `patience` seconds."""
         since = self._failing_since
         return since is not None and monotonic() - since > self._patience
 
     @property
     def failing_for(self) -> float:
-        """Seconds since the newest policies could not be read; 0 when they are active."""
+        """Seconds since the first failed reload after the last success; 0 if the newest policies
+        are active.
+        """
         since = self._failing_since
         return 0.0 if since is None else monotonic() - since
 
     def reloaded(self, error: str | None) -> None:
-        """Say how the last attempt to read the policies ended."""
+        """Record the result of an attempt to read the policies: the error, or None for success."""
         with self._lock:
             self._reload_error = error
             if error is None:

@@ -1,8 +1,8 @@
 """Structured logs in OPA's shape: one line of JSON, or of `key=value` text, for each record.
 
-Code logs with the standard library (`logging.getLogger(__name__).info("…", extra={…})`); what is in
-`extra` becomes fields of the line, and so does what its `fields` holds. No secret may be put there:
-nothing is masked here.
+Code logs with the standard library (`logging.getLogger(__name__).info("…", extra={…})`). The values
+in `extra` become fields of the line, as do those in its key `fields`. Nothing is masked here, so
+`extra` must not contain secrets.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ __all__ = [
 ]
 
 Line: TypeAlias = Callable[[Mapping[str, Any]], bytes]
-"""Fields to one line of the log, line break included."""
+"""Formats fields as one line of the log, with a line break."""
 
 Stamp: TypeAlias = Callable[[int], str]
-"""Nanoseconds since the epoch as lines of the log show them."""
+"""Formats nanoseconds since the epoch as the time in lines of the log."""
 
 _NAMES: Final = {10: "debug", 20: "info", 30: "warning", 40: "error", 50: "fatal"}
 _OF_RECORD: Final = frozenset(vars(logging.makeLogRecord({}))) | {
@@ -55,9 +55,10 @@ _CONTROLS: Final = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), 0x20
 def configure(
     level: str, format: str, stream: TextIO | None = None, *, timestamp_format: str = ""
 ) -> None:
-    """Send every log of this process to `stream` (standard error) in one of `FORMATS`.
+    """Write all logs of this process to `stream` (default: standard error) in one of `FORMATS`;
+    replaces the handlers and the level of the root logger.
 
-    `timestamp_format`: how times are written, as a layout of Go's.
+    `timestamp_format` is a layout of Go's for times; "" is RFC 3339.
     """
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(_Formatter(line_for(format), stamp_for(timestamp_format)))
@@ -70,18 +71,21 @@ def configure(
 
 
 def line_for(format: str) -> Line:
-    """The function that writes a line in one of `FORMATS`."""
+    """Return the function that formats a line in one of `FORMATS`."""
     return {"json": _json_line, "json-pretty": _pretty_line, "text": _text_line}[format]
 
 
 def now(stamp: Stamp | None = None) -> str:
-    """The time as OPA writes it: RFC 3339, UTC, to the second; or as `stamp` does."""
+    """Return the present time in UTC as `stamp` formats it; by default RFC 3339 to the second, as
+    in OPA.
+    """
     return (stamp or _second)(time.time_ns())
 
 
 def stamp_for(layout: str) -> Stamp:
-    """Return a function that writes a time (UTC) by a layout of Go's; RFC 3339 to the second for an
-    empty one."""
+    """Return a function that formats a time (nanoseconds, UTC) by a layout of Go's; RFC 3339 to the
+    second for "".
+    """
     return partial(time_text, layout) if layout else _second
 
 
@@ -91,12 +95,16 @@ def _second(time_ns: int) -> str:
 
 @lru_cache(maxsize=4)
 def second_text(seconds: int) -> str:
-    """A second since the epoch as RFC 3339 without the zone; many lines share one."""
+    """Return a second since the epoch in UTC as `2026-01-31T12:00:00`, without a zone. Cached,
+    since many lines share one.
+    """
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def address_text(client: Any) -> str:
-    """The address of a client as Go writes it, `127.0.0.1:4711`; empty for a Unix socket."""
+    """Return the address of a client as Go writes it: `127.0.0.1:4711`, `[::1]:4711`, `@` for a
+    Unix socket.
+    """
     if not isinstance(client, tuple):
         return "@"
     host, port = client[:2]
@@ -110,9 +118,10 @@ class _Formatter(logging.Formatter):
         self._stamp = stamp
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record as one line, with OPA's `level`, `msg` and `time`.
+        """Return the record as one line with OPA's `level`, `msg` and `time`, and the fields of
+        `extra`.
 
-        Of an exception only type and location are logged.
+        Of an exception only type and location are logged, not its text.
         """
         # Libraries put marks of their own into every record, such as `_ray_timestamp_ns`.
         fields = {
@@ -135,7 +144,9 @@ class _Formatter(logging.Formatter):
 
 
 def _place(record: logging.LogRecord) -> str:
-    """Return file and line of the statement that raised the record's exception."""
+    """Return `file:line` of the statement that raised the record's exception; "" if there is
+    none.
+    """
     frame = record.exc_info[2] if record.exc_info else None
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next
@@ -143,7 +154,7 @@ def _place(record: logging.LogRecord) -> str:
 
 
 def _json_line(fields: Mapping[str, Any]) -> bytes:
-    """Return log fields as one line of JSON, with keys in order."""
+    """Return log fields as one line of JSON with sorted keys."""
     try:
         return orjson.dumps(
             fields, default=_other, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
@@ -158,7 +169,9 @@ def _slow_json(fields: Mapping[str, Any]) -> str:
 
 
 def _other(value: object) -> Any:
-    """Convert a value that orjson does not know: numbers that keep their text, and sets."""
+    """Convert a value that orjson does not know: a number that keeps its text, or a set. TypeError
+    for any other.
+    """
     if isinstance(value, float):
         return orjson.Fragment(number_text(value).encode())
     if isinstance(value, frozenset):
@@ -171,7 +184,9 @@ def _pretty_line(fields: Mapping[str, Any]) -> bytes:
 
 
 def _text_line(fields: Mapping[str, Any]) -> bytes:
-    """`time="…" level=info msg="…"`, then the other fields by name."""
+    """Return `time="…" level=info msg="…"`, followed by the other fields in order of their
+    names.
+    """
     first = ["time", "level", "msg"]
     names = [name for name in first if name in fields]
     names += sorted(name for name in fields if name not in first)
@@ -180,7 +195,9 @@ def _text_line(fields: Mapping[str, Any]) -> bytes:
 
 
 def _text_value(value: Any) -> str:
-    """A field's value in the text format, quoted unless it is a single word."""
+    """Return a field's value in the text format: quoted unless it is a word of letters, digits and
+    `-._/@^+`; other values than texts as JSON.
+    """
     if not isinstance(value, str):
         value = number_text(value) if isinstance(value, Number) else to_json(value)
     plain = value and all(c.isalnum() or c in "-._/@^+" for c in value)

@@ -1,7 +1,7 @@
-"""Families of metrics for others: the text that Prometheus reads, and the JSON of a status.
+"""Metric families in two formats: Prometheus' text, and the JSON of OPA's status reports.
 
-In both, counters have the names that they were given: prometheus_client appends `_total` to the
-names of counters in its headings, and OPA's two counters of bundles have no such end.
+In both, counters have the names under which they were declared: prometheus_client appends `_total`
+to counters in its headings, but OPA has two counters of bundles without it.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ __all__ = ["CONTENT_TYPE", "PLAIN_COUNTERS", "documents_of", "text_of"]
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
 PLAIN_COUNTERS: Final = ("bundle_failed_load_counter", "bundle_loaded_counter")
-"""Counters without `_total`."""
+"""Counters whose names do not end with `_total`, as in OPA."""
 _TYPES: Final = {"counter": "COUNTER", "histogram": "HISTOGRAM", "summary": "SUMMARY"}
 
 
 def text_of(families: Collector) -> bytes:
-    """The text that a scraper reads."""
+    """Return the metrics in Prometheus' text format."""
     text = generate_latest(families)
     for name in PLAIN_COUNTERS:
         for heading in (b"# HELP ", b"# TYPE "):
@@ -34,8 +34,9 @@ def text_of(families: Collector) -> bytes:
 
 
 def documents_of(families: Iterable[Metric]) -> dict[str, Any]:
-    """The families by their names, as OPA writes them into its status: Prometheus' own messages
-    as JSON."""
+    """Return the metric families by name as OPA writes them into its status: Prometheus' protobuf
+    messages as JSON. Families without samples are left out.
+    """
     documents: dict[str, Any] = {}
     for family in families:
         name = _full_name(family)
@@ -51,14 +52,18 @@ def documents_of(families: Iterable[Metric]) -> dict[str, Any]:
 
 
 def _full_name(family: Metric) -> str:
-    """Return the name of a metric family with the suffix that Prometheus adds."""
+    """Return the name of a family with the suffix that Prometheus adds: `_total` for counters,
+    `_info` for infos.
+    """
     if family.type == "counter" and family.name not in PLAIN_COUNTERS:
         return f"{family.name}_total"
     return f"{family.name}_info" if family.type == "info" else family.name
 
 
 def _metrics(family: Metric) -> Iterator[dict[str, Any]]:
-    """The metrics of a family, one for each set of labels."""
+    """Yield the metrics of a family as JSON, one for each set of labels; times of creation are left
+    out.
+    """
     grouped: dict[tuple[tuple[str, str], ...], list[Sample]] = {}
     for sample in family.samples:
         if not sample.name.endswith("_created"):
@@ -72,7 +77,7 @@ def _metrics(family: Metric) -> Iterator[dict[str, Any]]:
 
 
 def _value(family: Metric, samples: list[Sample]) -> dict[str, Any]:
-    """Return the samples of one label set as OPA's status document has them."""
+    """Return the value of one label set as JSON: a number, or count, sum and buckets."""
     if family.type not in ("histogram", "summary"):
         kind = "counter" if family.type == "counter" else "gauge"
         return {kind: {"value": samples[0].value}}

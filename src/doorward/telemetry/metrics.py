@@ -1,6 +1,6 @@
-"""Prometheus metrics, in a registry of their own, under OPA's names where OPA has them.
+"""Prometheus metrics in a registry of their own, under OPA's names if OPA has them.
 
-Nothing here is counted on the path of a decision: what an adapter measures is its own choice.
+Nothing is counted during an evaluation; the adapters measure requests.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["Metrics"]
 
 
 class _Faults(Collector):
-    """A collector of the faults that edges count, read when it is requested."""
+    """A collector of `faults_total`, which reads the counts of the edges when it is scraped."""
 
     def collect(self) -> Iterable[CounterMetricFamily]:
         """Return the counter of faults, by edge."""
@@ -44,7 +44,9 @@ class _Faults(Collector):
 
 
 class _Caches(Collector):
-    """A collector of the cache counts of the policies in force, read when it is requested."""
+    """A collector of the caches of the active policies, which reads the counts when it is
+    scraped.
+    """
 
     def __init__(self, counts: Callable[[], Mapping[str, CacheCounts]]) -> None:
         self._counts = counts
@@ -66,12 +68,12 @@ class _Caches(Collector):
 
 
 class Metrics:
-    """Every metric of one server."""
+    """All metrics of one server."""
 
     def __init__(self, version: str, buckets: Sequence[float] = HTTP_BUCKETS) -> None:
-        """`buckets`: of the histogram of requests by their duration, in seconds."""
+        """`buckets` are those of the histogram of request durations, in seconds."""
         self.of_workers = ""
-        """The metrics of all workers, as their parent adds them up; empty for a single process."""
+        """The text of the metrics of all workers, from the parent; empty in a single process."""
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
@@ -134,7 +136,9 @@ class Metrics:
             self.policy_reloads.labels(result)
 
     def watch_caches(self, counts: Callable[[], Mapping[str, CacheCounts]]) -> None:
-        """Show what `counts` says, which must never fall while the server runs."""
+        """Publish the counts that `counts` returns at each scrape; its totals must never fall while
+        the server runs.
+        """
         self.registry.register(_Caches(counts))
 
     def lost(self, reason: str, events: int = 1) -> None:
@@ -151,14 +155,16 @@ class Metrics:
         self.policy_current.set(0 if failed else 1)
 
     def render(self, health: Health | None = None) -> bytes:
-        """The metrics in Prometheus' text format, summed over all workers."""
+        """Return the metrics in Prometheus' text format: in a worker the parent's sum over all
+        workers, else those of this process, with gauges from `health`.
+        """
         if self.of_workers:
             return self.of_workers.encode()
         self._update(health)
         return text_of(self.registry)
 
     def families(self, health: Health) -> Iterable[Metric]:
-        """The metrics of this process."""
+        """Return the metric families of this process, with gauges from `health`."""
         self._update(health)
         return self.registry.collect()
 

@@ -1,7 +1,8 @@
-"""Spans and log records as the messages of OTLP, in protobuf's encoding, written by hand.
+"""Encode spans and log records as messages of OTLP in protobuf, without generated code.
 
 The packages `opentelemetry-proto` and `xds-protos` both install `opentelemetry/proto`, and the one
-that is installed last replaces the other's: beside Envoy's no generated code can be relied on.
+that is installed last replaces the other's. Beside Envoy's types no generated code can be relied
+on.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ _BYTES: Final = 2
 _FIXED64: Final = 1
 _NUMBER: Final = 0
 INFO: Final = 9
-"""The severity of a log record."""
+"""The severity of every log record."""
 
 
 class Record(NamedTuple):
@@ -30,7 +31,7 @@ class Record(NamedTuple):
 
 
 def _varint(number: int) -> bytes:
-    """Return a number as a varint of protobuf; a negative one as 64 bits."""
+    """Encode a number as a varint of protobuf; a negative one as 64 bits."""
     number &= (1 << 64) - 1
     encoded = bytearray()
     while number > 0x7F:
@@ -57,7 +58,9 @@ def _fixed64(field: int, value: int) -> bytes:
 
 
 def _value(value: Any) -> bytes:
-    """An OTLP value; lists become arrays, and types that OTLP lacks become text."""
+    """Encode an OTLP value. Lists become arrays; other types, and integers of more than 64 bits,
+    become text.
+    """
     if isinstance(value, bool):
         return _number(2, int(value))
     if isinstance(value, int) and -(1 << 63) <= value < 1 << 63:
@@ -77,7 +80,9 @@ def _attributes(field: int, attributes: Mapping[str, Any]) -> bytes:
 def _message(
     resource: Mapping[str, Any], scope: tuple[str, str], contents: Iterable[bytes]
 ) -> bytes:
-    """An export request with one resource, one scope and its records."""
+    """Encode an export request with one resource, one scope (name and version) and its encoded
+    records.
+    """
     name, version = scope
     inner = _field(1, _text(1, name) + _text(2, version))
     inner += b"".join([_field(2, each) for each in contents])
@@ -85,7 +90,9 @@ def _message(
 
 
 def spans_message(spans: Sequence[Any]) -> bytes:
-    """`ExportTraceServiceRequest` of spans of one process, as OpenTelemetry's library ends them."""
+    """Encode an `ExportTraceServiceRequest` of at least one span; all have the resource and scope
+    of the first.
+    """
     first = spans[0]
     scope = first.instrumentation_scope
     return _message(first.resource.attributes, (scope.name, scope.version or ""), map(_span, spans))
@@ -113,7 +120,7 @@ def _span(span: Any) -> bytes:
 def logs_message(
     resource: Mapping[str, Any], scope: tuple[str, str], records: Iterable[Record]
 ) -> bytes:
-    """`ExportLogsServiceRequest` of records of one process."""
+    """Encode an `ExportLogsServiceRequest` of log records."""
     return _message(resource, scope, map(_record, records))
 
 
@@ -127,14 +134,18 @@ def _record(record: Record) -> bytes:
 
 
 def rejected_records(message: bytes) -> int:
-    """The number of records that an export response rejects; 0 if it is not a response."""
+    """Return the number of records that a collector rejected, from its response; 0 if that is not
+    valid.
+    """
     partial = _first(message, 1)
     number = _first(partial, 1) if isinstance(partial, bytes) else 0
     return number if isinstance(number, int) and number < 1 << 63 else 0
 
 
 def _first(message: bytes, field: int) -> int | bytes:
-    """The first value of a protobuf field, a number or bytes; 0 if the field is absent."""
+    """Return the first value of a protobuf field, a number or bytes; 0 if it is absent or the
+    message is not valid.
+    """
     at = 0
     while at < len(message):
         tag, at = _read_varint(message, at)
@@ -143,6 +154,8 @@ def _first(message: bytes, field: int) -> int | bytes:
             if tag >> 3 == field:
                 return message[at : at + value]
             at += value
+        # A response has only these two kinds of fields; another one is not skipped but ends the
+        # search.
         elif tag & 7 != _NUMBER:
             return 0
         elif tag >> 3 == field:
@@ -151,9 +164,9 @@ def _first(message: bytes, field: int) -> int | bytes:
 
 
 def _read_varint(message: bytes, at: int) -> tuple[int, int]:
-    """Read a varint; return it and the offset behind it.
+    """Read a varint at an offset; return it and the offset behind it.
 
-    One that is cut off is read as far as it goes.
+    A truncated one is read as far as it goes; nothing is raised.
     """
     number = shift = 0
     while at < len(message) and shift < 64:

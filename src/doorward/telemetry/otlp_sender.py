@@ -1,4 +1,6 @@
-"""Messages of OTLP to a collector, over HTTP or gRPC: each is sent in its time, or not at all."""
+"""Send messages of OTLP to a collector, over HTTP or gRPC; a message that is not accepted in its
+time is dropped.
+"""
 
 from __future__ import annotations
 
@@ -15,41 +17,46 @@ from doorward.config.trace_options import TraceOptions
 __all__ = ["SPANS", "OtlpError", "OtlpSender", "sender_for"]
 
 _FIRST_PAUSE: Final = 0.5
-"""Seconds until what failed is tried again; they double."""
+"""Seconds until the second attempt; the pauses double."""
 _RETRIED: Final = frozenset({429, 502, 503, 504})
 _RETRIED_CODES: Final = frozenset({1, 4, 8, 10, 11, 14, 15})
-"""Of gRPC, as OTLP says: a collector that is away, or has too much to do, may take it later."""
+"""Status codes of gRPC after which OTLP tries again: the collector is away or overloaded."""
 _AGENT: Final = f"Doorward/{__version__}"
 
 
 class OtlpError(Exception):
-    """A message that was not taken; the text says why."""
+    """A message that the collector did not accept; the text says why."""
 
 
 SPANS: Final = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
-"""The method of gRPC that takes spans."""
+"""The gRPC method that takes spans."""
 
 
 class OtlpSender(Protocol):
-    """Sends messages; for one thread, but `close` is for any."""
+    """Sends messages. `send` is for one thread, `close` for any."""
 
     def send(self, message: bytes) -> None:
-        """Send one; OtlpError where the collector did not take it in time."""
+        """Send a message, and wait for the response; raise OtlpError if the collector did not
+        accept it in time.
+        """
 
     def close(self) -> None:
-        """Give up what is under way, and send no more."""
+        """Abort a message that is being sent; later ones fail."""
 
 
 class _Attempts:
-    """Tries again what may succeed later, until its time is over or the sender is closed."""
+    """Repeats attempts that may succeed later, until `timeout` seconds are over or the sender is
+    closed.
+    """
 
     def __init__(self, timeout: float) -> None:
         self._timeout = timeout
         self._closed = threading.Event()
 
     def send(self, message: bytes) -> None:
-        """Send a message, with growing pauses between attempts; OtlpError if none succeeds in
-        time."""
+        """Send a message, with pauses between attempts that double; raise OtlpError if none
+        succeeds in time, or the error is permanent.
+        """
         until, pause = time.monotonic() + self._timeout, _FIRST_PAUSE
         while True:
             error = self._attempt(message, max(until - time.monotonic(), 0.1))
@@ -61,7 +68,9 @@ class _Attempts:
             pause *= 2
 
     def _attempt(self, message: bytes, seconds: float) -> tuple[str, bool] | None:
-        """Send it; what went wrong, and whether it may succeed later."""
+        """Send once within `seconds`. Return None on success; else the error, and True if another
+        attempt may succeed.
+        """
         raise NotImplementedError
 
     def close(self) -> None:
@@ -86,7 +95,9 @@ class _HttpSender(_Attempts):
         self._client = with_deadlines(client)
 
     def _attempt(self, message: bytes, seconds: float) -> tuple[str, bool] | None:
-        """Send once over HTTP. Return None, or the error and True if another try may help."""
+        """Send once over HTTP. Return None on success; else the error, and True if another attempt
+        may succeed.
+        """
         from doorward.http_client.deadlines import finished_by
 
         content = gzip.compress(message, mtime=0) if self._options.zips else message
@@ -127,7 +138,9 @@ class _GrpcSender(_Attempts):
         self._headers = tuple(options.headers.items())
 
     def _attempt(self, message: bytes, seconds: float) -> tuple[str, bool] | None:
-        """Send once over gRPC. Return None, or the error and True if another try may help."""
+        """Send once over gRPC. Return None on success; else the error, and True if another attempt
+        may succeed.
+        """
         try:
             self._export(message, timeout=seconds, metadata=self._headers)
         except self._error as error:
@@ -141,15 +154,18 @@ class _GrpcSender(_Attempts):
 
 
 def sender_for(options: TraceOptions, method: str) -> OtlpSender:
-    """Return the sender of messages, with gRPC to `method`. ConfigError where certificates cannot
-    be read."""
+    """Return the sender for the options; with gRPC it calls `method`. Raise ConfigError if
+    certificates cannot be read.
+    """
     if options.protocol == "grpc":
         return _GrpcSender(options, method)
     return _HttpSender(options)
 
 
 def _context(options: TraceOptions) -> ssl.SSLContext:
-    """Return the TLS settings of the connection to the collector."""
+    """Return the TLS context for the collector. Raise ConfigError if certificates cannot be
+    used.
+    """
     try:
         # Not `create_default_context`: from Python 3.13 on it refuses what Go accepts.
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -170,7 +186,9 @@ def _context(options: TraceOptions) -> ssl.SSLContext:
 
 
 def _read(path: str) -> bytes | None:
-    """Return the contents of a file of certificates or keys; None for no path. ConfigError."""
+    """Return the bytes of a file with certificates or a key; None for "". Raise ConfigError if it
+    cannot be read.
+    """
     if not path:
         return None
     try:

@@ -1,7 +1,7 @@
-"""Propagation of traces between processes: what `OTEL_PROPAGATORS` names.
+"""Propagation of traces between processes, as `OTEL_PROPAGATORS` configures it.
 
-W3C's and B3's headers are here; others are loaded from packages that are installed. The library
-loads all of them when it is imported, and fails there: what is unknown is an error of ours instead.
+W3C's and B3's headers are built in; others are loaded from installed packages. OpenTelemetry loads
+all of them when it is imported and fails there; here an unknown one is a ConfigError.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ _SPAN_ID: Final = re.compile(r"[0-9a-fA-F]{16}\Z")
 
 
 class B3(TextMapPropagator):  # type: ignore[misc]  # the library may be missing
-    """The headers of Zipkin. Both kinds are read; `is_multi` says which is written."""
+    """The headers of Zipkin. Both forms are read; `is_multi` writes one header for each value
+    instead of a single `b3`.
+    """
 
     def __init__(self, *, is_multi: bool = False) -> None:
         self._is_multi = is_multi
@@ -47,7 +49,9 @@ class B3(TextMapPropagator):  # type: ignore[misc]  # the library may be missing
         context: Context | None = None,
         getter: Getter[Any] = default_getter,
     ) -> Context:
-        """The context with the span of the caller, where the headers name one."""
+        """Return the context with the span of the caller; the context unchanged if the headers name
+        none.
+        """
 
         def header(name: str) -> str:
             return next(iter(getter.get(carrier, name) or ()), "")
@@ -71,7 +75,7 @@ class B3(TextMapPropagator):  # type: ignore[misc]  # the library may be missing
         context: Context | None = None,
         setter: Setter[Any] = default_setter,
     ) -> None:
-        """Write the current span."""
+        """Write the headers of the current span into `carrier`; nothing without a valid span."""
         current = trace.get_current_span(context).get_span_context()
         if not current.is_valid:
             return
@@ -85,12 +89,14 @@ class B3(TextMapPropagator):  # type: ignore[misc]  # the library may be missing
 
     @property
     def fields(self) -> set[str]:
-        """The headers that are read or written."""
+        """The names of the headers that are read or written."""
         return {_SINGLE, _TRACE, _SPAN, _SAMPLED, _FLAGS}
 
 
 def propagator_of(environment: Mapping[str, str]) -> TextMapPropagator:
-    """Return the propagator that `OTEL_PROPAGATORS` names; ConfigError for an unknown one."""
+    """Return the propagators that `OTEL_PROPAGATORS` names as one, by default W3C's; raise
+    ConfigError for an unknown one.
+    """
     names = [name.strip() for name in environment.get("OTEL_PROPAGATORS", USUAL).split(",")]
     return CompositePropagator(
         [_propagator(name) for name in dict.fromkeys(names) if name != "none"]
@@ -98,7 +104,9 @@ def propagator_of(environment: Mapping[str, str]) -> TextMapPropagator:
 
 
 def _propagator(name: str) -> TextMapPropagator:
-    """Return the trace propagator of a name, built in or installed."""
+    """Return the propagator of a name, built in or from an installed package; ConfigError if there
+    is none.
+    """
     match name:
         case "tracecontext":
             return TraceContextTextMapPropagator()

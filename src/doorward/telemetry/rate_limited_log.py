@@ -1,6 +1,7 @@
-"""Lines that somebody outside can cause become one per interval and reason, with a count.
+"""Log lines that clients can cause are limited to one per interval and reason, with a count of the
+others.
 
-Senders of requests must not be able to fill the log, nor to hide in it what they cause.
+Clients must not be able to fill the log, nor to hide other lines in it.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from typing import Final
 __all__ = ["INTERVAL", "RateLimitedLog"]
 
 INTERVAL: Final = 1.0
-"""Seconds between two lines about the same reason."""
+"""Seconds between two lines with the same reason."""
 
 MAX_REASONS: Final = 1_000
 
 
 class RateLimitedLog:
-    """Says when a line may be written; safe in any number of threads."""
+    """Decides if a line may be written now; safe in any number of threads."""
 
     def __init__(self, interval: float = INTERVAL) -> None:
         self._interval = interval
@@ -26,14 +27,16 @@ class RateLimitedLog:
         self._reasons: dict[str, tuple[float, int]] = {}
 
     def suppressed(self, reason: str) -> int | None:
-        """Return how many lines about `reason` were left out since the last; None: this one is,
-        too."""
+        """Return None if a line about `reason` must not be written now; else the number of lines
+        that were suppressed since the last one.
+        """
         now = monotonic()
         with self._lock:
             until, hushed = self._reasons.get(reason, (0.0, 0))
             if now < until:
                 self._reasons[reason] = (until, hushed + 1)
                 return None
+            # Reasons may contain what a client sent: without a limit they would fill the memory.
             if len(self._reasons) >= MAX_REASONS:
                 self._reasons.clear()
             self._reasons[reason] = (now + self._interval, 0)

@@ -1,6 +1,6 @@
-"""The attributes of a span for a request that is served over HTTP, as OPA's library sets them.
+"""The attributes of a span for an HTTP request that is served, as OPA sets them.
 
-They are those of OpenTelemetry's conventions. None holds input, a result or the query of a URL.
+They follow OpenTelemetry's conventions. None contains the input, the result or the query of a URL.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ def request_attributes(
     is_encrypted: bool = False,
     version: str = "1.1",
 ) -> dict[str, str | int]:
-    """Attributes that are known when a request comes. `header` knows its headers by lower-case
-    names; `client` is the address of its socket."""
+    """Return the attributes that are known when a request arrives; absent values are left out.
+    `header` returns a header by its lower-case name; `client` is the address of its socket.
+    """
     scheme = "https" if is_encrypted else "http"
     attributes: dict[str, str | int] = {
         "http.request.method": method,
@@ -51,9 +52,8 @@ def request_attributes(
 
 
 def response_attributes(status: int, size: int, route: str = "") -> dict[str, str | int]:
-    """The span attributes known after the response: the size of its body, and the route's pattern.
-
-    Absent values are left out.
+    """Return the attributes that are known after the response: status, size of the body, and
+    pattern of the route. The last two are left out if empty.
     """
     attributes: dict[str, str | int] = {"http.response.status_code": status}
     if size:
@@ -64,7 +64,9 @@ def response_attributes(status: int, size: int, route: str = "") -> dict[str, st
 
 
 def _host_and_port(authority: str) -> tuple[str, int]:
-    """The host and the port of a `Host` header; the port is 0 if none is named."""
+    """Return the host and port of a `Host` header: `[::1]:80` -> `("::1", 80)`; the port is 0 if
+    there is none.
+    """
     host, colon, port = authority.rpartition(":")
     if not colon or not port.isdecimal() or len(port) > 5:
         host, port = authority, "0"

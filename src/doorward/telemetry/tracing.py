@@ -1,11 +1,11 @@
 """Traces by OpenTelemetry: a span for each request that is served, and for each that is sent.
 
     traceparent of a caller -> `serve` -> the span of this thread or task -> `TracedSender`
-        -> traceparent of what `http.send` asks, and `trace_id` of the decision log
+        -> traceparent of requests of `http.send`, and `trace_id` of the decision log
 
-Only who wants traces imports this module: it needs the extra `otel`. Spans are sent by a thread of
-the library; what finds no room there is dropped, and no decision ever waits. A span holds no input,
-no result and no query of a URL.
+This module is imported only if traces are on: it needs the extra `otel`. A thread of the library
+sends the spans; if its queue is full they are dropped, and no decision ever waits. A span contains
+no input, no result and no query of a URL.
 """
 
 from __future__ import annotations
@@ -40,15 +40,17 @@ Attributes: TypeAlias = Mapping[str, str | int]
 """Attributes of a span by their names in OpenTelemetry."""
 
 DECISION: Final = "opa.decision_id"
-"""The attribute that names the decision which was logged."""
+"""The attribute with the id of the decision that was logged."""
 _LAST: Final = 5.0
-"""Seconds in which the last spans are sent; the library would wait for 30."""
+"""The longest time for the last spans, in seconds; the library would wait for 30."""
 _log: Final = logging.getLogger(__name__)
 _EDGE: Final = Edge("tracing", "sending the last spans failed")
 
 
 class Served:
-    """One request that is served; its span is the current one of the thread or task inside."""
+    """Context manager around a request that is served or sent. Inside, its span is the current one
+    of the thread or task; at the end the span is ended, and marked as failed after an exception.
+    """
 
     def __init__(self, span: Any) -> None:
         self._span = span
@@ -67,22 +69,22 @@ class Served:
         self._span.end()
 
     def named(self, name: str, attributes: Attributes) -> None:
-        """Set the final name of the span."""
+        """Set the final name of the span, and add attributes."""
         self._span.update_name(name)
         self.note(attributes)
 
     def note(self, attributes: Attributes) -> None:
-        """Attributes by their names in OpenTelemetry."""
+        """Add attributes to the span, by their names in OpenTelemetry."""
         self._span.set_attributes(dict(attributes))
 
     def failed(self, kind: str) -> None:
-        """It failed, by a fault or an error of that kind."""
+        """Mark the span as failed; `kind` is the class of the exception, or the status."""
         self._span.set_attribute("error.type", kind)
         self._span.set_status(StatusCode.ERROR)
 
 
 class Tracer:
-    """Makes spans. Safe in any number of threads."""
+    """Creates spans. Safe in any number of threads."""
 
     def __init__(self, provider: Any, propagator: Any) -> None:
         self._provider = provider
@@ -93,7 +95,9 @@ class Tracer:
     def serve(
         self, name: str, header: Callable[[str], str | None], attributes: Attributes
     ) -> Served:
-        """A span for a request that is served; `header` knows its headers, by lower-case names."""
+        """Start a span for a request that is served, as a child of the caller's; `header` returns a
+        header by its lower-case name.
+        """
         carrier = {each: text for each in self._fields if (text := header(each)) is not None}
         parent = self._propagator.extract(carrier, context=context.Context())
         span = self._tracer.start_span(name, parent, kind=SpanKind.SERVER)
@@ -103,7 +107,9 @@ class Tracer:
 
     @contextmanager
     def send(self, method: str, url: str) -> Iterator[tuple[Served, dict[str, str]]]:
-        """Start a span for an outgoing request; return it with the headers that propagate it."""
+        """Context manager with a span for an outgoing request; yields it with the headers that
+        propagate it. User and query of the URL are not recorded.
+        """
         parts = urlsplit(url)
         span = self._tracer.start_span(f"HTTP {method}", kind=SpanKind.CLIENT)
         with Served(span) as sent:
@@ -123,7 +129,9 @@ class Tracer:
             yield sent, headers
 
     def logged(self, decision_id: str) -> tuple[str, str] | None:
-        """The ids of the current trace and span, which belong to this decision; None without."""
+        """Return the ids of the current trace and span in hexadecimal digits, and add the
+        decision's id to the span; None without a span.
+        """
         span = trace.get_current_span()
         current = span.get_span_context()
         if not current.is_valid:
@@ -132,7 +140,7 @@ class Tracer:
         return f"{current.trace_id:032x}", f"{current.span_id:016x}"
 
     def close(self) -> None:
-        """Send what waits, for some seconds at most."""
+        """Send the remaining spans; wait for at most `_LAST` seconds."""
         ended = threading.Event()
         thread = loop_thread(self._end, _EDGE, name="tracing-end", stop=ended)
         thread.start()
@@ -145,8 +153,9 @@ class Tracer:
 
 
 def tracer_for(options: TraceOptions | None, environment: Mapping[str, str] = os.environ) -> Tracer:
-    """Return the tracer of the configuration, or else of the environment. ConfigError for settings
-    that are not valid."""
+    """Return the tracer for the configuration's options; with None, for the environment's. Raise
+    ConfigError for settings that are not valid. Starts the thread that sends spans.
+    """
     chosen = options or options_of_environment(environment)
     sampler = None
     if chosen.sample_percentage is not None:
@@ -168,13 +177,15 @@ def tracer_for(options: TraceOptions | None, environment: Mapping[str, str] = os
 
 
 class SpanExporter:
-    """The exporter that the library's thread gives spans to."""
+    """The exporter to which the library's thread passes spans."""
 
     def __init__(self, sender: OtlpSender) -> None:
         self._sender = sender
 
     def export(self, spans: Sequence[Any]) -> Any:
-        """Send a batch; one that cannot be sent in its time is dropped, and that is said."""
+        """Send a batch. One that cannot be sent in time is dropped with a warning in the log, and
+        FAILURE is returned.
+        """
         try:
             self._sender.send(spans_message(spans))
         except OtlpError as error:
@@ -183,9 +194,9 @@ class SpanExporter:
         return SpanExportResult.SUCCESS
 
     def shutdown(self) -> None:
-        """There will be no more."""
+        """Close the sender; no more spans follow."""
         self._sender.close()
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        """Nothing waits here."""
+        """Return True: the exporter has no queue."""
         return True

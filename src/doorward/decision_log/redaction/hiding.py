@@ -1,13 +1,13 @@
-"""Credentials taken out of a decision log event by their names and looks, at any depth.
+"""Credentials are removed from an event of the decision log by their names and forms, at any depth.
 
-Not OPA's: it logs them unless a policy masks them. What has the name of a credential is removed and
-listed under `erased`; of texts that hold one (a token, a query, JSON) that part is replaced and the
-path listed under `masked`. What a credential is called is defined once, in `rego/credentials.py`.
+Not OPA's: it logs them unless a policy masks them. A value with the name of a credential is removed
+and listed under `erased`. In a text that contains one (a token, a query, JSON), that part is
+replaced and the path is listed under `masked`. The names are defined in `rego/credentials.py`.
 
-Most events have theirs where the last ones had (a header). So what is at these locations is hidden
-first, and one pass over the encoded rest tells whether that was all; if it may not be, a walk
-without recursion finds everything, and the locations for the next events. What lies on the way to
-something hidden is copied, the rest shared.
+Most events have credentials at the same paths (a header). So the paths of recent events are masked
+first, and one search in the encoded rest decides if there may be more; then a walk without
+recursion finds all, and remembers their paths for the next events. Containers on the way to a
+hidden value are copied, the rest is shared.
 """
 
 from __future__ import annotations
@@ -41,36 +41,40 @@ __all__ = ["DOCUMENTS", "hide_credentials"]
 
 DOCUMENTS: Final[tuple[str, ...]] = ("input", "result", "nd_builtin_cache")
 _ASKED: Final = ("query", "path")
-"""What was asked, as text: a client writes the query, and the end of the path."""
+"""Fields with text from a client: the query, and the end of the path."""
 _TELLING: Final = ("io.jwt.", "opa.runtime")
-"""Built-ins whose operands are tokens and keys, or whose answer is the process's environment."""
+"""Built-ins whose operands are tokens and keys, or whose answer contains the environment
+variables.
+"""
 LISTED: Final = 1_000
-"""Paths that an event lists; what is at others is hidden as well."""
+"""The largest number of paths that an event lists; values at further paths are hidden as well."""
 NAMES: Final = 4_096
 REMEMBERED: Final = 64
-"""Names that are remembered, and the characters of the longest of them."""
+"""The longest name that is cached, in characters, and the number of cached decision paths."""
 LOCATIONS: Final = 8
 DEPTH: Final = 16
-"""Places of credentials that are looked at first, and the names on the way to one."""
+"""The largest number of names in a remembered location."""
 
 _SETTING: Final = re.compile(r"(^|[?&;\s])([^=&?;\s]{1,64})=(\"[^\"\n]*+\"?|'[^'\n]*+'?|[^&;\s]+)")
 _LINE: Final = re.compile(
     r"((?:^|[\n{,])[ \t-]*+([\"']?)([^\s:\"'{},][^\n:\"'{},]{0,63})\2[ \t]*:[ \t]+)"
     r"([\"'][^\n]*+|[^\s\[{][^\n{},]*+)"
 )
-"""A line of YAML, or a member of an object that it writes in braces."""
+"""A line of YAML, or a member of an object that YAML writes in braces."""
 _FORM: Final = re.compile(r"[^\s=&]*+(?:=[^\s=&]*+)?(?:&[^\s=&]*+(?:=[^\s=&]*+)?)*+")
-"""A form, or a word."""
+"""A form (`a=1&b=2`), or a single word."""
 _NAMED: Final = (("name", "value"), ("key", "value"), ("key", "rawValue"), ("key", "raw_value"))
 _KEYS_OF_JWK: Final = frozenset({"d", "dp", "dq", "k", "p", "q", "qi"})
 _OF_PAIRS: Final = frozenset({"kty", "rawValue", "raw_value", "value", "Value"})
 
 Location: TypeAlias = tuple[str, ...]
-"""The names of objects on the way to a value, from the event on, and its own."""
+"""The keys from the event to a value, all of them names of objects."""
 
 
 def hide_credentials(event: dict[str, Any]) -> dict[str, Any]:
-    """`event` without the credentials of its input and result."""
+    """Return `event` without credentials in its documents, its query and its path; the same object
+    if there are none. Lists up to `LISTED` paths under `erased` and `masked`.
+    """
     is_secret = "result" in event and _is_below_credentials(
         event.get("path") or event.get("query", "")
     )
@@ -91,21 +95,26 @@ def hide_credentials(event: dict[str, Any]) -> dict[str, Any]:
 
 
 Hidden: TypeAlias = tuple[dict[str, Any], list[str], list[str]]
-"""A copy of an event, or itself, and the paths of what was removed and of what was replaced."""
+"""An event or its masked copy, the paths that were removed, and the paths that were replaced."""
 
 _NOT_SURE: Final[Hidden | None] = None
 
 
 class _Known:
-    """Recent locations of credentials, by the object that they were in."""
+    """The locations of recent credentials, grouped by the object that contains them. Safe in any
+    number of threads.
+    """
 
     def __init__(self) -> None:
         self._locations: dict[Location, dict[str, str]] = {}
-        """Names, and the path that the event lists. INVARIANT: replaced as a whole, never changed,
-        since any thread may be looking at it."""
+        """By object, the names of credentials with the paths that events list. INVARIANT: replaced
+        as a whole, never changed, since any thread may be reading it.
+        """
 
     def hidden(self, event: dict[str, Any]) -> Hidden | None:
-        """The event, if there is nothing to hide but at known locations; None if there may be."""
+        """Return the event without the credentials at known locations; None if there may be others,
+        so that a walk must search for them.
+        """
         public = event
         erased: list[str] = []
         masked: list[str] = []
@@ -130,7 +139,7 @@ class _Known:
         return None if may_hold_credentials(encoded) else (public, erased, masked)
 
     def learn(self, locations: list[Location]) -> None:
-        """Remember locations; the oldest are forgotten for them."""
+        """Remember locations; beyond `LOCATIONS` the oldest are forgotten."""
         known = [(parent, name) for parent, names in self._locations.items() for name in names]
         new = [(each[:-1], each[-1]) for each in locations]
         remembered = [*[each for each in known if each not in new], *new][-LOCATIONS:]
@@ -146,7 +155,9 @@ _known: Final = _Known()
 def _change(
     value: dict[Any, Any], names: dict[str, str], erased: list[str], masked: list[str]
 ) -> dict[Any, Any]:
-    """A copy of an object without the credentials under some names, or itself without any."""
+    """Return a copy of an object without the credentials under the given names, and add their paths
+    to `erased` or `masked`; the object itself if there are none.
+    """
     changed = value
     for name, path in names.items():
         item: Any = value.get(name)
@@ -177,8 +188,9 @@ def _with(event: dict[str, Any], location: Location, value: dict[Any, Any]) -> d
 
 
 def _plain(value: object) -> Any:
-    """Convert a value that orjson does not know, to scan its texts: numbers that keep theirs, and
-    sets."""
+    """Convert a value that orjson does not know so that its texts can be searched: 0 for a number
+    that keeps its text, a list for a set. TypeError for any other.
+    """
     if isinstance(value, float):
         return 0
     if isinstance(value, frozenset):
@@ -191,7 +203,9 @@ _RAW: Final = ("raw_body", "rawBody")
 
 
 def _without_raw_bodies(event: dict[str, Any]) -> dict[str, Any] | None:
-    """The event without base64 bodies of requests; None if one of them contains a credential."""
+    """Return the event without the base64 bodies of Envoy's requests; None if one of them contains
+    a credential.
+    """
     http = event.get("input")
     for key in _HTTP:
         if type(http) is not dict:
@@ -208,7 +222,9 @@ def _without_raw_bodies(event: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _mask_event(event: dict[str, Any], *, is_secret: bool) -> Hidden:
-    """Return the event after every value was masked; `is_secret`: without its result."""
+    """Search all values of an event; return the masked event and the paths. `is_secret` removes its
+    result. Remembers where credentials were.
+    """
     documents = {name: event[name] for name in DOCUMENTS if name in event}
     if is_secret:
         del documents["result"]
@@ -228,17 +244,19 @@ def _mask_event(event: dict[str, Any], *, is_secret: bool) -> Hidden:
 
 
 def _tells(name: str, answers: Mapping[str, Value]) -> bool:
-    """Return True if operands of a built-in hold a credential, which are in the names of its
-    answers."""
+    """Return True if the operands or answers of a built-in may contain a credential. The operands
+    are the keys of `answers`.
+    """
     return name.startswith(_TELLING) or any(
         _show(operands, is_encoded=False) != operands for operands in answers
     )
 
 
 def _without_bodies(walk: _Walk) -> tuple[dict[str, Any], list[str]]:
-    """The documents without the body if `parsed_body` had a credential, and the path of that body.
+    """Return the documents without the texts of a body whose `parsed_body` contained a credential,
+    and the paths of these texts.
 
-    As text the body may write it in many ways: escaped, in parts, in base64.
+    In the text of a body a credential may be written in many ways: escaped, in parts, in base64.
     """
     if not walk.is_below_body:
         return walk.documents, []
@@ -259,20 +277,24 @@ def _without_bodies(walk: _Walk) -> tuple[dict[str, Any], list[str]]:
 
 @lru_cache(maxsize=REMEMBERED)
 def _is_below_credentials(path: str) -> bool:
-    """Return True if the path of a decision names a credential: `secrets/db`, `login/token`."""
+    """Return True if the path of a decision names a credential, so that its result is one:
+    `secrets/db`, `login/token`.
+    """
     kinds = [_kinds[name] for name in re.findall(r"[^/.\[\]\"\s]+", path)]
     return _ALL in kinds or kinds[-1:] == [_ONE]
 
 
 class _Walk:
-    """The walk through some documents: the paths that were removed, and replaced."""
+    """A walk through documents. Its attributes are the masked `documents` and the paths that were
+    `erased` or `masked`.
+    """
 
     def __init__(self, documents: dict[str, Any]) -> None:
         self.erased: list[str] = []
         self.masked: list[str] = []
         self.locations: list[Location] = []
         self.is_below_body = False
-        """Whether something was found in `parsed_body`."""
+        """True if something was found in `parsed_body`."""
         # Each collection, the number of the one that it lies in, and its key there.
         self._nodes: list[tuple[Any, int, Any]] = [(documents, 0, "")]
         self._removed: dict[int, set[Any]] = {}
@@ -285,7 +307,7 @@ class _Walk:
         self.documents: dict[str, Any] = self._copies() or documents
 
     def _object(self, number: int, value: dict[Any, Any]) -> None:
-        """Note the fields to erase or mask in an object, and queue the containers in it."""
+        """Note the fields of an object to remove or mask, and queue the containers in it."""
         fields = () if _OF_PAIRS.isdisjoint(value) else _fields_of_pair(value)
         for key, item in value.items():
             kind = type(item)
@@ -301,7 +323,10 @@ class _Walk:
                 self._nodes.append((item, number, key))
 
     def _list(self, number: int, value: Any) -> None:
-        """Note what to mask in an array or a set; a changed set becomes an array."""
+        """Note the items of an array or a set to mask, and queue the containers in it. A set with
+        texts or collections is walked as its sorted array, and becomes an array if something in it
+        is masked.
+        """
         if type(value) is frozenset:
             if not any(type(item) is str or isinstance(item, Boxed) for item in value):
                 return
@@ -316,14 +341,18 @@ class _Walk:
                 self._nodes.append((item, number, index))
 
     def _text(self, number: int, key: Any, text: str, named: int = 0) -> None:
-        """Note the masked form of a text that looks like a credential, or has the name of one."""
+        """Note the masked form of a text if it contains a credential; `named` is the kind of its
+        name.
+        """
         masked = _show_under(named, text)
         if masked != text:
             self._change.setdefault(number, {})[key] = masked
             self._note(self.masked, number, key)
 
     def _note(self, paths: list[str], number: int, key: Any) -> None:
-        """Note the path of a masked value, and its location if other events may have the same."""
+        """Add the path of a hidden value to `paths`, and its location to `locations` if other
+        events may have the same one.
+        """
         keys = [key]
         while number:
             _, number, key = self._nodes[number]
@@ -336,7 +365,7 @@ class _Walk:
             self.locations.append(tuple(keys))
 
     def _copies(self) -> Any:
-        """The documents with their changes; None if there are none."""
+        """Return a copy of the documents with all changes; None if there are none."""
         removed, changed = self._removed, self._change
         copy: Any = None
         for number in range(len(self._nodes) - 1, -1, -1):  # what lies inside before the outside
@@ -360,9 +389,9 @@ def _path(keys: Sequence[Any]) -> str:
 
 
 def _is_location(keys: list[Any]) -> bool:
-    """Return True if a location can be looked at by itself.
+    """Return True if a location can be masked by itself in other events.
 
-    What is called `name` or `key` says what another member is.
+    Values at `name` and `key` cannot: they say what another member is.
     """
     return (
         len(keys) <= DEPTH
@@ -377,7 +406,9 @@ _ONE, _ALL, _ENCODED, _BODY = 1, 2, 3, 4
 
 
 class _Kinds(dict[str, int]):
-    """The kind of each name that was met lately; 0 for none."""
+    """The kind of each recent name (`_ONE`, `_ALL`, `_ENCODED`, `_BODY`), computed when it is first
+    looked up; 0 for a harmless name. Emptied when it has `NAMES` names.
+    """
 
     def __missing__(self, name: str) -> int:
         kind = 0
@@ -400,7 +431,9 @@ _kinds: Final = _Kinds()
 
 
 def _fields_of_pair(value: dict[Any, Any]) -> frozenset[str]:
-    """The members of a name-value pair that are credentials because of the name in it."""
+    """Return the members of an object that are credentials because of another member: the private
+    members of a JWK, or `value` beside a `name` that names a credential.
+    """
     if "kty" in value:
         return _KEYS_OF_JWK
     lowered = {key.lower(): key for key in value if type(key) is str and len(key) <= 9}
@@ -413,7 +446,9 @@ def _fields_of_pair(value: dict[Any, Any]) -> frozenset[str]:
 
 
 def _show(text: str, *, is_encoded: bool, is_body: bool = False) -> str:
-    """`text` with the credentials masked where their ends are known, else `MASKED`."""
+    """Return `text` with its credentials masked if their ends are known, otherwise `MASKED`;
+    unchanged if there are none. `is_encoded`: it may be base64, which is searched too.
+    """
     masked_text = _without_looks(text)
     if "=" in text:
         masked_text = _SETTING.sub(_mask_setting, masked_text)
@@ -433,12 +468,14 @@ def _show(text: str, *, is_encoded: bool, is_body: bool = False) -> str:
 
 
 def _show_under(named: int, text: str) -> str:
-    """The text of a member whose name says that."""
+    """Return a text masked as `_show` does for a member whose name has the kind `named`."""
     return _show(text, is_encoded=named == _ENCODED, is_body=named == _BODY)
 
 
 def _is_unknown(body: str) -> bool:
-    """Return True if names and values cannot be told apart in a body of this kind."""
+    """Return True if a body is neither a form nor JSON, so that names and values cannot be told
+    apart.
+    """
     if _FORM.fullmatch(body):
         return False
     try:
@@ -449,6 +486,7 @@ def _is_unknown(body: str) -> bool:
 
 
 def _without_looks(text: str) -> str:
+    """Return the text with tokens and keys masked that are recognised by their form."""
     # Three dotted names are a host more often than a token, whose header is JSON in base64.
     return mask_credentials(text) if may_contain_credentials(text) else text
 
@@ -463,7 +501,7 @@ def _mask_line(match: re.Match[str]) -> str:
 
 
 def _decode(text: str) -> str:
-    """Decode base64; an empty text if it is not valid."""
+    """Decode base64 to text; "" if it is not valid."""
     try:
         return base64.b64decode(text, validate=True).decode("utf-8", errors="replace")
     except (binascii.Error, ValueError):

@@ -1,8 +1,8 @@
-"""Masks, as OPA applies them to an event of the decision log before anyone reads it.
+"""Masks of a policy, applied to an event of the decision log as OPA does.
 
-A mask names a place below `/input`, `/result` or `/nd_builtin_cache` and either removes or replaces
-what is there. Values are never changed: a masked event holds changed copies of what lies on the
-way, and shares the rest. `erased` and `masked` say what was done, never what was there.
+A mask removes or replaces the value at a path below `/input`, `/result` or `/nd_builtin_cache`.
+Values are never changed: a masked event contains changed copies of the containers on the path, and
+shares the rest. `erased` and `masked` list the paths, never the values.
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ _ROOTS: Final = ("input", "result", "nd_builtin_cache")
 
 
 class MaskError(Exception):
-    """A mask that means nothing: the event must not be logged without it."""
+    """A mask that is not valid; the event must not be logged without it."""
 
 
 @record
 class Mask:
-    """One rule: remove what is at `path`, or put `value` there."""
+    """One mask: with the `op` `remove`, the value at `path` is removed; with `upsert`, it is
+    replaced by `value`.
+    """
 
     path: tuple[str, ...]
     op: str = "remove"
@@ -36,7 +38,9 @@ class Mask:
 
 
 def read_masks(rules: Value) -> list[Mask]:
-    """Read the masks that the mask policy returned; raise `MaskError` in OPA's words."""
+    """Return the masks in a mask policy's value, an array or a set; raise `MaskError`, with OPA's
+    text, if it is not valid.
+    """
     if isinstance(rules, frozenset):
         return [_read_mask(rule) for rule in sorted_values(rules)]
     if isinstance(rules, list):
@@ -45,7 +49,9 @@ def read_masks(rules: Value) -> list[Mask]:
 
 
 def _read_mask(rule: Value) -> Mask:
-    """Read a mask from the policy's answer; a plain text is the path to remove."""
+    """Return one mask; a plain text is the path to remove. Raise MaskError for another form or an
+    unknown `op`.
+    """
     if isinstance(rule, str):
         return Mask(_parts(rule))
     if not isinstance(rule, dict):
@@ -60,7 +66,9 @@ def _read_mask(rule: Value) -> Mask:
 
 
 def _parts(path: str) -> tuple[str, ...]:
-    """Split a mask's path, which must begin with `/input`, `/result` or another allowed root."""
+    """Split a mask's path: `/input/a` -> `("input", "a")`. Raise MaskError unless it begins with a
+    slash and an allowed root.
+    """
     if not path:
         raise MaskError("mask must be non-empty")
     if not path.startswith("/"):
@@ -72,7 +80,9 @@ def _parts(path: str) -> tuple[str, ...]:
 
 
 def apply(event: dict[str, Any], masks: Sequence[Mask]) -> dict[str, Any]:
-    """Return the event with all masks applied; a mask whose path does not exist has no effect."""
+    """Return a copy of the event with all masks applied, and their paths added to `erased` and
+    `masked`. A mask whose path does not exist has no effect.
+    """
     changed = dict(event)
     erased: list[str] = list(changed.get("erased", ()))
     masked: list[str] = list(changed.get("masked", ()))
@@ -100,7 +110,7 @@ def apply(event: dict[str, Any], masks: Sequence[Mask]) -> dict[str, Any]:
 
 
 def _without(value: Value, path: tuple[str, ...]) -> Value:
-    """Return `value` without the part at `path`; raise `LookupError` if there is none."""
+    """Return a copy of `value` without the part at `path`; raise `LookupError` if there is none."""
     key, rest = path[0], path[1:]
     if isinstance(value, dict):
         if rest:
@@ -116,7 +126,9 @@ def _without(value: Value, path: tuple[str, ...]) -> Value:
 
 
 def _with(value: Value, path: tuple[str, ...], new: Value) -> Value:
-    """`value` with `new` at `path`; objects on the way are made, anything else is a LookupError."""
+    """Return a copy of `value` with `new` at `path`; missing objects are created. Raise LookupError
+    if a value on the way is not an object or array, or an index does not exist.
+    """
     key, rest = path[0], path[1:]
     if isinstance(value, dict):
         copied: dict[Key, Value] = {}

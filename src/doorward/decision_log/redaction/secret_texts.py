@@ -1,7 +1,9 @@
-"""Values of `secrets` of the configuration, looked for in what built-ins were asked and answered.
+"""Values below the configuration's `secrets` paths are searched in the operands and answers of
+built-ins.
 
-A policy may hand a secret of its data to a built-in, such as a key to `http.send`, and OPA's
-`nd_builtin_cache` would write it down. What one of them holds is taken out of an event as a whole.
+A policy may pass a secret of its data to a built-in, such as a key to `http.send`, and OPA's
+`nd_builtin_cache` would log it. All answers of a built-in that contain a secret are removed from
+the event.
 """
 
 from __future__ import annotations
@@ -16,20 +18,22 @@ from doorward.rego.shared import Key
 __all__ = ["SecretTexts"]
 
 _SHORTEST: Final = 4
-"""Characters; shorter texts are in everything, and no secrets."""
+"""The shortest text that counts as secret, in characters; shorter ones occur everywhere."""
 _MOST: Final = 1_000
-"""Texts that are looked for; where there are more, nothing of built-ins is shown."""
+"""The largest number of texts to search for; with more, all built-ins are removed."""
 
 
 class SecretTexts:
-    """The texts at some paths of the data, as JSON has them. Safe in any number of threads."""
+    """The texts at some paths of the data, in their JSON form. Safe in any number of threads."""
 
     def __init__(self, paths: Sequence[tuple[str, ...]]) -> None:
         self._paths = tuple(paths)
         self._known: tuple[Snapshot, frozenset[str]] | None = None
 
     def hide(self, event: dict[str, Any], snapshot: Snapshot) -> dict[str, Any]:
-        """The event without what built-ins had of secrets, whose names are under `erased`."""
+        """Return the event without the built-ins whose operands or answers contain a secret of the
+        snapshot; their paths are listed under `erased`. The same object if there are none.
+        """
         notes = event.get("nd_builtin_cache")
         if not self._paths or not notes:
             return event
@@ -42,7 +46,9 @@ class SecretTexts:
         return {**event, "nd_builtin_cache": remaining, "erased": erased}
 
     def _texts(self, snapshot: Snapshot) -> frozenset[str]:
-        """The texts below the `secrets` paths, cached for as long as the snapshot stays."""
+        """Return the texts below the `secrets` paths of the snapshot's data; those of the last
+        snapshot are cached.
+        """
         known = self._known
         if known is None or known[0] is not snapshot:
             values = [snapshot.base_document(path) for path in self._paths]
