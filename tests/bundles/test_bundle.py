@@ -76,7 +76,7 @@ def test_a_bundle_is_read_from_a_folder_or_an_archive(kind: str, tmp_path: Path)
         ({".manifest": '{"rego_version": true}'}, "rego_version must be 0 or 1"),
         ({".manifest": "[]"}, "the manifest must be an object"),
         ({".manifest": '{"roots": ["a", "a/b"]}'}, "manifest has overlapped roots: 'a' and 'a/b'"),
-        ({"sub/.manifest": "{}"}, "sub/.manifest: a manifest counts at the root of a bundle only"),
+        ({"sub/.manifest": "{}"}, "sub/.manifest: a manifest must be at the root of a bundle"),
         (
             {"patch.json": '{"data": []}'},
             "patch.json: only a bundle that is downloaded can be a delta",

@@ -60,7 +60,9 @@ def test_a_server_without_its_issuer_refuses_tokens(tmp_path: Path) -> None:
     server = serving(tmp_path, f"http://127.0.0.1:{free_port()}", "--workers=1")
     try:
         assert server.ready("/health")
-        (said,) = server.messages("Serves without keys.")
+        (said,) = server.messages(
+            "Serving without the issuer's keys: its tokens are refused until they are fetched."
+        )
         assert said["issuer"] == "main"
         assert not allows(server, ONE.token("http://127.0.0.1"))
     finally:

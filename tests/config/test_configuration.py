@@ -129,7 +129,7 @@ def test_what_is_not_followed_is_an_error() -> None:
         ),
         ("labels:\n  a: 1", "c.yaml:2: labels.a must be a string but is an integer"),
         ("default_decision: [1]", "c.yaml:1: default_decision must be a string but is a list"),
-        ("labels: {}\nlabels: {}", "c.yaml:2: labels is given twice"),
+        ("labels: {}\nlabels: {}", "c.yaml:2: the key `labels` is repeated"),
         (
             "server:\n  decoding: {max_length: 0}",
             "c.yaml:2: server.decoding.max_length must be greater than 0 but is 0",

@@ -223,7 +223,7 @@ def test_a_client_that_leaves_is_not_decided_on(point: DecisionPoint) -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"raw_path": None}, "does not hand on the path"),
+        ({"raw_path": None}, "does not pass on the path"),
         ({"raw_path": b"/other"}, "the path is not the one that was sent"),
         ({"headers": [(b"x_user", b"a")]}, "underscore in a header name"),
         ({"headers": [(b"host", b"a"), (b"host", b"b")]}, "more than one host header"),

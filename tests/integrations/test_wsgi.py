@@ -132,7 +132,7 @@ def test_a_body_over_the_limit_is_cut_for_the_policy_and_whole_for_the_applicati
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"RAW_URI": None}, "does not hand on the path"),
+        ({"RAW_URI": None}, "does not pass on the path"),
         ({"RAW_URI": "/other"}, "the path is not the one that was sent"),
         ({"RAW_URI": None, "REQUEST_URI": "//open"}, "the path is not the one that was sent"),
         ({"HTTP_HOST": "a,b"}, "more than one host header"),

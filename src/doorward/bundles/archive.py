@@ -162,7 +162,7 @@ def _safe_name(name: str, limits: Limits) -> str:
     """
     parts = PurePosixPath(name.lstrip("/")).parts
     if len(name) > MAX_NAME or len(parts) > limits.depth:
-        raise ArchiveError(f"`{name[:60]}…`: a name is longer or deeper than is allowed")
+        raise ArchiveError(f"`{name[:60]}…`: a name is too long or has too many folders")
     if ".." in parts:
         raise ArchiveError(f"`{name}`: a name leads out of the bundle")
     if not name.isprintable():  # control characters, and what is not UTF-8
@@ -208,6 +208,7 @@ def folder_names(root: str, limits: Limits) -> list[str]:
     waiting: list[tuple[str, tuple[str, ...]]] = [("", (os.path.realpath(root),))]
     while waiting:
         folder, above = waiting.pop()
+        # Links inside of the bundle can make a huge tree of a few folders.
         if len(above) > limits.depth:
             raise ArchiveError(f"folders are nested deeper than {limits.depth}")
         for name in _names_in(os.path.join(root, folder)):

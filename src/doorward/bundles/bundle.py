@@ -408,7 +408,7 @@ class _Reader:
             if name == MANIFEST:
                 manifest = Manifest.parse(content)
             elif name.endswith(MANIFEST):
-                raise ManifestError(f"{name}: a manifest counts at the root of a bundle only")
+                raise ManifestError(f"{name}: a manifest must be at the root of a bundle")
         return manifest
 
     def _changes(self, manifest: Manifest) -> tuple[Change, ...] | None:

@@ -78,6 +78,9 @@ class LoadError(Exception):
         super().__init__(self.messages)
 
     def __str__(self) -> str:
+        """Return all messages under OPA's heading with their number; errors in policies with their
+        source line.
+        """
         messages = [each if isinstance(each, str) else render(each) for each in self.problems]
         if len(messages) == 1:
             return f"1 error occurred during loading: {messages[0]}"
@@ -331,6 +334,7 @@ def _take(
     with timers.measure("rego_data_parse"):
         document = _data_of(path, content)
     for name in reversed(entry.prefix):
+        # From the inside out: `a.b` becomes `{"a": {"b": document}}`.
         document = {name: document}
     if not isinstance(document, dict):
         raise LoadError([f"{path}: document must be of type object"])

@@ -98,6 +98,8 @@ def read_documents(
 
 
 class _Reader:
+    """Converts YAML nodes to `Located` values, at most `MAX_NODES` of them."""
+
     def __init__(self, offset: int, scalar: Callable[[yaml.ScalarNode], Any]) -> None:
         self._offset = offset
         self._left = MAX_NODES
@@ -129,6 +131,6 @@ class _Reader:
             if not isinstance(key, yaml.ScalarNode):
                 raise LocatedError("a key must be a string", line)
             if key.value in fields:
-                raise LocatedError(f"{key.value} is given twice", line)
+                raise LocatedError(f"the key `{key.value}` is repeated", line)
             fields[key.value] = self.read(item, depth + 1, line)
         return fields

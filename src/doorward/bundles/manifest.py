@@ -82,6 +82,9 @@ class Manifest:
         )
 
     def __post_init__(self) -> None:
+        """Set `root_paths`; raise ManifestError if a root is listed twice, or contains another
+        one.
+        """
         object.__setattr__(self, "root_paths", frozenset(map(_path, self.roots)))
         if len(set(self.roots)) < len(self.roots):
             twice = Counter(self.roots).most_common(1)[0][0]

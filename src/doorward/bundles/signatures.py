@@ -173,6 +173,7 @@ def _files_in(token: str, verification: Verification) -> dict[str, _Signed]:
     parts = token.split(".")
     if len(parts) != 3:
         raise SignatureError("failed to split compact JWT: it has no three parts")
+    # Header and payload are not verified yet: they only choose among the configured keys.
     key = verification.key_for(_decode(parts[0], "header"), _decode(parts[1], "payload"))
     if key.algorithm not in ALGORITHMS:
         raise SignatureError(f"unknown signature algorithm: {key.algorithm}")

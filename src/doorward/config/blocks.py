@@ -95,7 +95,7 @@ class Block:
         listed = self.get(key, list, [])
         numbers = [float(each) for each in listed if type(each) in (int, float)]
         if len(numbers) < len(listed) or numbers != sorted(set(numbers)):
-            raise ConfigError(f"{self.location(key)} must be numbers that increase")
+            raise ConfigError(f"{self.location(key)} must be increasing numbers")
         return tuple(numbers)
 
     def unknown(self, known: Sequence[str]) -> tuple[str, ...]:

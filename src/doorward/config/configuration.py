@@ -174,7 +174,7 @@ def _document_paths(texts: tuple[str, ...]) -> tuple[str, ...] | None:
     """Strip the slashes of document paths; raise ValueError if one is the root."""
     paths = tuple(path.strip("/") for path in texts)
     if not all(paths):
-        raise ValueError("must not contain the root")
+        raise ValueError("must not contain the root document")
     return paths
 
 
@@ -265,7 +265,10 @@ def _read_mapping(top: Block, key: str, warnings: list[str]) -> Mapping[str, tup
     for name, path in mapping.items():
         others = [other for other in paths if other is not path]
         if not all(path) or any(other[: len(path)] == path for other in others):
-            raise ConfigError(f"{block.location(name)} must be a path of its own in the input")
+            raise ConfigError(
+                f"{block.location(name)} must be a path in the input that is neither equal to "
+                "nor below another one"
+            )
     return mapping
 
 
@@ -317,6 +320,9 @@ class Authzen:
     )
 
     def __post_init__(self) -> None:
+        """Raise OptionError if `policy_decision_point` is not an https URL without query and
+        fragment.
+        """
         scheme, colon, rest = self.policy_decision_point.partition("://")
         host = rest.partition("/")[0]
         is_url = scheme == "https" and colon and host

@@ -44,6 +44,7 @@ class LoginClient:
         return urlsplit(self.console_url).hostname or ""
 
     def __post_init__(self) -> None:
+        """Raise OptionError without an id, or if the console's URL is not safe or has a path."""
         if not self.client_id:
             raise OptionError("client_id", "must be the id of the console at the issuer")
         _check_url("console_url", self.console_url)
@@ -86,6 +87,7 @@ class Issuer:
     )
 
     def __post_init__(self) -> None:
+        """Raise OptionError if a URL is not safe, or the interval is out of bounds."""
         for key, url in (("issuer", self.issuer), ("jwks_url", self.jwks_url)):
             if url or key == "issuer":
                 _check_url(key, url)

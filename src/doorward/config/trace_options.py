@@ -106,7 +106,7 @@ def options_of_environment(environment: Mapping[str, str]) -> TraceOptions:
         raise ConfigError(f"OTEL_EXPORTER_OTLP_COMPRESSION: `{zipping}` is not supported")
     milliseconds = given("TIMEOUT") or "10000"
     if not milliseconds.isdecimal() or int(milliseconds) == 0:
-        raise ConfigError("OTEL_EXPORTER_OTLP_TIMEOUT must be milliseconds")
+        raise ConfigError("OTEL_EXPORTER_OTLP_TIMEOUT must be a positive number of milliseconds")
     pairs = [pair.partition("=") for pair in given("HEADERS").split(",") if "=" in pair]
     is_named = environment.get("OTEL_SERVICE_NAME") or (
         "service.name=" in environment.get("OTEL_RESOURCE_ATTRIBUTES", "")
@@ -127,7 +127,10 @@ def options_of_environment(environment: Mapping[str, str]) -> TraceOptions:
 
 def _refuse_blocking(value: bool) -> bool:
     if value:
-        raise ValueError(": no decision waits for a collector; spans that find no room are dropped")
+        raise ValueError(
+            "is not supported: no decision waits for a collector, and spans beyond the queue are "
+            "dropped"
+        )
     return value
 
 
@@ -234,6 +237,9 @@ class TraceBlock:
             )
 
     def __post_init__(self) -> None:
+        """Raise OptionError if a batch is larger than the queue, or certificates shall not be
+        verified over gRPC, which always verifies them.
+        """
         if self.batch_size > self.queue_size:
             raise OptionError("batch_size", "must not be larger than `max_queue_size`")
         if self.kind == "grpc" and self.is_encrypted and self.allow_insecure_tls:

@@ -157,11 +157,12 @@ class DecisionLog:
         self._limit = options.buffer_size
         self._limit_bytes = options.buffer_bytes
         self._put = self._put_bytes = 0
-        """Entries so far, and their bytes; `_left`, `_left_bytes`: those that are not in the queues
-        any more, which the log's thread counts."""
+        """Entries queued so far, and their bytes. `_left` and `_left_bytes` have left the queues,
+        counted by the log's thread: the differences are queued now."""
         self._left = self._left_bytes = 0
         self._turns = self._turns_seen = 0
-        """Turns of requests so far, and those of which the log's thread knows."""
+        """Turns of requests so far, and those that the log's thread has seen: while they differ,
+        requests build events."""
         self._lost: Counter[str] = Counter()
         self._unreported: Counter[str] = Counter()
         self._lock = threading.Lock()

@@ -226,7 +226,7 @@ class DecisionPoint:
             history.end(begun)
             return decision
         if self._waiting >= MAX_WAITING:
-            error = DecisionError("too many decisions wait")
+            error = DecisionError("too many decisions wait for a thread")
             return self._log(self._failed_decision(path, error), UNDEFINED)
         self._waiting += 1
         loop = asyncio.get_running_loop()
@@ -285,7 +285,7 @@ class DecisionPoint:
         say why. Raise ValueError without files.
         """
         if not self._sources:
-            raise ValueError("there are no files to watch")
+            raise ValueError("there are no files to watch: the policies are not from files")
         with self._lock:
             if self._watcher is None:
                 self._watcher = Watcher(

@@ -59,6 +59,8 @@ def _left(timeout: float | None, error: type[Exception]) -> float | None:
 
 
 class _Backend(httpcore.NetworkBackend):
+    """A network backend of httpcore whose connections observe `finished_by`."""
+
     def __init__(self, inner: httpcore.NetworkBackend) -> None:
         self._inner = inner
 
@@ -97,6 +99,8 @@ reads.
 
 
 class _Stream(httpcore.NetworkStream):
+    """A connection of httpcore whose reads and writes observe `finished_by`."""
+
     def __init__(self, inner: httpcore.NetworkStream) -> None:
         self._inner = inner
 

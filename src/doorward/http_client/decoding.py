@@ -22,7 +22,7 @@ class DecodingError(Exception):
 
 
 class Response(Protocol):
-    """A response of httpx."""
+    """The part of httpx's response that decoding needs."""
 
     @property
     def headers(self) -> Mapping[str, str]: ...

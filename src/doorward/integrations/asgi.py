@@ -69,6 +69,9 @@ class Authorization:
         self._root: str = getattr(app, "root_path", "") if takes_middleware else ""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Decide a request or WebSocket handshake, then deny it or pass it on; lifespan events
+        pass. Raise ValueError for any other type of connection.
+        """
         kind = scope["type"]
         if kind == "lifespan":
             await self._app(scope, receive, send)
@@ -149,7 +152,7 @@ def request_of(
     path = scope.get("raw_path")
     if path is None:
         if options.strict:
-            _refuse("the server does not hand on the path as it was sent")
+            _refuse("the server does not pass on the path as it was sent")
         path = _quote_path(scope["path"])
     elif (
         options.strict
@@ -273,6 +276,7 @@ async def _deny_websocket(scope: Scope, receive: Receive, send: Send, verdict: V
     """Deny a WebSocket handshake with the verdict's response; if the server does not support one,
     close the WebSocket, which clients get as 403.
     """
+    # ASGI: the handshake must be received before it can be denied.
     if (await receive())["type"] != "websocket.connect":
         return
     if _RESPONSE not in (scope.get("extensions") or {}):

@@ -83,7 +83,7 @@ def _setting(name: str, default: Any) -> Any:
 @lru_cache(maxsize=1)
 def get_point() -> DecisionPoint:
     """Return the decision point of the settings, cached; raise `ImproperlyConfigured` if it is
-    missing, cannot be imported or is another object.
+    missing, cannot be imported or is not a DecisionPoint.
     """
     point = _setting("POINT", None)
     if isinstance(point, str):
@@ -123,6 +123,9 @@ class PolicyMiddleware:
         self._check = HttpCheck(get_point().pdp, self._options)
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
+        """Return the response of the view, with the headers that the policy adds; for a denied
+        request the response of the denial.
+        """
         verdict = self._decide(request)
         if not verdict.allowed:
             return _answer(verdict)
@@ -318,8 +321,8 @@ class PolicyQuerySet(models.QuerySet):
     def for_user(
         self, user: Any, permission: str = "", tables: Mapping[str, str] = THIS_ROW
     ) -> PolicyQuerySet:
-        """Return the rows that the policy permits; the default permission is `APP.view_MODEL`.
-        Raises what `rows_for` raises.
+        """Return the rows that the policy permits; the default permission is Django's for viewing
+        the model. Raises what `rows_for` raises.
         """
         meta = self.model._meta
         permission = permission or f"{meta.app_label}.view_{meta.model_name}"
@@ -505,6 +508,8 @@ class PolicyAdminMixin:
         admin = self
 
         class Guarded(formset):
+            """The formset class of the admin, with fields disabled by policy."""
+
             def add_fields(self, form: Any, index: int | None) -> None:
                 """Disable the fields of a saved row that the user may not change or delete."""
                 super().add_fields(form, index)

@@ -58,6 +58,9 @@ class Authorization:
         self._check = HttpCheck(pdp, self._options)
 
     def __call__(self, environ: Environ, start_response: Start) -> Iterable[bytes]:
+        """Decide a request, and return the denial or the application's response with the headers
+        that the policy adds.
+        """
         verdict = self.decide(environ)
         if not verdict.allowed:
             status, headers, body = denial(verdict)
@@ -174,7 +177,7 @@ def _read_target(environ: Environ, options: HttpOptions, *, derive_target: bool)
                 _refuse("the path is not the one that was sent")
             return target
     if options.strict and not derive_target:
-        _refuse("the server does not hand on the path as it was sent")
+        _refuse("the server does not pass on the path as it was sent")
     path = _quote_path(decoded)
     query = environ.get("QUERY_STRING", "")
     return f"{path}?{query}" if query else path
@@ -198,8 +201,8 @@ def _read_body(
     """Read the body up to `max_body` bytes; return them, and True if it was cut. With `strict`,
     raise AmbiguousRequestError if its length is not declared or not a number.
 
-    `wsgi.input` is replaced, so that the application can read all of it. A body without a length is
-    b"".
+    `wsgi.input` is replaced, so that the application can read all of it. Without a length, and
+    unless the server marks its end, the body is not read: b"".
     """
     stream = environ["wsgi.input"]
     length = headers.get("content-length")

@@ -23,7 +23,9 @@ LONGEST_WAIT: Final = 0.05
 
 
 class BuildGate:
-    """The one turn that evaluations share during a build; safe in any number of threads."""
+    """The single turn that evaluations share while a snapshot is built. Safe in any number of
+    threads.
+    """
 
     __slots__ = ("_builds", "_is_free", "_lock", "_queue", "are_taken")
 

@@ -75,6 +75,7 @@ class FileEvents:
                 number = self._call(
                     self._libc.inotify_add_watch, self._fd, os.fsencode(folder), mask
                 )
+                # Two names of one folder have the same watch: the kernel counts by inode.
                 before = numbers.get(number, frozenset())
                 numbers[number] = None if before is None or inside is None else before | inside
         except OSError:

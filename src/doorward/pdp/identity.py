@@ -73,8 +73,8 @@ class Identity:
         }
 
     def start(self, *, within: float) -> list[str]:
-        """Start the threads. Return when every issuer has answered, at the latest after `within`
-        seconds, the names of the issuers whose keys are not known yet; their threads continue.
+        """Start the threads, and wait until every issuer has answered, at most `within` seconds.
+        Return the names of those whose keys are not known yet; their threads continue.
         """
         until = time.monotonic() + within
         for keys in self._keys.values():
@@ -176,6 +176,7 @@ class _Keys:
             self._take(self._fetch())
         except IdentityError as error:
             self._retry = min(self._retry * 2, self._issuer.interval)
+            # An outage is logged once, and not at each attempt.
             if str(error) != self.error:
                 self.error = str(error)
                 _log.error(
@@ -204,7 +205,10 @@ class _Keys:
                     )
                 url = document.get("jwks_uri", "")
                 if not isinstance(url, str) or not issuer.is_as_safe(url):
-                    raise IdentityError("jwks_uri is missing, or not as safe as the issuer")
+                    raise IdentityError(
+                        "`jwks_uri` in the discovery document is missing, or is http although the "
+                        "issuer is https"
+                    )
             return _get(client, url)
 
     def _take(self, document: Mapping[str, Any]) -> None:
@@ -219,7 +223,7 @@ class _Keys:
         value: dict[Key, Value] = {"issuer": self._issuer.issuer, "jwks": text, "kids": [*kids]}
         self._store.keep((ROOT, self.name), value, text=text.encode())
         self._text, self.kids = text, frozenset(kids)
-        _log.info("Keys in force.", extra={"issuer": self.name, "kids": kids})
+        _log.info("Keys of the issuer are active.", extra={"issuer": self.name, "kids": kids})
 
 
 def _get(client: httpx.Client, url: str) -> dict[str, Any]:
@@ -240,7 +244,7 @@ def read_keys(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     """
     keys = document.get("keys")
     if not isinstance(keys, list) or len(keys) > MAX_KEYS:
-        raise IdentityError(f"not a list of at most {MAX_KEYS} keys")
+        raise IdentityError(f"`keys` is not a list of at most {MAX_KEYS} keys")
     usable: list[dict[str, Any]] = []
     for key in keys:
         if not isinstance(key, dict):
@@ -266,7 +270,10 @@ def _is_readable(key: dict[str, Any]) -> bool:
     try:
         return bool(parse_key_set(json.dumps({"keys": [key]})))
     except (BuiltinError, EvaluationAborted) as error:
-        _log.warning("A key is left out.", extra={"kid": str(key.get("kid")), "error": str(error)})
+        _log.warning(
+            "A key of the issuer is not used.",
+            extra={"kid": str(key.get("kid")), "error": str(error)},
+        )
         return False
 
 

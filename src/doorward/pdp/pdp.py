@@ -47,7 +47,9 @@ class DecisionSink(Protocol):
 
 
 class DecisionObserver(Protocol):
-    """An observer of answered decisions; it must return at once."""
+    """An observer of answered decisions. `observe` is called on the request's thread, and must
+    return at once.
+    """
 
     def observe(self, answered: Answered, /) -> None: ...
 
@@ -139,6 +141,7 @@ class PDP:
         error: Exception | None = None
         notes: Notes | None = {} if snapshot.notes_answers else None
         marks: Marks | None = None
+        # Usually no build is under way: one attribute is all that this costs then.
         has_turn = self.build_gate.are_taken and self.build_gate.begin()
         started = perf_counter_ns()
         try:

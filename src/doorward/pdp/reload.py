@@ -430,8 +430,9 @@ def _signature(name: str) -> tuple[str, int, int, int, int, int] | None:
 
 
 class _Turns:
-    """The number of threads that read files, and the switch interval before the first of them
-    did."""
+    """How many threads read files now, and the switch interval before the first of them started;
+    shared by all watchers of the process.
+    """
 
     lock = threading.Lock()
     readers = 0

@@ -1,4 +1,4 @@
-"""The solutions of a query, as OPA counts them: which rows of an evaluation are some."""
+"""The solutions of a query as OPA counts them: which rows of an evaluation are solutions."""
 
 from __future__ import annotations
 

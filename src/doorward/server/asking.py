@@ -86,6 +86,7 @@ class AskingProcess:
             self._prepare()
             run_child(lambda: _serve(theirs))
         theirs.close()
+        # The parent has one thread: it polls, and must never block in `receive`.
         ours.setblocking(False)
         self._end, self._pid = ours, pid
 

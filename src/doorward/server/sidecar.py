@@ -209,7 +209,10 @@ class Sidecar:
         """
         for name in identity.start(within=_KEYS_WITHIN):
             error = identity.errors.get(name, "no answer")
-            _log.error("Serves without keys.", extra={"issuer": name, "error": error})
+            _log.error(
+                "Serving without the issuer's keys: its tokens are refused until they are fetched.",
+                extra={"issuer": name, "error": error},
+            )
 
     def _open_console(self) -> None:
         """Create the console, and let it observe decisions to keep the last ones."""

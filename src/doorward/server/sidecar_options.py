@@ -118,8 +118,8 @@ class SidecarOptions:
 
 @record
 class Shared:
-    """What one of several workers gets from its parent. A worker reads, binds and fetches nothing
-    itself.
+    """The snapshot and sockets that one of several workers gets from its parent. A worker reads,
+    binds and fetches nothing itself.
     """
 
     snapshot: Snapshot
@@ -376,7 +376,7 @@ def tracer_of(options: SidecarOptions) -> Tracer | None:
         if options.config.tracing is not None:
             raise StartupError(f"distributed_tracing: {missing}") from None
         # A platform may set the variables for everything that it runs.
-        _log.warning("No traces are made.", extra={"error": missing})
+        _log.warning("Traces are off.", extra={"error": missing})
         return None
     options.sender.tracer = tracer_for(options.config.tracing)
     return options.sender.tracer

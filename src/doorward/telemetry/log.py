@@ -112,6 +112,10 @@ def address_text(client: Any) -> str:
 
 
 class _Formatter(logging.Formatter):
+    """The formatter of all handlers: a record becomes a line of `line`, with its time by
+    `stamp`.
+    """
+
     def __init__(self, line: Line, stamp: Stamp) -> None:
         super().__init__()
         self._line = line

@@ -58,7 +58,7 @@ class _Caches(Collector):
         misses = CounterMetricFamily(
             "cache_misses", "Lookups that a cache did not answer.", labels=labels
         )
-        entries = GaugeMetricFamily("cache_entries", "What a cache keeps.", labels=labels)
+        entries = GaugeMetricFamily("cache_entries", "Entries in a cache.", labels=labels)
         for name, (cached, hit, missed) in self._counts().items():
             if hit is not None:
                 hits.add_metric((name,), hit)

@@ -32,6 +32,7 @@ class Record(NamedTuple):
 
 def _varint(number: int) -> bytes:
     """Encode a number as a varint of protobuf; a negative one as 64 bits."""
+    # Protobuf: a negative integer is its 64-bit two's complement.
     number &= (1 << 64) - 1
     encoded = bytearray()
     while number > 0x7F:

@@ -78,6 +78,8 @@ class _Attempts:
 
 
 class _HttpSender(_Attempts):
+    """A sender over HTTP. The constructor raises ConfigError if certificates cannot be used."""
+
     def __init__(self, options: TraceOptions) -> None:
         super().__init__(options.timeout)
         import httpx
@@ -122,6 +124,8 @@ class _HttpSender(_Attempts):
 
 
 class _GrpcSender(_Attempts):
+    """A sender over gRPC. The constructor raises ConfigError if certificates cannot be read."""
+
     def __init__(self, options: TraceOptions, method: str) -> None:
         super().__init__(options.timeout)
         import grpc
@@ -181,7 +185,7 @@ def _context(options: TraceOptions) -> ssl.SSLContext:
             context.verify_mode = ssl.CERT_NONE
     except OSError as error:
         reason = (error.strerror or "cannot be used").lower()
-        raise ConfigError(f"traces: the certificates: {reason}") from None
+        raise ConfigError(f"traces: the certificates cannot be loaded: {reason}") from None
     return context
 
 

@@ -99,6 +99,7 @@ class Tracer:
         header by its lower-case name.
         """
         carrier = {each: text for each in self._fields if (text := header(each)) is not None}
+        # A new context: the span of another request on this thread must not become the parent.
         parent = self._propagator.extract(carrier, context=context.Context())
         span = self._tracer.start_span(name, parent, kind=SpanKind.SERVER)
         served = Served(span)

@@ -177,7 +177,9 @@ def _change(
 
 
 def _with(event: dict[str, Any], location: Location, value: dict[Any, Any]) -> dict[str, Any]:
-    """A copy of an event with `value` at a location."""
+    """Return a copy of an event with `value` at a location; only the objects on the way are
+    copied.
+    """
     if not location:
         return value
     copy = outer = event.copy()
@@ -402,7 +404,7 @@ def _is_location(keys: list[Any]) -> bool:
 
 
 _ONE, _ALL, _ENCODED, _BODY = 1, 2, 3, 4
-"""What a name says: a text is a credential; all below is; a text is in base64, or any body."""
+"""Kinds of names: the text is a credential; all values below are; it is base64; it is a body."""
 
 
 class _Kinds(dict[str, int]):
@@ -411,6 +413,9 @@ class _Kinds(dict[str, int]):
     """
 
     def __missing__(self, name: str) -> int:
+        """Return the kind of a name that was not looked up before; names of up to `REMEMBERED`
+        characters are stored.
+        """
         kind = 0
         if names_all_below(name):
             kind = _ALL
