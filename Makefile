@@ -11,6 +11,7 @@ DEMO := $(VENV)/.demo
 CODE := $(wildcard hatch_build.py src tests benchmarks examples fuzz scripts/*.py)
 TYPED := $(wildcard hatch_build.py src tests benchmarks scripts/*.py examples/people) $(filter-out fuzz/engine.py,$(wildcard fuzz/*.py))
 PYTEST ?= $(BIN)/python -m pytest
+PROCESSES ?= 4
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # Tests that are compiled again each time, by each of four processes, take 8 seconds of each.
@@ -92,16 +93,16 @@ imports: $(STAMP)
 # that Python writes no bytecode.
 COMPILE := $(BIN)/python -m compileall -q -j 2 src
 
-# Four processes for two cores: half of what the tests take is waiting for what they start. What
-# calls make in a test is not a part of this one.
+# Two processes for each core: half of what the tests take is waiting for what they start. What calls
+# make in a test is not a part of this one.
 tests: $(STAMP) $(CONSOLE)
 	@$(COMPILE)
-	MAKEFLAGS= $(PYTEST) -n 4 tests
+	MAKEFLAGS= $(PYTEST) -n $(PROCESSES) tests
 
 # Writes what the tests of each file take to tests/seconds.json, by which the costliest begin first.
 costs: $(STAMP) $(CONSOLE)
 	@$(COMPILE)
-	$(PYTEST) -q -p tests.costs -n 4 tests
+	$(PYTEST) -q -p tests.costs -n $(PROCESSES) tests
 
 # One process's own work: nothing that a test starts, and no long comparison.
 test-fast: $(STAMP) $(CONSOLE)
