@@ -76,8 +76,9 @@ def note_for_log(answered: Answered, input: Any, result: Any) -> dict[str, str]:
 
 
 def verdict(decision: Decision) -> str:
-    """Return `error`, `undefined`, `deny` (false, or an object that does not allow), `allow` (true,
-    or another object), or `value` for any other result.
+    """Return `error`, `undefined`, `deny` (false, or an object that has `allowed`, `allow` or
+    `decision`, none of them true), `allow` (true, or any other object), or `value` for any other
+    result.
     """
     if decision.error is not None:
         return "error"

@@ -97,9 +97,11 @@ def replay(
 
 
 def read_requests(files: Sequence[Path]) -> Iterator[Past]:
-    """Yield the requests in logs and captures, in order.
+    """Yield the requests in logs and captures, file by file; each is read when it is reached.
 
-    Raise ReplayError if a file is too large or cannot be read, or if a line has no request.
+    Other lines of logs are skipped, cut-off ones of the audit log with a warning. Raise
+    ReplayError, also after some requests, if a file is larger than `MAX_FILE` bytes or cannot be
+    read, or if a document or line is anything else.
     """
     for path in files:
         try:
@@ -114,8 +116,9 @@ def read_requests(files: Sequence[Path]) -> Iterator[Past]:
 def _read(path: Path, text: str) -> Iterator[Past]:
     """Yield the requests in the text of a file: one JSON document, or one on each line.
 
-    A line of the audit log that is cut off is skipped with a warning. Raise ReplayError for other
-    lines that are not JSON objects.
+    Other lines of logs are skipped; a line of the audit log that is cut off, unless it is the
+    first, with a warning. Raise ReplayError for lines that are not JSON objects, and for objects
+    without a request.
     """
     try:
         line_document = from_json(text)

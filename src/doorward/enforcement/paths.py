@@ -36,7 +36,8 @@ def parse_target(target: str) -> tuple[list[str], dict[str, list[str]]]:
 
 
 def parse_query(text: str) -> dict[str, list[str]]:
-    """Return the values by name of a query or form body, in order.
+    """Return the values by name of a query or form body, in order. `+` is a space; a name without
+    `=` has the value ""; empty pairs are left out.
 
     Raise RequestParseError for a `;`, an invalid percent escape or more than `MAX_FIELDS` pairs.
     """

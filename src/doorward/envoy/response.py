@@ -165,7 +165,9 @@ _DENIED: Final = _encode(_boolean_answer(PERMISSION_DENIED, _SAMPLE_ID)).split(_
 def _to_boolean(
     allowed: bool, decision_id: str, *, dry_run: bool, version: Version
 ) -> auth.CheckResponse:
-    """Return the answer to a boolean result; with `dry_run` also a denial is OK."""
+    """Return the answer to a boolean result: OK, or PERMISSION_DENIED unless `dry_run`. For `v2` it
+    is without the decision's id, since that version has no metadata.
+    """
     if version == "v2":
         # The answer of v2 has no dynamic metadata.
         decision_id = ""

@@ -86,7 +86,7 @@ class SQLDialect:
     digits: int = 38
     """The most digits that a literal of an exact number may have."""
     has_int64: bool = False
-    """True if the database also compares integers of 64 bits exactly."""
+    """True if a literal may be any integer of 64 bits, even with more than `digits` digits."""
     has_decimals: bool = True
     """True if a driver passes decimal numbers without rounding."""
     has_patterns: bool = True

@@ -78,8 +78,9 @@ class _Writer:
         return f"NOT {text}" if comparison.negated else text
 
     def _positive(self, comparison: Comparison) -> str:
-        """Return a comparison as SQL text, ignoring its negation; ValueError for an order with
-        null.
+        """Return a comparison as SQL text, ignoring its negation; one with no values is never true.
+        ValueError for an order with null, a text with a NUL, or a number with too many digits for
+        the dialect.
         """
         field, operator, value = comparison.field, comparison.operator, comparison.value
         name = self._field(field)

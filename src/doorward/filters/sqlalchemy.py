@@ -811,7 +811,9 @@ def _compile_exact(element: _ExactText, compiler: Anything, **options: Anything)
 
 @compiles(_PaddedText)
 def _compile_padded(element: _PaddedText, compiler: Anything, **options: Anything) -> str:
-    """Return the SQL of a text with the spaces that PostgreSQL's char type adds."""
+    """Return the SQL of a text that keeps the spaces which PostgreSQL's char type adds; on other
+    databases that of an exact text. CompileError for a database without exact texts.
+    """
     if _dialect(compiler) != "postgresql":
         return _compile_exact(element, compiler, **options)
     (inner,) = [compiler.process(clause, **options) for clause in element.clauses]

@@ -87,8 +87,9 @@ class _Reader:
         self._shorts = shorts
 
     def body(self, body: Body) -> tuple[Comparison, ...] | None:
-        """Return a body as comparisons that all must hold; None if it never holds. Errors are
-        recorded.
+        """Return a body as comparisons that all must hold, () if it always holds; None if it never
+        holds. What cannot be translated is left out and recorded in the comparer's `faults`: the
+        result counts only if there are none.
         """
         comparisons: list[Comparison] = []
         never = False

@@ -43,8 +43,8 @@ class Claims(NamedTuple):
     key: str
 
     def token(self) -> str:
-        """Return a signed token with these claims, which no verification but that of `Recorded`
-        accepts.
+        """Return a JWT with these claims, signed HS256 with our own secret: anyone may decode it,
+        only `Recorded` verifies it.
         """
         parts = [to_json({"alg": "HS256", "typ": "JWT"}), to_json(self.payload)]
         signed = b".".join([_encode(part.encode()) for part in parts])

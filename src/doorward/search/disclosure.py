@@ -151,7 +151,9 @@ class Disclosure:
 
     @cached_property
     def _secrets(self) -> frozenset[str]:
-        """Texts, and numbers as JSON, that are never displayed alone, however short they are."""
+        """Texts, and numbers as JSON, of data below names that say a secret, and keys that tokens
+        are made with: never displayed alone, however short they are.
+        """
         # A name is not secret where a policy says it: `data.secrets.name`.
         values = _leaves(self._data, with_names=False)
         leaves = (leaf for leaf, is_secret in values if is_secret)

@@ -102,7 +102,9 @@ class Shape:
         return self.members[name]
 
     def add(self, values: Iterable[Value]) -> None:
-        """Add values that the location may have; ignored beyond `VALUES` different ones."""
+        """Add values that the location may have, each once; those beyond `VALUES` in all are
+        dropped.
+        """
         for value in values:
             if len(self.values) < VALUES:
                 self.values.setdefault(to_json(value), value)

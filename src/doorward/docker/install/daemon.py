@@ -44,7 +44,9 @@ class Reach(Enum):
     REFUSED = "refused"
     """The daemon refuses the request, and the plugin was not asked: another one denied it."""
     LOCKED_OUT = "locked out"
-    """The daemon gives no answer, or one that says that a plugin does not answer."""
+    """The daemon gives no answer, or one of status 500 or more, as when a plugin does not
+    answer.
+    """
     NO_DAEMON = "no daemon"
 
 

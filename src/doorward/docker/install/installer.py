@@ -110,7 +110,13 @@ def check_name(name: str) -> None:
 
 
 def install(installation: Installation, say: Say, *, dry_run: bool = False) -> None:
-    """Install, or bring up to date. DaemonError with everything as it was where that fails."""
+    """Install the plugin, or bring it up to date. With `dry_run` only print the steps and
+    obstacles.
+
+    DaemonError if that fails; the daemon's configuration is then as it was, unless the error says
+    that this failed too. A plugin that it named before runs on: as a new service if the new one had
+    answered, else as the old one.
+    """
     if dry_run:
         _show_plan(installation, say)
         return
@@ -120,11 +126,11 @@ def install(installation: Installation, say: Say, *, dry_run: bool = False) -> N
 
 
 def _install(installation: Installation, document: dict[str, Any], say: Say) -> None:
-    """Start the plugin's service, name it in daemon.json, reload dockerd and wait until a request
-    reaches it.
+    """Start the plugin's service, name it in `document` and daemon.json, reload dockerd and wait
+    until a request reaches it; if dockerd does not run, return without waiting.
 
-    If that fails after the service has started, restore the configuration and raise DaemonError.
-    `say` prints each step.
+    Raise DaemonError if a step fails. If the service had started by then, daemon.json is restored
+    and the service ended, unless the plugin was named there before. `say` prints each step.
     """
     config = installation.config
     named = installation.name in document.get(KEY, [])

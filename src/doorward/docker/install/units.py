@@ -238,6 +238,9 @@ class Systemd:
             raise
 
     def _texts(self) -> dict[str, str]:
+        """Return the texts of the installed unit files by name; {} unless both exist. OSError if
+        one cannot be read.
+        """
         names = [f"{self._stem}.socket", f"{self._stem}.service"]
         if not all((self.folder / name).exists() for name in names):
             return {}

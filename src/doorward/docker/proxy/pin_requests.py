@@ -26,7 +26,9 @@ __all__ = ["PinJudge", "PinnedRequest", "to_pinned_request"]
 PinnedRequest: TypeAlias = dict[str, Any]
 """A request as JSON: path, caller and body."""
 LONGEST: Final = 64 * 1024
-"""Bytes of a body that is remembered; the pin of a longer one is not mounted again."""
+"""Characters of a body's JSON without `Env` that are remembered; the pin of a longer one is not
+mounted again.
+"""
 _PEER: Final = "peer"
 
 

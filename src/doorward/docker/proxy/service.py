@@ -61,7 +61,7 @@ class Consumer:
     name: str
     path: str
     group: str = ""
-    """The group that may open it; "" for that of this process."""
+    """The group that may open it; "" for none, only this process's user."""
 
 
 @record
@@ -73,7 +73,7 @@ class ProxyOptions:
     socket: str = ""
     """Where users of the host come; "" for none."""
     group: str = ""
-    """The group that may open it."""
+    """The group that may open `socket`; "" for none, only this process's user."""
     consumers: Sequence[Consumer] = ()
     listen: str = ""
     """`host:port` for clients with certificates; needs the three files."""

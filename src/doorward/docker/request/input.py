@@ -430,7 +430,9 @@ _NO_TARGET: Final = Target("", "", "", {})
 
 
 def _create(body: Any, target: Target, _name: str, resolve: Resolve) -> _Views:
-    """Return the views of a request that creates a container."""
+    """Return the views that the creation of a container sets, from its body; `_views` adds the
+    others. `resolve` resolves the paths of mounts; its errors, such as WaitError, pass through.
+    """
     host = body.get("HostConfig") or {}
     views = _host_views(host, body, body.get("NetworkingConfig") or {}, resolve)
     shared = views["security"]["host_namespaces"]

@@ -114,8 +114,8 @@ def verify(options: Redirect, name: str | None = None) -> list[str]:
 def remove(name: str | None = None) -> list[str]:
     """Remove our rules in every back end, and return the names of the back ends that had some.
 
-    `name` limits it to one. All are tried before the first RedirectError is raised; also raised if
-    none is installed.
+    `name` limits it to one. MissingCapability, before anything is tried, without NET_ADMIN. All are
+    tried before the first RedirectError is raised; also raised if none is installed.
     """
     check_capability()
     removed, failures = [], []

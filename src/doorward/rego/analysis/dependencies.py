@@ -151,7 +151,11 @@ def parts_of(rule: Rule) -> Iterator[Node]:
 
 
 def _branch_parts(rule: Rule) -> Iterator[Node]:
-    """Yield every node of one branch of a rule, except the name it defines."""
+    """Yield the nodes of one branch of a rule, without the name it defines and without its `else`.
+
+    As in `parts_below`, head variables of references and the target of a `with` that replaces the
+    input are left out. A constant such as `[1, 2]` is one node.
+    """
     head = rule.head
     tops = (*head.ref.args, *(head.args or ()), head.key, head.value, *rule.body)
     return _parts([top for top in reversed(tops) if top is not None])

@@ -61,8 +61,9 @@ class TypeNode:
         self._child(path).type = type_
 
     def insert(self, path: Sequence[Key], type_: Type) -> None:
-        """Add a rule's type at `path`: it is merged with the types of other rules there, and added
-        to the object types above and below.
+        """Add a rule's type at `path`, merged with the types of other rules there. It is also added
+        to the object types above; if it is an object type itself, the types of rules below are
+        added to it. Functions are not added to object types.
         """
         node = self
         for n, key in enumerate(path):

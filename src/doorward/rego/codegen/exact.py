@@ -133,7 +133,9 @@ class ExactRules:
     # Which rules
 
     def _select(self, ctx: Evaluation, args: Sequence[Any]) -> Selection:
-        """Return the rules that the index selects for the input and operands."""
+        """Return the rules that the index selects for the input and operands. The first call builds
+        the index, and sets `chains`, under the code's lock; other threads wait.
+        """
         index = self.index
         if index is None:
             with self.code.lock:

@@ -75,7 +75,7 @@ class FunctionKind(Enum):
     FUNCTION = auto()
     """All definitions of a Rego function, or the choice among them."""
     DEFINITION = auto()
-    """One definition in a table."""
+    """One definition, which a function that chooses by a table calls."""
     QUERY = auto()
 
 

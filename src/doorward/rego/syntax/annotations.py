@@ -174,8 +174,9 @@ def annotate(
 
 
 def _default_scope(annotations: Annotations, target: Statement | None) -> str:
-    """Return the scope of an annotation without one, from the statement below it: `document` for a
-    rule that is an entrypoint, otherwise `rule`, or `package`. "" if there is no statement.
+    """Return the scope of an annotation without one, from the statement below it: `package`,
+    `import` (which no annotation may have), `document` for a rule that is an entrypoint, or `rule`
+    for another. "" if there is no statement.
     """
     match target:
         case Rule():

@@ -60,7 +60,9 @@ class _Facts:
 
     exprs: list[Expr]
     texts: dict[str, int]
-    """The positions of the expressions whose answer is the same each time, by their text."""
+    """The positions in `exprs`, by their text, of the facts that a step may cite: those with a
+    single result in one evaluation.
+    """
     steps: list[Derived | Named] = field(default_factory=list)
     attempts: int = ATTEMPTS
 

@@ -89,8 +89,8 @@ class _Conversation:
         self._is_admitted = False
 
     def receive(self, message: bytes) -> None:
-        """Answer one request; raise GrpcError if responses wait to be read or too many calls are
-        open.
+        """Answer one request; the first one counts the call as open. Raise GrpcError if the message
+        cannot be decoded, if responses wait to be read, or if too many calls are open.
         """
         if self._call.pending:
             raise GrpcError(Status.RESOURCE_EXHAUSTED, "the client does not read the responses")
