@@ -27,7 +27,7 @@ class Cause(NamedTuple):
 
 NAMED: Final = 3
 """At most this many conditions are named in the text of a cause."""
-_UNKNOWN: Final = Cause("", "no rule was asked")
+_UNKNOWN: Final = Cause("", "no rule was evaluated")
 
 
 def cause_of(kind: str, before: Trail | None, now: Trail, known: Set[str]) -> Cause:

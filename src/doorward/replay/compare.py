@@ -23,7 +23,7 @@ KINDS: Final = {
     "changed": "another answer that allows, or refuses, as before",
     "not-replayable": "needs what the log does not hold",
 }
-"""The kinds of results that an event may have in a replay."""
+"""The kinds of differences between two answers, with their meanings for reports."""
 
 _VERDICTS: Final = ("allowed", "allow", "decision")
 
@@ -49,7 +49,7 @@ class Answer(NamedTuple):
     missing: str = ""
     is_late: bool = False
     lists: Mapping[str, ListCount] | None = None
-    """The filtered lists of a response; None if they are not known."""
+    """The counts of a response's filtered lists by name; None if they are not known."""
 
 
 def kind_of(before: Answer, now: Answer) -> str:

@@ -34,7 +34,7 @@ from doorward.replay.recorded import Claims, Recorded
 __all__ = ["Version", "comparable", "recorded_answer"]
 
 REMEMBERED: Final = 4_096
-"""At most this many combinations of a path and its hidden values are remembered."""
+"""The maximum number of entries in a cache of a `Version`, which is then cleared."""
 _EMPTY: Final = Trail((), ())
 _VERDICT: Final = frozenset({"allow", "stream"})
 
@@ -48,7 +48,9 @@ def recorded_answer(event: Event) -> Answer:
     response_record = _response_of(event)
     reason = response_record.get("reason")
     if event.is_error and response_record and not str(reason).startswith("eval_"):
-        return Answer(missing=f"the response, which was denied for what it was ({reason})")
+        return Answer(
+            missing=f"the policies' answer: the response was denied for another reason ({reason})"
+        )
     hidden = next(
         (
             path
@@ -103,7 +105,9 @@ class Version:
     def load(
         cls, sources: Sources, *, registry: Registry = REGISTRY, deadline: float | None = None
     ) -> Version:
-        """Load and compile the policies in `sources`; ReplayError on failure."""
+        """Load and compile the policies in `sources`. `deadline`: seconds for each decision, None
+        for the default. ReplayError on failure.
+        """
         try:
             return cls.compile(sources.load(), v0=sources.v0, registry=registry, deadline=deadline)
         except (LoadError, RegoError) as error:
@@ -118,7 +122,9 @@ class Version:
         registry: Registry = REGISTRY,
         deadline: float | None = None,
     ) -> Version:
-        """Compile loaded policies; `deadline`: seconds per decision. CompileError on failure."""
+        """Compile loaded policies with built-ins that give recorded answers. `deadline`: seconds
+        for each decision, None for the default. CompileError on failure.
+        """
         recorded = Recorded()
         settings = Settings(
             v0=v0,

@@ -99,7 +99,9 @@ def _object(value: Any) -> Mapping[Key, Value]:
 
 
 def _time_ns(text: Any) -> int | None:
-    """Return the nanoseconds since the epoch of an RFC 3339 time; None if it is not one."""
+    """Return the nanoseconds since the epoch of an RFC 3339 time; None if it is not one. With an
+    offset other than `Z`, to the microsecond.
+    """
     if type(text) is not str:
         return None
     second, point, rest = text.partition(".")

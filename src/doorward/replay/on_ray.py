@@ -101,7 +101,7 @@ class _Decider:
         }
 
     def _answer(self, unit: _Unit) -> Any:
-        """Return the counts of a unit, or the message of a ReplayError."""
+        """Return the counts of a unit; as a text, the message of the ReplayError that ended it."""
         total = self._job.empty()
         try:
             for chunk in _chunks(unit):
@@ -206,7 +206,9 @@ def _rows(units: list[dict[str, Any]], recipe: Sent[Any], actors: int) -> Iterat
 
 
 def _in_order(rows: Iterator[dict[str, Any]]) -> Iterator[Any]:
-    """Yield the counts in the order of the units; ReplayError if one failed."""
+    """Yield the counts in the order of the units. Rows that come early wait in memory. ReplayError
+    if a unit failed.
+    """
     waiting: dict[int, Any] = {}
     number = 0
     for row in rows:

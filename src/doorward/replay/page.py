@@ -18,7 +18,7 @@ from doorward.replay.tally import Example, Tally, Timeline
 __all__ = ["page"]
 
 MOST: Final = 50
-"""At most this many groups of a dimension are on the page."""
+"""The maximum number of groups of a dimension, and of reasons, on the page."""
 _COLORS: Final = {
     UNCHANGED: "#8a8f98",
     "new-allow": "#c62828",

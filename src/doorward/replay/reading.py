@@ -89,7 +89,9 @@ def size_of(files: Sequence[str]) -> int:
 
 
 def chunks_of(files: Sequence[str], *, size: int = CHUNK) -> Iterator[Chunk]:
-    """Yield the lines of all files in order, in chunks; ReplayError if a file cannot be read."""
+    """Yield the lines of all files in order, in chunks of about `size` bytes. ReplayError if a file
+    cannot be read or is invalid.
+    """
     for path in files:
         try:
             with open(path, "rb") as file:

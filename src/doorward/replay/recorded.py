@@ -123,7 +123,10 @@ class Recorded:
         return answer
 
     def _decode_verify(self, original: Builtin) -> Callable[..., Any]:
-        """Return io.jwt.decode_verify for tokens of which only the claims are known."""
+        """Return `io.jwt.decode_verify` for tokens of which the log has only the claims. It aborts
+        the evaluation and sets `missing` for another key than the recorded one, or without a time
+        to check.
+        """
 
         def decode_verify(context: Any, jwt: Value, constraints: Any) -> Any:
             """Check the constraints on known claims, without their key; call the original for other
@@ -137,7 +140,7 @@ class Recorded:
             # The claims are as good as the recorded verification, which says nothing of another
             # key.
             if key_name(constraints) != claims.key:
-                raise self._lacking("a token that another key verified")
+                raise self._lacking("a verification of the token with this key")
             if constraints.get("alg", claims.header.get("alg")) != claims.header.get("alg"):
                 return [False, {}, {}]
             options = {k: v for k, v in constraints.items() if k not in ("alg", "cert", "secret")}
@@ -170,7 +173,9 @@ class Recorded:
         """
 
         def answer(*operands: Value) -> Value:
-            """Return the answer recorded for these operands; an error if there is none."""
+            """Return the answer recorded for these operands. EvaluationAborted if there is none,
+            and sets `missing`.
+            """
             recorded = self._answers.get(name)
             if isinstance(recorded, dict):
                 operands_text = to_json(list(operands))

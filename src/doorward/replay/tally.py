@@ -23,7 +23,7 @@ EXAMPLES: Final = 3
 CAUSES: Final = 200
 """At most this many kinds and causes have examples."""
 BUCKETS: Final = 240
-"""At most this many intervals are on the time line; if there would be more, each becomes twice as
+"""The maximum number of intervals of a timeline; if there would be more, each becomes twice as
 long.
 """
 OTHERS: Final = "(others)"
@@ -98,7 +98,7 @@ class Tally:
 
     kinds: Counter[str] = field(default_factory=Counter)
     groups: dict[str, dict[str, Counter[str]]] = field(default_factory=dict)
-    """By dimension and value, the number of events of each kind other than unchanged."""
+    """By dimension and value, the number of events of each kind, without those unchanged."""
     missing: Counter[str] = field(default_factory=Counter)
     """The number of events that cannot be replayed, by reason."""
     examples: dict[tuple[str, str, str], list[Example]] = field(default_factory=dict)
@@ -162,7 +162,9 @@ class Tally:
         known_examples += list(examples)[: EXAMPLES - len(known_examples)]
 
     def wants_example(self, key: tuple[str, str, str]) -> bool:
-        """Return True if there is room for another example under the key."""
+        """Return True if `add_examples` would take another example under the key (kind, rule,
+        cause).
+        """
         examples = self.examples.get(key)
         return len(self.examples) < CAUSES if examples is None else len(examples) < EXAMPLES
 

@@ -33,7 +33,7 @@ USERS: Final = (
     ("User",),
     ("attributes", "source", "principal"),
 )
-"""The paths at which an input may name the user, unless the caller gives others."""
+"""The paths at which an input may name the user; the first one with a value counts."""
 LONGEST: Final = 200
 """The name of a group is cut after this many characters."""
 EXAMPLE_BYTES: Final = 64 << 10
@@ -43,8 +43,9 @@ EXAMPLE_BYTES: Final = 64 << 10
 @record
 class Job:
     """The comparison that a replay makes. `old` is None if the new answers are compared with the
-    recorded ones; `paths` are the documents that count, all if empty; `by` are the paths of input
-    values to group by."""
+    recorded ones; `paths`: the documents that count, all if empty; `by`: the paths of input values
+    to group by.
+    """
 
     new: Version
     old: Version | None = None
@@ -208,14 +209,18 @@ def replay(
             total.merge(counts)
             on_progress(total)
     except BrokenProcessPool:
-        raise ReplayError("a process that decided events was ended from outside") from None
+        raise ReplayError(
+            "a worker process was killed, perhaps for lack of memory: use fewer processes"
+        ) from None
     finally:
         _jobs.pop()
     return total
 
 
 def _results(chunks: Iterator[Chunk], processes: int) -> Iterator[Any]:
-    """Yield the counts of the chunks in order, computed by several processes."""
+    """Yield the counts of the chunks in their order, computed by `processes` forked processes;
+    fewer than 2 means this process. At most two chunks for each process are in progress.
+    """
     if processes < 2:
         yield from map(_work, chunks)
         return

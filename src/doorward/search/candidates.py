@@ -230,7 +230,7 @@ _FORMS: Final[tuple[Callable[[str], str], ...]] = (
     str.lower,
     str.upper,
 )
-"""Functions that make from a text the form in which another built-in may compare it."""
+"""Functions that convert a text to a form in which a policy may compare it, such as base64."""
 
 
 def _at(input: Any, path: Sequence[str]) -> Any:

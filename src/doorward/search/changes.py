@@ -51,8 +51,8 @@ Path = tuple[Any, ...]
 
 @record
 class Edit:
-    """Another value at a path of the input; UNDEFINED stands for no value, before or after the
-    edit.
+    """A change of the value at a path of the input from `old` to `new`. UNDEFINED stands for a
+    missing value.
     """
 
     path: Path
@@ -67,8 +67,9 @@ class Edit:
 
 @record
 class Change:
-    """The edits that make a document true, the fewest that were found; empty if none were found.
-    `tried`: the number of inputs that were decided.
+    """The edits with the lowest cost that make a document true; () if none were found. `tried`: the
+    number of inputs that were decided; `input`: the input with the edits, UNDEFINED if there are
+    none.
     """
 
     edits: tuple[Edit, ...]
@@ -167,6 +168,10 @@ def smallest_change(
 
 
 class _Search:
+    """A search for the smallest change with which the document at a path is true at the time
+    `now_ns`.
+    """
+
     def __init__(self, engine: Engine, path: Sequence[str], now_ns: int) -> None:
         self._engine = engine
         self._path = path

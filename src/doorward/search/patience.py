@@ -16,7 +16,7 @@ from doorward.rego.shared import CANCEL_ERROR
 __all__ = ["has_result", "patiently"]
 
 LONGEST: Final = 600.0
-"""A decision that was late with a deadline of at least this many seconds is not repeated."""
+"""Work that timed out with a deadline of at least this many seconds is not repeated."""
 _Result = TypeVar("_Result")
 
 

@@ -292,7 +292,9 @@ def _reads_clock(query: Query) -> bool:
 
 
 def _trace(version: Version, path: str) -> Query | None:
-    """Prepare the document with code that traces; None if no rule defines it."""
+    """Return the query of the document in code that traces, with its code generated; None if no
+    rule defines it.
+    """
     engine = version.snapshot.engine
     document: Any = version.snapshot.document(path)
     if not isinstance(document, Query):

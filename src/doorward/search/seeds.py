@@ -22,7 +22,7 @@ MOST: Final = 400
 SECONDS: Final = 2.0
 """The limit of all tests together, in seconds of processor time."""
 LONGEST: Final = 10.0
-"""The limit of all tests together in real seconds, however busy the machine is."""
+"""The limit of all tests together in seconds of the clock, for a busy machine."""
 EACH: Final = 1.0
 """The limit of one test, in seconds."""
 

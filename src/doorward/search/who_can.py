@@ -255,7 +255,7 @@ def _with_support(engine: Engine, support: Sequence[Module]) -> Engine:
 
 
 def _worlds(engine: Engine) -> set[str]:
-    """Return the names of the impure built-ins that the policies call."""
+    """Return the names of the impure built-ins that the policies call anywhere."""
     names = {
         node.name
         for module in engine.policies.program.modules
@@ -278,7 +278,9 @@ def _text(expr: Expr) -> str:
 
 
 def _possible(engine: Engine, body: Body, unknowns: Unknowns, now_ns: int) -> list[Expr] | None:
-    """Return the expressions that the known input does not decide; None if one of them fails."""
+    """Return the expressions of a conjunction that the known input does not decide; None if one of
+    them fails, so that the conjunction cannot hold.
+    """
     left = []
     for expr in body:
         outcome = _decide(engine, expr, unknowns, now_ns)

@@ -23,16 +23,14 @@ __all__ = ["Conjunctions", "Numbers", "Text", "names_in"]
 STATES: Final = 600
 """At most this many states of an intersection of languages are visited to find one text."""
 LONGEST: Final = 64
-"""A wanted length of a text must be below this."""
+"""Lengths of texts are read from `count` only below this number."""
 LEAVES: Final = 3
-"""At most this many numbers are searched for together."""
+"""Conditions that share more numbers than this are not solved together."""
 TRIED: Final = 2_500
 """At most this many combinations of numbers are tried."""
 
 Apply: TypeAlias = Callable[[str, Sequence[Any]], Any]
-"""Returns the value of a call of a built-in; UNDEFINED if it has none, or if an operand has
-none.
-"""
+"""A function that calls a built-in by its name; UNDEFINED if an operand is or the call fails."""
 Values: TypeAlias = tuple[Any, ...]
 Evaluate: TypeAlias = Callable[[Values], Any]
 
@@ -48,8 +46,8 @@ _CASES: Final = frozenset({"lower", "upper"})
 
 @record
 class Text:
-    """A term, and the language of the texts that all conditions on it accept. `exprs` are the
-    numbers of these conditions in the body.
+    """A term and the language of the texts that all conditions on it accept. `exprs`: the positions
+    of these conditions in the body.
     """
 
     term: Term
@@ -63,8 +61,8 @@ class Text:
 
 @record
 class Numbers:
-    """Conditions on the same numbers. `leaves` are the terms whose values may be chosen, by
-    their text.
+    """Comparisons that share numbers. `leaves`: the terms whose values can be chosen, by their
+    text; `exprs`: the positions of the comparisons in the body.
     """
 
     leaves: Mapping[str, Term]

@@ -167,8 +167,8 @@ class Interpreter:
             self._depth -= 1
 
     def _package(self, node: RuleNode) -> Lens:
-        """Return the lens of a package: its base data with the values of its rules and
-        subpackages.
+        """Return the lens of a package: an object of its base data with the values of its rules and
+        subpackages; undefined ones are left out.
         """
         items: dict[Any, Lens] = {}
         base = lookup_path(self._policy.data, node.path)
@@ -182,7 +182,8 @@ class Interpreter:
 
     def _choice(self, definitions: Sequence[Definition], params: Env) -> Lens:
         """Return the lens of a complete rule or function: the value of the first definition that
-        holds, else the default.
+        holds, otherwise the default, otherwise UNDEFINED. A change goes through the definition that
+        holds, or makes definitions hold or fail.
         """
         default: Lens = constant(UNDEFINED)
         tried: list[list[tuple[Rule, Attempt]]] = []
@@ -279,7 +280,7 @@ class Interpreter:
 
     def _partial(self, node: RuleNode) -> Lens:
         """Return the lens of a partial rule: a set, or an object with the members of all its
-        definitions.
+        definitions. A change adds wanted members, or makes definitions hold or fail.
         """
         items: dict[Any, Lens] = {}
         attempts: list[tuple[Definition, Attempt]] = []
@@ -518,7 +519,9 @@ class Interpreter:
         return Outcome(expr, env, bool(attempt.solutions), attempt.fixes, attempt.spoils)
 
     def _either(self, expr: Expr, bodies: Sequence[Body], env: Env) -> Outcome:
-        """Return the outcome of an `or`: it holds if one of the bodies does."""
+        """Return the outcome of an `or`: it holds if one of the bodies does. All bodies are
+        evaluated, since each can be repaired.
+        """
         attempts = [self.attempt_body(body, env) for body in bodies]
 
         def fix(input: Any) -> Iterator[Any]:
@@ -665,8 +668,8 @@ class Interpreter:
         return next((lens for lens, _ in self._term(term, env)), constant(UNDEFINED))
 
     def _term(self, term: Any, env: Env) -> Iterator[tuple[Lens, Env]]:
-        """Yield the possible values of a term with their bindings, at least one, which may be
-        undefined.
+        """Yield the possible values of a term with the bindings for each. An undefined value is
+        yielded as UNDEFINED, and so is a kind of term that is not known.
         """
         match term:
             case Scalar(value):
@@ -711,7 +714,9 @@ class Interpreter:
                 yield [lens, *rest], last
 
     def _template(self, parts: Sequence[str | Expr], env: Env) -> Iterator[tuple[Lens, Env]]:
-        """Yield the value of a template string; its changes go through the inverse of `sprintf`."""
+        """Yield the value of a template string, with `<undefined>` for values that are undefined.
+        Changes go through the inverse of `sprintf`.
+        """
         lenses = [
             constant(part) if isinstance(part, str) else self._insert(part, env) for part in parts
         ]
@@ -765,7 +770,9 @@ class Interpreter:
     def _below_data(
         self, node: RuleNode, args: Sequence[Term], env: Env
     ) -> Iterator[tuple[Lens, Env]]:
-        """Yield the values of a path below `data`: of the rules there, otherwise of base data."""
+        """Yield the values of a path below `data`: of the first rule on it, otherwise of base data;
+        UNDEFINED if there is neither.
+        """
         for number, arg in enumerate(args):
             child = node.children.get(to_key(arg.value)) if isinstance(arg, Scalar) else None
             if child is None:
@@ -783,7 +790,9 @@ class Interpreter:
         yield self._node(node), env
 
     def _below(self, owner: Lens, args: Sequence[Term], env: Env) -> Iterator[tuple[Lens, Env]]:
-        """Follow keys below a lens; a key with an unbound variable ranges over the items."""
+        """Yield the values at the keys `args` below a lens, with bindings. A key with a variable
+        that has no value ranges over all items, also those that could be added.
+        """
         if not args:
             yield owner, env
             return

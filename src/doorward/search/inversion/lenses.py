@@ -36,9 +36,9 @@ SAMPLES: Final = 24
 KEYS: Final = 2_000
 """At most this many items of a collection are searched for one with a wanted value."""
 CHOSEN: Final = 6
-"""At most this many keys of such items are used."""
+"""At most this many keys of items with a wanted value are tried."""
 APPEND: Final = object()
-"""In a path, the position after the last item of an array."""
+"""A key in a path that means the position after the last item of an array."""
 
 Put: TypeAlias = Callable[["Want", Any], Iterator[Any]]
 
@@ -189,7 +189,10 @@ def _put_item(items: list[Any], key: Any, rest: Sequence[Any], value: Any) -> li
 
 
 def item_lens(owner: Lens, key: Lens) -> Lens:
-    """Return the lens of the item under a key of a collection; both may depend on the input."""
+    """Return the lens of the item under a key of a collection, UNDEFINED if there is none. A change
+    goes through the item, the collection or the key; constant if neither collection nor key depends
+    on the input.
+    """
     known = None
     if owner.items is not None and key.value is not UNDEFINED:
         known = owner.items.get(to_key(key.value))
@@ -348,7 +351,9 @@ def call_lens(
 def _missing(
     operands: Sequence[Lens], known: Sequence[Any], position: int
 ) -> list[tuple[Lens, Any]]:
-    """Return the other operands that have no value yet, with the values assumed for them."""
+    """Return the operands, except that at `position`, that are undefined and can be changed, with
+    the values assumed for them.
+    """
     pairs = enumerate(zip(operands, known, strict=True))
     return [
         (lens, value)

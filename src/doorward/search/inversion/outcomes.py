@@ -128,7 +128,9 @@ def _differs_from(lens: Lens) -> Callable[[Any], bool]:
 
 
 def make_equal(pairs: Sequence[tuple[Lens, Lens]]) -> Changes:
-    """Return a function from an input to inputs with which the values of each pair become equal."""
+    """Return a function from an input to inputs with which the values of each pair become equal. It
+    changes one side to the other's value, or two undefined sides to the same new value.
+    """
 
     def changes(input: Any) -> Iterator[Any]:
         """Yield inputs in which one side of the first pair, then of each further pair, is

@@ -20,21 +20,23 @@ from doorward.search.inversion.outcomes import Attempt
 __all__ = ["Goal", "Inversion"]
 
 EACH: Final = 24
-"""At most this many inputs are made from one definition, for each of the two directions."""
+"""At most this many inputs make one definition hold, and as many make it fail."""
 FEW: Final = 4
-"""This many of those inputs are made first."""
+"""At most this many inputs that make a changed definition fail come before those of others."""
 MOST: Final = 512
 """At most this many inputs are stored whose repairs were not all tried."""
 SEEN: Final = 20_000
-"""At most this many inputs are remembered, so that none is tried twice."""
+"""After this many different inputs, all are forgotten and may be returned again."""
 LONGEST: Final = 200_000
-"""At most this many characters of JSON may an input have."""
+"""An input whose JSON has this many characters or more is dropped."""
 STEP: Final = 0.1
 """The time limit for making one input, in seconds."""
 
 
 Rank: TypeAlias = tuple[int, bool]
-"""How many expressions of a changed definition hold, and True if the document is true."""
+"""The number of expressions that hold in the changed definition that gets furthest, and True if the
+document is true.
+"""
 
 
 class Goal:
@@ -144,13 +146,11 @@ class Inversion:
         self._goals = goals
         self._running: list[Iterator[Any]] = []
         self._urgent: list[tuple[tuple[bool, Rank], Iterator[Any]]] = []
-        """Inputs to repair first, in this order."""
+        """The repairs of urgent inputs with their ranks, sorted; the last one is taken first."""
         self._turn = 0
         self._seen: set[str] = set()
         self.is_of_true = False
-        """True if the last input was made from one that comes from an input with which the document
-        is true.
-        """
+        """True if the last input of `new` comes from an input for which the document is true."""
 
     @property
     def is_idle(self) -> bool:

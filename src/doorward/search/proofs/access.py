@@ -24,8 +24,9 @@ __all__ = ["Question", "answer", "as_csv", "as_json", "text"]
 
 @record
 class Question:
-    """Asks for which values at `paths` of the input a query holds at a time; the rest of the input
-    is `given`. `without`: only values for which the query does not hold if this data is missing.
+    """A question for the values at `paths` of the input for which `query` holds at the time
+    `now_ns`. `given`: the rest of the input; `without`: a path of data, () for none: only values
+    for which the query does not hold if this data is missing.
     """
 
     query: str

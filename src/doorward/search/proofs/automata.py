@@ -40,7 +40,7 @@ _NAMED: Final = {
     codes.CATEGORY_WORD: "0123456789_" + "".join(map(chr, [*range(65, 91), *range(97, 123)])),
 }
 _UNSAFE: Final = re.compile(r"\(\?(?!:)|\{,|\[\[|\[:|\\[a-ce-rt-vx-zA-Z0-9]|[*+?}][*+?{]")
-"""Forms of patterns that Go and Python read differently, and others that are not needed."""
+"""Forms of patterns that Go and Python read differently, or that are not supported."""
 
 
 @dataclass(slots=True)

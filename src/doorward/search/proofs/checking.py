@@ -122,8 +122,8 @@ _YES: Final = Expr(Scalar(True))
 
 @record
 class _Known:
-    """The expressions that are known to hold at a step of a proof, and terms with the values
-    assumed for them.
+    """The expressions that hold at a step of a proof, by position. `values`: terms with the values
+    that are assumed for them.
     """
 
     exprs: tuple[Expr, ...]
@@ -271,7 +271,9 @@ class Checker:
     # Steps that close
 
     def _is_cycle(self, exprs: Sequence[Expr]) -> bool:
-        """Return True if the comparisons, in this order, form a cycle that cannot hold."""
+        """Return True if the comparisons, in this order, form a cycle that cannot hold, such as `a
+        < b`, `b <= a`. False if an expression is not a comparison.
+        """
         links = []
         for expr in exprs:
             sides = sides_of(expr)
@@ -534,7 +536,9 @@ class Checker:
     # Steps that change
 
     def _is_in_cases(self, cases: Cases, known: _Known) -> bool:
-        """Return True if the cases cover all values of the term and each of them is refuted."""
+        """Return True if the cases cover all values that the expression at `cases.source` allows
+        for the term, and each of them is refuted. False if a value for the term is assumed already.
+        """
         source = known.exprs[cases.source]
         if has_inner(source) or not self._is_steady(source):
             return False
@@ -627,8 +631,8 @@ class Checker:
         return replace(known, exprs=tuple(self._replace(expr, values) for expr in known.exprs))
 
     def _replace(self, expr: Expr, values: dict[str, Any]) -> Expr:
-        """Return an expression with terms put in for variables; `true` if that might change its
-        meaning.
+        """Return an expression with terms put in for variables. It becomes `true`, so that it
+        proves nothing, if the change might alter its meaning.
         """
         if not set(values) & variables_of(expr):
             return expr
@@ -747,8 +751,9 @@ class Checker:
         values: dict[str, str],
         body: Sequence[int],
     ) -> Expr:
-        """Return the fact that a support rule gives, since its body is in the conjunction;
-        ValueError if it is not.
+        """Return the fact that a support rule gives, since its body with `values` is in the
+        conjunction at the positions `body`. ValueError if it is not, or if the rule has another
+        form.
         """
         tree = self._trees()[rule[0]]
         definition, path = tree.rules[rule[1]], path_of(tree, tree.rules[rule[1]])
@@ -808,7 +813,7 @@ class Checker:
         return None
 
     def _rules(self, path: tuple[str, ...] | None) -> list[Rule]:
-        """Return the support rules at a path, without defaults that are false."""
+        """Return the support rules at a path, without defaults that are false; [] for None."""
         return [
             rule
             for tree in self._trees()

@@ -120,7 +120,9 @@ class Deriving:
         return None
 
     def _derive_rule(self, ref: Ref, facts: _Facts, depth: int) -> int | None:
-        """Derive that a support rule holds; return the fact's position or None."""
+        """Derive that a support rule holds. Return the position of the fact, which is added to
+        `facts`; None if that fails.
+        """
         for index, rule in self._plain.get(_names(ref) or (), ()):
             for values, body in self._matches(rule.body, {}, facts, depth):
                 return facts.add(Expr(ref), Derived(index, _as_texts(values), body, _END))
@@ -129,8 +131,8 @@ class Deriving:
     def _derive_member(
         self, ref: Ref, member: Term | None, facts: _Facts, depth: int
     ) -> int | None:
-        """Derive that `member` (any if None) is in a support set; return the fact's position or
-        None.
+        """Derive that `member` is in a support set, or for None that the set has any member. Return
+        the position of the fact, which is added to `facts`; None if that fails.
         """
         for index, rule in self._members.get(_names(ref) or (), ()):
             key = rule.head.key

@@ -174,7 +174,7 @@ def _refute(engine: Engine, node: RuleNode, proved: Property) -> Verdict:
     accepts a refutation of every conjunction, otherwise UNKNOWN with the reason.
     """
     if not _is_plain(node):
-        reason = "the property is not a rule that is true where its conditions hold"
+        reason = "the property has a `default`, an `else` or a value other than true"
         return Verdict(proved, UNKNOWN, 0.0, reason=reason)
     missing_data = _missing_data(engine, proved)
     if missing_data:
@@ -214,7 +214,7 @@ def _refute(engine: Engine, node: RuleNode, proved: Property) -> Verdict:
     missing = len(bodies) - len(bodies[:MOST])
     if not left and not missing:
         return Verdict(proved, NONE_EXISTS, 0.0, conjunctions=len(bodies))
-    reason = "" if left else f"{missing} conjunctions were not looked at"
+    reason = "" if left else f"{missing} conjunctions beyond {MOST} were not examined"
     first = " ".join(left[0].split()) if left else ""
     open_ = len(left) + missing
     return Verdict(proved, UNKNOWN, 0.0, len(bodies), open_, left=first, reason=reason)
@@ -243,7 +243,9 @@ def _is_plain(node: RuleNode) -> bool:
 
 
 def _without(loaded: Loaded, node: RuleNode, *, v0: bool, registry: Registry) -> Version | None:
-    """Compile the policies without a property; None if they do not compile without it."""
+    """Compile the policies without a property, whose text is blanked out; None if they do not
+    compile without it.
+    """
     modules: dict[str, Any] = dict(loaded.modules)
     for definition in node.definitions:
         span = definition.rule.span

@@ -20,8 +20,8 @@ from doorward.search.terms import is_constant, term_text
 __all__ = ["Link", "failing"]
 
 Link: TypeAlias = tuple[Term, str, Term, int]
-"""A term, `<`, `<=` or `=`, the term that is greater or equal, and the position of the expression
-that says so.
+"""A comparison: the lower term, `<`, `<=` or `=`, the greater term, and the position of the
+expression.
 """
 
 DEPTH: Final = 4

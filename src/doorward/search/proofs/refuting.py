@@ -91,11 +91,11 @@ SPLITS: Final = 3
 BODIES: Final = 64
 """A support rule with more bodies than this is not replaced by them."""
 OPPOSITES: Final = 8
-"""At most this many expressions may replace a negated one."""
+"""A negated membership in more constants than this is not replaced by inequalities."""
 MOST: Final = 200
-"""A conjunction that bodies are added to may have at most this many expressions."""
+"""Nothing is added to a conjunction that would get more expressions than this."""
 WORK: Final = 20_000
-"""At most this many expressions are evaluated for one conjunction."""
+"""At most this many steps and evaluations are made for one conjunction."""
 EACH: Final = 0.2
 """The time limit of one evaluation, in seconds."""
 _WITHIN: Final = frozenset({"time.now_ns", "io.jwt.decode_verify"})
@@ -103,15 +103,15 @@ _WITHIN: Final = frozenset({"time.now_ns", "io.jwt.decode_verify"})
 evaluation.
 """
 QUERIES: Final = 2_000
-"""At most this many compiled expressions are kept."""
+"""The maximum number of compiled expressions in the cache, which is then cleared."""
 SMALL: Final = 2**26
 """Sums and products of integers below this are exact, however the integers are written."""
 
 
 @record
 class _State:
-    """A conjunction with its assumptions: the values of terms, and how deep the steps are
-    nested.
+    """A conjunction with its assumptions. `values`: terms with their assumed values, by text;
+    `splits`: the number of nested splits; `done`: the changes that must not be made again.
     """
 
     conjunction: Conjunction
@@ -355,8 +355,9 @@ class Refuter:
     # Steps that change
 
     def _opposite(self, state: _State) -> tuple[Step | None] | None:
-        """Add the opposites of negated comparisons and refute; None if there are none, `(None,)` if
-        that fails.
+        """Add the opposites of negated comparisons (`not a < b` gives `a >= b`) and refute. Return
+        None if there are none; otherwise a tuple with the step, or `(None,)` if the rest cannot be
+        refuted.
         """
         positions, added, done = [], [], set(state.done)
         for number, expr in enumerate(state.conjunction.exprs):
@@ -375,8 +376,9 @@ class Refuter:
         return (None if then is None else Opposite(tuple(positions), then),)
 
     def _same(self, state: _State) -> tuple[Step | None] | None:
-        """Identify variables of two equations with the same call and refute; None if there are
-        none, `(None,)` if that fails.
+        """Replace variables of an equation by those of another equation with the same call, and
+        refute. Return None if there is none; otherwise a tuple with the step, or `(None,)` if the
+        rest cannot be refuted.
         """
         known: dict[str, tuple[int, Term]] = {}
         for position, expr in enumerate(state.conjunction.exprs):
@@ -417,8 +419,9 @@ class Refuter:
         return None
 
     def _instance(self, state: _State) -> tuple[Step | None] | None:
-        """Add the body of an `every` for an item and refute; None if there is none, `(None,)` if
-        that fails.
+        """Add the body of an `every` for an item that another expression reads, and refute. Return
+        None if there is none; otherwise a tuple with the step, or `(None,)` if the rest cannot be
+        refuted.
         """
         conjunction = state.conjunction
         for number, expr in enumerate(conjunction.exprs):
@@ -586,7 +589,9 @@ def _contradiction(conjunction: Conjunction, steady: Sequence[bool]) -> Step | N
 
 
 def _empty(conjunction: Conjunction) -> Step | None:
-    """Return a step if an item is read from a collection that has too few; None if not."""
+    """Return a step if the conjunction limits the size of a collection and reads an item beyond the
+    limit; None if not.
+    """
     for position, expr in enumerate(conjunction.exprs):
         for collection, size in _most_items(expr):
             for member, item in items_of(conjunction, collection, position):
@@ -658,7 +663,9 @@ class _Link:
 
 
 def _comparisons(conjunction: Conjunction, steady: Sequence[bool]) -> Iterator[Link]:
-    """Yield the comparisons in the conjunction, each with its lower side first."""
+    """Yield the usable comparisons in the conjunction, each with its lower side first; `=` and `!=`
+    stay as they are. Expressions with several results or inner bodies are left out.
+    """
     for position, expr in enumerate(conjunction.exprs):
         sides = operands(expr)
         if sides is None or not steady[position] or has_scope(expr):

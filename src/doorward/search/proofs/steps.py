@@ -39,7 +39,7 @@ __all__ = [
 
 @record
 class Contradiction:
-    """A step of a proof: an expression and its negation contradict each other."""
+    """A step of a proof: the expression at `negative` is `not` of the one at `positive`."""
 
     positive: int
     negative: int
@@ -66,8 +66,9 @@ class Bounds:
 
 @record
 class Denied:
-    """A step of a proof: `not` of a support rule cannot hold, since the expressions `body` of one
-    body of the rule hold.
+    """A step of a proof: `not` of a support rule cannot hold, since the expressions of one body of
+    the rule do. `negative`: the position of the negation; `rule`: the numbers of the support module
+    and of its rule; `body`: the positions of the body's expressions in the conjunction.
     """
 
     negative: int
@@ -77,15 +78,17 @@ class Denied:
 
 @record
 class Fails:
-    """A step of a proof: an expression does not hold with the values that its terms have."""
+    """A step of a proof: the expression at `position` does not hold with the values that `Cases`
+    around it assume.
+    """
 
     position: int
 
 
 @record
 class Undefined:
-    """A step of a proof: a call in an expression that is not negated is undefined, with the values
-    that terms have, or because an operand is not the text that it must be.
+    """A step of a proof: `call`, a call in a positive expression, is undefined with the assumed
+    values, or because an operand is not the text that it must be.
     """
 
     position: int
@@ -102,8 +105,8 @@ class Texts:
 
 @record
 class Empty:
-    """A step of a proof: one expression says how few items a collection has, and another reads an
-    item that it cannot have.
+    """A step of a proof: the expression at `empty` limits the number of items of a collection, and
+    the one at `member` reads an item beyond the limit.
     """
 
     empty: int
@@ -112,8 +115,8 @@ class Empty:
 
 @record
 class Shape:
-    """A step of a proof: one expression says that a part of the input is not an object, and another
-    reads a field of it with a text as its key.
+    """A step of a proof: the expression at `negative` denies that a part of the input is an object,
+    and the one at `reader` reads a field of it by a text key.
     """
 
     negative: int
@@ -125,10 +128,10 @@ class Shape:
 
 @record
 class Cases:
-    """A step of a proof: a term has one of some values, as the expression at `source` says; one
+    """A step of a proof: a term has one of the values that the expression at `source` allows; one
     step follows for each value. The source is an equation, a membership, or the negation of the
-    term: then the term is false or has no value, and the second is impossible if the expression at
-    `reader` needs the value.
+    term. A negated term is false or undefined; the expression at `reader`, which needs its value,
+    excludes the latter.
     """
 
     term: str
@@ -150,8 +153,8 @@ class Same:
 
 @record
 class Alias:
-    """A step of a proof: an equation of a variable and a reference or a call; the variable is
-    replaced by it.
+    """A step of a proof: the expression at `position` is an equation of a variable with a reference
+    or a call, which replaces the variable everywhere.
     """
 
     position: int
@@ -172,9 +175,10 @@ class Instance:
 
 @record
 class Derived:
-    """A step of a proof: a support rule holds, since with some values of its variables, written in
-    Rego, its body is these expressions. The fact that the rule is true, or that its set has a
-    member, is added.
+    """A step of a proof: a support rule holds, since its body, with `values` for its variables
+    (written in Rego), is the expressions at the positions `body`. The fact that the rule is true,
+    or that its set has a member, is added. `rule`: the numbers of the support module and of its
+    rule.
     """
 
     rule: tuple[int, int]
@@ -185,8 +189,9 @@ class Derived:
 
 @record
 class Named:
-    """A step of a proof: a support rule has the value of a part of the input; the expression at
-    `position`, which reads that part, is added with a reference to the rule instead.
+    """A step of a proof: the support rule at `path` has the value of a part of the input. The
+    expression at `position`, which reads that part, is added with a reference to the rule in its
+    place.
     """
 
     position: int
