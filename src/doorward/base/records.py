@@ -159,6 +159,7 @@ def _state(self: Any) -> list[Any]:
 
 
 def _restore(self: Any, state: list[Any]) -> None:
+    """Set the fields of an unpickled record from the list of `_state`."""
     for each, value in zip(fields(self), state, strict=True):
         object.__setattr__(self, each.name, value)
 
@@ -169,6 +170,7 @@ def _first_init(record_class: Any, *, guarded: bool) -> Callable[..., None]:
     """
 
     def init(self: Any, *args: Any, **named: Any) -> None:
+        """Compile the `__init__` of the class unless another thread did, and call it."""
         if record_class.__init__ is init:
             record_class.__init__ = _compiled_init(record_class, guarded=guarded)
         record_class.__init__(self, *args, **named)

@@ -309,7 +309,8 @@ def _members(
     path: str, ignore: Sequence[str], limits: Limits, *, everything: bool
 ) -> Iterator[Member]:
     """Yield the files of a bundle without ignored ones. `everything` includes files that are
-    neither policies nor data but must be signed.
+    neither policies nor data but must be signed. Raise ArchiveError if the bundle cannot be read or
+    exceeds a limit.
     """
     if os.path.isdir(path):
         names = [name for name in folder_names(path, limits) if everything or _is_read(name)]

@@ -70,6 +70,7 @@ class Manifest:
             raise _wrong("the manifest", "an object")
         for name, (kind, expected) in _KINDS.items():
             value = document.get(name)
+            # A boolean is an `int` in Python, but not in JSON.
             if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
                 raise _wrong(name, expected)
         return cls(
@@ -116,11 +117,13 @@ def _wrong(name: str, expected: str) -> ManifestError:
 
 
 def _field_or_default(document: Mapping[Key, Any], name: str, default: Any) -> Any:
+    """Return a field of a manifest; `default` if it is missing or null."""
     value = document.get(name)
     return default if value is None else value
 
 
 def _roots(listed: Sequence[Value]) -> tuple[str, ...]:
+    """Return the roots without slashes around them; ManifestError if one is not a string."""
     if not all(isinstance(root, str) for root in listed):
         raise _wrong("roots", "an array of strings")
     return tuple(str(root).strip("/") for root in listed)

@@ -185,6 +185,7 @@ def _with_annotations(
 
 
 def _reference(path: Entrypoint) -> str:
+    """Return the Rego reference for a path: `("a", "b c")` -> `data.a["b c"]`."""
     parts = [f".{each}" if _NAME.match(each) else f'["{each}"]' for each in path]
     return "".join(["data", *parts])
 
@@ -268,6 +269,7 @@ def _without(
 
 
 def _is_covered(module: Module, rule: Rule, covered: Collection[Entrypoint]) -> bool:
+    """Return True if a rule is at or below one of the paths in `covered`."""
     path = _path_of(module.package.path, rule)
     return any(path[:length] in covered for length in range(1, len(path) + 1))
 

@@ -114,6 +114,7 @@ class Sources:
                 limits=self.limits,
                 timers=timers,
             )
+            # A path that is given both ways is read once.
             for path in dict.fromkeys([*self.bundles, *archives])
         }
         try:

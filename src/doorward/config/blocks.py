@@ -70,6 +70,7 @@ class Block:
         value = self.values.get(key)
         if value is None:
             return default
+        # YAML's `5` is meant as `5.0`; `true`, which is an `int` in Python, is not.
         if kind is float and type(value) is int:
             value = float(value)
         if type(value) is not kind:
@@ -113,6 +114,7 @@ class Block:
 
 
 def _hint(key: str, known: Sequence[str]) -> str:
+    """Return a hint with the most similar known key: `: did you mean …?`; "" if none is similar."""
     close = near_name(key, known)
     return "" if close is None else f": did you mean `{close}`?"
 

@@ -68,6 +68,7 @@ def check_delays(block: Block) -> None:
     if all(block.values.get(key) is None for key in keys):
         return
     for key in keys:
+        # As in OPA: one without the other is an error, not a default.
         if block.values.get(key) is None:
             raise ConfigError(f"{block.path}: configuration missing '{key}'")
         if not 0 <= block.get(key, int, 0) <= MAX_DELAY:
@@ -104,7 +105,12 @@ class Polling:
 class Signing:
     """`signing` of a bundle: how its signatures are verified."""
 
-    key_id: str = option("keyid", TEXT, "", "the key of `keys`; without it the signature names one")
+    key_id: str = option(
+        "keyid",
+        TEXT,
+        "",
+        "the name of a key in `keys`; without it, the one that the signature names",
+    )
     scope: str = option("scope", TEXT, "", "the scope that the signature must have")
     exclude: tuple[str, ...] = option("exclude_files", TEXTS, (), "files that need not be signed")
 
@@ -126,7 +132,10 @@ class BundleOptions:
     polling: Polling = option("polling", section(Polling), Polling())
     trigger: Trigger = option("trigger", TRIGGER, _PERIODIC, "`manual`: it is never downloaded")
     persist: bool = option(
-        "persist", SWITCH, False, "keep the last one, for a start while the service is away"
+        "persist",
+        SWITCH,
+        False,
+        "store the last one, for a start while the service is not available",
     )
     size_limit: int = option(
         "size_limit_bytes",
@@ -199,7 +208,7 @@ class DiscoveryBlock:
         "service", TEXT, "", "the name of the service; required if there are several"
     )
     decision: str = option(
-        "decision", TEXT, "", "the document in it that is the configuration; else all of it"
+        "decision", TEXT, "", "the document in it that is the configuration; by default all of it"
     )
     name: str = option("name", TEXT, "", "an older form of `resource`")
     prefix: str = option(
@@ -208,7 +217,10 @@ class DiscoveryBlock:
     polling: Polling = option("polling", section(Polling), Polling())
     trigger: Trigger = option("trigger", TRIGGER, _PERIODIC, "`manual`: it is never downloaded")
     persist: bool = option(
-        "persist", SWITCH, False, "keep the last one, for a start while the service is away"
+        "persist",
+        SWITCH,
+        False,
+        "store the last one, for a start while the service is not available",
     )
     signing: Signing | None = option("signing", optional(section(Signing)), None)
 

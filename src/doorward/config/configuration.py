@@ -229,7 +229,7 @@ class Shadow:
         "share",
         number(above=0, most=1),
         0.1,
-        "of one processor, what the candidate may take",
+        "the share of one processor that the candidate may use",
         is_opa=False,
     )
     max_age: float = option(
@@ -280,6 +280,7 @@ def _read_search(top: Block, key: str, warnings: list[str]) -> Mapping[str, str]
 
 
 def _texts_schema(names: Sequence[str]) -> Mapping[str, Any]:
+    """Return the JSON Schema of an object whose only keys are `names`, with texts as values."""
     properties = {name: {"type": "string"} for name in names}
     return {"type": "object", "properties": properties, "additionalProperties": False}
 
@@ -426,11 +427,10 @@ class Config:
         "nd_builtin_cache",
         SWITCH,
         False,
-        "whether events hold what built-ins that ask the world answered, which "
-        "[replay](replay.md) reads; of each built-in 1000 answers at most. Unless "
-        "`mask_credentials` is off, `io.jwt.*`, `opa.runtime` and calls with credentials are left "
-        "out; so are all calls of a built-in that was asked with a value of `secrets`, or "
-        "answered one",
+        "log the answers of built-ins that depend on the environment, such as `http.send`, for "
+        "[replay](replay.md); at most 1000 answers of each built-in. Unless `mask_credentials` is "
+        "off, `io.jwt.*`, `opa.runtime` and calls with credentials are left out; so are all calls "
+        "of a built-in that got or returned a value of `secrets`",
     )
     caching: CacheOptions = option("caching", section(CacheOptions), CacheOptions())
     evaluation: Evaluation = option("evaluation", section(Evaluation), Evaluation())
@@ -603,6 +603,7 @@ def _without_credentials(document: Mapping[str, Any]) -> dict[Key, Value]:
 
 
 def _show(value: Any) -> Value:
+    """Return a value as `/v1/config` shows it: without credentials, at any depth."""
     if isinstance(value, Mapping):
         return _without_credentials(value)
     return [_show(each) for each in value] if isinstance(value, list) else from_python(value)

@@ -257,6 +257,7 @@ def integer(least: int | None = None, most: int | None = None, *, message: str =
     expected = message or _bounds(least, most)
 
     def change(value: int) -> int:
+        """Return the integer; raise ValueError if it is out of bounds."""
         if (least is not None and value < least) or (most is not None and value > most):
             raise ValueError(expected if message else f"{expected} but is {value}")
         return value
@@ -348,6 +349,7 @@ def nonempty(
     expected = message or f"must be {noun}" if noun or message else "must not be empty"
 
     def change(value: str) -> str:
+        """Return the text; raise ValueError if it is blank or does not match the pattern."""
         if not value.strip() or (pattern is not None and not pattern.fullmatch(value)):
             raise ValueError(expected)
         return value
@@ -373,6 +375,7 @@ def texts_as(change: Callable[[tuple[str, ...]], T], text: str) -> Kind[T]:
     """Return the kind of values that `change` computes from a list of texts, as `convert` does."""
 
     def read(values: list[Any]) -> T:
+        """Return what `change` makes of the texts; raise ValueError if an item is not a text."""
         if not all(isinstance(each, str) for each in values):
             raise ValueError("must be a list of strings")
         return change(tuple(values))

@@ -496,7 +496,7 @@ _GOOGLE: Final = "/computeMetadata/v1/instance/service-accounts/default"
 class GcpMetadata:
     """A token from Google's metadata server."""
 
-    audience: str = option("audience", TEXT, "", "for whom an identity token is")
+    audience: str = option("audience", TEXT, "", "the audience of an identity token")
     scopes: tuple[str, ...] = option("scopes", TEXTS, (), "the scopes of an access token")
     endpoint: str = option("endpoint", text_or(_METADATA), _METADATA, "the metadata server")
     access_token_path: str = option(
@@ -571,6 +571,7 @@ class _Methods:
 
 
 def _seconds(value: int) -> float:
+    """Return the seconds as float; raise ValueError if they are negative."""
     if value < 0:
         raise ValueError("must not be below 0")
     return float(value)
@@ -594,7 +595,7 @@ class Service:
         "response_header_timeout_seconds",
         convert(int, _seconds, "integer from 0", {"type": "integer", "minimum": 0}),
         10.0,
-        "seconds in which a response must begin; 0: no limit but that of the whole response",
+        "seconds in which a response must begin; 0: only the limit of the whole response applies",
     )
     allow_insecure_tls: bool = option(
         "allow_insecure_tls", SWITCH, False, "accept any certificate: for tests alone"
@@ -603,7 +604,8 @@ class Service:
         "tls.ca_cert",
         TEXT,
         "",
-        "a file in PEM: who signs the service's certificate, instead of the system's authorities",
+        "a file in PEM with the authorities that may sign the service's certificate, instead of "
+        "the system's",
     )
     system_ca_required: bool = option(
         "tls.system_ca_required", SWITCH, False, "whether the system's authorities count as well"
@@ -750,6 +752,7 @@ def find_service(block: Block, name: str, services: Iterable[str]) -> str:
 
 
 def _algorithm(value: str) -> str:
+    """Return the algorithm, `RS256` for ""; raise ValueError if it is not supported."""
     if value and value not in ALGORITHMS:
         raise ValueError(f": unsupported algorithm '{value}'")
     return value or "RS256"

@@ -81,6 +81,9 @@ def options_of_environment(environment: Mapping[str, str]) -> TraceOptions:
         raise ConfigError(f"OTEL_TRACES_EXPORTER: `{exporter}` is not supported, only otlp")
 
     def given(name: str) -> str:
+        """Return the variable of the exporter for traces, or else the one for all signals; "" if
+        neither is set.
+        """
         specific = environment.get(f"OTEL_EXPORTER_OTLP_TRACES_{name}", "")
         return (specific or environment.get(f"OTEL_EXPORTER_OTLP_{name}", "")).strip()
 
@@ -126,6 +129,7 @@ def options_of_environment(environment: Mapping[str, str]) -> TraceOptions:
 
 
 def _refuse_blocking(value: bool) -> bool:
+    """Return False; raise ValueError for True, since a decision must never wait for a collector."""
     if value:
         raise ValueError(
             "is not supported: no decision waits for a collector, and spans beyond the queue are "
@@ -186,7 +190,10 @@ class TraceBlock:
         "do not verify the collector's certificate; over HTTP only",
     )
     ca_certificate: str = option(
-        "tls_ca_cert_file", TEXT, "", "who signs the collector's certificate, in PEM"
+        "tls_ca_cert_file",
+        TEXT,
+        "",
+        "a file in PEM with the authorities of the collector's certificate",
     )
     certificate: str = option("tls_cert_file", TEXT, "", "our certificate, in PEM")
     private_key: str = option("tls_private_key_file", TEXT, "", "its private key, in PEM")

@@ -74,8 +74,8 @@ class UploadOptions:
         "service",
         TEXT,
         "",
-        "the service that events are [sent](run.md#events-to-a-service) to; without `console` and "
-        "`file` the first there is",
+        "the service that events are [sent](run.md#events-to-a-service) to; by default the first "
+        "one, if neither `console` nor `file` is set",
     )
     service_path: str = option(
         "resource", TEXT, "", "the path below its URL; else `/logs`, for `otlp` `/v1/logs`"
@@ -95,7 +95,7 @@ class UploadOptions:
             _SIZE, _EVENT, message=': invalid buffer type "{value}", expected "event" or "size"'
         ),
         "size",
-        "whether events wait compressed, or one by one",
+        "`size`: events wait in compressed chunks; `event`: one by one",
     )
     buffer_bytes: int = option(
         "reporting.buffer_size_limit_bytes",

@@ -399,6 +399,7 @@ class DecisionLog:
         try:
             if self._write is not None:
                 self._write(b"".join(lines))
+            # In this order: a sink that fails does not keep lines from the console.
             for sink in self._sinks:
                 sink.write(texts)
         except (OSError, ValueError):
@@ -557,6 +558,9 @@ def _size_of(notes: Mapping[str, dict[Key, Value]]) -> int:
 
 
 def _timestamp(time_ns: int) -> str:
+    """Return nanoseconds since the epoch as RFC 3339 in UTC, with as many digits of the second as
+    needed: `2026-01-31T12:00:00.5Z`.
+    """
     seconds, rest = divmod(time_ns, 1_000_000_000)
     fraction = f".{rest:09d}".rstrip("0").rstrip(".")
     return f"{second_text(seconds)}{fraction}Z"

@@ -235,6 +235,7 @@ class DecisionPoint:
             decision, elapsed = await loop.run_in_executor(self._executor(), timed, work)
         finally:
             self._waiting -= 1
+        # The time in the thread, without the wait for one: it decides if threads are still needed.
         history.note(elapsed)
         return decision
 
@@ -254,6 +255,7 @@ class DecisionPoint:
             return self._threads
 
     def _failed_decision(self, path: PathKey, error: Exception) -> Decision:
+        """Return a decision with an error, under a new id and the active revision."""
         path_text = path if isinstance(path, str) else "/".join(path)
         revision = self.pdp.snapshot.revision
         return Decision(new_decision_id(), path_text, error=error, revision=revision)

@@ -108,6 +108,9 @@ class _Stream(httpcore.NetworkStream):
         return self._inner.read(max_bytes, _left(timeout, httpcore.ReadTimeout))
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        """Write all bytes in pieces of `_PIECE`, each within the deadline; httpcore.WriteTimeout
+        after it.
+        """
         for at in range(0, len(buffer), _PIECE):
             self._inner.write(buffer[at : at + _PIECE], _left(timeout, httpcore.WriteTimeout))
 

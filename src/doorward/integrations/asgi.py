@@ -218,6 +218,7 @@ async def _read_body(receive: Receive, chunks: list[Message], limit: int) -> tup
             chunks.append(message)
             parts.append(part)
         size += len(part)
+        # The rest stays with the server: the application receives it after the chunks.
         if size > limit or not has_more:
             body = b"".join(parts)
             return body[:limit], size > limit
@@ -228,6 +229,7 @@ def _replaying(chunks: list[Message], receive: Receive) -> Receive:
     waiting = iter(chunks)
 
     async def replay() -> Message:
+        """Return the next message that was received before; when none is left, receive one."""
         for message in waiting:
             return message
         return await receive()
@@ -245,6 +247,9 @@ def _add_headers(send: Send, headers: Headers) -> Send:
     """
 
     async def send_with_headers(message: Message) -> None:
+        """Send a message; the start of a response, or the acceptance of a WebSocket, gets the
+        additional headers.
+        """
         if message["type"] in ("http.response.start", "websocket.accept"):
             message = {**message, "headers": [*message.get("headers", ()), *headers]}
         await send(message)

@@ -99,6 +99,7 @@ def get_point() -> DecisionPoint:
 
 
 def _forget_point(*, setting: str, **_: object) -> None:
+    """Drop the cached decision point when a test changes the setting `DOORWARD`."""
     if setting == "DOORWARD":
         get_point.cache_clear()
 

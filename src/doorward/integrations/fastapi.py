@@ -109,8 +109,8 @@ def require(
     """Return a dependency that ends the request unless the document at `path` allows it; its value
     is the `Decision`. `input` and `options` as for `check`.
 
-    The policy defines the response to a denial: `http_status` (403), `headers`, and `body` as
-    `detail`.
+    The dependency raises HTTPException for a denial, with the policy's `http_status` (403),
+    `headers`, and `body` as `detail`; with `debug`, a header gives the reason of a failure.
     """
     ask = check(path, input=input, options=options)
 
@@ -187,6 +187,7 @@ def column_masks(path: str, *, input: MakeInput) -> Callable[..., Awaitable[Mask
     """
 
     async def masks(connection: HTTPConnection, point: Point) -> Masks:
+        """Return the masks of the rule; FilterError or RegoError if its value is not a mask."""
         known = from_python(await _build_input(connection, input), "input")
         return masks_of_rows(point.snapshot, path, known)
 
@@ -194,6 +195,7 @@ def column_masks(path: str, *, input: MakeInput) -> Callable[..., Awaitable[Mask
 
 
 async def _build_input(connection: HTTPConnection, make: MakeInput) -> Any:
+    """Return the input that `make` returns, awaited if necessary."""
     built = make(connection)
     return await built if isawaitable(built) else built
 

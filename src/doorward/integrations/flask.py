@@ -110,6 +110,7 @@ def requires(
 
         @wraps(view)
         def decided(*args: P.args, **kwargs: P.kwargs) -> R | Response:
+            """Run the view if the policy allows the request; otherwise return the denial."""
             extension: Doorward = current_app.extensions[_NAME]
             verdict = _verdict(extension, path, input)
             return view(*args, **kwargs) if verdict.allowed else _answer(verdict)

@@ -96,7 +96,9 @@ class SqliteBudget:
         return closing(sqlite3.connect(self._path, timeout=self._timeout, isolation_level=None))
 
     def spend(self, key: str, cost: int, limit: int, seconds: int) -> bool:
-        """Spend as `Budget` describes, in one statement, which is atomic."""
+        """Spend as `Budget` describes, in one statement, which is atomic. Raise BudgetError if the
+        database fails or stays locked.
+        """
         began = int(time.time()) // seconds * seconds
         try:
             with self._open() as database:
@@ -275,6 +277,7 @@ class PolicyMiddleware(Middleware):
         if not decision.allowed:
             message = error.get("message")
             return message if isinstance(message, str) else "the policy does not allow it"
+        # Spent only now: a call that the policy refuses costs nothing.
         if "budget" not in error:
             return None
         try:

@@ -90,6 +90,7 @@ def apply(verdict: Verdict, environ: Environ) -> None:
     that it names twice gets both values, joined by a comma.
     """
     environ[VERDICT] = verdict
+    # A header that the policy sets replaces the client's, so that clients cannot add to it.
     for name in (*verdict.removed, *[name for name, _ in verdict.headers]):
         environ.pop(_variable(name), None)
     for name, value in verdict.headers:
@@ -259,6 +260,9 @@ class _Rest(RawIOBase):
 
 
 def _variable(name: str) -> str:
+    """Return the key of a header in the environ: `HTTP_` and the name in capitals with underscores,
+    except `CONTENT_TYPE` and `CONTENT_LENGTH`.
+    """
     variable = name.upper().replace("-", "_")
     return variable if variable in ("CONTENT_TYPE", "CONTENT_LENGTH") else f"HTTP_{variable}"
 

@@ -1,7 +1,7 @@
-"""Answers of built-ins that ask the world, in a decision: `nd_builtin_cache` of its event.
+"""The answers of impure built-ins in a decision, for `nd_builtin_cache` in its event.
 
-Built-ins of a registry that `noting` made write their answers where the evaluation has a place for
-them; elsewhere (a policy that masks, a test) they answer and note nothing.
+Built-ins of a registry that `noting` returned store their answers in the evaluation, if it has room
+for them. In other evaluations (a policy that masks, a test) they only answer.
 """
 
 from __future__ import annotations

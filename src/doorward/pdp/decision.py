@@ -1,7 +1,7 @@
-"""The result of a decision: an immutable record that carries its own id.
+"""The result of a decision: an immutable record with its own id.
 
-A `Decision` says what was decided, never what to answer: that an error or an undefined result is a
-denial is for the adapter to say on its wire.
+A `Decision` says what was decided, not how a protocol responds: each adapter turns an error or an
+undefined result into its denial.
 """
 
 from __future__ import annotations

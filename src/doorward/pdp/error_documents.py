@@ -1,4 +1,4 @@
-"""Findings of the compiler as JSON, as OPA's API and commands write them."""
+"""Errors of the compiler as JSON, in the form of OPA's API and commands."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ def diagnostic_fields(diagnostic: Diagnostic, *, sort_keys: bool = False) -> dic
     fields = {"code": marshal(diagnostic.code)} if diagnostic.code else {}
     fields["message"] = marshal(_summary(diagnostic))
     span = diagnostic.span
+    # An error without a position, such as a limit, has no location.
     if span.row or span.source.name or span.source.text:
         where = {"file": marshal(span.file), "row": str(span.row), "col": str(span.col)}
         fields["location"] = _object(where, sort_keys=sort_keys)

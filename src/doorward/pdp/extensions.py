@@ -1,11 +1,11 @@
 """Custom built-ins by the name of their registry: `MODULE:NAME` becomes a `Registry`.
 
-A module is looked up where Python looks for installed packages (`PYTHONPATH` included), then in
-`folders`; never in the working directory because somebody happens to be there. `FILE.py:NAME`
-names a file, which may import what lies beside it.
+A module is searched in Python's path for installed packages (`PYTHONPATH` included), then in
+`folders`, but never in the working directory by accident. `FILE.py:NAME` names a file, which may
+import modules of its folder.
 
-`project_extensions` finds what the `[tool.doorward]` of a pyproject.toml names. That runs the
-project's code, as pytest does, so a file of another user is refused.
+`project_extensions` reads the names from `[tool.doorward]` in a pyproject.toml. Loading them runs
+the project's code, as pytest does, so a file of another user is refused.
 """
 
 from __future__ import annotations
@@ -168,6 +168,7 @@ def _extensions(file: str, table: dict[str, Any]) -> Extensions:
     names, folders = _strings(file, table, "builtins"), _strings(file, table, "pythonpath")
     if not names:
         return Extensions()
+    # Loading runs the code: a file that another user left above the policies must not.
     if os.stat(file).st_uid not in (os.geteuid(), 0):
         raise ExtensionError(
             f"{file} belongs to another user and is not loaded by default: "

@@ -1,13 +1,13 @@
-"""Sleep until files may have changed: Linux's inotify, where it can be trusted.
+"""Sleep until files may have changed, with Linux's inotify where it can be trusted.
 
-An event says that something changed, not what: the caller looks at the files then, by name. Watched
-is every folder that files lie in, and every name on the way to them, through each symbolic link: a
-folder that is moved away, or a link that is swapped as Kubernetes does with a ConfigMap, is seen as
-well. The kernel tells only what is changed through this machine's own file systems; for others, and
-for too many folders, `FileEvents.watch` is false, and the caller has to look every so often.
+An event only says that something changed; the caller then polls the files by name. Watched are all
+folders that contain files, and every name on the way to them, through each symbolic link. So a
+folder that is moved away, or a link that is swapped as Kubernetes does with a ConfigMap, is noticed
+as well. The kernel only reports changes through this machine's own file systems. For others, and
+for too many folders, `FileEvents.watch` returns False, and the caller has to poll at intervals.
 
-The three calls are made through ctypes: the libraries that wrap them look for the C library with
-the help of other programs, which a hardened container does not have.
+The three calls are made through ctypes: libraries for inotify search the C library with the help of
+other programs, which a hardened container does not have.
 """
 
 from __future__ import annotations
@@ -47,6 +47,9 @@ class FileEvents:
     """
 
     def __init__(self) -> None:
+        """Open inotify and a pipe for `wake`; raise OSError if the system has no inotify or no
+        instance is left.
+        """
         self._libc: Any = ctypes.CDLL(None, use_errno=True)
         try:
             self._fd = self._call(self._libc.inotify_init1, os.O_NONBLOCK | os.O_CLOEXEC)

@@ -1,15 +1,14 @@
-"""The keys of identity providers, fetched in the background and put into `data.identity`.
+"""The keys of identity providers, fetched in the background and stored in `data.identity`.
 
     issuer --discovery--> jwks_uri --> keys --> data.identity.NAME = {"issuer", "jwks", "kids"}
 
-A policy verifies a token with what was fetched last:
+A policy verifies a token with the keys that were fetched last:
 
     io.jwt.decode_verify(token, {"cert": data.identity.main.jwks, "iss": data.identity.main.issuer})
 
-No decision waits for an issuer. While one does not answer, the keys that are known stay active,
-so that tokens of known keys pass and others do not: an outage opens nothing and denies nothing. A
-denied request with a token of an unknown key makes the next fetch come sooner, at most one in
-`MISS_QUIET` seconds.
+No decision waits for an issuer. While an issuer does not answer, its known keys stay active: tokens
+of known keys are accepted, others are not. A denied request with a token of an unknown key makes
+the next fetch come sooner, at most once in `MISS_QUIET` seconds.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Documents of identity providers: JSON objects, of a bounded size, in a bounded time.
+"""Documents of identity providers: JSON objects with a limit of size and time.
 
-No redirect is followed, since what an issuer says is believed for its address; and a name that
-stands twice in an object is an error, since readers may take different values for it.
+Redirects are not followed, since a document is trusted because of its URL. A name that occurs twice
+in an object is an error, since readers may take different values.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Residuals of earlier questions, for one snapshot.
+"""A cache of residuals for one snapshot.
 
-A residual depends on the question, on what is known of the input, and on policies and data;
-built-ins that look at the clock or the world stay in it. So it holds as long as its snapshot is
-active.
+A residual (what is left of a query when a part of the input is unknown) depends on the query, the
+known input, the policies and the data. Built-ins that read the clock or the environment stay in it
+as calls. So it is valid as long as its snapshot is active.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Queries that were prepared for partial evaluation, for one snapshot.
+"""A cache of queries that are prepared for partial evaluation, for one snapshot.
 
-The same filter is asked for each request: it is parsed, checked and lowered once. Clients choose
-queries and what is unknown, so that only short ones are kept, and not many.
+The same filter is evaluated for each request, so it is parsed, checked and lowered only once.
+Clients choose queries and unknowns: only short ones are cached, and only `MOST` of them.
 """
 
 from __future__ import annotations

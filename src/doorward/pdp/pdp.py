@@ -1,8 +1,8 @@
-"""The decision point: path and input in, `Decision` out, by one snapshot.
+"""The decision point: it evaluates a path for an input by one snapshot, and returns a `Decision`.
 
-`decide` never raises for a policy, an input or a built-in: what fails is a Decision with an error,
-and its result is `UNDEFINED`, which no adapter may take for "allow". Wires, and what to answer on
-them, are not known here.
+`decide` never raises because of a policy, an input or a built-in: a failure is a Decision with an
+error, whose result is `UNDEFINED`, which no adapter may treat as "allow". Protocols and their
+responses are not known here.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Files that change bring a new snapshot into force; files that are broken leave the old one.
+"""Changed files are read and activated as a new snapshot; if they are broken, the old one stays.
 
-The files are looked at by name: that sees every way in which a file is replaced (written in place,
-renamed over, or behind a symbolic link that is swapped, as Kubernetes does with a ConfigMap). When
-to look is what the kernel says where it can (`file_events`); elsewhere it is every so often, a few
-system calls for a sidecar's handful of files.
+The files are polled by name, which detects every way of replacing a file: written in place, renamed
+over, or behind a symbolic link that is swapped, as Kubernetes does with a ConfigMap. Where the
+kernel reports changes (`file_events`), a poll follows its events; elsewhere polls come at
+intervals, and take a few system calls for a sidecar's handful of files.
 
-A change is read when two polls in a row find the same, so that a half-written file is not read.
-Files that keep changing are read all the same, and once more when they rest: a policy that was
-withdrawn must not stay active because its neighbours are busy. What could not be read is tried
-again, since the fault may have been the moment's.
+A change is read when two polls in a row see the same files, so that a half-written file is not
+read. Files that keep changing are read after `PATIENCE` seconds all the same, and once more when
+they rest: a policy that was withdrawn must not stay active because other files change all the time.
+A failed read is tried again, as its cause may be temporary.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Residuals of queries and documents by the active snapshot, where a part is not known.
+"""Residuals of queries and documents by the active snapshot, with unknown parts of input or data.
 
-The queries are a client's: they may not reach the network, and end at the deadline of a decision.
+The queries come from clients: they may not call built-ins that reach the network, and end at the
+deadline of a decision.
 """
 
 from __future__ import annotations

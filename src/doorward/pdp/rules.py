@@ -1,10 +1,10 @@
-"""Notes of policies on a decision, for the decision log: `custom.rules` and `rule_labels`.
+"""The rules that answered a decision, for the decision log: `custom.rules` and `rule_labels`.
 
     {"path": "authz.allow", "file": "policy.rego", "row": 12}                answered
     {"path": "authz.allow", "file": "policy.rego", "row": 7, "failed": 9}    failed in row 9
 
-`rule_labels` is OPA's: the `labels` in METADATA of the definitions that answered, with those of
-their document, package and the packages above; what is nearer counts.
+`rule_labels` is OPA's: the `labels` in METADATA of the definitions that answered, merged with those
+of their document, package and the packages above; the nearest label wins.
 """
 
 from __future__ import annotations

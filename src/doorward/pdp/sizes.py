@@ -1,7 +1,7 @@
-"""Estimates of the memory that the values of a text take, before they are made.
+"""Estimate the memory that the values of a JSON text will take, before they are parsed.
 
-JSON of many small values takes thirty times its text: a list takes 88 bytes, an object 240. Its
-brackets and commas tell how many there are.
+JSON with many small values takes thirty times its text: a list takes 88 bytes, an object 240. The
+number of brackets and commas tells how many there are.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""One immutable view of policies, data and configuration: what a decision sees.
+"""One immutable view of policies, data and configuration, by which a decision is made.
 
-A snapshot is built aside and checked whole before anyone decides by it; nothing in it changes
-afterwards but the store of queries that were prepared, which only saves work. A path becomes a
-query by quoting each segment, so that no text of a path is ever read as Rego.
+A snapshot is built and checked completely before it is used. Nothing in it changes afterwards
+except the cache of prepared queries, which only saves time. A path becomes a query by quoting each
+segment, so that no text of a path is ever parsed as Rego.
 
 Paths come from clients, and a query costs milliseconds to prepare. So nothing is prepared for a
-path without rules, one query is prepared at a time, what was not used lately is dropped, and
-the paths that the configuration names never are.
+path without rules, one query is prepared at a time, queries that were not used lately are dropped,
+and those that the configuration names never are.
 """
 
 from __future__ import annotations
@@ -354,6 +354,9 @@ class Snapshot:
 
 
 def _show_bundles(revisions: Mapping[str, str]) -> dict[Key, Value]:
+    """Return the bundles with their revisions as logs show them: `{"name": {"revision": "…"}}`, {}
+    for one without.
+    """
     return {
         name: {"revision": revision} if revision else {} for name, revision in revisions.items()
     }
@@ -452,6 +455,7 @@ class _Broken:
         self._diagnostics = error.diagnostics
 
     def value(self, input: Value | Undefined = UNDEFINED, answered: object = None, /) -> NoReturn:
+        """Raise the CompileError of the query."""
         raise CompileError(self._diagnostics)
 
     answer = marked_answer = value

@@ -1,11 +1,12 @@
-"""The policies and data in force, and every way in which they change.
+"""The active policies and data, and every way in which they change.
 
-A change makes the next snapshot and activates it as a whole, so a decision sees all of it or
-nothing. Data changes copy their path only. Policies are compiled outside of the lock that changes
-of data take, one change at a time, and bound to the data of the moment.
+A change builds the next snapshot and activates it as a whole, so a decision sees either all of it
+or nothing. Changes of data copy only the containers on their path. Policies are compiled outside of
+the lock for changes of data, one change at a time, and bound to the data of the moment.
 
-What files and bundles define and what clients write live together. When files change, what they
-defined is replaced and what clients added stays. What a bundle owns nobody else may write.
+Documents of files and bundles live together with those that clients write. When files change, their
+own documents are replaced, and those that clients added stay. Clients cannot write data that a
+bundle owns.
 """
 
 from __future__ import annotations

@@ -50,6 +50,7 @@ class RemoteClient:
     service: Service
 
     def request(self, method: str, path: str, **_more: Any) -> NoReturn:
+        """Raise AssertionError: the other process sends requests."""
         raise AssertionError(f"{method} {path} is for another process to ask")
 
     def close(self) -> None:

@@ -83,6 +83,7 @@ class DecisionLogging:
         return config.decision_logs, config.labels, self._client(config)
 
     def _client(self, config: Config) -> Client | None:
+        """Return the client of the service that takes events; None without uploads."""
         upload = config.decision_logs.upload
         return None if upload is None else self._plane.client(upload.service)
 

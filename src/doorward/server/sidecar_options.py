@@ -399,5 +399,6 @@ def _print(text: str, span: Span) -> None:
 
 
 def write_to_stderr(lines: bytes) -> None:
+    """Write bytes to standard error, and flush it."""
     sys.stderr.buffer.write(lines)
     sys.stderr.buffer.flush()

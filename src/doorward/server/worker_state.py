@@ -158,5 +158,6 @@ def _both(name: str, key: tuple[str, Any], kind: str, one: float, other: float) 
 
 
 def _plain(family: Metric) -> list[Any]:
+    """Return a metric family in the form in which workers send it: name, help, type, samples."""
     samples = [[each.name, each.labels, each.value] for each in family.samples]
     return [family.name, family.documentation, family.type, samples]

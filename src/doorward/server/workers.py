@@ -279,6 +279,7 @@ class WorkerGroup:
         old ones, if these do not start.
         """
         before = self._options
+        # Set before, since the new workers are forked with these options.
         self._options = replace(before, config=followed(config, before.config))
         try:
             self._begin()
@@ -396,6 +397,7 @@ class _Active:
         """Activate a snapshot in all workers; raise `NotReplacedError`, and keep the old one, if
         the new workers do not start.
         """
+        # Set before, since the new workers are forked with this snapshot.
         before, self.snapshot = self.snapshot, snapshot
         try:
             self._begin()
@@ -411,6 +413,7 @@ def _work(options: SidecarOptions, shared: Shared, number: int, channel: Channel
     stop, alarm = SignalSafeEvent(), Alarm()
 
     def end(_number: int, _frame: object) -> None:
+        """Handle SIGTERM: end the worker's loop."""
         stop.set()
         alarm.ring()
 
@@ -526,6 +529,7 @@ class _SharedErrors:
                 fcntl.lockf(self._lock, fcntl.LOCK_UN)
 
     def write(self, text: str) -> int:
+        """Write a text as `write_bytes` does; return its number of characters."""
         self.write_bytes(text.encode("utf-8", errors="replace"))
         return len(text)
 

@@ -127,5 +127,6 @@ class Health:
             self._reload_error = error
             if error is None:
                 self._failing_since = None
+            # The first failure counts: later ones must not restart the time.
             elif self._failing_since is None:
                 self._failing_since = monotonic()

@@ -151,6 +151,9 @@ class Metrics:
         self.shadow_dropped.labels(reason).inc()
 
     def reloaded(self, *, failed: bool) -> None:
+        """Count a reload by its result, and set the gauge that tells if the newest policies are
+        active.
+        """
         self.policy_reloads.labels("failure" if failed else "success").inc()
         self.policy_current.set(0 if failed else 1)
 

@@ -74,6 +74,7 @@ def _value(value: Any) -> bytes:
 
 
 def _attributes(field: int, attributes: Mapping[str, Any]) -> bytes:
+    """Encode attributes, each as a field `field` with name and value."""
     pairs = [_text(1, name) + _field(2, _value(value)) for name, value in attributes.items()]
     return b"".join([_field(field, pair) for pair in pairs])
 

@@ -58,6 +58,7 @@ class B3(TextMapPropagator):  # type: ignore[misc]  # the library may be missing
 
         trace_id, span_id, sampled = header(_TRACE), header(_SPAN), header(_SAMPLED)
         if single := header(_SINGLE):
+            # `b3: TRACE-SPAN-SAMPLED-PARENT`; the last two may be missing.
             trace_id, span_id, sampled, *_ = [*single.split("-", 3), "", "", ""]
         if header(_FLAGS) == "1":
             sampled = "d"

@@ -497,6 +497,9 @@ def _without_looks(text: str) -> str:
 
 
 def _mask_setting(match: re.Match[str]) -> str:
+    """Return a setting such as `token=x` with its value masked, if its decoded name is a
+    credential's; else unchanged.
+    """
     name = unquote_plus(match[2])
     return f"{match[1]}{match[2]}={MASKED}" if names_credential(name) else match[0]
 

@@ -100,6 +100,7 @@ def apply(event: dict[str, Any], masks: Sequence[Mask]) -> dict[str, Any]:
             else:
                 changed[root] = _with(changed[root], rest, mask.value) if rest else mask.value
                 masked.append(str(mask))
+        # As in OPA: a path that does not exist is not an error.
         except LookupError:
             continue
     if erased:
@@ -141,6 +142,7 @@ def _with(value: Value, path: tuple[str, ...], new: Value) -> Value:
 
 
 def _index(items: Sequence[Value], key: str) -> int:
+    """Return an array index; raise LookupError if `key` is not one or out of range."""
     if not (key.isascii() and key.isdecimal()) or int(key) >= len(items):
         raise LookupError(key)
     return int(key)
