@@ -296,7 +296,7 @@ def test_too_deep_an_answer_is_an_error_however_it_is_asked_for() -> None:
             ask(query.evaluation(nested(50_000)))
     with pytest.raises(EvalError, match="evaluation nests too deeply"):
         query.answer(nested(50_000))
-    with pytest.raises(InputError, match="input nests too deeply"):
+    with pytest.raises(InputError, match="input is nested too deeply"):
         query.value(nested(50_000))
 
 
