@@ -442,16 +442,17 @@ def test_deep_nesting_is_an_error(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "what"),
+    ("text", "what", "hint"),
     [
-        ("p := x" + " + x" * 5000, "operators"),
-        ("p := x" + " == x | x" * 5000, "operators"),
-        ("p if { x }" + " else if { x }" * 5000, "else branches"),
+        ("p := x" + " + x" * 5000, "operators", "`sum([a, b])`"),
+        ("p := x" + " == x | x" * 5000, "operators", "`x in {a, b}`"),
+        ("p if { x }" + " else if { x }" * 5000, "else branches", "`object.get(values, "),
     ],
 )
-def test_what_follows_each_other_without_end_is_an_error(text: str, what: str) -> None:
-    with pytest.raises(ParseError, match=f"more than 500 {what} follow each other"):
+def test_what_follows_each_other_without_end_is_an_error(text: str, what: str, hint: str) -> None:
+    with pytest.raises(ParseError, match=f"more than 500 {what} follow each other") as caught:
         module(text)
+    assert hint in str(caught.value.diagnostics[-1].hint)
 
 
 def test_nesting_within_the_limit_parses() -> None:

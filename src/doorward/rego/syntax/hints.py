@@ -84,6 +84,16 @@ _BY_MESSAGE: Final = tuple(
     )
 )
 
+_LIMITS: Final = {
+    "operators follow each other": (
+        'write a collection: `x in {a, b}`, `sum([a, b])`, `concat("", [a, b])`'
+    ),
+    "else branches follow each other": (
+        "look the value up in an object: `object.get(values, key, default)`"
+    ),
+}
+"""Hints by the end of the messages that are not OPA's: the limits of this parser."""
+
 
 def add_hints(
     source: Source, errors: Sequence[Diagnostic], statement: int | None = 0
@@ -107,7 +117,8 @@ def add_hints(
 def _hint(error: Diagnostic, context: _ErrorContext) -> _Hint | None:
     """Return the first hint that applies to an error; None if none does."""
     return (
-        _of_import(error)
+        _of_limit(error)
+        or _of_import(error)
         or _of_habit(context)
         or _of_keyword(error, context)
         or _of_head(error, context)
@@ -133,6 +144,14 @@ def _blank(match: re.Match[str]) -> str:
     if hidden.startswith("#"):
         return " " * len(hidden)
     return hidden[0] + " " * (len(hidden) - 2) + hidden[-1]
+
+
+def _of_limit(error: Diagnostic) -> _Hint | None:
+    """Return the hint for a text that exceeds a limit; None for other errors."""
+    for end, hint in _LIMITS.items():
+        if error.message.endswith(end):
+            return _Hint(hint)
+    return None
 
 
 def _of_habit(context: _ErrorContext) -> _Hint | None:

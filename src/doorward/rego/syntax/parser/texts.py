@@ -202,7 +202,8 @@ def _depth_guarded() -> Iterator[None]:
     try:
         yield
     except TooDeep as stop:
-        raise ParseError(stop.errors) from None
+        # The brackets before a text that nests too deeply are many: none is searched.
+        raise ParseError(_explain(stop.errors[-1].span.source, [*stop.errors], None)) from None
     except RecursionError:
         # The caller's own stack left less room than the limit counts on.
         raise ParseError([Diagnostic(PARSE_ERROR, TOO_DEEP)]) from None
