@@ -264,6 +264,22 @@ class Facts:
         view["container"] = {"asked": self.questions}
 
 
+@pytest.mark.parametrize(
+    ("before", "lines"), [('{"time": "20', 2), ('{"time": "20"}\n', 2), ("", 1)]
+)
+def test_a_line_begins_on_its_own_behind_one_that_a_killed_process_left(
+    before: str, lines: int, tmp_path: Path
+) -> None:
+    log = tmp_path / "audit"
+    log.write_text(before)
+    audit = AuditLog(str(log))
+    Plugin(Pdp({"allow": False}), audit=audit).answer(REQUEST, call("POST", "/v1.41/version"))
+    audit.close()
+    written = log.read_text().splitlines()
+    assert len(written) == lines
+    assert json.loads(written[-1])["decision"] == "deny"
+
+
 def test_known_calls_are_decided_again_and_logged_alike(tmp_path: Path) -> None:
     log, pdp = tmp_path / "audit.log", Pdp()
     plugin = Plugin(pdp, audit=AuditLog(str(log)))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import stat
 import threading
 import time
 from datetime import UTC, datetime
@@ -51,6 +52,23 @@ class Entry(NamedTuple):
     for others."""
 
 
+def _ends_in_a_line(path: str, fd: int) -> bool:
+    """Return True if the last line of the file `path`, open as `fd`, has no end; False if that
+    cannot be read.
+
+    A process that is killed while it writes leaves such a line: the kernel stops between two pages.
+    """
+    status = os.fstat(fd)
+    if path == "-" or not stat.S_ISREG(status.st_mode) or not status.st_size:
+        return False
+    try:
+        with open(path, "rb") as file:
+            file.seek(-1, os.SEEK_END)
+            return file.read(1) != b"\n"
+    except OSError:
+        return False
+
+
 class AuditLog:
     """Appends to a file, or writes to standard output where `path` is `-`."""
 
@@ -61,9 +79,9 @@ class AuditLog:
         self._denied_only = denied_only
         self._lock = threading.Lock()
         self.lost = 0
-        self._torn = False
         self._path = path
         self._fd = self._open()
+        self._torn = _ends_in_a_line(path, self._fd)
 
     def _open(self) -> int:
         """Open the log for appending, `-` for standard output; return the descriptor. Raise
@@ -86,6 +104,7 @@ class AuditLog:
         with self._lock:
             os.close(self._fd)
             self._fd = fd
+            self._torn = _ends_in_a_line(self._path, fd)
 
     def write(self, entry: Entry) -> bool:
         """Write the line of one decision at once; return False if it is lost or incomplete.

@@ -164,10 +164,13 @@ def test_every_answer_of_processes_that_are_replaced_was_decided(tmp_path: Path)
         for each in clients:
             each.join()
         assert set(answers) == {200}
-        lines = [json.loads(line) for line in served.audit.read_text().splitlines()]
+        written = served.audit.read_text().splitlines()
+        # A process that is killed may leave one line that is cut off.
+        lines = [json.loads(line) for line in written if line.endswith("}")]
+        assert len(lines) >= len(written) - 1
         assert len([line for line in lines if line["decision"] == "allow"]) >= len(answers)
         count = sum(each.count(b"GET /v1.41/containers/json") for each in daemon.received)
-        assert count <= len(lines)
+        assert count <= len(written)
 
 
 def test_process_that_is_stopped_answers_nothing_and_goes_on(tmp_path: Path) -> None:

@@ -176,7 +176,7 @@ def deep() -> dict[str, Any]:
         ({"result": {"type": "object", "static": [1]}}, "`static` of an object must be"),
         ({"result": {"type": "object", "dynamic": 1}}, "`dynamic` of an object must be"),
         ({"result": {"type": "any"}, "variadic": {"type": "any"}}, "cannot have a `result`"),
-        ({"result": deep()}, "too deeply"),
+        ({"result": deep()}, "levels deep"),
     ],
 )
 def test_a_declaration_that_is_not_valid_is_refused(declaration: Any, said: str) -> None:

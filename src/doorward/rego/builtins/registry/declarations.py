@@ -127,7 +127,7 @@ def _read(document: Any, depth: int = 0) -> Type:
     more than `MAX_DEPTH` deep.
     """
     if depth > MAX_DEPTH:
-        raise ValueError(f"types are nested more than {MAX_DEPTH} deep")
+        raise ValueError(f"types are nested more than {MAX_DEPTH} levels deep")
     kind = document.get("type") if isinstance(document, dict) else None
     if kind in _SCALARS:
         return ScalarType(kind)
