@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from doorward.config.configuration import DecisionLogs
 from doorward.decision_log.log import DecisionLog
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import read
-from doorward.replay import Job, ReplayError, as_json, replay
+from doorward.replay import Job, ReplayError, as_json, reading, replay
 from doorward.replay.deciding import Version
 from doorward.replay.events import events_of, read_event
 from doorward.telemetry.log import line_for
@@ -282,6 +283,17 @@ def test_a_broken_archive_is_an_error_that_names_it(
     job = Job(Version.load(Sources([str(policies / "new")])))
     with pytest.raises(ReplayError, match=rf"log\.gz: .*{said}"):
         replay([str(tmp_path / "log.gz")], job, processes=1)
+
+
+@pytest.mark.parametrize("stored", [bytes, gzip.compress], ids=["plain", "compressed"])
+def test_an_array_that_is_too_long_is_refused(
+    stored: Callable[[bytes], bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "MAX_ARRAY", 1000)
+    (tmp_path / "log").write_bytes(stored(b"[%s]" % (b"1," * 600)))
+    said = "log: a JSON array may have at most 1000 bytes: write one event on each line"
+    with pytest.raises(ReplayError, match=said):
+        list(reading.chunks_of([str(tmp_path / "log")]))
 
 
 def test_what_is_not_there_is_said(policies: Path, capsys: pytest.CaptureFixture[str]) -> None:

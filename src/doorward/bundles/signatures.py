@@ -148,7 +148,7 @@ def verify(
 
 def _token(signatures: bytes) -> str:
     """Return the single JWT in `.signatures.json`. Raise `SignatureError` if there are none or
-    several, or a plugin must verify them.
+    several, if one is not a string, or if a plugin must verify them.
     """
     try:
         document = read_json(signatures, trailing=True)
@@ -161,9 +161,12 @@ def _token(signatures: bytes) -> str:
     tokens = fields.get("signatures")
     if not isinstance(tokens, list) or not tokens:
         raise SignatureError(".signatures.json: missing JWT (expected exactly one)")
-    if len(tokens) > 1 or not isinstance(tokens[0], str):
+    texts = [token for token in tokens if isinstance(token, str)]
+    if len(texts) < len(tokens):
+        raise SignatureError(".signatures.json: a signature is not a string")
+    if len(texts) > 1:
         raise SignatureError(".signatures.json: multiple JWTs not supported (expected exactly one)")
-    return tokens[0]
+    return texts[0]
 
 
 def _files_in(token: str, verification: Verification) -> dict[str, _Signed]:

@@ -98,8 +98,8 @@ ROWS: Final = (
     "other collection in the input or in data, so that it is known"
 )
 RULE: Final = (
-    "a rule may be asked for where it is true or not there, or has one known value and a default: "
-    "no `else`, and no other value"
+    "use only rules that are true or undefined, or that have a default and whose other values are "
+    "known; no `else`"
 )
 SCALAR: Final = "compare columns with texts, numbers, booleans or null, one by one"
 VARIABLE: Final = "a variable must stand for a row of `some row in input.TABLE.RELATION`"

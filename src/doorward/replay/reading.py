@@ -147,7 +147,7 @@ def _plain(path: str, file: BinaryIO, size: int) -> Iterator[Chunk]:
     total = os.fstat(file.fileno()).st_size
     if _is_array(file):
         if total > MAX_ARRAY:
-            raise ReplayError(f"{path}: the array is larger than {MAX_ARRAY} bytes")
+            raise _large_array(path)
         yield Chunk(path, 0, total, None, total)
         return
     start = 0
@@ -159,6 +159,11 @@ def _plain(path: str, file: BinaryIO, size: int) -> Iterator[Chunk]:
         end = file.tell()
         yield Chunk(path, start, end - start, None, end - start)
         start = end
+
+
+def _large_array(path: str) -> ReplayError:
+    limit = f"a JSON array may have at most {MAX_ARRAY} bytes"
+    return ReplayError(f"{path}: {limit}: write one event on each line")
 
 
 def _is_array(file: BinaryIO) -> bool:
@@ -186,7 +191,7 @@ def _read_compressed(path: str, file: BinaryIO, size: int) -> Iterator[Chunk]:
         if first.lstrip()[:1] == b"[":
             content = first + lines.read(MAX_ARRAY)
             if len(content) > MAX_ARRAY:
-                raise ReplayError(f"{path}: the array is larger than {MAX_ARRAY} bytes")
+                raise _large_array(path)
             yield chunk(content)
             return
         yield from map(chunk, _whole_lines(path, first, lines.read, size))

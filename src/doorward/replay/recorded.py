@@ -140,7 +140,7 @@ class Recorded:
             # The claims are as good as the recorded verification, which says nothing of another
             # key.
             if key_name(constraints) != claims.key:
-                raise self._lacking("a verification of the token with this key")
+                raise self._lacking("the signed token, which is now verified with another key")
             if constraints.get("alg", claims.header.get("alg")) != claims.header.get("alg"):
                 return [False, {}, {}]
             options = {k: v for k, v in constraints.items() if k not in ("alg", "cert", "secret")}
@@ -157,7 +157,7 @@ class Recorded:
         def verify(context: Any, jwt: Value, key: Value) -> Any:
             """Call the original built-in for tokens that the log has."""
             if isinstance(jwt, str) and jwt in self._claims:
-                raise self._lacking("a token, of which only the claims are known")
+                raise self._lacking("the signed token, only its claims")
             return original.call(context, jwt, key)
 
         return verify

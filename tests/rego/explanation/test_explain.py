@@ -174,7 +174,7 @@ def test_of_many_definitions_those_that_got_furthest_are_shown() -> None:
     shown = explain(engine, "data.a.p", {"a": 1, "b": -1}).text()
     assert shown.count("`input.b ==") == 8
     assert "`input.a ==" not in shown
-    assert shown.endswith("\n  (12 more definitions did not get as far)")
+    assert shown.endswith("\n  (12 further definitions not shown)")
     assert explain(engine, "data.a.p", {"a": 1, "b": -1}).text(full=True).count("not hold") == 20
 
 

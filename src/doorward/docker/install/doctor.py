@@ -184,7 +184,8 @@ REACHED: Final = {
     ),
     Reach.LOCKED_OUT: Finding(
         "fail",
-        "LOCKED OUT: the daemon does not answer, and the request did not reach the plugin",
+        "LOCKED OUT: the daemon gives no answer or an error, and the request did not reach the "
+        "plugin",
         "a plugin that daemon.json names does not answer, or refuses: start it, or take its name "
         "out of daemon.json and send SIGHUP to dockerd",
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from doorward.base.counting import counted
 from doorward.rego.errors import EvalError
 from doorward.rego.explanation.record import MAX_DEPTH, Record
 from doorward.rego.explanation.recorder import Attempt, Step, Tried
@@ -59,7 +60,7 @@ class _Tree:
             yield from self._attempt_lines(tried, depth + 1)
         if len(visible) < len(definitions):
             left = len(definitions) - len(visible)
-            yield f"{lead}  ({left} more definitions did not get as far)"
+            yield f"{lead}  ({counted(left, 'further definition')} not shown)"
 
     def _answer(self, attempt: Attempt) -> str:
         """Return a rule's name with its operands and answer."""
