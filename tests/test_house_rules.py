@@ -201,7 +201,7 @@ EDGES = {
     "cli/playground.py": {"__call__"},
     "docker/plugin.py": {"_decide"},
     "docker/proxy/connection.py": {"_run"},
-    "docker/proxy/decisions.py": {"_judge", "_pin"},
+    "docker/proxy/decisions.py": {"_judge", "_run_guarded"},
     "docker/proxy/server.py": {"look_up"},
     "docker/server.py": {"_run_guarded"},
     "control/bundles.py": {"_take_bundle"},

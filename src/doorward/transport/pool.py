@@ -53,7 +53,8 @@ class Pool:
         cancellation: Cancellation,
         history: History,
     ) -> bool:
-        """Run `work`, which must not raise, in a thread, and pass its result to `done` on the loop.
+        """Run `work`, which must not raise (`done` would not be called), in a thread, and pass its
+        result to `done` on the loop.
 
         Return False, and run nothing, if too many calls wait. A cancelled call is skipped, and then
         `done` is not called. The duration goes into `history`.
@@ -67,12 +68,16 @@ class Pool:
         def run() -> None:
             """Do the work unless it was cancelled, and schedule its end on the loop."""
             finish: Callable[[], object] = self._end
-            if not cancellation.is_cancelled:
-                with cancellation.working():
-                    result, elapsed = timed(work)
-                finish = partial(self._finish, result, elapsed, done, history)
-            if not self._loop.is_closed():
-                self._loop.call_soon_threadsafe(finish)
+            try:
+                if not cancellation.is_cancelled:
+                    with cancellation.working():
+                        result, elapsed = timed(work)
+                    finish = partial(self._finish, result, elapsed, done, history)
+            finally:
+                # INVARIANT: each call is counted down once, or the pool would fill up with calls
+                # that have ended.
+                if not self._loop.is_closed():
+                    self._loop.call_soon_threadsafe(finish)
 
         self._threads.submit(run)
         return True

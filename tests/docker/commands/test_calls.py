@@ -98,7 +98,7 @@ def test_ports_are_bound(port: str, bindings: dict[str, list[tuple[str, str]]]) 
 
 def test_values_are_those_of_the_api() -> None:
     command = """docker run --device /dev/a:r --device /dev/b --ulimit nproc=5
-        --gpus device=0,1 --health-cmd x --health-interval 1m30s --stop-timeout 5
+        --gpus '"device=0,1",driver=x' --health-cmd x --health-interval 1m30s --stop-timeout 5
         --memory-swap -1 --cap-add sys_admin --cap-drop SYS_ADMIN --network a --net-alias b
         --ip 10.0.0.2 --link-local-ip 169.254.1.1 --add-host x=1.2.3.4 --sysctl a=b --init
         --restart on-failure:3 --device-write-bps /dev/sda:1mb --blkio-weight-device /dev/sda:5
@@ -110,7 +110,8 @@ def test_values_are_those_of_the_api() -> None:
     assert [each["CgroupPermissions"] for each in host["Devices"]] == ["r", "rwm"]
     assert host["Ulimits"] == [{"Name": "nproc", "Soft": 5, "Hard": 5}]
     assert host["RestartPolicy"] == {"Name": "on-failure", "MaximumRetryCount": 3}
-    assert host["DeviceRequests"][0]["DeviceIDs"] == ["0", "1"]
+    (request,) = host["DeviceRequests"]
+    assert (request["DeviceIDs"], request["Driver"], request["Count"]) == (["0", "1"], "x", 0)
     assert body["Healthcheck"] == {"Test": ["CMD-SHELL", "x"], "Interval": 90 * 10**9}
     assert (body["StopTimeout"], host["MemorySwap"], host["Init"]) == (5, -1, True)
     assert (host["CapAdd"], host["CapDrop"]) == (["CAP_SYS_ADMIN"], None)
@@ -124,6 +125,25 @@ def test_values_are_those_of_the_api() -> None:
         **{"Type": "volume", "Source": "v", "Target": "/v", "ReadOnly": True},
         "VolumeOptions": {"NoCopy": True},
     }
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("all", {"Count": -1}),
+        ("2", {"Count": 2}),
+        ("count=2", {"Count": 2}),
+        ("device=GPU-1", {"Count": 0, "DeviceIDs": ["GPU-1"]}),
+        ("device=0,driver=x", {"Count": 0, "DeviceIDs": ["0"], "Driver": "x"}),
+        ("device=0,1", {"Count": 1, "DeviceIDs": ["0"]}),
+        ("driver=x", {"Count": 1, "Driver": "x"}),
+        ('all,"capabilities=compute,utility"', {"Capabilities": [["compute", "utility", "gpu"]]}),
+        ("options=a=b", {"Count": 1, "Options": {"a": "b"}}),
+    ],
+)
+def test_gpus_are_read_as_the_client_reads_them(value: str, expected: dict[str, Any]) -> None:
+    (request,) = container(f"docker run --gpus '{value}' img")["HostConfig"]["DeviceRequests"]
+    assert expected.items() <= request.items()
 
 
 @pytest.mark.parametrize(
@@ -148,6 +168,10 @@ def test_values_are_those_of_the_api() -> None:
         ("docker run --cpus 1e999999999 img", "not a number of CPUs"),
         ("docker run --pids-limit x img", "not an integer"),
         ("docker run --health-interval 5x img", "not a duration"),
+        ("docker run --gpus some img", "`some` is not an integer"),
+        ("docker run --gpus= img", "not an integer"),
+        ("docker run --gpus cards=2 img", "the field `cards` of `--gpus` is not known"),
+        ("docker run --gpus 1,count=2 img", "the field `count` only once"),
         ("docker run -p x:80 img", "not a port"),
         ("docker run -p 1-2:80-82 img", "ranges of different lengths"),
         ("docker run -p 1-9999 img", "at most 1000 ports"),

@@ -402,6 +402,19 @@ def test_unreached_plugin_is_undone(
         daemon.end_plugin(f"{unique}x")
 
 
+def test_failed_upgrade_says_that_the_new_service_runs(
+    daemon: PrivateDaemon, wanted: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(wanted, nothing)
+    before = wanted.config.content()
+    with monkeypatch.context() as patched:
+        patched.setattr(Daemon, "wait_until", lambda *_args, **_options: False)
+        with pytest.raises(DaemonError, match="configuration is as it was; the new service runs"):
+            install(wanted, nothing)
+    assert wanted.config.content() == before
+    assert is_in_force(wanted)
+
+
 def test_plugin_flag_is_refused(unique: str, wanted: Installation, tmp_path: Path) -> None:
     reason = missing()
     if reason:

@@ -97,7 +97,12 @@ def test_old_units_come_back(
 
 def test_plan_names_the_units(systemd: Systemd) -> None:
     steps = systemd.describe(["--pdp", "http://x"])
-    assert "systemctl enable --now doorward-x.socket doorward-x.service" in steps
+    assert steps[1:-1] == [
+        "systemctl daemon-reload",
+        "systemctl enable --now doorward-x.socket",
+        "systemctl enable doorward-x.service",
+        "systemctl restart doorward-x.service",
+    ]
     assert steps[-1].endswith("docker serve --pdp http://x")
 
 

@@ -8,7 +8,7 @@ reads a file of the client is refused: its content is not in the text.
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -206,13 +206,19 @@ def _fields(text: str) -> list[tuple[str, str]]:
 
     A name without `=` has the value `""`. Raise CommandError if it is not one line of CSV.
     """
+    return [
+        (name.strip().lower(), value)
+        for name, _, value in (each.partition("=") for each in _columns(text))
+    ]
+
+
+def _columns(text: str) -> list[str]:
+    """Return the columns of one line of CSV; CommandError for other texts."""
     try:
         (row,) = csv.reader([text])
     except (csv.Error, ValueError):
         raise CommandError(f"`{text}` cannot be read") from None
-    return [
-        (name.strip().lower(), value) for name, _, value in (each.partition("=") for each in row)
-    ]
+    return row
 
 
 def _put_volume(container: Container, value: str) -> None:
@@ -393,16 +399,42 @@ def _weight(text: str) -> dict[str, Any]:
 
 
 def _gpus(text: str) -> dict[str, Any]:
-    """Return the device request of `--gpus`: `all`, a count, or `device=ID,ID`; the count -1 means
-    all.
+    """Return the device request of `--gpus`, a line of CSV: `all`, a count (also as `count=N`),
+    `driver=x`, or `"device=ID,ID"` in quotes. The count -1 means all.
+
+    Raise CommandError for a count that is not an integer, and for a name that is unknown or is
+    there twice.
     """
     request: dict[str, Any] = {"Driver": "", "Count": 0, "DeviceIDs": None, "Options": {}}
     request["Capabilities"] = [["gpu"]]
-    name, equals, value = text.strip('"').partition("=")
-    if name == "device" and equals:
-        return request | {"DeviceIDs": value.split(",")}
-    number = value if name == "count" else name
-    return request | {"Count": -1 if number == "all" else read_integer(number)}
+    names: set[str] = set()
+    for column in _columns(text) or [""]:
+        name, equals, value = column.partition("=")
+        if not equals:
+            name, value = "count", column
+        if name not in _GPU_FIELDS:
+            raise CommandError(f"the field `{name}` of `--gpus` is not known")
+        if name in names:
+            raise CommandError(f"`--gpus` may have the field `{name}` only once")
+        names.add(name)
+        member, read = _GPU_FIELDS[name]
+        request[member] = read(value)
+    # As in docker/cli, which asks for one device where neither a count nor devices are named.
+    return request if names & {"count", "device"} else request | {"Count": 1}
+
+
+def _options(text: str) -> dict[str, str]:
+    return {name: value for name, _, value in (each.partition("=") for each in _columns(text))}
+
+
+_GPU_FIELDS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
+    "capabilities": ("Capabilities", lambda text: [[*text.split(","), "gpu"]]),
+    "count": ("Count", lambda text: -1 if text == "all" else read_integer(text)),
+    "device": ("DeviceIDs", lambda text: text.split(",")),
+    "driver": ("Driver", str),
+    "options": ("Options", _options),
+}
+"""The member of a device request that each field of `--gpus` sets, and how its value is read."""
 
 
 def _restart(text: str) -> dict[str, Any]:

@@ -159,7 +159,10 @@ def _install(installation: Installation, document: dict[str, Any], say: Say) -> 
             raise DaemonError(
                 f"{error}; dockerd has ended: start it, the old file is back"
             ) from None
-        raise DaemonError(f"{error}; everything is as it was") from None
+        state = "everything is as it was"
+        if named:
+            state = "the daemon's configuration is as it was; the new service runs"
+        raise DaemonError(f"{error}; {state}") from None
     say("a request to the daemon reached the plugin: it is in force")
 
 

@@ -204,12 +204,22 @@ class Systemd:
     def _stem(self) -> str:
         return f"doorward-{self.name}"
 
+    @property
+    def _commands(self) -> tuple[tuple[str, ...], ...]:
+        """The calls of systemctl that put the written units in force, in order."""
+        return (
+            ("daemon-reload",),
+            ("enable", "--now", f"{self._stem}.socket"),
+            ("enable", f"{self._stem}.service"),
+            # The socket stays: calls wait for the new process.
+            ("restart", f"{self._stem}.service"),
+        )
+
     def describe(self, arguments: Sequence[str]) -> list[str]:
         """Return the steps of `start`, as text; nothing is changed."""
         return [
             f"write {self.folder}/{self._stem}.socket and .service",
-            "systemctl daemon-reload",
-            f"systemctl enable --now {self._stem}.socket {self._stem}.service",
+            *[f"systemctl {' '.join(command)}" for command in self._commands],
             f"  the service runs: {shlex.join(_program(arguments))}",
         ]
 
@@ -255,11 +265,8 @@ class Systemd:
                 (self.folder / name).write_text(text)
         except OSError as error:
             raise DaemonError(f"{self.folder}: {(error.strerror or 'failed').lower()}") from None
-        _systemctl("daemon-reload")
-        _systemctl("enable", "--now", f"{self._stem}.socket")
-        _systemctl("enable", f"{self._stem}.service")
-        # The socket stays: calls wait for the new process.
-        _systemctl("restart", f"{self._stem}.service")
+        for command in self._commands:
+            _systemctl(*command)
 
     def stop(self) -> None:
         """Disable, end and remove both units and the socket. Raise DaemonError if systemctl

@@ -90,7 +90,8 @@ class PluginDecisions:
         result: asyncio.Future[Judged] = self._loop.create_future()
         cancellation = Cancellation()
         pool = pool or self._pool
-        if not pool.submit(work, partial(_resolve, result), cancellation, self._history):
+        guarded = partial(_run_guarded, work)
+        if not pool.submit(guarded, partial(_resolve, result), cancellation, self._history):
             return Judged(_BUSY, None, None, "")
         try:
             return await result
@@ -114,8 +115,7 @@ class PluginDecisions:
     def _pin(self, pins: Pins, judged: Judged) -> Judged:
         """Return the judged request with each judged bind source replaced by a pin.
 
-        If a pin cannot be made, return a denial with the reason instead. Any other failure is
-        reported and returned as the verdict of an internal fault.
+        If a pin cannot be made, return a denial with the reason instead.
         """
         assert judged.draft is not None
         assert judged.input is not None
@@ -129,9 +129,16 @@ class PluginDecisions:
         except PinError as error:
             verdict = Verdict(False, str(error), "doorward:pins")
             return judged._replace(verdict=verdict, draft=None)
-        except FAULTS as fault:
-            _EDGE.report(fault)
-            return Judged(_FAULT, None, None, "")
+
+
+def _run_guarded(work: Callable[[], Judged]) -> Judged:
+    """Return the result of `work`; a failure is reported and becomes a denial."""
+    # INVARIANT: nothing is raised to the pool, where nobody would set the result that is awaited.
+    try:
+        return work()
+    except FAULTS as fault:
+        _EDGE.report(fault)
+        return Judged(_FAULT, None, None, "")
 
 
 def _label(owner: str, draft: Draft) -> Draft:

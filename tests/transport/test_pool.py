@@ -1,0 +1,41 @@
+"""A pool counts each call down once, whatever becomes of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from tests.waiting import wait_until
+
+from doorward.base.cancellation import Cancellation
+from doorward.transport.pool import Pool
+from doorward.transport.slow_calls import History
+
+
+def fail() -> str:
+    raise ValueError
+
+
+async def run(work: Callable[[], str], cancellation: Cancellation) -> tuple[list[str], int]:
+    """The results that a pool delivers, and its calls when it has none left."""
+    pool = Pool(asyncio.get_running_loop(), 1, name="test", most=1)
+    results: list[str] = []
+    assert pool.submit(work, results.append, cancellation, History())
+    assert not pool.submit(work, results.append, Cancellation(), History())
+    await asyncio.to_thread(wait_until, lambda: not pool.queued)
+    pool.close()
+    return results, pool.queued
+
+
+def test_the_result_is_delivered() -> None:
+    assert asyncio.run(run(lambda: "done", Cancellation())) == (["done"], 0)
+
+
+def test_a_call_that_raises_is_counted_down() -> None:
+    assert asyncio.run(run(fail, Cancellation())) == ([], 0)
+
+
+def test_a_cancelled_call_is_counted_down() -> None:
+    cancellation = Cancellation()
+    cancellation.cancel()
+    assert asyncio.run(run(lambda: "done", cancellation)) == ([], 0)
