@@ -258,7 +258,7 @@ _SQLSERVER: Final = SQLDialect(
 )
 
 DIALECTS: Final[Mapping[str, SQLDialect]] = {
-    each.name: each for each in (_MYSQL, _POSTGRESQL, _SQLITE, _SQLSERVER)
+    each.name: each for each in (_POSTGRESQL, _MYSQL, _SQLSERVER, _SQLITE)
 }
 
 

@@ -26,6 +26,7 @@ from doorward.filters import (
     to_sql_text,
     to_ucast,
 )
+from doorward.filters.dialects import DIALECTS
 from doorward.pdp.decision import Decision, RequestContext, new_decision_id
 from doorward.pdp.pdp import PDP
 from doorward.pdp.residuals import residual
@@ -55,7 +56,7 @@ _TARGETS: Final = {
     f"application/vnd.opa.{kind}.{variant}+json": (kind, variant)
     for kind, variants in {
         "ucast": ("all", "minimal", "prisma", "linq"),
-        "sql": ("postgresql", "mysql", "sqlserver", "sqlite"),
+        "sql": tuple(DIALECTS),
     }.items()
     for variant in variants
 }
@@ -63,7 +64,8 @@ _OPTIONS: Final = (
     "disableInlining", "nondeterministicBuiltins", "maskRule", "targetDialects",
     "targetSQLTableMappings",
 )  # fmt: skip
-_ORDER: Final = ("ucast", "postgresql", "mysql", "sqlserver", "sqlite")
+_ORDER: Final = ("ucast", *DIALECTS)
+"""The order of several filters in one answer, as OPA has it."""
 _TIMERS: Final = (
     "compile_eval_constraints",
     "compile_prep_partial",
