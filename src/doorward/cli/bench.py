@@ -138,6 +138,9 @@ def command(query: tuple[str, ...], **options: Any) -> int:
             raise LoadError(["undefined result"])
 
         def timed() -> dict[str, int]:
+            """Evaluate once and return the nanoseconds that it took, under the name of the
+            timer.
+            """
             before = perf_counter_ns()
             ask()
             return {timer: perf_counter_ns() - before}

@@ -66,6 +66,7 @@ class _Connection(HTTPConnection):
         self._path = path
 
     def connect(self) -> None:
+        """Connect to the server's Unix socket; OSError if it does not listen."""
         self.sock = Socket(AF_UNIX, SOCK_STREAM)
         self.sock.settimeout(self.timeout)
         self.sock.connect(self._path)

@@ -165,6 +165,9 @@ class _Known:
 
 
 def _load(paths: Sequence[str], ignore: Sequence[str], *, bundle: bool, v0: bool) -> Loaded:
+    """Load policies from bundles or from paths; data files beside policies are left out of the
+    latter.
+    """
     if bundle:
         return Sources(bundles=paths, ignore=ignore, v0=v0).load()
     return Sources(paths=paths, ignore=ignore, v0=v0, policies_only=True).load()

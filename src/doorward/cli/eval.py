@@ -357,6 +357,7 @@ def _answer(request: _Request) -> _Answer:
 
 
 def _no_coverage() -> str:
+    """Return the coverage report of a query that evaluated no policy."""
     from doorward.testing.coverage import Coverage
 
     return Coverage().report({})
@@ -554,6 +555,9 @@ def _show(answer: _Answer, request: _Request, style: str, limit: int) -> None:
 
 
 def _explain(explanation: Explanation, request: _Request) -> list[str]:
+    """Return the lines of an explanation in the form that `--explain` names: notes, fails or
+    full.
+    """
     if request.explain == "notes":
         return explanation.notes()
     return explanation.text(full=request.explain != "fails").splitlines()

@@ -156,6 +156,7 @@ class _Log:
         self._stamp = stamp_for(timestamp_format)
 
     def say(self, level: str, message: str, **fields: str) -> None:
+        """Write a log line to standard error, if its level is at least that of `--log-level`."""
         if LEVELS[level] >= self._least:
             line = self._line({**fields, "level": level, "msg": message, "time": now(self._stamp)})
             click.echo(line, err=True, nl=False)

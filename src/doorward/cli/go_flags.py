@@ -201,6 +201,7 @@ def _long_name(option: click.Option) -> str:
 
 
 def _near(name: str, known: Sequence[str]) -> list[str]:
+    """Return the known names that are spelled like `name`, best first; [] if none is."""
     from difflib import get_close_matches  # only who mistypes pays for it
 
     return get_close_matches(name, known)

@@ -207,6 +207,9 @@ def _json(content: _Content, annotations: bool) -> str:
 
 
 def _declaration(name: str) -> dict[str, Any]:
+    """Return the declaration of a built-in as JSON, with keys in OPA's order. KeyError for an
+    unknown name.
+    """
     declaration = to_declaration(REGISTRY[name])
     # OPA sorts the keys of types, and no others.
     return declaration | {"decl": read_json(marshal(declaration["decl"]))}
@@ -294,6 +297,9 @@ def _schema(schema: Mapping[str, Any]) -> str:
 
 
 def _resources(resources: Sequence[Mapping[str, str]]) -> list[str]:
+    """Return a line for each related resource: its address, and its description in a second
+    column.
+    """
     width = max([len(each["ref"]) for each in resources], default=0)
     rows = [(each["ref"], each.get("description", "")) for each in resources]
     return [f"{ref.ljust(width)} {source}" if source else ref for ref, source in rows]

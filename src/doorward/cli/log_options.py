@@ -46,6 +46,7 @@ def log_options(*, level: str) -> Callable[[F], F]:
     ]
 
     def declare(command: F) -> F:
+        """Add the options to a command; the first one is listed first in its help."""
         for option in reversed(options):
             command = option(command)
         return command

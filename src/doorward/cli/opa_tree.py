@@ -54,6 +54,7 @@ def _rule(rule: Json, depth: int) -> Iterator[str]:
 
 
 def _body(body: Sequence[Json], depth: int) -> Iterator[str]:
+    """Yield the lines of a body and of its expressions, indented by `depth` spaces."""
     yield f"{' ' * depth}body"
     for expr in body:
         yield from _expr(expr, depth + 1)

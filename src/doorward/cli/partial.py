@@ -104,6 +104,9 @@ def shown(partial: Partial, style: str) -> str:
 
 
 def _source(queries: Sequence[str], support: Sequence[str]) -> str:
+    """Return the residual queries and the support modules as one text, each below a comment with
+    its number.
+    """
     parts = [f"# Query {number}\n{text or chr(10)}\n" for number, text in enumerate(queries, 1)]
     parts += [f"# Module {number}\n{text}" for number, text in enumerate(support, 1)]
     return "".join(parts)

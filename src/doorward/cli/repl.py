@@ -78,6 +78,9 @@ class _Typed:
     """The texts of rules by name."""
 
     def parts(self) -> list[str]:
+        """Return the texts of a module's parts: the imports as one text, if there are any, then
+        each rule.
+        """
         lines = [f"import {path}" for path in self.imports]
         rules = [text for texts in self.rules.values() for text in texts]
         return ["\n".join(lines), *rules] if lines else rules
@@ -207,6 +210,9 @@ class Session:
             )
 
     def _show(self) -> str:
+        """Return the rules and imports typed so far as a module; without the package line in the
+        default package.
+        """
         parts = self._own.parts()
         header = [] if self.package == _PACKAGE else [f"package {self.package}"]
         return "\n\n".join([*header, *parts]) if header else "\n".join(parts)
@@ -261,6 +267,9 @@ class Session:
         return rule if defines else None
 
     def _prepare(self, engine: Engine, text: str) -> Query:
+        """Compile a query in the session's package and with its imports. CompileError or ParseError
+        if it is invalid.
+        """
         return engine.prepare(
             text, package=self.package, imports=self._own.imports, deadline=DEADLINE
         )

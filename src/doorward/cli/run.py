@@ -275,6 +275,9 @@ def _serve(files: Sequence[str], log_format: str, options: dict[str, Any]) -> in
             sidecar = Sidecar(chosen)
 
         def end(_number: int, _frame: object) -> None:
+            """Handle SIGTERM or SIGINT: stop the sidecar, and end the process by force if that
+            takes too long.
+            """
             # The last resort against a hang: a process that ignores SIGTERM would be killed by its
             # supervisor without a trace of where it waits.
             _end_within(chosen.wait + 2 * chosen.grace + LAST)
@@ -371,6 +374,9 @@ def _options(files: Sequence[str], log_format: str, options: dict[str, Any]) -> 
 
 
 def _read_config(options: dict[str, Any]) -> Config:
+    """Read the configuration from its file, `--set` and `--set-file`. ConfigError if it is
+    invalid.
+    """
     return read_config(
         options["config_file"], overrides=options["settings"], files=options["setting_files"]
     )

@@ -448,6 +448,7 @@ def _finding(result: Result, explained: Callable[[Result], str]) -> Diagnostic:
 
 
 def _report_broken(verdict: Verdict) -> Diagnostic:
+    """Return a property's counterexample as an error at its rule."""
     from doorward.search.proofs import lines_of
 
     return Diagnostic("property_fail", "\n".join(lines_of(verdict)), verdict.subject.span)

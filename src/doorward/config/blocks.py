@@ -154,6 +154,7 @@ def kind_of(value: object) -> str:
 
 
 def _plain(value: Any) -> Any:
+    """Return a value with plain dicts and lists in place of `Block`s, at any depth."""
     if isinstance(value, Block):
         return value.plain()
     return [_plain(item) for item in value] if isinstance(value, list) else value

@@ -255,6 +255,7 @@ class Service:
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)
 
     def close(self) -> None:
+        """Close the server, the decider, the audit log and the notifier, in this order."""
         self._server.close()
         self._decider.close()
         self._close_audit()

@@ -292,6 +292,7 @@ def _to_method(check: Check) -> methods.Method:
     """Return a check as a gRPC method: CallFailedError becomes GrpcError with the same code."""
 
     def method(message: bytes) -> bytes:
+        """Run the check; raise GrpcError in place of a failed call."""
         try:
             return check(message)
         except CallFailedError as error:

@@ -145,6 +145,7 @@ async def change_data(exchange: Exchange) -> Response:
     only_new = exchange.request.headers.get("if-none-match") == "*"
 
     def change(body: Body) -> Response:
+        """Write or patch the data, and return the response."""
         if exchange.request.method == "PATCH":
             return writes.patch_data(store, path, params, body.text, serves=exchange.service.serves)
         return writes.put_data(store, path, params, body.text, only_new=only_new)
@@ -205,6 +206,7 @@ async def post_compile(exchange: Exchange) -> Response:
     pdp, params = exchange.service.pdp, exchange.parameters
 
     def post(body: Body) -> Response:
+        """Evaluate the query partially, and return the response."""
         from doorward.rest import compile  # few ask for it, and it loads partial evaluation
 
         return compile.post_compile(pdp, params, body.text)
@@ -223,6 +225,7 @@ async def filter_document(exchange: Exchange) -> Response:
     accept = exchange.request.headers.get("accept", "")
 
     def post(body: Body) -> Response:
+        """Translate the document to filters, and return the response."""
         from doorward.rest import filters  # few ask for it, and it loads partial evaluation
 
         return filters.post_filter(pdp, exchange.path, params, body.text, accept, context)

@@ -98,6 +98,7 @@ def _response(status: str) -> dict[str, Any]:
 
 
 def _error_schema() -> dict[str, Any]:
+    """Return the JSON Schema of an error response, in OPA's form."""
     errors = {"type": "array", "items": {"type": "object"}}
     fields = {"code": _TEXT, "message": _TEXT, "errors": errors}
     return {"type": "object", "properties": fields, "required": ["code", "message"]}

@@ -43,6 +43,7 @@ def put_data(
     timers = Timers(())
 
     def put() -> bool:
+        """Parse the body and store it; return False if `only_new` and the path has data already."""
         with timers.measure("rego_input_parse"):
             value = any_document(body, stays=True)
         return store.put(path, value, text=body, only_new=only_new)

@@ -59,6 +59,7 @@ class DirectListener:
                 return
 
     def close(self) -> None:
+        """Stop accepting connections and close the socket; a second call does nothing."""
         if self._listener.fileno() != -1:
             self._loop.remove_reader(self._listener.fileno())
             self._listener.close()

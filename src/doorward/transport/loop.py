@@ -124,11 +124,15 @@ class Connections:
         self.date = f"date: {formatdate(usegmt=True)}\r\n".encode()
 
     def sweep(self) -> None:
+        """Update the cached time, and let each connection close itself if a deadline has passed."""
         self.tell_time()
         for connection in list(self._open):
             connection.expire()
 
     def drain(self) -> None:
+        """Let each connection end after the requests that run; one that is registered later is shut
+        down at once.
+        """
         self.draining = True
         for connection in list(self._open):
             connection.shutdown()
@@ -296,6 +300,7 @@ class LoopServer:
         return endpoint.make_protocol()
 
     def _close_listeners(self) -> None:
+        """Stop listening; open connections go on."""
         for server in self._listening:
             server.close()
         self._listening = []

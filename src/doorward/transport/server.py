@@ -233,6 +233,7 @@ class _Protocol(asyncio.BufferedProtocol):
         self._transport = None
 
     def pause_writing(self) -> None:
+        """Pause the connection's turns and reading while the client does not read its answers."""
         self._may_write = False
         self._turns.leave(self)
         self._pause_reading()

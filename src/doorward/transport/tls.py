@@ -193,6 +193,7 @@ def _no_password() -> str:
 
 
 def _reason(error: OSError) -> str:
+    """Return the cause of a TLS error in lower case, for a message; `not usable` if it has none."""
     if isinstance(error, ssl.SSLError):
         return (error.reason or "not usable").lower().replace("_", " ")
     return (error.strerror or "not usable").lower()

@@ -125,6 +125,7 @@ class Turns:
         self._waiting.pop(reader, None)
 
     def _come_back(self) -> None:
+        """Schedule the next turns in the event loop, once."""
         if not self._is_due:
             self._is_due = True
             self._loop.call_soon(self._run)

@@ -60,6 +60,7 @@ def _number(name: str, read: Callable[[str], int] = read_integer) -> Setter:
     """The same for a number, which is not sent where it is 0."""
 
     def put(build: _Build, value: str) -> None:
+        """Set the parameter, unless the number is 0, which docker's client leaves out."""
         number = read(value)
         if number:
             build.query[name] = str(number)
@@ -77,6 +78,8 @@ def _append(name: str, read: Callable[[str], str] = str) -> Setter:
 
 
 def _switch(name: str, value: str = "1") -> Setter:
+    """Return the setter of an option without a value: it sets the parameter `name` to `value`."""
+
     def put(build: _Build, _text: str) -> None:
         build.query[name] = value
 
@@ -104,6 +107,9 @@ def _add_ulimit(build: _Build, value: str) -> None:
 
 
 def _put_dockerfile(build: _Build, value: str) -> None:
+    """Set the path of the Dockerfile. CommandError for `-`: the daemon gets a random name for
+    it.
+    """
     if value == "-":
         raise CommandError("a Dockerfile from standard input has a random name: name a file")
     build.query["dockerfile"] = value.removeprefix("./")

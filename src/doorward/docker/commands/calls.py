@@ -99,6 +99,7 @@ Reader: TypeAlias = Callable[[Sequence[str], str], Call]
 
 
 def _create(words: Sequence[str], command: str) -> Call:
+    """Return the call of `docker create`. CommandError for words that it does not take."""
     container = read_run(words, command)
     query = {"name": container.name, "platform": container.platform}
     present = {name: value for name, value in query.items() if value}
@@ -114,6 +115,10 @@ class _Read:
 
 
 def _into_query(name: str, value: str = "") -> Callable[[_Read, str], None]:
+    """Return the setter of an option that sets the parameter `name`: to `value`, or to the option's
+    own value.
+    """
+
     def put(state: _Read, text: str) -> None:
         state.query[name] = value or text
 
@@ -166,6 +171,9 @@ def _about(
     """
 
     def read(words: Sequence[str], command: str) -> Call:
+        """Return the call of a command about one object. CommandError unless there is exactly one
+        name.
+        """
         state = _Read(dict(parse_qsl(query)))
         names = read_options(words, values, switches, state, command)
         if len(names) != 1:
@@ -184,6 +192,7 @@ def _list(path: str, values: Options, switches: Options) -> Reader:
     """Return the reader of a command that lists objects and takes options only."""
 
     def read(words: Sequence[str], command: str) -> Call:
+        """Return the call of a command that lists objects. CommandError if a name is given."""
         state = _Read()
         if read_options(words, values, switches, state, command):
             raise CommandError(f"`{command}` takes no name here")

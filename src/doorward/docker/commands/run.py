@@ -174,6 +174,7 @@ def _pair(path: str) -> Setter:
     """An option `NAME=VALUE` that may be repeated."""
 
     def put(container: Container, value: str) -> None:
+        """Add `KEY=VALUE` to the object at the path; without `=` the value is ""."""
         part, name = _at(container, path)
         key, _, text = value.partition("=")
         part[name] = {**part.get(name, {}), key: text}
@@ -196,6 +197,7 @@ def _of_client(_container: Container, _value: str) -> None:
 
 
 def _of_file(_container: Container, _value: str) -> None:
+    """Refuse an option that reads a file, with a CommandError."""
     raise CommandError(
         "an option that reads a file is not supported here: paste the file's content"
     )
@@ -253,6 +255,7 @@ def _mount_field(*path: str, read: Callable[[str], Any] = str) -> Setter:
     """A field of `--mount`, which may be in an object of its own."""
 
     def put(mount: dict[str, Any], value: str) -> None:
+        """Set the field of a mount at the path to the value that `read` returns."""
         part = mount
         for name in path[:-1]:
             part = part.setdefault(name, {})
@@ -265,6 +268,7 @@ def _mount_option(*path: str) -> Setter:
     """A field of `--mount` that may be repeated, with a name and a value."""
 
     def put(mount: dict[str, Any], value: str) -> None:
+        """Add `KEY=VALUE` to the options of a mount at the path; without `=` the value is ""."""
         part = mount
         for name in path:
             part = part.setdefault(name, {})
@@ -275,6 +279,9 @@ def _mount_option(*path: str) -> Setter:
 
 
 def _true(text: str) -> bool:
+    """Return the boolean of an option: True for no text, `1` and `true`. CommandError for anything
+    but these, `0` and `false`.
+    """
     if text.lower() not in ("", "1", "true", "0", "false"):
         raise CommandError(f"`{text}` is neither true nor false")
     return text.lower() in ("", "1", "true")
@@ -301,6 +308,7 @@ _MOUNT_FIELDS: Final[Options] = {
 
 
 def _octal(text: str) -> int:
+    """Return the number of an octal text, as for a file's mode. CommandError if it is not one."""
     try:
         return int(text, 8)
     except ValueError:
@@ -354,6 +362,9 @@ def _put_port(container: Container, value: str) -> None:
 
 
 def _expose(container: Container, value: str) -> None:
+    """Add the exposed ports `80`, `80-90` or `80/udp`; the protocol is tcp by default. CommandError
+    for others.
+    """
     ports, _, protocol = value.partition("/")
     for port in _port_range(ports):
         container.body.setdefault("ExposedPorts", {})[f"{port}/{protocol or 'tcp'}"] = {}
@@ -447,6 +458,10 @@ def _health(text: str) -> dict[str, Any]:
 
 
 def _put_health(name: str, read: Callable[[str], Any]) -> Setter:
+    """Return the setter of an option of the health check: it sets the field `name` to what `read`
+    returns.
+    """
+
     def put(container: Container, value: str) -> None:
         container.body["Healthcheck"] = {**container.body.get("Healthcheck", {}), name: read(value)}
 
@@ -454,6 +469,7 @@ def _put_health(name: str, read: Callable[[str], Any]) -> Setter:
 
 
 def _put_network(container: Container, value: str) -> None:
+    """Add the network of `--network NAME` or `name=NAME`. CommandError for any other field."""
     fields = dict(_fields(value)) if "=" in value else {"name": value}
     if set(fields) != {"name"}:
         raise CommandError("`--network` takes only a name here: leave its other fields out")
@@ -492,6 +508,7 @@ def _put_log(name: str) -> Setter:
     """
 
     def put(container: Container, value: str) -> None:
+        """Set the log driver, or add `KEY=VALUE` to its options."""
         config = container.host["LogConfig"]
         if name == "Type":
             config["Type"] = value

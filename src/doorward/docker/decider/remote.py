@@ -255,6 +255,9 @@ class _TimedTlsSocket(ssl.SSLSocket):
     until = 0.0
 
     def recv_into(self, *args: Any, **kwargs: Any) -> int:
+        """Read as the base class does, but wait until the deadline at most. TimeoutError after
+        it.
+        """
         if self.until:
             self.settimeout(_remaining(self.until))
         return super().recv_into(*args, **kwargs)

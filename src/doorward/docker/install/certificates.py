@@ -157,6 +157,7 @@ def _usage(*, signs: bool) -> x509.KeyUsage:
 
 
 def _alternative(host: str) -> x509.GeneralName:
+    """Return a host as an alternative name of a certificate: an IP address or a DNS name."""
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:

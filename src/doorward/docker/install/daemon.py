@@ -150,6 +150,9 @@ class ConfigFile:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the object of JSON's pairs. ValueError if a key occurs twice: dockerd would take one
+    of them.
+    """
     document = dict(pairs)
     if len(document) != len(pairs):
         raise ValueError("a key is there twice")
@@ -176,6 +179,9 @@ class Daemon:
         return pid if self._is_dockerd(pid) else None
 
     def _is_dockerd(self, pid: int | None) -> bool:
+        """Return True if the process `pid` runs a program whose name contains `dockerd`; False for
+        None.
+        """
         if pid is None:
             return False
         return "dockerd" in os.path.basename((self._cmdline(pid) or [""])[0])
@@ -200,6 +206,7 @@ class Daemon:
         return self._cmdline(pid) if pid else []
 
     def _cmdline(self, pid: int) -> list[str]:
+        """Return the words of a process's command line; [] if it has ended or cannot be read."""
         try:
             return Path(f"/proc/{pid}/cmdline").read_text().split("\x00")[:-1]
         except OSError:

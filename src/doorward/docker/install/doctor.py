@@ -95,6 +95,7 @@ def _process(installed: Installation) -> Iterator[Finding]:
 
 
 def _open_finding(listeners: Iterable[str]) -> Finding:
+    """Return the finding for listeners of dockerd on TCP that ask for no client certificate."""
     return Finding(
         "fail",
         f"dockerd listens on {', '.join(listeners)} and verifies nobody there: nobody is a local "

@@ -80,6 +80,7 @@ class Installation:
 
     @property
     def supervisor(self) -> Supervisor:
+        """The starter of the service: systemd's units, or a process of ours with a watchdog."""
         if self.systemd:
             return Systemd(self.name, self.listens)
         return Process(self.name, self.listens, self.state)
@@ -349,6 +350,9 @@ def _take_service(installation: Installation, say: Say) -> None:
         return str(answer["Undecided"]) if answer else "the plugin does not answer"
 
     def check() -> None:
+        """Try a request through the service. Raise DaemonError if it is not answered, unless the
+        installation may be undecided: then warn.
+        """
         try:
             _try(installation, ask)
         except DaemonError:

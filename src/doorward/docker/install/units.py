@@ -322,6 +322,7 @@ class Process:
         return self.folder / f"{self.name}.log"
 
     def describe(self, arguments: Sequence[str]) -> list[str]:
+        """Return the lines that a dry run prints for the start of the service."""
         return [
             f"start in the background: {shlex.join(_program([*arguments, '--watchdog']))}",
             f"  its log goes to {self.log}; starting it at boot, before dockerd, is up to you",
@@ -343,6 +344,7 @@ class Process:
             raise
 
     def _running(self) -> list[str]:
+        """Return the words of the command line of the running service; [] if none runs."""
         pid = self.pid()
         if pid is None:
             return []
@@ -423,6 +425,7 @@ class Process:
         return next((pid for pid in sorted(pids) if _parent(pid) not in pids), None)
 
     def _is_ours(self, process: Path) -> bool:
+        """Return True if a process of this user serves this installation; False if it has ended."""
         try:
             return process.stat().st_uid == os.geteuid() and self._serves(int(process.name))
         except OSError:
@@ -486,6 +489,9 @@ def _parent(pid: int) -> int:
 
 
 def _command(pid: int) -> list[bytes]:
+    """Return the words of a process's command line as bytes; [] if it has ended or cannot be
+    read.
+    """
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\x00")
     except OSError:

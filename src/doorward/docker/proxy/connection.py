@@ -55,11 +55,15 @@ class ClientConnection(Wire):
     # As the loop calls it
 
     def connection_made(self, transport: Any) -> None:
+        """Register the connection and start the task that serves it."""
         super().connection_made(transport)
         self._task = self.loop.create_task(self._run())
         self._connections.add(self)
 
     def eof_received(self) -> bool:
+        """Tell the exchange that the client sends no more. Return True: answers can still be
+        written.
+        """
         super().eof_received()
         self._exchange.client_left()
         return True
@@ -107,11 +111,13 @@ class ClientConnection(Wire):
         return any(event & select.POLLHUP for _, event in poll.poll(0))
 
     def shutdown(self) -> None:
+        """Close the connection after the exchange that runs; at once if none does."""
         self._drains = True
         if self._is_idle and not self.data:
             self.close()
 
     def refuse(self) -> None:
+        """Answer 503 and close, without reading a request."""
         self._is_closing = True
         self.write(write_head(503, [("Content-Length", "0"), ("Connection", "close")]))
         self.close()

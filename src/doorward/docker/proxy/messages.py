@@ -117,6 +117,9 @@ def parse_request_head(content: bytes) -> RequestHead:
 
 
 def _why_not_request(line: bytes) -> tuple[int, str]:
+    """Return the status and the reason for a request line that is not valid: 505 for another
+    version of HTTP, else 400.
+    """
     if line.endswith((b"HTTP/1.0", b"HTTP/2.0")):
         return 505, "HTTP/1.1 is spoken here"
     return 400, "request line is not one of HTTP/1.1 with a path"

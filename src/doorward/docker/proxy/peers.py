@@ -73,6 +73,7 @@ class Peer:
         return container
 
     def close(self) -> None:
+        """Close the descriptor of the process; a second call does nothing."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1

@@ -101,6 +101,9 @@ class Upload:
         return self._release() if self._may_release(is_last=is_last) else []
 
     def _may_release(self, *, is_last: bool) -> bool:
+        """Return True if the archive was decided, or if the daemon has the beginning and this piece
+        cannot complete the archive.
+        """
         if self._is_through:
             return True
         return self._has_begun and not is_last and not self._reader.may_be_ending
@@ -128,6 +131,9 @@ class Upload:
         return waiting
 
     async def _finish(self, archive: Archive | None) -> None:
+        """Decide on the archive, if one was read, and let the rest of the upload through. A denial
+        is raised.
+        """
         if archive is not None:
             await self._decide(archive)
         self._is_through = True
@@ -216,6 +222,9 @@ class _Context:
         return None
 
     def end(self, content: bytes) -> Archive:
+        """Return the archive with the Dockerfile's content; an unreadable one if no file had the
+        Dockerfile's name.
+        """
         if not self._is_seen:
             return self.unreadable("archive has no file of the Dockerfile's name")
         return Archive("read", content)

@@ -73,6 +73,7 @@ class Wire(asyncio.Protocol):
         _wake(self._reader)
 
     def eof_received(self) -> bool:
+        """Note that the peer sends no more, and wake the reader. Return True: writing goes on."""
         self.at_end = True
         _wake(self._reader)
         return True
@@ -108,6 +109,7 @@ class Wire(asyncio.Protocol):
         return True
 
     def _read_on(self) -> None:
+        """Resume reading from the transport, unless it is read already or was lost."""
         if not self.is_reading and not self.lost:
             self.is_reading = True
             self.transport.resume_reading()

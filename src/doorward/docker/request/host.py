@@ -84,6 +84,7 @@ def _overlapping(subnets: Sequence[str], used: Sequence[_Network]) -> set[str]:
 
 
 def _overlap(one: _Network, other: _Network) -> bool:
+    """Return True if two networks share an address; False for networks of different versions."""
     if one.version == 4 and other.version == 4:
         return one.overlaps(other)
     return one.version == 6 and other.version == 6 and one.overlaps(other)

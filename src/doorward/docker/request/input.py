@@ -467,6 +467,9 @@ def _host_views(
 
 
 def _start(body: Any, target: Target, _name: str, resolve: Resolve) -> _Views:
+    """Return the views of a request that starts a container, with those of a HostConfig in its body
+    (old clients).
+    """
     views = _host_views(body, {}, {}, resolve) if body else {}
     directory = target.query.get("checkpoint-dir", [""])[0]
     return {**views, "checkpoint": {"directory": directory}}
@@ -491,6 +494,9 @@ def _exec(body: Any, _target: Target, _name: str, _resolve: Resolve) -> _Views:
 
 
 def _commit(_body: Any, target: Target, _name: str, _resolve: Resolve) -> _Views:
+    """Return the views of a request that makes an image of a container: the image's name, and the
+    container as target.
+    """
     query = target.query
     image = _image_of(query, "repo", "tag")
     return {"image": image, "target": query.get("container", [""])[0]}
@@ -567,6 +573,9 @@ def _save(_body: Any, target: Target, name: str, _resolve: Resolve) -> _Views:
 
 
 def _volume(body: Any, _target: Target, _name: str, resolve: Resolve) -> _Views:
+    """Return the views of a request that creates a volume, whose driver options may name a path of
+    the host.
+    """
     options = {"DriverConfig": {"Name": body.get("Driver"), "Options": body.get("DriverOpts")}}
     rows = mounts.mount_list([{"Type": "volume", "VolumeOptions": options}], resolve)
     return {"mounts": rows, "target": body.get("Name") or ""}
@@ -590,6 +599,7 @@ def _distribution(_body: Any, _target: Target, name: str, _resolve: Resolve) -> 
 
 
 def _connect(body: Any, _target: Target, name: str, _resolve: Resolve) -> _Views:
+    """Return the views of a request that connects a container to the network `name`."""
     endpoints = {"EndpointsConfig": {name: body.get("EndpointConfig")}}
     network = networks.create_network({"NetworkMode": name}, {}, endpoints)
     return {"network": {**network, "container": body.get("Container") or ""}}

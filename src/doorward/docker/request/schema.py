@@ -89,6 +89,9 @@ Type: TypeAlias = Scalar | Array | Map | Struct
 
 
 def _class_of(type_: Type) -> type | None:
+    """Return Python's class for values of a type: list or dict for arrays and objects; None if
+    several classes fit.
+    """
     if isinstance(type_, str):
         return _CLASS.get(type_)
     return list if isinstance(type_, Array) else dict

@@ -51,6 +51,9 @@ class PluginStatus:
 
     @property
     def decides_by(self) -> str:
+        """A line for people: by which URL, or by which policies and revision, the plugin
+        decides.
+        """
         if self.url:
             return f"decided by {self.url}"
         return f"decided by {', '.join(self.policies)} ({self.decision}), revision {self.revision}"

@@ -227,6 +227,7 @@ def write_denial(status: int, headers: Sequence[tuple[str, str]], body: str, det
 
 
 def _continue_body() -> bytes:
+    """Return the serialized answer that lets a part of a response body pass unchanged."""
     response = pb.ProcessingResponse()
     response.response_body.response.SetInParent()
     return _to_bytes(response)

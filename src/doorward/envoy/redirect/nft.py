@@ -103,6 +103,9 @@ class Nft:
         return [line.strip() for line in text.splitlines() if line.strip()]
 
     def _run(self, *arguments: str, script: str = "") -> str:
+        """Run `nft` with `script` as its input and return its output. RedirectError if it is not
+        installed or fails.
+        """
         program = find_program("nft")
         if program is None:
             raise RedirectError("the program `nft` is not installed")

@@ -172,6 +172,7 @@ def read_ports(texts: Iterable[str]) -> tuple[int, ...]:
 
 
 def _read_port(text: str) -> int:
+    """Return a port from 1 to 65535; ValueError for any other text."""
     if re.fullmatch(r"[0-9]{1,5}", text) is None or not 0 < int(text) < 65536:
         raise ValueError(f"`{text}` is not a port")
     return int(text)

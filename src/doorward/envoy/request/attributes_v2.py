@@ -44,6 +44,7 @@ def _plain(message: Any, *names: str) -> Object:
 
 
 def _from_peer(peer: Any) -> Object:
+    """Return a peer of the v2 API as OPA-Envoy shows it: only fields that are set."""
     out = _plain(peer, "service", "principal", "certificate")
     if peer.HasField("address"):
         out["address"] = {"Address": _from_address(peer.address)}
@@ -95,6 +96,7 @@ def _from_request(request: Any) -> Object:
 
 
 def _from_metadata(metadata: Any) -> Object:
+    """Return the filter metadata of the v2 API as OPA-Envoy shows it; {} if there is none."""
     if not metadata.filter_metadata:
         return {}
     structs = metadata.filter_metadata.items()

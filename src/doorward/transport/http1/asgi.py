@@ -100,6 +100,7 @@ class AsgiCall:
         return self._has_begun
 
     def feed(self, part: bytes) -> None:
+        """Add a part of the request's body, and wake an application that waits for it."""
         self._parts.append(part)
         self._size += len(part)
         self._arrived.set()

@@ -149,6 +149,9 @@ class Decoder:
             self._evict()
 
     def _evict(self) -> None:
+        """Remove the oldest entries of the dynamic table until it is within its size (RFC 7541,
+        section 4.3).
+        """
         while self._size > self._max_size:
             name, value = self._entries.pop()
             self._size -= len(name) + len(value) + ENTRY_OVERHEAD

@@ -115,6 +115,9 @@ def value_reader(kind: ValueType) -> Reader:
         return _integer_reader(kind)
 
     def read(value: Any, notes: Notes, at: str) -> Any:
+        """Return the value, which is None or of the class; raise a mismatch otherwise. A value that
+        is not accepted is noted as a fault.
+        """
         if type(value) is not class_ and value is not None:
             raise _mismatch(at, f"must be {_KIND_NAMES[class_]}")
         if value and not accepts(value):
@@ -133,6 +136,9 @@ def _integer_reader(kind: ValueType) -> Reader:
     accepts, text = kind.accepts, kind.text
 
     def read(value: Any, notes: Notes, at: str) -> Any:
+        """Return the integer of 64 bits, or None; raise a mismatch otherwise. One that is not
+        accepted is noted as a fault.
+        """
         if value is None:
             return None
         if type(value) is not int or not _MIN <= value < _MAX:
@@ -151,6 +157,9 @@ def _loose_reader(kind: ValueType) -> Reader:
     accepts, text = kind.accepts, kind.text
 
     def read(value: Any, notes: Notes, at: str) -> Any:
+        """Return the value, of any type within the limits. One that is not accepted is noted as a
+        fault.
+        """
         check_loose(value, at)
         if value and not accepts(value):
             notes.faults.append((at, text))
@@ -167,6 +176,9 @@ def _words_reader(kind: ValueType) -> Reader:
     accepts, text = kind.accepts, kind.text
 
     def read(value: Any, notes: Notes, at: str) -> Any:
+        """Return a list of words; a string becomes a list with it. A list that is not accepted is
+        noted as a fault.
+        """
         words = [value] if type(value) is str else read_list(value, notes, at)
         if words and not accepts(words):
             notes.faults.append((at, text))
@@ -216,6 +228,9 @@ def list_reader(item: ValueType | None, inner: Reader) -> Reader:
         return _text_list_reader(item)
 
     def read(value: Any, notes: Notes, at: str) -> Any:
+        """Return the list with each item read, or None; raise a mismatch for other types or too
+        many items.
+        """
         if value is None:
             return None
         if type(value) is not list:
@@ -234,6 +249,9 @@ def _text_list_reader(item: ValueType) -> Reader:
     accepts, text = item.accepts, item.text
 
     def read(value: Any, notes: Notes, at: str) -> Any:
+        """Return the list of strings, with "" for null, or None; raise a mismatch for other items.
+        The first item that is not accepted is noted as a fault.
+        """
         if value is None:
             return None
         if type(value) is not list:
@@ -263,6 +281,9 @@ def map_reader(key: ValueType, scalar: Scalar | None, inner: Reader) -> Reader:
     zero = _ZERO.get(scalar) if scalar is not None else None
 
     def read(value: Any, notes: Notes, at: str) -> Any:
+        """Return the object with each value read, with the zero value for null, or None; raise a
+        mismatch for other types. Names that are not accepted are noted as faults.
+        """
         if value is None:
             return None
         if type(value) is not dict:
@@ -293,6 +314,7 @@ class _Shapes:
         self.known: dict[tuple[Any, ...], tuple[str, ...]] = {}
 
     def add(self, shape: tuple[Any, ...], nulls: tuple[str, ...]) -> None:
+        """Remember a shape and its fields that are null; all are forgotten first at the limit."""
         if len(self.known) >= _MOST_SHAPES:
             self.known.clear()
         self.known[shape] = nulls

@@ -93,6 +93,7 @@ def _value_type(text: str) -> ValueType | None:
 
 
 def _struct(name: str) -> tuple[Struct, Reader]:
+    """Return the struct of a name with its reader, read from the table at its first use."""
     if name not in _STRUCTS:
         _STRUCTS[name] = _read_struct(name)
     return _STRUCTS[name]

@@ -169,6 +169,7 @@ _add("port-number", "a port", lambda value: 0 <= value < 65536, INTEGER)
 
 
 def _is_ratio(value: Any) -> bool:
+    """Return True for a finite number from 0 to 1, other than a boolean."""
     if type(value) is bool or not isinstance(value, int | float):
         return False
     return math.isfinite(value) and 0 <= value <= 1
@@ -492,6 +493,7 @@ def _remember() -> None:
             cached: Callable[[str], bool] = cached,
             accepts: Callable[[Any], bool] = accepts,
         ) -> bool:
+            """Return what `accepts` returns, from a cache for texts of less than 256 characters."""
             return cached(value) if len(value) < 256 else accepts(value)
 
         VALUES[name] = kind._replace(accepts=check)
