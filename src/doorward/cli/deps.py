@@ -74,7 +74,9 @@ def _as_json(documents: Documents) -> str:
 
 
 def _ref(path: Path) -> str:
-    """Return a path as a JSON list of typed terms, as OPA writes references."""
+    """Return a path as OPA writes references: a JSON list of objects with `type` and `value`. The
+    type of the first is `var`, that of the others the kind of the key.
+    """
     terms = []
     for n, key in enumerate(path):
         value = from_key(key)

@@ -195,7 +195,8 @@ def _text_key(key: Key) -> Key:
 
 
 def _parse_multipart(content_type: str, body: bytes, parser: JSONParser) -> Value:
-    """Return the fields of a multipart form as lists of values; parts of type JSON are parsed.
+    """Return the fields of a multipart form as lists of values, in order; parts of type JSON are
+    parsed, others are texts.
 
     None if the content type has no boundary; parts without a name are left out. Raise
     RequestParseError if the form is malformed.

@@ -62,7 +62,9 @@ def _data_without_grants() -> dict[str, Any]:
 
 
 def _additions(granted: Iterable[Value], used: set[str]) -> defaultdict[str, Settings]:
-    """Return the settings to add by role; a role that includes another one has its settings too."""
+    """Return the granted settings by the role that they are added to. A shared value is added to
+    its role and to all roles in `used` that include it. Limits and roles are left out.
+    """
     known = roles()
     added: defaultdict[str, Settings] = defaultdict(dict)
     for each in granted:

@@ -213,7 +213,10 @@ class Templates:
     def _split_by_owner(
         self, entries: list[Entry], position: int
     ) -> Iterator[tuple[Attribute, list[Entry]]]:
-        """Yield entries by the attribute that owns the segment; () if it only coincides."""
+        """Split entries by the attribute whose value the segment at `position` repeats, most events
+        first. An attribute with fewer than `DISTINCT` different values repeats it by chance: its
+        group is yielded with `()` in place of the attribute.
+        """
         while entries:
             events: Counter[Attribute] = Counter()
             for entry in entries:

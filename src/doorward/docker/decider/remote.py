@@ -202,7 +202,10 @@ class _Connection:
         self._http.sock = self._sock
 
     def ask(self, target: str, body: bytes, until: float) -> tuple[int, bytes, bool]:
-        """Status, body (one byte more than may be, if there is more) and whether to keep it."""
+        """Post a body and return the status, at most `MAX_ANSWER` + 1 bytes of the answer, and True
+        if the connection can be used again. TimeoutError after `until` (monotonic seconds); OSError
+        or HTTPException if the connection fails.
+        """
         self._sock.until = until
         self._sock.settimeout(_remaining(until))
         headers = {"Content-Type": "application/json", "Accept": "application/json"}

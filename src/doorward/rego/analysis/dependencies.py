@@ -386,7 +386,7 @@ class _Rules:
 
     def path(self, start: Definition, branch: Rule) -> list[Definition] | None:
         """Return the rules between a branch of `start` and `start` on a shortest cycle; [] if the
-        branch reads `start` directly, None if it cannot be reached.
+        branch reads `start` directly, None if nothing that the branch reads leads back to `start`.
         """
         first = self._targets(_branch_parts(branch))
         if start in first:

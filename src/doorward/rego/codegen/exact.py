@@ -196,7 +196,10 @@ class ExactRules:
         return self.functions[-1, 0, 1](ctx, *args)
 
     def _complete(self, ctx: Evaluation, out: dict[Any, Any], keys: Sequence[Any]) -> Any:
-        """Return the finished object, with the answers of rules below it."""
+        """Insert the answers of the rules below this one into `out`, and return it as a finished
+        object. `keys`: those of a lookup; rules for other keys are skipped. EvalError if a key has
+        two values.
+        """
         if self.node.children:
             ctx.add_children(out, self.node.path, self.node.definitions[0].rule.span, keys)
         return freeze(out)

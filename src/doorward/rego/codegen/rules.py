@@ -394,8 +394,9 @@ def _write_joined(
     rule_parts: Sequence[Part],
     leave: Callable[[], ast.expr] | None,
 ) -> None:
-    """Write definitions whose answers are compared, up to the final one. `leave` returns the code
-    for no answer.
+    """Write code for definitions in order, which compares their answers and raises a conflict if
+    two differ. A final definition returns its answer without a comparison. `leave` returns the code
+    that runs if the last definition has no answer; None if there is none.
     """
     answer = ""
     for n, part in enumerate(rule_parts):

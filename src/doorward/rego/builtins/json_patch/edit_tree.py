@@ -107,8 +107,8 @@ class EditTree:
 
     def _open(self, path: Path, operation: str) -> _Node:
         """Return the node at `path`, and forget the computed values of it and all above it, since
-        it is about to change. BuiltinError, naming `operation`, if the document was deleted; in
-        other words if `path` leads to nothing.
+        it is about to change. BuiltinError, naming `operation`, if the whole document was removed
+        before; also if a step of `path` leads to nothing.
         """
         node = self._root
         if node is None:
