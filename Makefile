@@ -77,6 +77,7 @@ docker-plugin: $(STAMP)
 # core, beside the tests, which wait for half of their time. Where one fails, the other ends.
 test:
 	@$(MAKE) --no-print-directory -j 2 system-packages $(STAMP)
+	@$(MAKE) --no-print-directory $(CONSOLE)
 	@$(MAKE) --no-print-directory -j 2 lint imports types tests
 
 lint: $(STAMP)
