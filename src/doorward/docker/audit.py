@@ -52,14 +52,14 @@ class Entry(NamedTuple):
     for others."""
 
 
-def _ends_in_a_line(path: str, fd: int) -> bool:
-    """Return True if the last line of the file `path`, open as `fd`, has no end; False if that
-    cannot be read.
+def _is_cut_off(path: str, fd: int) -> bool:
+    """Return True if the last line of the file `path`, open as `fd`, has no end; False if the file
+    is empty, is not a regular one, or cannot be read.
 
     A process that is killed while it writes leaves such a line: the kernel stops between two pages.
     """
     status = os.fstat(fd)
-    if path == "-" or not stat.S_ISREG(status.st_mode) or not status.st_size:
+    if not stat.S_ISREG(status.st_mode) or not status.st_size:
         return False
     try:
         with open(path, "rb") as file:
@@ -80,31 +80,30 @@ class AuditLog:
         self._lock = threading.Lock()
         self.lost = 0
         self._path = path
-        self._fd = self._open()
-        self._torn = _ends_in_a_line(path, self._fd)
+        self._fd, self._torn = self._open()
 
-    def _open(self) -> int:
-        """Open the log for appending, `-` for standard output; return the descriptor. Raise
-        AuditLogError.
+    def _open(self) -> tuple[int, bool]:
+        """Open the log for appending, `-` for standard output. Return the descriptor, and True if
+        the last line is cut off. Raise AuditLogError.
         """
         if self._path == "-":
-            return os.dup(1)
+            return os.dup(1), False
         try:
-            return os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            fd = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise AuditLogError(f"{self._path}: {(error.strerror or 'failed').lower()}") from None
+        return fd, _is_cut_off(self._path, fd)
 
     def reopen(self) -> None:
         """Continue in the file that has the name now: the old one was moved away."""
         try:
-            fd = self._open()
+            fd, torn = self._open()
         except AuditLogError as error:
             _log.error("Audit log cannot be reopened", extra={"error": str(error)})
             return
         with self._lock:
             os.close(self._fd)
-            self._fd = fd
-            self._torn = _ends_in_a_line(self._path, fd)
+            self._fd, self._torn = fd, torn
 
     def write(self, entry: Entry) -> bool:
         """Write the line of one decision at once; return False if it is lost or incomplete.

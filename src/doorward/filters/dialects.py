@@ -260,6 +260,7 @@ _SQLSERVER: Final = SQLDialect(
 DIALECTS: Final[Mapping[str, SQLDialect]] = {
     each.name: each for each in (_POSTGRESQL, _MYSQL, _SQLSERVER, _SQLITE)
 }
+"""All dialects by name, in the order in which OPA lists filters in an answer."""
 
 
 def dialect_of(name: str) -> SQLDialect:

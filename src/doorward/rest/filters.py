@@ -65,7 +65,7 @@ _OPTIONS: Final = (
     "targetSQLTableMappings",
 )  # fmt: skip
 _ORDER: Final = ("ucast", *DIALECTS)
-"""The order of several filters in one answer, as OPA has it."""
+"""The order of several filters in one answer."""
 _TIMERS: Final = (
     "compile_eval_constraints",
     "compile_prep_partial",

@@ -179,7 +179,9 @@ def _of_mappings(rows: Sequence[Any], table: str, nulls: Nulls) -> tuple[list[An
 
 
 def _quote(name: str) -> str:
-    """Return a name as SQL quotes it: `a"b` -> `"a""b"`."""
+    """Return any name as SQL quotes it: `a"b` -> `"a""b"`. Rows may have members that
+    `quoted_name` refuses, since no condition can name them.
+    """
     return '"' + name.replace('"', '""') + '"'
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from doorward.rego import CompileError, Engine
+from doorward.rego import CompileError, Engine, Registry
 
 
 def answer(body: str) -> Any:
@@ -55,3 +55,9 @@ def test_a_variable_in_a_template_may_be_anything_afterwards(body: str, is_refus
             Engine({"a.rego": text})
     else:
         Engine({"a.rego": text})
+
+
+def test_a_template_needs_no_built_in_in_the_registry() -> None:
+    policy = 'package t\n\np := $"{input.x}!"\n'
+    engine = Engine({"t.rego": policy}, registry=Registry())
+    assert engine.prepare("data.t.p").value({"x": 1}) == "1!"

@@ -179,8 +179,12 @@ def test_the_oldest_entries_make_room(path: Path) -> None:
     assert set(os.listdir(path)) == {f"{name}.saved" for name in left}
 
 
-def test_an_entry_that_cannot_be_removed_still_takes_its_place(
-    path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("error", "left"),
+    [(PermissionError, "acd"), (FileNotFoundError, "abcd")],  # the latter: another process did it
+)
+def test_an_entry_takes_its_place_unless_it_is_gone(
+    error: type[OSError], left: str, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = SavedFolder(path, max_bytes=160)
     names = [letter * 64 for letter in "abc"]
@@ -191,12 +195,12 @@ def test_an_entry_that_cannot_be_removed_still_takes_its_place(
 
     def refuse_oldest(name: str, **options: Any) -> None:
         if str(name).startswith("a"):
-            raise PermissionError(name)
+            raise error(name)
         unlink(name, **options)
 
     monkeypatch.setattr(os, "unlink", refuse_oldest)
     folder.write("d" * 64, b"x" * 20)
-    assert set(os.listdir(path)) == {f"{name * 64}.saved" for name in "acd"}
+    assert set(os.listdir(path)) == {f"{name * 64}.saved" for name in left}
 
 
 def test_other_files_are_left_alone(path: Path) -> None:

@@ -208,10 +208,13 @@ def _fields(text: str) -> list[tuple[str, str]]:
 
     A name without `=` has the value `""`. Raise CommandError if it is not one line of CSV.
     """
-    return [
-        (name.strip().lower(), value)
-        for name, _, value in (each.partition("=") for each in _columns(text))
-    ]
+    return [(name.strip().lower(), value) for name, value in _pairs(text)]
+
+
+def _pairs(text: str) -> list[tuple[str, str]]:
+    """Split a value into pairs as `_fields` does, with names as they are written."""
+    columns = (each.partition("=") for each in _columns(text))
+    return [(name, value) for name, _, value in columns]
 
 
 def _columns(text: str) -> list[str]:
@@ -434,16 +437,12 @@ def _gpus(text: str) -> dict[str, Any]:
     return request if names & {"count", "device"} else request | {"Count": 1}
 
 
-def _options(text: str) -> dict[str, str]:
-    return {name: value for name, _, value in (each.partition("=") for each in _columns(text))}
-
-
 _GPU_FIELDS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "capabilities": ("Capabilities", lambda text: [[*text.split(","), "gpu"]]),
     "count": ("Count", lambda text: -1 if text == "all" else read_integer(text)),
     "device": ("DeviceIDs", lambda text: text.split(",")),
     "driver": ("Driver", str),
-    "options": ("Options", _options),
+    "options": ("Options", lambda text: dict(_pairs(text))),
 }
 """The member of a device request that each field of `--gpus` sets, and how its value is read."""
 

@@ -122,8 +122,7 @@ class Inference:
         if expr.term.name in ("eq", "assign") and len(expr.term.args) == 2:
             return self._equation(expr, expr.term, scope)
         if expr.term.name == _TEMPLATE and self.globals.builtin(_TEMPLATE) is None:
-            # A template string, and not a call that a policy names. Any values fit: a variable that
-            # is a part of its own may be anything afterwards.
+            # A template string needs no built-in in the registry, unlike the call of that name.
             parts, result = expr.term.args
             self.fit(parts, any_, scope)
             self.fit(result, string, scope)

@@ -302,7 +302,7 @@ def uri_is_valid(uri: Value) -> bool:
 @builtin("yaml.marshal", any_, returns=string, context=True, inverse=inverse("yaml_marshal"))
 def yaml_marshal(context: Context, x: Value) -> str:
     """The YAML text of `x`, in blocks, keys sorted."""
-    return go_yaml.marshal(x, context.check_deadline)
+    return go_yaml.marshal(x, context.checked_iter)
 
 
 @builtin("yaml.unmarshal", string, returns=any_, context=True, inverse=inverse("unmarshal"))

@@ -33,6 +33,7 @@ __all__ = [
     "matcher",
     "only_small",
     "pattern",
+    "quote_for_class",
     "quote_meta",
     "small_matcher",
 ]
@@ -347,3 +348,8 @@ _META: Final = frozenset("\\.+*?()|[]{}^$")
 def quote_meta(text: str) -> str:
     """Return a pattern that matches exactly `text`."""
     return "".join([f"\\{char}" if char in _META else char for char in text])
+
+
+def quote_for_class(characters: str) -> str:
+    """Return the characters as members of a class in a pattern: `a]` -> `\\x{61}\\x{5d}`."""
+    return "".join([f"\\x{{{ord(char):x}}}" for char in characters])

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 from doorward.base.records import record
 from doorward.rego.caches import counted
 from doorward.rego.errors import BuiltinError, LimitError
-from doorward.rego.golang.regexp import matcher, quote_meta
+from doorward.rego.golang.regexp import matcher, quote_for_class, quote_meta
 
 __all__ = ["CACHED", "MAX_DEPTH", "MAX_GLOB", "Matcher", "compile_glob"]
 
@@ -39,16 +39,12 @@ def compile_glob(glob: str, stops: str) -> Matcher:
     plain = _plain(parts, stops)
     if plain is not None:
         return plain
-    stop = f"[^{_class(stops)}]" if stops else "."
+    stop = f"[^{quote_for_class(stops)}]" if stops else "."
     expression = "".join([part.expression(stop) for part in parts])
     if len(parts) == 1 and _is_one_of_others(parts[0]):
         # A character of its own that is only said not to be some others may also not be there.
         expression += "?"
     return matcher(f"(?s)\\A(?:{expression})\\z")  # type: ignore[no-any-return] # a Matcher
-
-
-def _class(characters: str) -> str:
-    return "".join([f"\\x{{{ord(char):x}}}" for char in characters])
 
 
 @record
@@ -177,7 +173,7 @@ class _Parser:
         if self.glob.startswith("-", self.at + 1):
             inside = self.bounds()
         else:
-            inside = _class(self.text("]"))
+            inside = quote_for_class(self.text("]"))
         if self.at >= len(self.glob):
             raise BuiltinError("unexpected end of input")
         self.at += 1  # over the `]` that both ways of reading stop at
@@ -200,7 +196,7 @@ class _Parser:
             raise BuiltinError("expected close range character")
         if high < low:
             raise BuiltinError(f"hi character '{high}' should be greater than lo '{low}'")
-        return f"{_class(low)}-{_class(high)}" if low != "\0" else ""
+        return f"{quote_for_class(low)}-{quote_for_class(high)}" if low != "\0" else ""
 
 
 def _choice(options: list[list[Part]]) -> _Choice:

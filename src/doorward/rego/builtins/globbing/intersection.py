@@ -15,7 +15,7 @@ from typing import Final
 
 from doorward.base.records import record
 from doorward.rego.errors import BuiltinError, LimitError
-from doorward.rego.golang.regexp import matcher
+from doorward.rego.golang.regexp import matcher, quote_for_class
 
 __all__ = ["MAX_FLAGS", "MAX_TEXT", "MAX_WORK", "intersect"]
 
@@ -212,8 +212,6 @@ def _text_matcher(glob: str) -> Callable[[str], bool] | None:
     flag it needs one that it may leave to what follows, which no regular expression says.
     """
     tokens = _cached_tokens(glob)
-    if sum(token.flag != "" for token in tokens) > MAX_FLAGS:
-        return None
     if any(before.flag and token.flag == "*" for before, token in pairwise(tokens)):
         return None
     parts = [_class(token) + token.flag for token in tokens]
@@ -227,7 +225,7 @@ def _class(token: _Token) -> str:
     """Return the characters of a token as an RE2 class."""
     if token.ranges is None:
         return "."
-    ranges = [f"\\x{{{ord(low):x}}}-\\x{{{ord(high):x}}}" for low, high in token.ranges]
+    ranges = [f"{quote_for_class(low)}-{quote_for_class(high)}" for low, high in token.ranges]
     return f"[{''.join(ranges)}]"
 
 
