@@ -78,7 +78,7 @@ class Code:
 
     def warm(self, nodes: Iterable[RuleNode]) -> None:
         """Generate the functions of the rules at `nodes` now. Definitions that a table selects for
-        a single value are left to their first call.
+        a single value are left to their first call. CompileError if Python's compiler refuses one.
         """
         namespace = self.linked.namespace
         for node in nodes:

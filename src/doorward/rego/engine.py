@@ -315,7 +315,7 @@ class Policies:
     def warm(self) -> None:
         """Generate the code of every rule now, so that the first decision is not slower. A
         definition that a table selects by value is left to its first call. The program is then
-        saved, if `Options.saved` includes code.
+        saved, if `Options.saved` includes code. CompileError if Python's compiler refuses a rule.
         """
         self.code.warm(node for node in self.program.root.walk() if node.definitions)
         if self.options.saved is not None and self.options.saved.with_code:
@@ -537,7 +537,9 @@ class Engine:
         return read_documents(body, self.policies.program.callees)
 
     def emit(self) -> dict[str, str]:
-        """Return the generated Python of each file as text, by file name."""
+        """Return the generated Python of each file as text, by file name. CompileError if it nests
+        too deeply.
+        """
         return self.policies.emit()
 
     def read_marks(self, marks: Marks) -> list[Mark]:
@@ -574,7 +576,7 @@ class _Answers:
 
 def parse_term(text: str) -> Any:
     """Return the Rego value of a ground term such as `{"a": {1, 2}}`. CompileError for text that is
-    not a valid query; ValueError if the term is undefined.
+    not a valid query; ValueError if the term is undefined, or for several expressions.
     """
     value = Engine().prepare(text).value()
     if value is UNDEFINED:
@@ -723,14 +725,15 @@ class Query:
         return bound
 
     def emit(self) -> str:
-        """Return the generated Python of the query as text."""
+        """Return the generated Python of the query as text. CompileError if it nests too deeply."""
         code = self._code if self.strict else self.engine.policies.whole_code(self._mocked)
         compiled, names = self._generate(code, single=self._value is not None)
         return compiled.text(names)
 
     def warm(self) -> None:
         """Generate the code of all rules that the query may read, so that no decision waits for it.
-        A definition that a table selects by value is left to its first call.
+        A definition that a table selects by value is left to its first call. CompileError if
+        Python's compiler refuses a rule.
         """
         self._code.warm(self.rules_read)
 
@@ -896,8 +899,9 @@ class Query:
 
     def rows(self, input: Any = UNDEFINED, *, now_ns: int | None = None) -> list[tuple[Any, ...]]:
         """Return one tuple for each solution: the values of `variables`, then of the expressions in
-        order (True for those without a value); UNDEFINED for an unbound variable. Solutions with a
-        false expression are included.
+        order (True for those without a value); UNDEFINED for an unbound variable. [] if the query
+        is undefined; solutions with a false expression are included. InputError and EvalError as
+        for `value`.
         """
         if input is not UNDEFINED:
             input = from_python(input, "input")
@@ -905,7 +909,7 @@ class Query:
 
     def rows_of(self, evaluation: Evaluation) -> list[tuple[Any, ...]]:
         """Return the rows, as `rows` does, for an evaluation from `evaluation()`, whose `errors`
-        can be read afterwards.
+        can be read afterwards. EvalError if the evaluation fails.
         """
         if self._bindings is None:
             self._bindings = self._function(self._code, single=False)
@@ -914,7 +918,7 @@ class Query:
 
     def document_of(self, evaluation: Evaluation, path: Sequence[Key]) -> Any:
         """Return the document at a path below `data` for an existing evaluation, as a query for the
-        path would; UNDEFINED if there is none.
+        path would; UNDEFINED if there is none. EvalError if a rule fails.
         """
 
         def read(each: Evaluation) -> Any:
@@ -1031,9 +1035,9 @@ def _run(work: Callable[[Evaluation], Any], evaluation: Evaluation) -> Any:
 
 @contextmanager
 def within(seconds: float | None) -> Iterator[None]:
-    """Context for work on values outside an evaluation, such as writing JSON: after `seconds`, its
-    steps raise EvalError. None means no limit. The deadline check of the thread is restored at the
-    end.
+    """Context for work on values outside an evaluation, such as writing JSON: after `seconds`, or
+    if its caller is gone, its steps raise EvalError. None means no limit, also where the thread has
+    one outside. The deadline check of the thread is restored at the end.
     """
     until = None if seconds is None else time.monotonic() + seconds
 

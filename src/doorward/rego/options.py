@@ -27,21 +27,24 @@ __all__ = ["OptionArguments", "Options"]
 class Options:
     """Options of compilation and evaluation, besides policies and data.
 
-    `v0`: policies and queries are Rego v0. `rego_versions`: 0 or 1 for files that differ from that.
-    `strict`: OPA's strict mode of the compiler. `registry`: the built-ins. `environment`: what
-    built-ins may reach of the world outside. `max_errors`: how many errors one CompileError
-    reports. `traced`: evaluations report each rule and expression to their `tracer`, which makes
-    them slower. `max_items`: how much the collections and texts that one evaluation makes may hold
-    together, in items; 64 characters count as one. More is an EvalError. None: nothing is counted.
-    A limit below a million is counted item by item, which makes evaluations slower; with a larger
-    one an evaluation is counted, from its beginning, once it took as many steps or 64 MB.
-    `capabilities`: what policies and queries may use of all that exists. `metadata`: METADATA is
-    parsed, and wrong where it is, even if no policy reads it. `schemas`: those that
-    METADATA can name, and under () that of all input; types are checked against them when
-    compiling, never when evaluating. `marked`: code notes which definitions answered and where
-    others failed, for `Query.marked_answer`; not together with `traced`. `indexed`: traced code
-    asks only the rules that OPA's index leaves, as coverage counts them. `timers`: where compiling
-    and preparing note how long they took. `saved`: where programs are kept between runs.
+    `v0`: policies and queries are Rego v0. `rego_versions`: 0 or 1 for files that differ from that,
+    by file name. `strict`: the strict mode of OPA's compiler. `registry`: the built-ins.
+    `environment`: the parts of the outside world that built-ins may reach. `max_errors`: the most
+    errors that one CompileError reports. `traced`: evaluations report each rule and expression to
+    their `tracer`, which makes them slower. `max_items`: the most items that the collections and
+    texts made by one evaluation may hold together; 64 characters count as one. More is an
+    EvalError; None counts nothing. A limit below a million is counted item by item, which makes
+    evaluations slower; with a larger one, an evaluation that took as many steps, or 64 MB, is
+    repeated and counted from its beginning.
+
+    `capabilities`: the built-ins, features and hosts that policies and queries may use. `metadata`:
+    METADATA is parsed, and its errors are reported, even if no policy reads it. `schemas`: the JSON
+    schemas that METADATA can name, and under the key () the schema of the input; types are checked
+    against them when compiling, never when evaluating. `marked`: the code records which definitions
+    answered and where others failed, for `Query.marked_answer`; ignored with `traced`. `indexed`:
+    traced code evaluates only the rules that OPA's index selects, as coverage counts them.
+    `timers`: receives the durations of compiling and preparing. `saved`: the programs that earlier
+    runs saved, where new ones are saved too.
     """
 
     v0: bool = False

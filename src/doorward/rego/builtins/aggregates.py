@@ -79,7 +79,10 @@ def count(collection: list[Value] | dict[Key, Value] | frozenset[Key] | str) -> 
     inverse=inverse("sum"),
 )
 def sum_(context: Context, collection: list[Value] | frozenset[Key]) -> int | Number:
-    """The sum of the numbers in an array or set; 0 for an empty one."""
+    """The sum of the numbers in an array or set; 0 for an empty one. It is exact for integers; with
+    other numbers each step is rounded to 64 bits of mantissa. An item that is not a number is an
+    error, and so is a result with too many digits.
+    """
     context.check_deadline()
     numbers: Any = collection
     if set(map(type, numbers)) <= _INTEGERS:
@@ -102,7 +105,8 @@ def sum_(context: Context, collection: list[Value] | frozenset[Key]) -> int | Nu
 )
 def product(context: Context, collection: list[Value] | frozenset[Key]) -> int | Number:
     """The product of the numbers in an array or set; 1 for an empty one. It is exact for integers,
-    otherwise rounded to a double after each multiplication.
+    otherwise rounded to a double after each multiplication. An item that is not a number is an
+    error; LimitError, before it is computed, for a result with too many digits.
     """
     context.check_deadline()
     numbers: Any = collection
@@ -274,7 +278,9 @@ def all_(collection: list[Value] | frozenset[Key]) -> bool:
     inverse=inverse("all"),
 )
 def any__(collection: list[Value] | frozenset[Key]) -> bool:
-    """Return true if at least one item of the collection is `true`."""
+    """Return true if at least one item of the collection is `true`; an empty collection gives
+    false.
+    """
     if isinstance(collection, frozenset):
         return _TRUE in collection
     return any([item is True for item in collection])

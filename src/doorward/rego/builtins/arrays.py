@@ -34,7 +34,9 @@ def array_concat(x: list[Value], y: list[Value]) -> list[Value]:
     inverse=inverse("array_slice"),
 )
 def array_slice(items: Value, start: Value, stop: Value) -> list[Value]:
-    """Items from `start` up to, not including, `stop`; bounds are clamped."""
+    """Items from `start` up to, not including, `stop`. Bounds outside of the array are clamped to
+    it; a `start` at or after `stop` gives []. Bounds that are not integers are an error.
+    """
     if not isinstance(items, list):
         raise operand_error(1, items, "array")
     first = max(machine_integer(2, start), 0)

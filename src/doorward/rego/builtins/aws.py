@@ -53,7 +53,11 @@ def _refuse(request: Value, aws_config: Value, time_ns: Value) -> None:
     refuse=_refuse,
 )
 def providers_aws_sign_req(request: Object, aws_config: Object, time_ns: AnyNumber) -> Object:
-    """The request with the headers that sign it, as of `time_ns` nanoseconds since the epoch."""
+    """The request with the headers that sign it, as of `time_ns` nanoseconds since the epoch:
+    Authorization, host, x-amz-date, for s3 and glacier the digest of the body, and the session
+    token if `aws_config` has one. With `disable_payload_signing` in `aws_config` the body is not
+    signed. A missing or empty field, or a header that is not a string, is an error.
+    """
     access_key, region, secret, service = _texts(aws_config, _CONFIG, _WRONG_CONFIG)
     method, url = _texts(request, ("method", "url"), "operand 1 {} request parameters(s): {}")
     stamp = _stamp(time_ns)

@@ -41,7 +41,9 @@ def bits_negate(x: Value) -> int:
 
 @builtin("bits.lsh", number, number, returns=number, checked=False, inverse=inverse("bits", "lsh"))
 def bits_lsh(x: Value, s: Value) -> int:
-    """`x` shifted left by `s` bits."""
+    """`x` shifted left by `s` bits. A negative `s` is an error; LimitError for a result of more
+    than `MAX_BITS` bits.
+    """
     value, shift = integer_operand(1, x), _shift(s)
     if value and value.bit_length() + shift > MAX_BITS:
         raise LimitError("number is too large")
@@ -50,7 +52,7 @@ def bits_lsh(x: Value, s: Value) -> int:
 
 @builtin("bits.rsh", number, number, returns=number, checked=False, inverse=inverse("bits", "rsh"))
 def bits_rsh(x: Value, s: Value) -> int:
-    """`x` moved `s` bits to the right, its sign kept."""
+    """`x` moved `s` bits to the right, its sign kept. A negative `s` is an error."""
     return integer_operand(1, x) >> _shift(s)
 
 

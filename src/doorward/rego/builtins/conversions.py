@@ -64,7 +64,10 @@ _PLAIN: Final = 16
     inverse=inverse("to_number"),
 )
 def to_number(x: Value) -> AnyNumber:
-    """The number that a string spells; 0 for null and false, 1 for true."""
+    """The number that a string spells, hexadecimal floats and `_` between digits included; 0 for
+    null and false, 1 for true, a number unchanged. Other strings, such as `inf`, and other kinds
+    are an error.
+    """
     if isinstance(x, str):
         plain = x.isdecimal() and x.isascii() and len(x) < _PLAIN and not x.startswith("0")
         if plain:
@@ -156,7 +159,9 @@ def _hexadecimal(match: re.Match[str]) -> Fraction:
     inverse=inverse("same"),
 )
 def cast_array(x: Value) -> list[Value]:
-    """The array itself, or the members of a set as an array in Rego's order."""
+    """The array itself, or the members of a set as an array in Rego's order; anything else is an
+    error.
+    """
     if isinstance(x, list):
         return x
     if isinstance(x, frozenset):
@@ -172,7 +177,7 @@ def cast_array(x: Value) -> list[Value]:
     inverse=inverse("same"),
 )
 def cast_set(x: Value) -> frozenset[Key]:
-    """The set itself, or the items of an array as a set."""
+    """The set itself, or the items of an array as a set; anything else is an error."""
     if isinstance(x, frozenset):
         return x
     if isinstance(x, list):

@@ -96,7 +96,9 @@ def crypto_hmac_equal(mac1: str, mac2: str) -> bool:
 
 @builtin("crypto.x509.parse_certificates", string, returns=array(_OBJECT), context=True)
 def crypto_x509_parse_certificates(context: Context, certs: str) -> list[Value]:
-    """The certificates in PEM or base64 text as an array of objects."""
+    """The certificates in PEM or base64 text as an array of objects. Nothing is verified. A
+    malformed certificate, or a PEM block of another kind, is an error.
+    """
     with context.enforce_deadline(len(certs) // _USUAL):
         return [certificate_of(octets, uri_strings=True) for octets in split_certificates(certs)]
 
@@ -112,7 +114,10 @@ _VERIFIED: Final = tuple_(boolean, array(_OBJECT))
     pure=False,
 )
 def crypto_x509_parse_and_verify_certificates(context: Context, certs: str) -> list[Value]:
-    """`[true, chain]` from the last certificate to the first, the root, or `[false, []]`."""
+    """`[true, chain]` if the last certificate in the text (the leaf) is valid now for servers and
+    leads to the first one (the trusted root), with the chain from leaf to root. Otherwise `[false,
+    []]`, also for text that cannot be read or has fewer than two certificates.
+    """
     return _verify_chain(context, certs, lambda: Options(_now(context)), uri_strings=True)
 
 
@@ -128,7 +133,8 @@ def crypto_x509_parse_and_verify_certificates_with_options(
     context: Context, certs: str, options: Object
 ) -> list[Value]:
     """`[true, chain]` if the certificates form a chain that is valid under the options CurrentTime
-    (nanoseconds), DNSName and KeyUsages, else `[false, []]`.
+    (nanoseconds), DNSName and KeyUsages, else `[false, []]`. The first certificate is trusted, the
+    last one verified. An unknown or invalid option is an error.
     """
     return _verify_chain(
         context, certs, lambda: read_options(options, _now(context)), uri_strings=False
@@ -182,14 +188,18 @@ def crypto_x509_parse_certificate_request(context: Context, csr: str) -> Object:
     refuse=refuse_as_first,
 )
 def crypto_x509_parse_keypair(context: Context, cert: str, pem: str) -> Object:
-    """An object with a PEM certificate chain and the private key of its first certificate."""
+    """An object with a PEM certificate chain and the private key of its first certificate. It is an
+    error if one of them is missing or malformed, or if the key belongs to another certificate.
+    """
     with context.enforce_deadline((len(cert) + len(pem)) // _USUAL):
         return pair_of(cert, pem)
 
 
 @builtin("crypto.x509.parse_rsa_private_key", string, returns=_OBJECT)
 def crypto_x509_parse_rsa_private_key(pem: str) -> Value:
-    """A private key (of any kind, despite the name) as a JWK; null for text without one."""
+    """The first private key in a PEM text (of any kind, despite the name) as a JWK; null for text
+    without one. Empty text, and a key that is malformed or encrypted, are errors.
+    """
     if not pem:
         raise BuiltinError("input PEM data was empty")
     blocks = [block for block in pem_blocks(pem) if block.label.endswith("PRIVATE KEY")]
@@ -198,7 +208,10 @@ def crypto_x509_parse_rsa_private_key(pem: str) -> Value:
 
 @builtin("crypto.parse_private_keys", string, returns=array(_OBJECT))
 def crypto_parse_private_keys(keys: str) -> Value:
-    """The private keys in PEM, or base64 of PEM, as objects; other blocks are left out."""
+    """The private keys in PEM, or base64 of PEM, as objects; other blocks are left out. Null for
+    empty text, [] for text without keys or with invalid base64. A key that is malformed or
+    encrypted is an error; LimitError for more than `MAX_KEYS`.
+    """
     if not keys:
         return None
     try:

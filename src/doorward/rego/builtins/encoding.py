@@ -132,7 +132,11 @@ _MARSHAL_OPTIONS: Final = ObjectType(
     inverse=inverse("marshal"),
 )
 def json_marshal_with_options(x: Value, opts: dict[Key, Value]) -> str:
-    """`x` as JSON text; on several lines if `pretty` is true, or if `indent` or `prefix` is set."""
+    """`x` as JSON text: on several lines if the option `pretty` is true, or if it is absent and
+    `indent` or `prefix` is given; otherwise compact. An unknown option, or one of the wrong kind,
+    is an error. LimitError for an `indent` or `prefix` of more than `MAX_INDENT` characters, or
+    more than `MAX_WHITE` characters of indentation.
+    """
     texts = {"indent": "\t", "prefix": ""}
     pretty = "indent" in opts or "prefix" in opts
     for position, key in enumerate(sorted_keys(opts)):
@@ -229,7 +233,10 @@ _QUERY_VALUE: Final = any_of(string, array(string), set_(string))
     inverse=inverse("encode_object"),
 )
 def urlquery_encode_object(context: Context, object: dict[Key, Value]) -> str:
-    """The names and values of an object as a URL query string, sorted by name."""
+    """The names and values of an object as a URL query string, sorted by name; each item of an
+    array or set becomes a pair of its own. Values other than strings, and arrays and sets of
+    strings, are an error; LimitError for more than `MAX_QUERY` characters.
+    """
     pairs: list[str] = []
     size = 0
     names = {json_key(key): object[key] for key in sorted_keys(object)}
@@ -289,7 +296,9 @@ def uri_parse(uri: str) -> dict[str, str]:
     inverse=inverse("valid", "https://a/", "%"),
 )
 def uri_is_valid(uri: Value) -> bool:
-    """Return true if `uri` is a string that uri.parse can read, and not empty."""
+    """Return true if `uri` is a string that uri.parse can read, and not empty; a relative reference
+    is valid too.
+    """
     if not isinstance(uri, str) or not uri:
         return False
     try:
@@ -307,7 +316,10 @@ def yaml_marshal(context: Context, x: Value) -> str:
 
 @builtin("yaml.unmarshal", string, returns=any_, context=True, inverse=inverse("unmarshal"))
 def yaml_unmarshal(context: Context, x: str) -> Value:
-    """The value of the first document in the YAML text `x`; its keys become strings."""
+    """The value of the first document in the YAML text `x`; its keys become strings, further
+    documents are ignored. Invalid YAML is an error; LimitError beyond the limits of `golang.yaml`
+    on size and aliases.
+    """
     with context.enforce_deadline(len(x)):
         return go_yaml.unmarshal(x)
 
@@ -321,7 +333,9 @@ def yaml_unmarshal(context: Context, x: str) -> Value:
     inverse=inverse("valid", "{}", "{"),
 )
 def yaml_is_valid(context: Context, x: Value) -> bool:
-    """Return true if `x` is a string that yaml.unmarshal can read."""
+    """Return true if `x` is a string that yaml.unmarshal can read; false for other kinds.
+    LimitError, as there, for a text beyond its limits.
+    """
     if not isinstance(x, str):
         return False
     try:

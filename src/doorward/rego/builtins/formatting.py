@@ -27,7 +27,10 @@ __all__: list[str] = []
 
 @builtin("sprintf", string, array(any_), returns=string, context=True, inverse=inverse("sprintf"))
 def sprintf(context: Context, template: str, values: list[Value]) -> str:
-    """Go's `fmt.Sprintf`: `%v` for any value, `%s` for strings, `%d` for integers, …"""
+    """Go's `fmt.Sprintf`: `%v` for any value, `%s` for strings, `%d` for integers, … A value that
+    does not fit its verb, and one that is missing or left over, is noted in the text, as in Go:
+    `%!d(string=a)`. LimitError for more than `MAX_TEXT` characters.
+    """
     pieces = _compile(template)
     if pieces is not None and len(pieces) == len(values) + 1:
         quick = _quick(pieces, values)
@@ -136,5 +139,7 @@ def _argument(value: Any) -> Argument:
 
 @builtin("strings.render_template", string, object_(string, any_), returns=string, context=True)
 def strings_render_template(context: Context, value: str, variables: dict[Key, Value]) -> str:
-    """Go's `text/template` with `variables` as its dot; a missing key is `<undefined>`."""
+    """Go's `text/template` with `variables` as its dot; a missing key is `<undefined>`. A template
+    that cannot be parsed or executed is an error.
+    """
     return render(value, variables, context.check_deadline)

@@ -35,8 +35,9 @@ def prepare_glob(pattern: str, delimiters: Value) -> Matcher:
     inverse=inverse("glob"),
 )
 def glob_match(pattern: Value, delimiters: Value, match: Value) -> bool:
-    """Return true if all of `match` matches the glob. The delimiters are `.` for an empty array,
-    none for null.
+    """Return true if all of `match` matches the glob; `*` and `?` do not match a delimiter. The
+    delimiters are `.` for an empty array, none for null. An invalid glob, or a delimiter that is
+    not one character, is an error.
     """
     if type(pattern) is not str:
         raise operand_error(1, pattern, "string")

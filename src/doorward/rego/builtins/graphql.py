@@ -86,7 +86,7 @@ def graphql_parse(context: Context, query: Value, schema: Value) -> list[Value]:
 )
 def graphql_parse_and_verify(context: Context, query: Value, schema: Value) -> list[Value]:
     """`[true, query, schema]` as AST objects, or `[false, {}, {}]` if the query is not valid for
-    the schema.
+    the schema, or if one of them cannot be read. LimitError for one that is too large.
     """
     try:
         with _enforce_deadline(context, query, schema):
@@ -99,7 +99,9 @@ def graphql_parse_and_verify(context: Context, query: Value, schema: Value) -> l
     "graphql.is_valid", _TEXT_OR_AST, _TEXT_OR_AST, returns=boolean, context=True, checked=False
 )
 def graphql_is_valid(context: Context, query: Value, schema: Value) -> bool:
-    """Return true if the query is valid for the schema."""
+    """Return true if the query is valid for the schema; false also if one of them cannot be read or
+    is of another kind. LimitError for one that is too large.
+    """
     try:
         with _enforce_deadline(context, query, schema):
             _validate(_query_text(query), _schema_text(schema))
@@ -110,7 +112,9 @@ def graphql_is_valid(context: Context, query: Value, schema: Value) -> bool:
 
 @builtin("graphql.schema_is_valid", _TEXT_OR_AST, returns=boolean, context=True, checked=False)
 def graphql_schema_is_valid(context: Context, schema: Value) -> bool:
-    """Return true if the text or AST is a valid GraphQL schema."""
+    """Return true if the text or AST is a valid GraphQL schema; false also for other kinds. A
+    schema without a query type is valid. LimitError for one that is too large.
+    """
     try:
         with _enforce_deadline(context, schema):
             _schema(_schema_text(schema))

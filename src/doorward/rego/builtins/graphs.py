@@ -65,7 +65,9 @@ def _check(graph: Value, initial: Value) -> None:
     inverse=inverse("reachable"),
 )
 def graph_reachable(context: Context, graph: Graph, initial: Value) -> frozenset[Key]:
-    """The set of nodes that can be reached from the initial nodes, these included."""
+    """The set of nodes that can be reached from the initial nodes, these included. Nodes that are
+    not keys of `graph` are left out, initial ones too.
+    """
     _check(graph, initial)
     reached: dict[Key, None] = {}
     pending = _vertices(initial)
@@ -92,8 +94,9 @@ def graph_reachable(context: Context, graph: Graph, initial: Value) -> frozenset
     checked=False,
 )
 def graph_reachable_paths(context: Context, graph: Graph, initial: Value) -> frozenset[Key]:
-    """The set of paths from the initial nodes; each ends at a leaf or before it would close a
-    cycle. A path begins with an initial node twice if the node is its own neighbour.
+    """The set of paths from the initial nodes; each ends at a leaf, before a node that is not a key
+    of `graph`, or before it would close a cycle. A path begins with an initial node twice if the
+    node is its own neighbour. LimitError if the paths hold more than `MAX_STEPS` nodes in all.
     """
     _check(graph, initial)
     paths = _Paths(context, graph)

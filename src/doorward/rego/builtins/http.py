@@ -95,7 +95,10 @@ Options = dict[str, Value]
 )
 def http_send(context: Context, request: dict[Key, Value]) -> Value:
     """The response to an HTTP request: status, status_code, headers, raw_body, and body decoded
-    from JSON or YAML. Equal requests in one decision get the same response.
+    from JSON or YAML (null if it cannot be). Equal requests in one decision get the same response.
+    A failure, or an invalid option, is an error; with `raise_error: false` in the request it gives
+    status_code 0 and an `error` with code and message. A passed deadline of the decision ends the
+    evaluation in either case.
     """
     try:
         key = ("http.send", to_key(request))
@@ -161,9 +164,10 @@ _KIND: Final = {
 
 
 def _respond(context: Context, options: Options) -> Value:
-    """Return the response object of a request, from the cache that outlives decisions if `cache` or
-    `force_cache` allows that and the entry is fresh; otherwise the request is sent and its response
-    may be stored. SendError if no response comes, BuiltinError for an invalid option.
+    """Return the response object of a request. If `force_cache`, or `cache` of a GET or HEAD, is
+    set, a fresh entry of the cache that outlives decisions answers; otherwise the request is sent
+    and its response may be stored. Counts hits and misses of that cache. SendError if no response
+    comes, BuiltinError for an invalid option.
     """
     request = _request(context, options)
     forced = _forced_seconds(options)
@@ -327,9 +331,9 @@ _TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+\Z")
 
 
 def _headers(operand: Value) -> tuple[tuple[str, str], ...]:
-    """The headers as pairs with lower-case names, spaces around values removed. SendError for a
-    name that is not an HTTP token or a value with a line break or NUL; BuiltinError for a value
-    that is not a string.
+    """The headers as pairs with lower-case names, spaces around values removed; () for a value that
+    is not an object. SendError for a name that is not an HTTP token or a value with a line break or
+    NUL; BuiltinError for a value that is not a string.
     """
     headers: list[tuple[str, str]] = []
     for key, value in operand.items() if isinstance(operand, dict) else ():

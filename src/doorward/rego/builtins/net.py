@@ -140,7 +140,9 @@ def _refuse(one: Value, other: Value) -> None:
     inverse=inverse("cidr"),
 )
 def net_cidr_contains(cidr: str, cidr_or_ip: str) -> bool:
-    """Return true if a network holds a whole other network, or an address."""
+    """Return true if a network holds a whole other network, or an address; false if they are of
+    different IP versions. A text that is neither is an error.
+    """
     return _contains(cidr, cidr_or_ip)
 
 
@@ -167,7 +169,9 @@ def net_cidr_overlap(cidr: str, cidr_or_ip: str) -> bool:
     inverse=inverse("cidr"),
 )
 def net_cidr_intersects(cidr1: str, cidr2: str) -> bool:
-    """Return true if two networks have an address in common."""
+    """Return true if two networks have an address in common. A text that is not a CIDR, also a
+    plain address, is an error.
+    """
     one, two = _network(cidr1), _network(cidr2)
     return one.first in two or two.first in one
 
@@ -198,7 +202,7 @@ def net_cidr_is_valid(cidr: Value) -> bool:
     inverse=inverse("cidr_expand"),
 )
 def net_cidr_expand(cidr: str) -> frozenset[Key]:
-    """The set of all addresses in a network."""
+    """The set of all addresses in a network; LimitError for more than `MAX_EXPANDED`."""
     network = _network(cidr)
     if network.last - network.first >= MAX_EXPANDED:
         raise LimitError(f"more than {MAX_EXPANDED} addresses")
@@ -221,7 +225,9 @@ def net_cidr_contains_matches(
     context: Context, cidrs: Value, cidrs_or_ips: Value
 ) -> frozenset[Key]:
     """Pairs of keys: of a network in the first collection and of an address or network inside it in
-    the second. A key is the index in an array, the key in an object, or the member of a set itself.
+    the second. A key is the index in an array, the key in an object, or the member of a set itself;
+    a string counts as a collection of itself. An item that is not a network is an error, unless the
+    first collection is empty.
     """
     matches: list[Value] = []
     inner: list[tuple[Value, _Network]] | None = None
@@ -281,7 +287,8 @@ def _candidates(position: int, collection: Value) -> Iterator[tuple[Value, Value
 )
 def net_cidr_merge(addrs: Value) -> frozenset[Key]:
     """The smallest set of networks that covers the given addresses and networks. An IPv4 address
-    without a prefix length has that of its class: 10.0.0.1 is 10.0.0.1/8.
+    without a prefix length has that of its class: 10.0.0.1 is 10.0.0.1/8; an IPv6 one is an error.
+    LimitError for more than `MAX_MERGED` items.
     """
     if not isinstance(addrs, (list, frozenset)):
         raise BuiltinError("operand must be an array")
@@ -346,7 +353,8 @@ def _texts(network: _Network) -> Iterator[str]:
 @builtin("net.lookup_ip_addr", string, returns=set_(string), context=True, pure=False)
 def net_lookup_ip_addr(context: Context, name: str) -> frozenset[Key]:
     """The set of IPv4 and IPv6 addresses that `name` resolves to; it is looked up once per
-    decision.
+    decision. A name that has none, or that the capabilities do not allow, is an error. After
+    `LOOKUP_SECONDS`, or at the decision's deadline, the evaluation ends.
     """
     allowed = context.environment.allow_net
     if allowed is not None and name.lower() not in allowed:

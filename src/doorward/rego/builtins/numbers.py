@@ -61,7 +61,9 @@ def _is_negative(x: AnyNumber) -> bool:
 
 @builtin("plus", number, number, returns=number, infix="+", checked=False, inverse=inverse("plus"))
 def plus(x: Any, y: Any) -> int | Number:
-    """The sum of two numbers."""
+    """The sum of two numbers: exact for integers, otherwise rounded to 64 bits of mantissa.
+    LimitError for a result with too many digits.
+    """
     if type(x) is int and type(y) is int:
         total = x + y
         if -_LARGE < total < _LARGE:
@@ -83,7 +85,10 @@ def plus(x: Any, y: Any) -> int | Number:
     inverse=inverse("minus"),
 )
 def minus(x: Any, y: Any) -> int | Number | frozenset[Key]:
-    """The difference of two numbers, or of two sets."""
+    """The difference of two numbers (exact for integers, otherwise rounded to 64 bits of mantissa),
+    or the members of the first set that the second one lacks. A number and a set together are an
+    error.
+    """
     if type(x) is int and type(y) is int:
         rest = x - y
         if -_LARGE < rest < _LARGE:
@@ -102,7 +107,9 @@ def minus(x: Any, y: Any) -> int | Number | frozenset[Key]:
 
 @builtin("mul", number, number, returns=number, infix="*", checked=False, inverse=inverse("mul"))
 def mul(x: Any, y: Any) -> int | Number:
-    """The product of two numbers."""
+    """The product of two numbers: exact for integers, otherwise rounded to 64 bits of mantissa.
+    LimitError for a result with too many digits.
+    """
     if type(x) is int and type(y) is int:
         product = x * y
         if -_LARGE < product < _LARGE:
@@ -118,7 +125,9 @@ def mul(x: Any, y: Any) -> int | Number:
 
 @builtin("div", number, number, returns=number, infix="/", checked=False, inverse=inverse("div"))
 def div(x: Any, y: Any) -> int | Number:
-    """The quotient of two numbers; dividing by zero is an error."""
+    """The quotient of two numbers: exact if it is an integer, otherwise rounded to 64 bits of
+    mantissa. Dividing by zero is an error.
+    """
     if type(x) is int and type(y) is int and x and y:
         quotient, rest = divmod(x, y)
         if not rest:
@@ -138,8 +147,8 @@ def div(x: Any, y: Any) -> int | Number:
 
 @builtin("rem", number, number, returns=number, infix="%", checked=False, inverse=inverse("rem"))
 def rem(x: Any, y: Any) -> int:
-    """The remainder of an integer division, with the sign of `x`; BuiltinError if one is not an
-    integer.
+    """The remainder of an integer division, with the sign of `x`; an error if one is not an integer
+    or `y` is 0.
     """
     if type(x) is int and type(y) is int:
         dividend, divisor = x, y
@@ -201,7 +210,9 @@ def floor(x: AnyNumber) -> int:
     inverse=inverse("range"),
 )
 def numbers_range(context: Context, a: Value, b: Value) -> list[int]:
-    """The integers from `a` to `b`, both included, upwards or downwards."""
+    """The integers from `a` to `b`, both included, upwards or downwards. Operands that are not
+    integers are an error; LimitError for more than `MAX_RANGE` numbers.
+    """
     return _range(context, integer_operand(1, a), integer_operand(2, b), 1)
 
 
@@ -209,7 +220,10 @@ def numbers_range(context: Context, a: Value, b: Value) -> list[int]:
     "numbers.range_step", number, number, number, returns=array(number), checked=False, context=True
 )
 def numbers_range_step(context: Context, a: Value, b: Value, step: Value) -> list[int]:
-    """The integers from `a` to at most `b`, up or down, at intervals of `step`."""
+    """The integers from `a` up or down to `b`, at intervals of `step`; `b` is included if a step
+    meets it. A `step` that is not above 0 is an error; LimitError for more than `MAX_RANGE`
+    numbers.
+    """
     start, stop = integer_operand(1, a), integer_operand(2, b)
     distance = integer_operand(3, step)
     if distance <= 0:
@@ -236,8 +250,8 @@ def _range(context: Context, start: int, stop: int, step: int) -> list[int]:
 
 @builtin("rand.intn", string, number, returns=number, pure=False, context=True)
 def rand_intn(context: Context, name: str, n: AnyNumber) -> int:
-    """A random integer from 0 up to, not including, `n`; the same for equal `name` within one
-    decision.
+    """A random integer from 0 up to, not including, the absolute value of `n`; 0 if `n` is 0. The
+    same for equal `name` and `n` within one decision.
     """
     bound = abs(machine_integer(2, n))
     if bound == 0:

@@ -103,7 +103,9 @@ def object_keys(object_: Object) -> frozenset[Key]:
     inverse=inverse("object_filter"),
 )
 def object_filter(object_: Object, keys: Keys) -> Object:
-    """A copy of the object with only these keys."""
+    """A copy of the object with only these keys: the items of an array, the members of a set, or
+    the keys of an object. Keys that it does not have are ignored.
+    """
     names = _keys(keys)
     if len(object_) < len(names):
         return {key: object_[key] for key in names if key in object_}
@@ -119,7 +121,9 @@ def object_filter(object_: Object, keys: Keys) -> Object:
     inverse=inverse("object_remove"),
 )
 def object_remove(object_: Object, keys: Keys) -> Object:
-    """A copy of the object without these keys."""
+    """A copy of the object without these keys: the items of an array, the members of a set, or the
+    keys of an object.
+    """
     unwanted = _keys(keys)
     return {key: value for key, value in object_.items() if key not in unwanted}
 
@@ -203,7 +207,8 @@ _SUBSETS = any_of(_OBJECT, set_(any_), array(any_))
 )
 def object_subset(super_: Value, sub: Value) -> bool:
     """Return true if `super` contains `sub`: the pairs of an object (recursively), the members of a
-    set, or consecutive items of an array. An array contains a set if it has all its members.
+    set, or consecutive items of an array. An array contains a set if it has all its members and at
+    least one item. Any other two kinds are an error.
     """
     if isinstance(super_, list) and isinstance(sub, frozenset):
         # An empty set is in no empty array: OPA looks at the items only.
@@ -281,7 +286,9 @@ _PATCHES = array(object_(any_, any_, op=string, path=any_))
     inverse=inverse("document_edit"),
 )
 def json_filter(context: Context, object_: Object, paths: list[Value] | frozenset[Key]) -> Value:
-    """The object with only what lies at the paths."""
+    """The object with only what lies at the paths, each a JSON pointer (its first `/` may be left
+    out) or an array of keys. Paths that lead to nothing are ignored.
+    """
     return select(object_, context.checked_iter(_in_order(paths), 1))
 
 
@@ -294,7 +301,9 @@ def json_filter(context: Context, object_: Object, paths: list[Value] | frozense
     inverse=inverse("document_edit"),
 )
 def json_remove(context: Context, object_: Object, paths: list[Value] | frozenset[Key]) -> Value:
-    """The object without what lies at the paths."""
+    """The object without what lies at the paths, each a JSON pointer (its first `/` may be left
+    out) or an array of keys. Paths that lead to nothing are ignored.
+    """
     return without(object_, context.checked_iter(_in_order(paths), 1))
 
 
@@ -333,8 +342,9 @@ _FINDING: Final = ObjectType(
     inverse=inverse("match_schema"),
 )
 def json_match_schema(context: Context, document: Value, schema: Value) -> list[Value]:
-    """`[true, []]` if the document matches the JSON Schema, else `[false, errors]`. Both operands
-    are objects or JSON texts.
+    """`[true, []]` if the document matches the JSON Schema, else `[false, errors]` with the first
+    `MAX_ERRORS` violations. Both operands are objects or JSON texts; invalid JSON, or an invalid
+    schema, is an error.
     """
     instance = read_json(document)
     read = prepare_schema(context, schema)
@@ -353,7 +363,9 @@ def json_match_schema(context: Context, document: Value, schema: Value) -> list[
     checked=False,
 )
 def json_verify_schema(context: Context, schema: Value) -> list[Value]:
-    """`[true, null]` for a valid JSON Schema, else `[false, message]`."""
+    """`[true, null]` for a valid JSON Schema, else `[false, message]`, also for invalid JSON and
+    other kinds. LimitError for one nested too deeply.
+    """
     try:
         prepare_schema(context, schema)
     except BuiltinError as error:

@@ -72,7 +72,9 @@ def re_match(expression: str, value: str) -> bool:
     inverse=inverse("valid", "a", "("),
 )
 def regex_is_valid(expression: Value) -> bool:
-    """Return true if the operand is a string with a valid regular expression."""
+    """Return true if the operand is a string with a valid regular expression; false for other
+    kinds. LimitError for one that is too long or too large.
+    """
     if not isinstance(expression, str):
         return False
     if expression.isalnum() and len(expression) <= MAX_PATTERN:
@@ -93,7 +95,10 @@ def regex_is_valid(expression: Value) -> bool:
     inverse=inverse("regex_split"),
 )
 def regex_split(context: Context, expression: str, value: str) -> list[str]:
-    """The parts of `value` between the matches of the expression."""
+    """The parts of `value` between the matches of the expression. An empty `value` gives `[""]`, or
+    [] if the expression is empty too. LimitError for more than `MAX_MATCHES` matches, groups
+    included.
+    """
     regex = pattern(expression)
     if expression and not value:
         return [""]
@@ -151,7 +156,9 @@ def _text(data: bytes) -> str:
     inverse=inverse("regex_find"),
 )
 def regex_find_n(context: Context, expression: Value, value: Value, count: Value) -> list[str]:
-    """The first `count` matches; all of them for a negative `count`."""
+    """The first `count` matches; all of them for a negative `count`. [] if there are none;
+    LimitError for more than `MAX_MATCHES` matches, groups included.
+    """
     regex, text, limit = _find(expression, value, count)
     data = _bytes(text)
     matches = [spans[0] for spans in _matches(context, regex, data, limit)]
@@ -205,7 +212,10 @@ def _find(expression: Value, value: Value, count: Value) -> tuple[Pattern, str, 
     inverse=inverse("regex_replace"),
 )
 def regex_replace(context: Context, base: str, expression: str, value: str) -> str:
-    """`base` with every match replaced by `value`, in which `$1` and `${name}` mean groups."""
+    """`base` with every match replaced by `value`, in which `$1` and `${name}` mean groups and `$$`
+    a dollar sign; a group that does not exist gives nothing. LimitError for more than `MAX_TEXT`
+    characters.
+    """
     regex = pattern(expression)
     data = _bytes(base)
     # What is long is not worth the memory of keeping it.
@@ -290,7 +300,8 @@ def _resolve(template: list[bytes | str | int], compiled: Pattern) -> list[bytes
 )
 def regex_template_match(template: str, value: str, start: str, end: str) -> bool:
     """Return true if all of `value` matches the template, which is plain text with regular
-    expressions between the delimiters `start` and `end`.
+    expressions between the delimiters `start` and `end`. A delimiter that is not one byte,
+    delimiters that are not balanced, and an invalid expression are errors.
     """
     for which, delimiter in (("start", start), ("end", end)):
         size = len(delimiter.encode("utf-8", "surrogatepass"))

@@ -76,11 +76,16 @@ def _with_line(diagnostic: Diagnostic) -> str:
 
 @builtin("rego.metadata.chain", returns=array(any_))
 def rego_metadata_chain() -> Value:
-    """The annotations of the rule that asks, of its document, package and subpackages."""
+    """The annotations of the rule that contains the call, of its document, package and subpackages,
+    nearest first; an entry without annotations has only its `path`. The compiler puts them in place
+    of the call; outside of a rule, the call is an error.
+    """
     raise BuiltinError(_OUTSIDE.format("chain"))
 
 
 @builtin("rego.metadata.rule", returns=any_)
 def rego_metadata_rule() -> Value:
-    """The annotations of the rule that asks."""
+    """The annotations of the rule that contains the call; {} if it has none, and in an `else`
+    branch. The compiler puts them in place of the call; outside of a rule, the call is an error.
+    """
     raise BuiltinError(_OUTSIDE.format("rule"))

@@ -36,7 +36,9 @@ def semver_is_valid(vsn: Value) -> bool:
 
 @builtin("semver.compare", string, string, returns=number, inverse=inverse("semver"))
 def semver_compare(a: str, b: str) -> int:
-    """-1, 0 or 1 if version `a` is lower than, equal to or higher than `b`."""
+    """-1, 0 or 1 if version `a` is lower than, equal to or higher than `b`; build metadata does not
+    count. A text that is not a version is an error.
+    """
     one, other = _version(1, a), _version(2, b)
     if one[0] != other[0]:
         return 1 if one[0] > other[0] else -1

@@ -81,7 +81,9 @@ def split(x: str, delimiter: str) -> list[str]:
 
 @builtin("strings.split_n", string, string, number, returns=array(string), inverse=inverse("split"))
 def strings_split_n(x: str, delimiter: str, n: AnyNumber) -> list[str]:
-    """The first `n` parts of `x` between the delimiters; for a negative `n` the last ones."""
+    """The first `n` parts of `x` between the delimiters; for a negative `n` the last ones, [] for
+    0.
+    """
     pieces = split(x, delimiter)
     count = machine_integer(3, n)
     return pieces[:count] if count > 0 else pieces[count:] if count else []
@@ -89,7 +91,9 @@ def strings_split_n(x: str, delimiter: str, n: AnyNumber) -> list[str]:
 
 @builtin("concat", string, _STRINGS, returns=string, inverse=inverse("concat"))
 def concat(delimiter: str, collection: Strings) -> str:
-    """The strings of an array or set joined by `delimiter`."""
+    """The strings of an array or set, a set's in Rego's order, joined by `delimiter`. An item that
+    is not a string is an error; LimitError for more than `MAX_TEXT` characters.
+    """
     texts = _texts(2, collection)
     if sum(map(len, texts)) + len(delimiter) * len(texts) > MAX_TEXT:
         _check_size(sum(map(len, texts)) + len(delimiter) * max(len(texts) - 1, 0))
@@ -120,7 +124,9 @@ def _texts(position: int, collection: Strings) -> list[str]:
     "replace", string, string, string, returns=string, context=True, inverse=inverse("replace")
 )
 def replace(context: Context, x: str, old: str, new: str) -> str:
-    """`x` with every `old` replaced by `new`; an empty `old` matches between any two bytes."""
+    """`x` with every `old` replaced by `new`; an empty `old` matches before each byte and at the
+    end. LimitError for more than `MAX_TEXT` characters.
+    """
     context.check_deadline()
     if not old:
         return _replace_everywhere(context, x, {"": new})
@@ -139,8 +145,8 @@ def replace(context: Context, x: str, old: str, new: str) -> str:
     inverse=inverse("replace_n"),
 )
 def strings_replace_n(context: Context, patterns: dict[Key, Value], value: str) -> str:
-    """`value` with each key replaced by its text, in one pass; of two keys that match, the first
-    wins.
+    """`value` with each key of `patterns` replaced by its text, in one pass; of two keys that match
+    at one place, the first in Rego's order wins.
     """
     context.check_deadline()
     replacements: dict[str, str] = {}
@@ -286,7 +292,10 @@ def trim_space(value: str) -> str:
     inverse=inverse("substring"),
 )
 def substring(value: Value, offset: Value, length: Value) -> str:
-    """`length` characters from `offset` on; with a negative length all characters to the end."""
+    """`length` characters from `offset` on; with a negative length all characters to the end. ""
+    for an offset beyond the end, fewer characters where the text ends; a negative offset is an
+    error.
+    """
     if not isinstance(value, str):
         raise operand_error(1, value, "string")
     start, count = machine_integer(2, offset), machine_integer(3, length)
@@ -297,7 +306,9 @@ def substring(value: Value, offset: Value, length: Value) -> str:
 
 @builtin("indexof", string, string, returns=number, inverse=inverse("indexof"))
 def indexof(haystack: str, needle: str) -> int:
-    """The index of the first occurrence of `needle`, from 0; -1 if there is none."""
+    """The index of the first occurrence of `needle`, from 0; -1 if there is none. An empty `needle`
+    is an error.
+    """
     if not needle:
         raise BuiltinError("empty search character")
     return haystack.find(needle)
@@ -305,7 +316,9 @@ def indexof(haystack: str, needle: str) -> int:
 
 @builtin("indexof_n", string, string, returns=array(number), context=True)
 def indexof_n(context: Context, haystack: str, needle: str) -> list[int]:
-    """The indices of all occurrences of `needle`, overlapping ones included."""
+    """The indices of all occurrences of `needle`, overlapping ones included; [] if there is none.
+    An empty `needle` is an error.
+    """
     if not needle:
         raise BuiltinError("empty search character")
     positions: list[int] = []
@@ -393,7 +406,9 @@ _BASES: Final = {2: "b", 8: "o", 10: "d", 16: "x"}
 
 @builtin("format_int", number, number, returns=string, inverse=inverse("format_int"))
 def format_int(value: AnyNumber, base: AnyNumber) -> str:
-    """The number, cut to an integer, as text in base 2, 8, 10 or 16."""
+    """The number, cut to an integer, as text in base 2, 8, 10 or 16, without a prefix; another base
+    is an error.
+    """
     form = _BASES.get(base) if type(base) is int else None
     if form is None:
         raise OperandError("operand 2 must be one of {2, 8, 10, 16}")

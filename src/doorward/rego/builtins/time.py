@@ -72,7 +72,10 @@ def time_now_ns(context: Context) -> int:
 
 @builtin("time.parse_ns", string, string, returns=number, inverse=inverse("parse_ns"))
 def time_parse_ns(layout: str, value: str) -> int:
-    """The time in nanoseconds that `value` states, in Go's `layout` or a layout's name."""
+    """The time in nanoseconds that `value` states, in Go's `layout` or a layout's name; without a
+    zone in it, in UTC. A text that does not fit the layout, or a time outside of 1677 to 2262, is
+    an error.
+    """
     layout = _LAYOUTS.get(layout, layout)
     known = _plain_iso(value) if layout in _ISO else None
     return _check(*(known or parse_time(layout, value)))
@@ -80,7 +83,9 @@ def time_parse_ns(layout: str, value: str) -> int:
 
 @builtin("time.parse_rfc3339_ns", string, returns=number, inverse=inverse("rfc3339"))
 def time_parse_rfc3339_ns(value: str) -> int:
-    """The time that an RFC 3339 text stands for."""
+    """The time in nanoseconds that an RFC 3339 text stands for; another text, or a time outside of
+    1677 to 2262, is an error.
+    """
     return _check(*(_plain_iso(value) or parse_time(_RFC3339, value)))
 
 
@@ -155,7 +160,7 @@ def _iso(nanoseconds: int, *, fraction: bool) -> str:
     inverse=inverse("date"),
 )
 def time_date(x: Value) -> list[int]:
-    """The date as `[year, month, day]`."""
+    """The date as `[year, month, day]`, in UTC, or in the zone of an operand `[ns, zone]`."""
     local = _local(_instant(x))
     return [local.year, local.month, local.day]
 
@@ -168,7 +173,9 @@ def time_date(x: Value) -> list[int]:
     inverse=inverse("clock"),
 )
 def time_clock(x: Value) -> list[int]:
-    """The time of day as `[hour, minute, second]`."""
+    """The time of day as `[hour, minute, second]`, in UTC, or in the zone of an operand `[ns,
+    zone]`.
+    """
     instant = _instant(x)
     if instant[1] is UTC:
         minutes, second = divmod(instant[0] // _SECOND % 86_400, 60)
@@ -179,7 +186,8 @@ def time_clock(x: Value) -> list[int]:
 
 @builtin("time.weekday", _STAMP, returns=string, checked=False, inverse=inverse("weekday"))
 def time_weekday(x: Value) -> str:
-    """The English name of the day of the week."""
+    """The English name of the day of the week, in UTC, or in the zone of an operand `[ns, zone]`.
+    """
     instant = _instant(x)
     if instant[1] is UTC:
         return DAYS[(instant[0] // (86_400 * _SECOND) + _EPOCH_DAY) % 7]
@@ -197,7 +205,9 @@ def time_weekday(x: Value) -> str:
     inverse=inverse("add_date"),
 )
 def time_add_date(x: Value, years: Value, months: Value, days: Value) -> int:
-    """The time in nanoseconds with years, months and days added, in the calendar of its zone."""
+    """The time in nanoseconds with years, months and days added, in the calendar of its zone. Days
+    beyond the end of a month go into the next one. A result outside of 1677 to 2262 is an error.
+    """
     instant = _instant(x)
     local = _local(instant)
     year, month = local.year + machine_integer(2, years), local.month + machine_integer(3, months)
@@ -221,7 +231,7 @@ def time_add_date(x: Value, years: Value, months: Value, days: Value) -> int:
 )
 def time_diff(ns1: Value, ns2: Value) -> list[int]:
     """The difference of two times as `[years, months, days, hours, minutes, seconds]`, in the zone
-    of `ns1`.
+    of `ns1`. It is the same in either order, and never negative.
     """
     (first, zone), (second, _) = _instant(ns1), _instant(ns2)
     one, other = _local((min(first, second), zone)), _local((max(first, second), zone))
@@ -339,7 +349,9 @@ _SEGMENT: Final = re.compile(r"(?P<whole>\d*)(?:\.(?P<part>\d*))?(?P<unit>[^.\d]
 
 @builtin("time.parse_duration_ns", string, returns=number, inverse=inverse("duration"))
 def time_parse_duration_ns(duration: str) -> int:
-    """The nanoseconds in a duration such as `1h30m`; units are ns, us, ms, s, m, h, d, w and y."""
+    """The nanoseconds in a duration such as `1h30m`, negative after `-`; units are ns, us, ms, s,
+    m, h, d, w and y (365 days). Another text, or more than 64 bits, is an error.
+    """
     rest = duration[1:] if duration[:1] in {"+", "-"} else duration
     if rest == "0":
         return 0

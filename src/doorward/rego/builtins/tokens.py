@@ -72,8 +72,8 @@ _NAMED: Final = object_(string, any_)
     inverse=inverse("decode_token"),
 )
 def io_jwt_decode(jwt: str) -> list[Value]:
-    """`[header, payload, signature]` of a token, the signature in hexadecimal. Nothing is
-    verified.
+    """`[header, payload, signature]` of a token, the signature in hexadecimal; of nested tokens, of
+    the innermost one. Nothing is verified. A malformed token is an error.
     """
     for _ in range(MAX_NESTING):
         encoded, claims_encoded, signature_encoded = split_token(jwt)
@@ -205,9 +205,10 @@ def _refuse_to_verify(jwt: Value, constraints: Value) -> None:
     inverse=inverse("decode_verify"),
 )
 def io_jwt_decode_verify(context: Context, jwt: str, constraints: Object) -> list[Value]:
-    """`[true, header, payload]` if the token verifies and meets every constraint, else `[false, {},
-    {}]`. Constraints: `secret` or `cert`, and `alg`, `iss`, `aud`, `time` (nanoseconds). A token
-    that cannot be decoded is an error.
+    """`[true, header, payload]` if the token verifies, is within its `nbf` and `exp`, and meets
+    every constraint, else `[false, {}, {}]`. Constraints: `secret` or `cert`, and `alg`, `iss`,
+    `aud`, `time` (nanoseconds; by default the decision's time). A token with an `aud` never passes
+    without that constraint. A token that cannot be decoded, and an invalid constraint, are errors.
     """
     tokens = context.environment.tokens
     if tokens is None:
@@ -297,13 +298,18 @@ def _refuse_to_sign(headers: Value, payload: Value, key: Value) -> None:
     refuse=_refuse_to_sign,
 )
 def io_jwt_encode_sign(headers: Object, payload: Object, key: Object) -> str:
-    """The signed token of a header and a payload; `key` is a JWK."""
+    """The signed token of a header and a payload; `key` is a JWK. It is an error if the header has
+    no known `alg`, or the key is invalid or not for it.
+    """
     return _sign(marshal(headers), marshal(payload), marshal(key))
 
 
 @builtin("io.jwt.encode_sign_raw", string, string, string, returns=string, pure=False)
 def io_jwt_encode_sign_raw(headers: str, payload: str, key: str) -> str:
-    """The signed token of a header and a payload that are JSON texts; `key` is a JWK's text."""
+    """The signed token of a header and a payload that are JSON texts; `key` is a JWK's text. It is
+    an error if the header has no known `alg`, or the key is invalid or not for it; a payload that
+    is not JSON is one unless the header's `typ` is another one than JWT.
+    """
     return _sign(headers, payload, key)
 
 

@@ -36,7 +36,9 @@ _BYTES: Final = {
 
 @builtin("units.parse", string, returns=number, inverse=inverse("units"))
 def units_parse(x: str) -> int | Number:
-    """The number that an amount with an SI unit states; `m` means milli and `M` means mega."""
+    """The number that an amount with an SI unit states, to ten decimal places; `m` means milli and
+    `M` means mega. A space, a missing number or an unknown unit is an error.
+    """
     text = x.replace('"', "")
     amount, unit = _split(text, "units.parse", "amount")
     unit = unit[:1] + lower(unit[1:])
@@ -73,7 +75,9 @@ def _decimal(numerator: int, denominator: int) -> str:
 
 @builtin("units.parse_bytes", string, returns=number, inverse=inverse("units"))
 def units_parse_bytes(x: str) -> int:
-    """The number of bytes that an amount states, rounded down; units in any case."""
+    """The number of bytes that an amount states, rounded down; units in any case. A space, a
+    missing number or an unknown unit is an error.
+    """
     text = lower(x).replace('"', "")
     amount, unit = _split(text, "units.parse_bytes", "byte amount")
     factor = _BYTES.get(unit)

@@ -104,7 +104,10 @@ def has_output(state: FunctionState, term: Call) -> bool:
 
 
 def _value(state: FunctionState, term: Call, args: Sequence[Term]) -> Operand:
-    """Write a call with these operands and return its value, which is tested to be defined."""
+    """Write a call with these operands and return its value, which is tested to be defined. With a
+    wrong number of operands the call is never defined: a test that always fails is written, and
+    null returned.
+    """
     callee = state.plan.callees.find(term)
     assert callee is not None, f"undefined function {term.name}"
     if callee.arity not in (None, len(args)):

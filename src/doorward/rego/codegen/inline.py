@@ -95,8 +95,9 @@ _CLASS: Final[Mapping[str, str]] = {
 
 def arithmetic(name: str, operands: Sequence[Operand], direct: ast.Call) -> ast.expr:
     """Return code for `plus`, `minus` or `mul`: Python's operator if the operands are integers at
-    run time, otherwise the call `direct`. Returns `direct` alone for other built-ins, and for a
-    product without a small constant factor.
+    run time, otherwise the call `direct`. Returns `direct` alone for other built-ins, for operands
+    that have no name or are constants but not integers, and for a product without a small constant
+    factor.
     """
     operator = _ARITHMETIC.get(name)
     if operator is None or not all(

@@ -78,15 +78,18 @@ class Functions:
         self.lock = threading.RLock()
 
     def function(self, name: str, source: Source, write: Write) -> Callable[..., Any]:
-        """Compile the function that `write` returns, under `name`."""
+        """Compile the function that `write` returns, under `name`, now. CompileError if Python's
+        compiler refuses it.
+        """
         with self.lock:
             return FunctionType(self._code(source, write), self.namespace, name)
 
     def stub(
         self, name: str, source: Source, write: Write, shared: Shared | None = None
     ) -> FunctionType:
-        """Return a function that generates and compiles its code on the first call; with `shared`,
-        it uses the code of a group if that can be shared.
+        """Return a function that generates and compiles its code on the first call, which raises
+        CompileError if Python's compiler refuses it; with `shared`, it uses the code of a group if
+        that can be shared.
         """
         stub = FunctionType(_STUB, self.namespace, name)
         stub.__kwdefaults__ = {"generate": partial(self._generate, stub, source, write, shared)}
@@ -236,7 +239,9 @@ def _is_long(rule: Rule) -> bool:
 
 
 def generate_now(function: Callable[..., Any]) -> None:
-    """Generate the code of a stub that was not called yet; do nothing for other functions."""
+    """Generate the code of a stub that was not called yet; do nothing for other functions.
+    CompileError if Python's compiler refuses it.
+    """
     if isinstance(function, FunctionType) and function.__code__ is _STUB:
         defaults = function.__kwdefaults__
         if defaults is not None:  # None: another thread has just done it

@@ -157,8 +157,9 @@ _WRITERS: Final[dict[type, Callable[[Any], str]]] = {
 
 
 def unmarshal(text: str) -> Value:
-    """Parse a JSON text. BuiltinError, in Go's words, if it is invalid; LimitError if it nests too
-    deeply or has a number that is too large.
+    """Parse a JSON text, after which one `null` may follow, as in OPA. BuiltinError, in Go's words,
+    if it is invalid, without a position if it is longer than `MAX_EXPLAINED` bytes; LimitError if
+    it nests too deeply or has a number that is too large.
     """
     try:
         return from_json(text if text.isascii() else scrub(text))

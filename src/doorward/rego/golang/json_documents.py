@@ -26,9 +26,10 @@ _SPACE: Final = " \t\r\n"
 
 
 def read_json(text: str | bytes, *, trailing: bool = False, most: int = MAX_FILE) -> Value:
-    """Parse a JSON text. JSONError, in Go's words, if it is invalid or exceeds a limit. With
-    `trailing`, text after the first value is ignored, as Go's decoder does. `most` is the greatest
-    length, in bytes, of an invalid text whose error is located. Bytes that are not UTF-8 become
+    """Parse a JSON text. JSONError, in Go's words, if it is invalid or (JSONLimitError) exceeds a
+    limit. With `trailing`, text after the first value is ignored, as Go's decoder does; otherwise
+    only one `null` may follow. `most` is the greatest length, in bytes, of an invalid text whose
+    error is located; that of a longer one says only `invalid JSON`. Bytes that are not UTF-8 become
     U+FFFD.
     """
     decoded = text if isinstance(text, str) else to_text(text)
@@ -43,8 +44,9 @@ def read_json(text: str | bytes, *, trailing: bool = False, most: int = MAX_FILE
 
 
 def read_data(content: bytes, *, trailing: bool = False, most: int = MAX_FILE) -> Value:
-    """Parse a document that stays in memory, as `read_json` does. One of `MUCH` bytes or more is
-    parsed piece by piece, and equal strings in it are stored once.
+    """Parse a document that stays in memory, with the parameters and errors of `read_json`. One of
+    `json_pieces.MUCH` bytes or more is parsed piece by piece, and equal strings in it are stored
+    once.
     """
     if len(content) >= MUCH:
         from doorward.rego.json_pieces import from_pieces  # few have so much

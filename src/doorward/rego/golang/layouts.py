@@ -120,7 +120,9 @@ def chunks(layout: str) -> tuple[tuple[str, str], ...]:
 
 
 def format_time(layout: str, moment: Moment) -> str:
-    """Format the moment as `layout`, which is Go's reference time in the wanted form."""
+    """Format the moment as `layout`, which is Go's reference time in the wanted form. LimitError
+    for a layout above `MAX_LAYOUT` bytes.
+    """
     out = "".join([text + _print(element, moment) for text, element in chunks(as_bytes(layout))])
     return out.encode("latin-1").decode("utf-8", "surrogatepass")
 
@@ -246,8 +248,9 @@ class _RangeError(Exception):
 
 def parse_time(layout: str, value: str) -> tuple[int, int]:
     """Parse `value` by Go's `layout`. Return the seconds since the epoch and the nanoseconds;
-    without a zone it is a time in UTC. BuiltinError, in Go's words, if it does not match or a part
-    is out of range.
+    without a zone it is a time in UTC, also with an abbreviation such as `CET`, whose offset is
+    unknown. BuiltinError, in Go's words, if it does not match or a part is out of range; LimitError
+    for a layout above `MAX_LAYOUT` bytes.
     """
     at_once = _read_at_once(layout, value)
     return read_by_elements(layout, value) if at_once is None else at_once

@@ -220,8 +220,8 @@ def pattern(text: str) -> Pattern:
 @lru_cache(maxsize=CACHED)
 def matcher(text: str) -> Any:
     """Return a predicate for strings that contain a match, from a cache if it was used recently.
-    BuiltinError, in Go's words, for an invalid pattern. A predicate of a large pattern raises
-    LimitError for long texts.
+    BuiltinError, in Go's words, for an invalid pattern, LimitError for one that is too large. The
+    predicate of a pattern of more than `SMALL` instructions raises LimitError for long texts.
     """
     compiled = _compile(text, captures=False)
     literal = literal_matcher(text)
@@ -258,7 +258,9 @@ def small_matcher(text: str) -> Any:
 
 
 def only_small(match: Any) -> Any:
-    """Return `match` itself; LimitError if it refuses long texts."""
+    """Return `match`, a predicate of `matcher`, itself; LimitError if its pattern has more than
+    `SMALL` instructions, so that it refuses long texts.
+    """
     if type(match) is _Large:
         raise LimitError("the pattern is too large for texts of any length")
     return match

@@ -129,8 +129,8 @@ class Location:
 
 
 def split(url: str) -> Location:
-    """Return the host, path and query of `url`, as they are sent in a request; BuiltinError if it
-    is invalid.
+    """Return the host, path and query of `url`, as they are sent in a request, each "" if it has
+    none; BuiltinError if it is invalid.
     """
     parts = parse(url)
     host = parts.get("hostname", "")

@@ -284,7 +284,10 @@ class Evaluation(Context):
         return UNDEFINED
 
     def call_builtin(self, site: Site, function: Callable[..., Any], *operands: Any) -> Any:
-        """Return the result of the built-in `function` called at `site`; UNDEFINED if it fails."""
+        """Return the result of the built-in `function` called at `site`; UNDEFINED if it raises
+        BuiltinError, which `errors` then holds. EvalError instead if the evaluation is strict or
+        the built-in aborts it.
+        """
         try:
             return function(*operands)
         except CALL_ERRORS as error:
@@ -298,13 +301,17 @@ class Evaluation(Context):
         (self.origin or self).deadline = -math.inf
 
     def count_step(self) -> None:
-        """Count a step for the deadline; called by functions that call several others."""
+        """Count a step for the deadline; called by functions that call several others. EvalError if
+        the deadline has passed, which is checked only after some steps.
+        """
         self.steps_left -= 1
         if self.steps_left < 0:
             self._check_deadline()
 
     def count_call(self) -> bool:
-        """Count a step as `count_step`; return True if answers of the function are cached."""
+        """Count a step, with the errors of `count_step`; return True if answers of the function are
+        cached.
+        """
         self.steps_left -= 1
         if self.steps_left < 0:
             self._check_deadline()

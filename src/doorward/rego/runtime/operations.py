@@ -165,7 +165,7 @@ COUNTED: Final = frozenset({list, dict, frozenset, str})
 
 def contains(item: Any, collection: Any) -> bool:
     """Return True if `item` is an item of the array, a value of the object, or a member of the set.
-    False for other collections.
+    False if `collection` is none of these.
     """
     kind = type(collection)
     if kind is list:

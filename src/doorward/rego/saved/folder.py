@@ -44,7 +44,9 @@ class SavedFolder:
         self._max_bytes = max_bytes
 
     def read(self, name: str) -> bytes | None:
-        """Return the content of an entry; None if it is missing, damaged, or not the user's own."""
+        """Return the content of an entry, whose time of use is updated; None if it is missing,
+        damaged, or not the user's own, or if the folder is not.
+        """
         try:
             with self._open() as folder:
                 return self._content(folder, name)
@@ -52,9 +54,9 @@ class SavedFolder:
             return None
 
     def write(self, name: str, content: bytes) -> bool:
-        """Write an entry and return True, creating the folder if needed. Return False if that fails
-        or the entry is too large. Entries that were not used for longest are removed if the folder
-        exceeds its size.
+        """Write an entry and return True, creating the folder if needed. Return False if that
+        fails, the folder could be changed by another user, or the entry is too large. Entries that
+        were not used for longest are removed if the folder exceeds its size.
         """
         if len(content) > min(MAX_ENTRY, self._max_bytes):
             return False
@@ -182,8 +184,9 @@ def _parents(path: Path) -> Iterator[Path]:
 
 
 def _is_safe_parent(path: Path) -> bool:
-    """Return True if only the user or root can replace an entry in this folder; in a folder with
-    the sticky bit, such as /tmp, others cannot.
+    """Return True if the folder or link belongs to the user or root, and not everybody can replace
+    an entry in it; in a folder with the sticky bit, such as /tmp, others cannot. Its group may have
+    the right to write.
     """
     status = path.lstat()
     if stat.S_ISLNK(status.st_mode):

@@ -59,8 +59,8 @@ class ResponseCache:
         self.hits = self.misses = 0
 
     def get(self, key: Hashable) -> StoredResponse | None:
-        """Return the stored response, fresh or stale, or None. First removes stale entries, if it
-        is time for that.
+        """Return the stored response, fresh or stale, or None. It is not counted as a hit or a
+        miss. First removes stale entries, if it is time for that.
         """
         with self._lock:
             self._remove_stale()

@@ -263,7 +263,8 @@ def invert_one_item(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_same(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Return `want` alone: for casts, which return their operand unchanged."""
+    """Return `want` alone: for casts, which return their operand unchanged or as an array or set.
+    """
     return [want]
 
 

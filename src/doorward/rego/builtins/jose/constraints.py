@@ -83,8 +83,8 @@ def read_constraints(options: Object) -> Constraints:
 
 
 def constraints_of(options: Object) -> Constraints:
-    """`read_constraints` from a cache, if all constraints are strings: a policy uses the same ones
-    for every token.
+    """Return what `read_constraints` does, with its errors; from a cache if all constraints are
+    strings, since a policy uses the same ones for every token.
     """
     for value in options.values():
         if type(value) is not str:
@@ -152,7 +152,8 @@ def verified_by_any(
     signature: bytes,
 ) -> bool:
     """Return True if a key verifies the signature: the first key with the `kid` of the token alone
-    if there is one, otherwise any key that does not name another algorithm.
+    if there is one, whatever `alg` that key names, otherwise any key that does not name another
+    algorithm.
     """
     if header.kid:
         for key in keys:

@@ -44,12 +44,17 @@ _cached_steps: Final = lru_cache(maxsize=512)(_steps)
 
 
 def select(value: Value, paths: Iterable[Value]) -> Value:
-    """The value with only what lies at the paths."""
+    """The value with only what lies at the paths, and the containers around it; paths that lead to
+    nothing are ignored. Without paths it is an empty collection. OperandError for an item of
+    `paths` that is not a path.
+    """
     return _filter(value, _tree(paths))
 
 
 def without(value: Value, paths: Iterable[Value]) -> Value:
-    """The value without what lies at the paths."""
+    """The value without what lies at the paths; paths that lead to nothing, and empty ones, are
+    ignored. OperandError for an item of `paths` that is not a path.
+    """
     return _remove(value, _tree(paths))
 
 

@@ -40,8 +40,8 @@ T = TypeVar("T")
 
 
 class TokenCache(Protocol):
-    """A bounded cache of verified tokens, never asked after a token's `exp`; see
-    `builtins.tokens`.
+    """A bounded cache of verified tokens. `get` returns None for an unknown key; it does not know
+    when a token expires: `builtins.tokens`, which stores that in the entry, checks it at every use.
     """
 
     def get(self, key: Hashable) -> Any: ...

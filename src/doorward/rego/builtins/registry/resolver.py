@@ -46,8 +46,8 @@ class _LookUp(Thread):
 
 
 def resolve(name: str, seconds: float) -> list[str]:
-    """The IP addresses of a host, without duplicates. Blocks for at most `seconds`, first for a
-    slot, then for the resolver; TimeoutError after that. OSError if the host cannot be resolved.
+    """The IP addresses of a host, without duplicates. Waits up to `seconds` for a slot, then up to
+    `seconds` for the resolver; TimeoutError after either. OSError if the host cannot be resolved.
     """
     if not _pending.acquire(timeout=seconds):
         raise TimeoutError
