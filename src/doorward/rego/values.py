@@ -236,7 +236,7 @@ def kind_name(value: Value) -> str:
 
 
 def classes_of(kind: str) -> tuple[type, ...]:
-    """Return the Python classes of values of OPA's `kind`."""
+    """Return the Python classes of values of OPA's `kind`; ValueError for an unknown kind."""
     rank = KINDS.index(kind)
     return tuple(cls for cls, number in _RANK.items() if number == rank)
 

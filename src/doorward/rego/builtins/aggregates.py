@@ -81,7 +81,7 @@ def count(collection: list[Value] | dict[Key, Value] | frozenset[Key] | str) -> 
 def sum_(context: Context, collection: list[Value] | frozenset[Key]) -> int | Number:
     """The sum of the numbers in an array or set; 0 for an empty one. It is exact for integers; with
     other numbers each step is rounded to 64 bits of mantissa. An item that is not a number is an
-    error, and so is a result with too many digits.
+    error; LimitError for a result with too many digits.
     """
     context.check_deadline()
     numbers: Any = collection

@@ -56,7 +56,7 @@ def providers_aws_sign_req(request: Object, aws_config: Object, time_ns: AnyNumb
     """The request with the headers that sign it, as of `time_ns` nanoseconds since the epoch:
     Authorization, host, x-amz-date, for s3 and glacier the digest of the body, and the session
     token if `aws_config` has one. With `disable_payload_signing` in `aws_config` the body is not
-    signed. A missing or empty field, or a header that is not a string, is an error.
+    signed. A missing or empty field, an invalid header and a time that is not a date are errors.
     """
     access_key, region, secret, service = _texts(aws_config, _CONFIG, _WRONG_CONFIG)
     method, url = _texts(request, ("method", "url"), "operand 1 {} request parameters(s): {}")
@@ -157,7 +157,9 @@ def _headers(request: Object) -> dict[str, str]:
             items = value if isinstance(value, list) else [value]
             texts = [item for item in items if isinstance(item, str)]
             if len(texts) != len(items):
-                raise BuiltinError(f"invalid type for headers value of `{key}`")
+                raise BuiltinError(
+                    f"the value of header `{key}` must be a string or an array of strings"
+                )
             headers[key] = ",".join(texts)
     return headers
 

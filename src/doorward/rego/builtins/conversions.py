@@ -66,7 +66,7 @@ _PLAIN: Final = 16
 def to_number(x: Value) -> AnyNumber:
     """The number that a string spells, hexadecimal floats and `_` between digits included; 0 for
     null and false, 1 for true, a number unchanged. Other strings, such as `inf`, and other kinds
-    are an error.
+    are an error; LimitError for too many digits.
     """
     if isinstance(x, str):
         plain = x.isdecimal() and x.isascii() and len(x) < _PLAIN and not x.startswith("0")

@@ -220,5 +220,5 @@ def crypto_parse_private_keys(keys: str) -> Value:
         return []
     private = [block for block in blocks if block.label.endswith("PRIVATE KEY")]
     if len(private) > MAX_KEYS:
-        raise LimitError(f"more than {MAX_KEYS} private keys")
+        raise LimitError(f"text has more than {MAX_KEYS} private keys")
     return [private_object(load_private(block)) for block in private]

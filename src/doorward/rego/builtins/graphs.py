@@ -95,8 +95,9 @@ def graph_reachable(context: Context, graph: Graph, initial: Value) -> frozenset
 )
 def graph_reachable_paths(context: Context, graph: Graph, initial: Value) -> frozenset[Key]:
     """The set of paths from the initial nodes; each ends at a leaf, before a node that is not a key
-    of `graph`, or before it would close a cycle. A path begins with an initial node twice if the
-    node is its own neighbour. LimitError if the paths hold more than `MAX_STEPS` nodes in all.
+    of `graph`, or before it would close a cycle. An initial node that is not a key gives none; one
+    that is its own neighbour begins its paths twice. LimitError if the paths hold more than
+    `MAX_STEPS` nodes in all.
     """
     _check(graph, initial)
     paths = _Paths(context, graph)

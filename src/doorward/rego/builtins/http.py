@@ -221,10 +221,10 @@ def _forced_seconds(options: Options) -> int | None:
 
 
 def _whole(name: str, value: Value) -> int:
-    """Return an option as an integer; BuiltinError if it is negative or not a whole number."""
+    """Return an option as an integer; BuiltinError if it is negative or not an integer."""
     number = exact(value) if isinstance(value, (int, float)) else None
     if not isinstance(number, int) or number < 0:
-        raise BuiltinError(f"`{name}` must be a whole number")
+        raise BuiltinError(f"`{name}` must be an integer of 0 or more")
     return number
 
 
@@ -340,7 +340,7 @@ def _headers(operand: Value) -> tuple[tuple[str, str], ...]:
         if type(key) is not str or not _TOKEN.match(key):
             raise SendError(f"net/http: invalid header field name {to_rego(from_key(key))}")
         if not isinstance(value, str):
-            raise BuiltinError(f"invalid type for headers value of `{key}`")
+            raise BuiltinError(f"the value of header `{key}` must be a string")
         if "\r" in value or "\n" in value or "\0" in value:
             raise SendError(f"net/http: invalid header field value for {to_rego(key)}")
         headers.append((key.lower(), value.strip(" \t")))  # as Go writes them
@@ -360,6 +360,8 @@ _UNITS: Final = {
     "h": 3600.0,
 }
 
+_WRONG_TIMEOUT: Final = "`timeout` must be a duration such as `1m30s`, or a number of nanoseconds"
+
 
 def _timeout(operand: Value) -> float:
     """The timeout in seconds. A number means nanoseconds; a string is a duration of Go such as
@@ -369,15 +371,15 @@ def _timeout(operand: Value) -> float:
     seconds = 0.0
     if isinstance(operand, str):
         if not operand or not _DURATIONS.fullmatch(operand):
-            raise BuiltinError("invalid `timeout`")
+            raise BuiltinError(_WRONG_TIMEOUT)
         seconds = sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(operand))
     elif isinstance(operand, (int, float)) and not isinstance(operand, bool):
         # Bounded first: a number of thousands of digits has no float.
         seconds = min(exact(operand), 10**18) / 1e9
     else:
-        raise BuiltinError("`timeout` must be a string or a number")
+        raise BuiltinError(_WRONG_TIMEOUT)
     if seconds < 0:
-        raise BuiltinError("invalid `timeout`")
+        raise BuiltinError("`timeout` must not be negative")
     return min(seconds, MAX_TIMEOUT) if seconds else DEFAULT_TIMEOUT
 
 

@@ -205,7 +205,7 @@ def net_cidr_expand(cidr: str) -> frozenset[Key]:
     """The set of all addresses in a network; LimitError for more than `MAX_EXPANDED`."""
     network = _network(cidr)
     if network.last - network.first >= MAX_EXPANDED:
-        raise LimitError(f"more than {MAX_EXPANDED} addresses")
+        raise LimitError(f"network has more than {MAX_EXPANDED} addresses")
     return frozenset([_text(n) for n in range(network.first, network.last + 1)])
 
 
@@ -227,7 +227,7 @@ def net_cidr_contains_matches(
     """Pairs of keys: of a network in the first collection and of an address or network inside it in
     the second. A key is the index in an array, the key in an object, or the member of a set itself;
     a string counts as a collection of itself. An item that is not a network is an error, unless the
-    first collection is empty.
+    other collection is empty.
     """
     matches: list[Value] = []
     inner: list[tuple[Value, _Network]] | None = None
@@ -293,7 +293,7 @@ def net_cidr_merge(addrs: Value) -> frozenset[Key]:
     if not isinstance(addrs, (list, frozenset)):
         raise BuiltinError("operand must be an array")
     if len(addrs) > MAX_MERGED:
-        raise LimitError(f"more than {MAX_MERGED} networks")
+        raise LimitError(f"operand has more than {MAX_MERGED} networks")
     networks = [_classful(item) for _, item in iterate(addrs)]
     return frozenset(text for network in _merge(networks) for text in _texts(network))
 

@@ -251,7 +251,8 @@ def _range(context: Context, start: int, stop: int, step: int) -> list[int]:
 @builtin("rand.intn", string, number, returns=number, pure=False, context=True)
 def rand_intn(context: Context, name: str, n: AnyNumber) -> int:
     """A random integer from 0 up to, not including, the absolute value of `n`; 0 if `n` is 0. The
-    same for equal `name` and `n` within one decision.
+    same for equal `name` and `n` within one decision. An `n` that is not an integer of 64 bits is
+    an error.
     """
     bound = abs(machine_integer(2, n))
     if bound == 0:

@@ -133,7 +133,7 @@ def _limit(matches: Iterable[Spans]) -> Iterator[Spans]:
     for spans in matches:
         room -= len(spans)
         if room < 0:
-            raise LimitError(f"more than {MAX_MATCHES} strings are found")
+            raise LimitError(f"the pattern finds more than {MAX_MATCHES} strings")
         yield spans
 
 

@@ -207,8 +207,8 @@ def _refuse_to_verify(jwt: Value, constraints: Value) -> None:
 def io_jwt_decode_verify(context: Context, jwt: str, constraints: Object) -> list[Value]:
     """`[true, header, payload]` if the token verifies, is within its `nbf` and `exp`, and meets
     every constraint, else `[false, {}, {}]`. Constraints: `secret` or `cert`, and `alg`, `iss`,
-    `aud`, `time` (nanoseconds; by default the decision's time). A token with an `aud` never passes
-    without that constraint. A token that cannot be decoded, and an invalid constraint, are errors.
+    `aud`, `time` (nanoseconds; by default the decision's time). A token with an `aud` needs that
+    constraint. A token that cannot be decoded, and an invalid constraint, are errors.
     """
     tokens = context.environment.tokens
     if tokens is None:

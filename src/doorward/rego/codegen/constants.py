@@ -53,5 +53,5 @@ def bind(names: dict[str, Any], name: str, value: Any) -> None:
 
 
 def _name_conflict(name: str) -> InternalError:
-    message = f"`{name}` stands for two things in generated code"
+    message = f"`{name}` stands for two things in generated code: this is a fault of Doorward"
     return InternalError([Diagnostic(COMPILE_ERROR, message)])

@@ -195,8 +195,9 @@ def _may_go_uncounted(state: FunctionState) -> bool:
 
 
 def share(state: FunctionState, document: str, names: Sequence[str]) -> None:
-    """Read an object several members of which will be read, and a function that reads a member.
-    Later reads of members use that function.
+    """Write a read of an object of which several members will be read, and bind a function that
+    reads one of its members. Later reads of members use that function; a missing object is
+    UNDEFINED, and so are its members.
     """
     base = state.of_evaluation(document)
     assert isinstance(base, ast.Name)

@@ -201,7 +201,7 @@ class _Run:
         if body is None:
             raise _fail(f"template {name} not defined")
         if self.calls == MAX_CALLS:
-            raise LimitError("template exceeds the depth of its calls")
+            raise LimitError(f"templates call each other more than {MAX_CALLS} deep")
         # A template sees none of its caller's variables (text/template, "Variables").
         outer, self.scope = self.scope, [("$", dot)]
         self.calls += 1

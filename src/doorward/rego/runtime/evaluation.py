@@ -529,7 +529,7 @@ class Evaluation(Context):
         whole: Any = self.origin or self
         whole.items_left -= count
         if whole.items_left < 0:
-            raise EvalError(LIMIT_ERROR, "evaluation makes too many items", span)
+            raise EvalError(LIMIT_ERROR, self._too_many(), span)
 
     def charge(self, items: int) -> None:
         """Count items against the limit of the whole evaluation; LimitError above it."""
@@ -539,7 +539,10 @@ class Evaluation(Context):
         if whole.items_left is not None:
             whole.items_left -= items
             if whole.items_left < 0:
-                raise LimitError("evaluation makes too many items")
+                raise LimitError(self._too_many())
+
+    def _too_many(self) -> str:
+        return f"evaluation makes more than {self.environment.max_items} items"
 
     def count_size(self, value: Any, span: Span) -> Any:
         """Return `value` after counting the items in it; EvalError above the limit."""

@@ -70,7 +70,7 @@ def test_an_object_that_is_no_query_is_not_valid(query: Any) -> None:
 def test_a_value_in_an_object_cannot_be_more_than_one() -> None:
     value = {"Kind": 1, "Raw": "1) b(x: 2"}
     field: Any = {"Alias": "a", "Name": "a", "Arguments": [{"Name": "x", "Value": value}]}
-    with pytest.raises(BuiltinError, match="Raw is not a value"):
+    with pytest.raises(BuiltinError, match="Raw must be one literal"):
         query_text({"Operations": [{"Operation": "query", "SelectionSet": [field]}]})
 
 
@@ -134,8 +134,8 @@ def test_fragments_that_nest_too_deeply_are_no_query() -> None:
 @pytest.mark.parametrize(
     ("schema", "text"),
     [
-        ({"Directives": [{"Name": "d", "Locations": ["FIELD", "A B"]}]}, "Locations are not names"),
-        ({"Definitions": [{"Kind": "THING", "Name": "A"}]}, "Kind of a definition is not known"),
+        ({"Directives": [{"Name": "d", "Locations": ["FIELD", "A B"]}]}, "Locations must be names"),
+        ({"Definitions": [{"Kind": "THING", "Name": "A"}]}, "Kind of a definition must be one of"),
     ],
 )
 def test_an_object_that_is_no_schema_is_refused(schema: Any, text: str) -> None:

@@ -351,7 +351,7 @@ def _word(node: Value, name: str) -> str:
     """
     text = _string(node, name)
     if text and not (text.isascii() and text.replace("_", "a").isalnum()):
-        raise BuiltinError(f"GraphQL AST: {name} is not a name")
+        raise BuiltinError(f"GraphQL AST: {name} must be one name of letters, digits and `_`")
     return text
 
 
@@ -456,7 +456,7 @@ def _value_text(node: Value) -> str:
         names = [_word(item, "Name") for item in items]
         return "{" + ", ".join(f"{n}: {t}" for n, t in zip(names, texts, strict=True)) + "}"
     if not all(c.isascii() and (c.isalnum() or c in "_+-.") for c in raw):
-        raise BuiltinError("GraphQL AST: Raw is not a value")
+        raise BuiltinError("GraphQL AST: Raw must be one literal, such as `1`, `true` or `RED`")
     return raw
 
 
@@ -492,7 +492,7 @@ def _directive_definition_text(node: Value) -> str:
     """
     locations = [location for location in _items(node, "Locations") if isinstance(location, str)]
     if not all(location.replace("_", "A").isalpha() for location in locations):
-        raise BuiltinError("GraphQL AST: Locations are not names")
+        raise BuiltinError("GraphQL AST: Locations must be names, such as `FIELD`")
     repeatable = " repeatable" if _get(node, "IsRepeatable") is True else ""
     head = f"{_describe(node)}directive @{_word(node, 'Name')}{_parameters_text(node)}"
     return f"{head}{repeatable} on {' | '.join(locations)}"
@@ -535,7 +535,7 @@ def _definition_text(node: Value, extend: str) -> str:
     """
     word = _WORDS.get(_string(node, "Kind"))
     if word is None:
-        raise BuiltinError("GraphQL AST: Kind of a definition is not known")
+        raise BuiltinError(f"GraphQL AST: Kind of a definition must be one of {', '.join(_WORDS)}")
     head = f"{'' if extend else _describe(node)}{extend}{word} {_word(node, 'Name')}"
     interfaces = _names(node, "Interfaces")
     if interfaces:

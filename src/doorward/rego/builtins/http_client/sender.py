@@ -416,7 +416,10 @@ def _load_chain(context: ssl.SSLContext, certificate: Source, key: Source) -> No
         try:
             context.load_cert_chain(path, password="")
         except ssl.SSLError:
-            raise SendError("the TLS client certificate and key cannot be used") from None
+            raise SendError(
+                "the TLS client certificate and key cannot be used: both must be PEM, belong "
+                "together, and not be encrypted"
+            ) from None
 
 
 def _text(source: Source) -> str:

@@ -150,14 +150,14 @@ def _key_set(text: str, context: str) -> tuple[VerificationKey, ...]:
     try:
         document = unmarshal(text)
         if not isinstance(document, dict):
-            raise BuiltinError("a JWK is an object")
+            raise BuiltinError("a JWK must be an object")
         if "keys" not in document:
             return (_parse_key(document),)
         keys = document["keys"]
         if not isinstance(keys, list):
             raise BuiltinError('"keys" must be an array')
         if len(keys) > MAX_KEYS:
-            raise LimitError(f"more than {MAX_KEYS} keys")
+            raise LimitError(f"key set has more than {MAX_KEYS} keys")
         return tuple([_parse_key(key) for key in keys])
     except BuiltinError as error:
         raise BuiltinError(f"{context}: {error}") from None
@@ -168,7 +168,7 @@ def _parse_key(key: object) -> VerificationKey:
     invalid field, also one that is not used.
     """
     if not isinstance(key, dict):
-        raise BuiltinError("a JWK is an object")
+        raise BuiltinError("a JWK must be an object")
     # Go finds the last kind, in any case; the reader of that kind looks in small letters.
     kinds = [value for name, value in key.items() if str(name).lower() == "kty"]
     kind = kinds[-1] if kinds and key.get("kty", kinds[-1]) == kinds[-1] else None
@@ -290,7 +290,7 @@ def _rsa(key: Mapping[Any, Any]) -> Any:
         if "p" in key and "q" in key:
             p, q = _integer(key, "p"), _integer(key, "q")
         elif public.n.bit_length() > MAX_FACTORED_BITS:
-            raise LimitError(f"RSA key of more than {MAX_FACTORED_BITS} bits without factors")
+            raise LimitError(f"RSA key has more than {MAX_FACTORED_BITS} bits and no `p` and `q`")
         else:
             p, q = rsa.rsa_recover_prime_factors(public.n, public.e, d)
         computed = {

@@ -93,7 +93,10 @@ def check_name(name: str) -> None:
     """
     if not _NAME.fullmatch(name):
         # Generated code tells built-ins from rules (`data.a.p`) by name.
-        raise ValueError(f"`{name}` is not a name for a built-in")
+        raise ValueError(
+            f"`{name}` is not a name for a built-in: use words joined by dots, such as "
+            "`acme.lookup`, and not `data` or `input` as the first one"
+        )
 
 
 class _Entry:
@@ -280,7 +283,13 @@ def _check_parameters(name: str, body: Callable[..., Any], count: int, variadic:
     positional = [p for p in parameters if p.kind is not p.VAR_POSITIONAL]
     rest = len(positional) != len(parameters)
     if len(positional) != count or rest != variadic:
-        raise ValueError(f"built-in `{name}` takes {count} parameters, its body {len(positional)}")
+        expected = _parameters_text(count, variadic=variadic)
+        actual = _parameters_text(len(positional), variadic=rest)
+        raise ValueError(f"built-in `{name}` needs a function with {expected}, not {actual}")
+
+
+def _parameters_text(count: int, *, variadic: bool) -> str:
+    return f"{count} parameter{'s' * (count != 1)}{' and `*rest`' * variadic}"
 
 
 def operand_error(position: int, value: Value, *expected: str) -> OperandError:

@@ -86,7 +86,7 @@ def read(octets: bytes) -> Element:
     """Parse bytes that are exactly one DER element; ValueError if they are not."""
     elements = list(read_all(octets))
     if len(elements) != 1:
-        raise ValueError("not one element")
+        raise ValueError("the text must hold exactly one element")
     return elements[0]
 
 

@@ -48,7 +48,7 @@ def certificate_of(octets: bytes, *, uri_strings: bool) -> Object:
 def bounded(text: str) -> str:
     """Return the text unchanged; LimitError if it is longer than `MAX_TEXT`."""
     if len(text) > MAX_TEXT:
-        raise LimitError(f"longer than {MAX_TEXT} characters")
+        raise LimitError(f"text is longer than {MAX_TEXT} characters")
     return text
 
 
@@ -78,7 +78,7 @@ def _split(octets: bytes) -> list[bytes]:
     except ValueError:
         raise BuiltinError(_MALFORMED) from None
     if len(certificates) > MAX_CERTIFICATES:
-        raise LimitError(f"more than {MAX_CERTIFICATES} certificates")
+        raise LimitError(f"text has more than {MAX_CERTIFICATES} certificates")
     for der in certificates:
         certificate_of(der, uri_strings=False)
     return certificates
