@@ -121,7 +121,9 @@ class Capabilities:
         return [_problem("illegal capabilities: rego_v1 feature required for Rego v1", span)]
 
     def _import(self, item: Import, *, v0: bool) -> Iterator[Diagnostic]:
-        """Yield the errors of an import of `rego.v1` or keywords that are not allowed."""
+        """Yield the errors of an import of `rego.v1`, or of keywords, that is not allowed. `v0`:
+        the module is read as Rego v0, where keywords of Rego v1 must be allowed too.
+        """
         path = item.path
         if not isinstance(path, Ref) or not isinstance(path.head, Var):
             return

@@ -95,10 +95,10 @@ def compile(
     """Compile policies: `modules` maps file names to Rego text, a `Source`, or parsed modules.
     Raise CompileError with all parse errors, or the errors of the first failed check.
 
-    `before`: policies compiled earlier, whose results for unchanged modules are reused. `prepare`:
-    a function that returns the modules to compile in place of the parsed ones, and notes for
-    `Policies.notes`; it must depend on nothing else. With `Options.saved`, a program that an
-    earlier run saved is loaded instead.
+    `options`: by default `Options()`. `before`: policies compiled earlier, whose results for
+    unchanged modules are reused. `prepare`: a function that returns the modules to compile in place
+    of the parsed ones, and notes for `Policies.notes`; it must depend on nothing else. With
+    `Options.saved` and without `before`, a program that an earlier run saved is loaded instead.
     """
     options = options or Options()
     saved = options.saved if before is None else None
@@ -456,8 +456,8 @@ class Engine:
         options: PartialOptions | None = None,
     ) -> PartialQuery:
         """Prepare a query for repeated partial evaluation with `unknowns` (paths such as
-        `input.resource`, `data.rows`). CompileError as for `prepare`; ValueError for an invalid
-        path or namespace.
+        `input.resource`, `data.rows`). `options`: by default `PartialOptions()`. CompileError as
+        for `prepare`; ValueError for an invalid path or namespace.
         """
         return PartialQuery(self, query, tuple(unknowns), options or PartialOptions())
 
@@ -551,7 +551,8 @@ class Engine:
 
     def answers(self, code: Code, *, strict: bool) -> dict[int, Any]:
         """Return the cache of answers that depend only on data, by slot, for one code. It is shared
-        by all evaluations, which add to it.
+        by all evaluations, which add to it. `strict`: the separate cache for evaluations with
+        strict errors of built-ins.
         """
         with self._lock:
             # By code and weakly: each code numbers its slots itself, and a dropped code frees its
@@ -701,7 +702,9 @@ class Query:
         return FunctionType(function, names)
 
     def _generate(self, code: Code, *, single: bool) -> tuple[Unit, dict[str, Any]]:
-        """Return the query's code, and its names in addition to the program's."""
+        """Return the query's code, for the value of its only expression if `single`, otherwise for
+        all rows; and its names in addition to the program's.
+        """
         plan, body = code.plan, self.body
         if not plan.traced and (plan.exact or plan.failures.body(body)):
             body = query_in_steps(body, plan.callees)
@@ -747,8 +750,9 @@ class Query:
         self, input: Any = UNDEFINED, *, now_ns: int | None = None, deadline: float | None = None
     ) -> Evaluation:
         """Return the state for one evaluation, to be passed to `value_of` or `rows_of`. Another
-        thread may call its `cancel()` meanwhile. `deadline`: seconds from now, in place of the
-        query's own. `input` must be parsed JSON or a result of `from_python`; it is not checked.
+        thread may call its `cancel()` meanwhile. `now_ns`: the time for built-ins. `deadline`:
+        seconds from now, in place of the query's own. `input` must be parsed JSON or a result of
+        `from_python`; it is not checked.
         """
         engine = self.engine
         new = Evaluation(input, engine.data, self._answers, self._root, engine.environment)
@@ -927,7 +931,7 @@ class Query:
         return self._evaluate(evaluation, read, lambda: read)
 
     def _run(self, evaluation: Evaluation, *, single: bool) -> Any:
-        """Evaluate and return the value, or the rows."""
+        """Evaluate and return the value, or without `single` the rows."""
         work = self._value if single else self._bindings
         assert work is not None
         return self._evaluate(evaluation, work, lambda: self._exact_function(single=single))
@@ -990,7 +994,9 @@ class Query:
         return [node for node in in_order(program.root, program.graph) if id(node) in read]
 
     def _exact_function(self, *, single: bool) -> Work:
-        """Return the exact code of the query."""
+        """Return the exact code of the query, for its value or without `single` for its rows;
+        compiled at the first call.
+        """
         work = self._exact_work.get(single)
         if work is None:
             work = self._exact_work[single] = self._function(self._exact, single=single)
@@ -1061,7 +1067,7 @@ class _TooDeepError(EvalError):
 
 
 def _parse_query(text: str, *, v0: bool) -> Body:
-    """Parse a query; CompileError if it is invalid or empty."""
+    """Parse a query, as Rego v0 if `v0`; CompileError if it is invalid or empty."""
     try:
         body = parse_query(Source("", text), v0=v0)
     except ParseError as error:
@@ -1074,7 +1080,9 @@ def _parse_query(text: str, *, v0: bool) -> Body:
 def _surroundings(
     package: str, imports: Sequence[str], *, v0: bool
 ) -> tuple[tuple[str, ...], tuple[Import, ...]]:
-    """Return the parsed package path and imports of a query. ParseError if one is invalid."""
+    """Return the parsed package path and imports of a query, read as Rego v0 if `v0`; `data.`
+    before the package is ignored. ParseError if one is invalid.
+    """
     path: tuple[str, ...] = ()
     if package:
         text = f"package {package.removeprefix('data.')}"

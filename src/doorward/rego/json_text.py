@@ -87,7 +87,9 @@ class Strings(dict[str, str]):
 
 
 def _sharing_decoder(*, unique_keys: bool) -> json.JSONDecoder:
-    """Return a decoder whose equal strings and numbers share one object."""
+    """Return a decoder whose equal strings and numbers share one object. With `unique_keys`, it
+    raises ValueError for repeated keys.
+    """
     strings, numbers = Strings(), Numbers()
     return json.JSONDecoder(
         parse_int=parse_number,

@@ -46,7 +46,8 @@ def parse_modules(
     policies: Mapping[str, Policy], options: Options | None = None
 ) -> dict[str, Module]:
     """Parse policy files and return the modules by file name; parsed modules are taken as they are.
-    CompileError with every parse error, and every use of what the capabilities do not allow.
+    `options`: by default `Options()`. CompileError with every parse error, and every use of what
+    the capabilities do not allow.
     """
     options = options or Options()
     registry = options.allowed_registry()

@@ -153,8 +153,8 @@ def _verify_chain(
 ) -> list[Value]:
     """Return `[true, chain]` if the first certificates verify the last one under the options, with
     the chain as certificate objects, and otherwise `[false, []]`: also if the text cannot be read
-    or has fewer than two certificates. A BuiltinError of `options()` is raised. Stops at the
-    decision's deadline.
+    or has fewer than two certificates. A BuiltinError of `options()` is raised. `uri_strings`: the
+    objects have the field `URIStrings` too. Stops at the decision's deadline.
     """
     with context.enforce_deadline(len(certs) // _USUAL):
         try:

@@ -49,7 +49,9 @@ def base64_encode(x: str) -> str:
 
 @builtin("base64.decode", string, returns=string, inverse=inverse("base64_decode"))
 def base64_decode(x: str) -> str:
-    """The string whose standard base64 is `x`; line ends in it do not count."""
+    """The string whose standard base64 is `x`; line ends in it do not count. Invalid base64, or
+    missing padding, is an error.
+    """
     return from_bytes(base64.decode(x))
 
 
@@ -81,7 +83,9 @@ def base64url_encode_no_pad(x: str) -> str:
 
 @builtin("base64url.decode", string, returns=string, inverse=inverse("base64_decode"))
 def base64url_decode(x: str) -> str:
-    """The string that the URL-safe base64 text `x` encodes, with or without padding."""
+    """The string that the URL-safe base64 text `x` encodes, with or without padding. Invalid base64
+    is an error.
+    """
     if x.isalnum():
         try:
             # Nothing to translate, nothing to refuse: the common case at half the price.
@@ -99,7 +103,9 @@ def hex_encode(x: str) -> str:
 
 @builtin("hex.decode", string, returns=string, inverse=inverse("hex_decode"))
 def hex_decode(x: str) -> str:
-    """The string whose bytes `x` spells in hexadecimal digits, upper or lower case."""
+    """The string whose bytes `x` spells in hexadecimal digits, upper or lower case. Another
+    character, or an odd number of digits, is an error.
+    """
     octets = to_bytes(x)
     bad = re.search(rb"[^0-9A-Fa-f]", octets)
     if bad:

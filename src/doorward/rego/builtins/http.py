@@ -320,8 +320,8 @@ def _host(url: str) -> str:
 
 
 def check_host(host: str, allowed: frozenset[str] | None) -> None:
-    """Raise BuiltinError unless the capabilities' `allow_net` contains `host`; None allows every
-    host.
+    """Raise BuiltinError unless `allowed`, the capabilities' `allow_net` in lower case, contains
+    `host`; None allows every host.
     """
     if allowed is not None and host.lower() not in allowed:
         raise BuiltinError(f"unallowed host: {host}")

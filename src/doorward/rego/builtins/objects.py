@@ -163,7 +163,7 @@ def _unite_values(mine: Value, theirs: Value) -> Value:
 )
 def object_union_n(context: Context, objects: list[Value]) -> Object:
     """The union of all objects; under equal keys nested objects are merged, otherwise the last
-    value wins.
+    value wins. An item that is not an object is an error.
     """
     for item in objects:
         if not isinstance(item, dict):

@@ -37,7 +37,7 @@ _REPEATED: Final = ("illegal", "unexpected", "var cannot", "invalid")
 )
 def rego_parse_module(context: Context, filename: str, rego: str) -> Value:
     """The AST of the Rego module in `rego` as an object, as OPA has it; `filename` is used in
-    errors.
+    errors. A module that cannot be parsed is an error; LimitError above `MAX_TEXT` characters.
     """
     if len(rego) > MAX_TEXT:
         raise LimitError(f"module is longer than {MAX_TEXT} characters")

@@ -146,7 +146,7 @@ def replace(context: Context, x: str, old: str, new: str) -> str:
 )
 def strings_replace_n(context: Context, patterns: dict[Key, Value], value: str) -> str:
     """`value` with each key of `patterns` replaced by its text, in one pass; of two keys that match
-    at one place, the first in Rego's order wins.
+    at one place, the first in Rego's order wins. A key or text that is not a string is an error.
     """
     context.check_deadline()
     replacements: dict[str, str] = {}

@@ -73,7 +73,8 @@ _NAMED: Final = object_(string, any_)
 )
 def io_jwt_decode(jwt: str) -> list[Value]:
     """`[header, payload, signature]` of a token, the signature in hexadecimal; of nested tokens, of
-    the innermost one. Nothing is verified. A malformed token is an error.
+    the innermost one. Nothing is verified. A malformed token is an error; LimitError for more than
+    `MAX_NESTING` tokens inside each other.
     """
     for _ in range(MAX_NESTING):
         encoded, claims_encoded, signature_encoded = split_token(jwt)

@@ -216,7 +216,9 @@ class ExactRules:
     def _compile_value(
         self, key: tuple[int, int, int], definition: Definition, *, first: bool
     ) -> None:
-        """Compile the function for the value of one rule."""
+        """Compile the function for the value of one rule: its first with `first`, otherwise the
+        only one it may have. It is stored in `functions` under `key`.
+        """
         write = partial(one_rule_function, self.node, definition, first=first)
         self._compile(key, definition, write)
 

@@ -296,7 +296,10 @@ built-in.
 def _order(
     name: str, operator: ast.cmpop, decide: Callable[[int], bool], *, swap: bool
 ) -> Comparison:
-    """Return a writer for `a < b` and the like: in line for a number beside an integer constant."""
+    """Return a writer for `a < b` and the like: in line for a number beside an integer constant.
+    `swap`: the runtime function `name` is called with the operands the other way round; `decide`
+    compares constants, by the sign that `compare` gives.
+    """
 
     def write(a: Operand, b: Operand) -> ast.expr:
         """Return the comparison, by Python if both sides are plain integers."""

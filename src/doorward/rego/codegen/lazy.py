@@ -98,7 +98,9 @@ class Functions:
     def _generate(
         self, stub: FunctionType, source: Source, write: Write, shared: Shared | None
     ) -> FunctionType:
-        """Return the stub after giving it its generated code; that is done once, under the lock."""
+        """Return the stub after giving it its generated code, that of a group if `shared` allows
+        it; this is done once, under the lock.
+        """
         with self.lock:
             if stub.__code__ is _STUB:
                 code = None if shared is None else self._shared_code(stub, source, shared)
@@ -183,7 +185,9 @@ def definition_stub(
     definition: Definition,
     shared: Shared | None = None,
 ) -> FunctionType:
-    """Return the stub of one definition, where a table chooses among those at `node`."""
+    """Return the stub of one definition, where a table chooses among those at `node`; with
+    `shared`, it may use the code of its group.
+    """
     name = functions.plan.definition_name(node, number)
     write = partial(definition_function, node, Part(definition, (number,)))
     return functions.stub(name, definition.rule.span.source, write, shared)

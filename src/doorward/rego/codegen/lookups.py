@@ -53,7 +53,8 @@ def lookup_path(
     state: FunctionState, base: Operand, operands: Sequence[Term], lookup: str = "lookup"
 ) -> Operand:
     """Write `base[a][b]…` and return the value. Constant names in sequence are one step; an open
-    operand becomes a loop, in which code written next runs.
+    operand becomes a loop, in which code written next runs. `lookup`: the runtime function for a
+    step, as `lookup_in` returns it.
     """
     n = 0
     while n < len(operands):
@@ -78,7 +79,8 @@ def lookup_names(
     state: FunctionState, base: Operand, names: Sequence[str], lookup: str = "lookup"
 ) -> Operand:
     """Write `base[name]…` with a test that it is defined, and return the value. Objects on the way
-    that were read before are not read again.
+    that were read before are not read again. `lookup`: the runtime function for a step, as
+    `lookup_in` returns it.
     """
     code = state.code.bind_temp(base.code)
     key = (state.temps.original(code.id), *names)
@@ -92,7 +94,9 @@ def lookup_names(
 def read(
     state: FunctionState, base: ast.Name, names: Sequence[str], lookup: str = "lookup"
 ) -> ast.Name:
-    """Write `base[name]…` without a test; return the name, which may be UNDEFINED."""
+    """Write `base[name]…` without a test; return the name, which may be UNDEFINED. `lookup`: the
+    runtime function for a step where Python's own lookup does not do, as `lookup_in` returns it.
+    """
     base, names = state.reads.nearest(base, names)
     getter = state.reads.getter(base)
     if getter is not None and len(names) == 1:
@@ -125,7 +129,8 @@ def lookup_item(
     state: FunctionState, base: Operand, operand: Term, lookup: str = "lookup"
 ) -> Operand:
     """Write `base[operand]` with a test that it is defined, and return it. For an open operand,
-    write a loop that binds it to each key; code written after this runs in it.
+    write a loop that binds it to each key; code written after this runs in it. `lookup`: the
+    runtime function for the step, as `lookup_in` returns it.
     """
     if is_open(state, operand):
         return _loop(state, base, operand)

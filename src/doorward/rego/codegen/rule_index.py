@@ -341,7 +341,9 @@ class _Reader:
         return [[replace(t, value=_ANY) if t.is_var else t for t in path] for path in paths]
 
     def _require(self, choices: _Paths) -> None:
-        """Require one of several alternatives of tests."""
+        """Require one of several alternatives of tests: a single one is added to the tests, several
+        to `choices`. Nothing for [].
+        """
         if len(choices) == 1:
             for test in choices[0]:
                 self._insert(test)
@@ -452,7 +454,10 @@ class _Reader:
         return None
 
     def _subject(self, term: Term) -> Subject | None:
-        """Return the path below `input` or base data that a term names; None for other terms."""
+        """Return the path below `input` or base data that a term names; None for other terms, and
+        for a path with rules. The first position of each path is recorded, for the order of the
+        index.
+        """
         head, args = _parts(term)
         if not (isinstance(head, Var) and head.name in ROOTS):
             return None

@@ -105,7 +105,10 @@ def choose_definitions(node: RuleNode, plan: Plan) -> Choice | None:
 def rule_function(
     node: RuleNode, choice: Choice | None, plan: Plan, constants: Constants
 ) -> ast.FunctionDef:
-    """Write the function that returns the answer of the rules at `node`."""
+    """Write the function that returns the answer of the rules at `node`. `choice`: the table that
+    chooses among the definitions, which are functions of their own; None if they are written into
+    this one.
+    """
     # What is in functions of their own is looked through there.
     definitions = definitions_of(node) if choice is None else []
     own = parts([_in_order(d, plan) for d in definitions], plan)
@@ -242,7 +245,9 @@ def _one_rule(
     constants: Constants,
     bound: frozenset[str] = frozenset(),
 ) -> FunctionState:
-    """Return the state for writing the function of one definition."""
+    """Return the state for writing the function of one definition. `bound`: variables that have a
+    value before it begins, such as those for the constants of a group.
+    """
     multiplicity = multiplicity_of_rules(
         [definition], plan.callees, prints=plan.prints, bound=bound
     )
@@ -281,7 +286,9 @@ class _Rules:
 
 
 def _rules_at(state: FunctionState, node: RuleNode, final: tuple[bool, ...] = ()) -> _Rules:
-    """Return how the rules at `node` take their arguments and return their answer."""
+    """Return how the rules at `node` take their arguments and return their answer. `final`: for
+    each definition, True if its first success is the answer of all.
+    """
     count = len(node.definitions[0].rule.head.args or ()) if node.is_function else 0
     args = tuple([state.temps.fresh(f"arg{n}") for n in range(count)])
     listed = state.temps.fresh("as_list") if is_listed(node, state.plan) else ""
@@ -543,7 +550,7 @@ def _branch(
     state: FunctionState, rules: _Rules, rule: Rule, leave: Callable[[], ast.expr] | None
 ) -> None:
     """Write one branch that returns its answer. If it may have several, all are compared first,
-    unless a constant answer may be returned at once.
+    unless a constant answer may be returned at once. `leave`: as in `_alternatives`.
     """
     answer = ""
     with state.code.capture() as statements:

@@ -157,7 +157,9 @@ class _SharedConstants(Constants):
         self._position = position
 
     def add(self, value: Any, prefix: str = "k") -> ast.expr:
-        """Add a constant; a position is taken from the member's row instead."""
+        """Add a constant, named with `prefix`, and return code for it; a position is taken from the
+        member's row instead. Unshared if the position is not one of the definition.
+        """
         match value:
             case Span():
                 return self._number("", value)

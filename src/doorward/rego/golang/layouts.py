@@ -449,8 +449,8 @@ class _Reader:
         return int(self.take(count))
 
     def within(self, name: str, low: int, high: int, *, fixed: bool) -> int:
-        """Read and return a number of up to two digits; _RangeError, with `name`, if it is not from
-        `low` to `high`.
+        """Read and return a number of up to two digits, of exactly two if `fixed`; _RangeError,
+        with `name`, if it is not from `low` to `high`.
         """
         number = self.number(fixed=fixed)
         if not low <= number <= high:

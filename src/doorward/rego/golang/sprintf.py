@@ -277,8 +277,9 @@ class _Printer:
         return indexed
 
     def precision(self, spec: _Spec, *, indexed: bool) -> bool:
-        """Read a precision, `.*` from an argument, into `spec`; there may be none. Return True if
-        the index before the verb was read and not used.
+        """Read a precision, `.*` from an argument, into `spec`; there may be none. `indexed`: an
+        index was read before it, which is an error beside a precision. Return True if an index was
+        read and still applies to the verb.
         """
         # A point that ends the text is a verb, and an unknown one.
         if self.here != "." or self.at + 1 == len(self.template):

@@ -27,7 +27,9 @@ def is_graphic(char: str) -> bool:
 
 
 def quote(text: str | bytes, mark: str = '"', *, ascii_only: bool = False) -> str:
-    r"""Quote a text between `mark`s with Go's escapes; a byte that is not UTF-8 becomes `\xff`."""
+    r"""Quote a text between `mark`s with Go's escapes; a byte that is not UTF-8 becomes `\xff`.
+    `ascii_only` escapes all characters outside ASCII.
+    """
     if isinstance(text, bytes):
         text = from_bytes(text)
     is_plain = text.isprintable() and mark not in text and "\\" not in text

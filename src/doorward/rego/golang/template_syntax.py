@@ -280,8 +280,9 @@ class _Parser:
     def action(
         self, word: str, tokens: list[_Token], depth: int, *, loops: int, top: bool
     ) -> Node | None:
-        """Parse an action that begins with `word`, and its block; None for a definition.
-        BuiltinError if it is not allowed here.
+        """Parse an action that begins with `word`, and its block; None for a definition. `loops`:
+        the number of `range` around it, without which `break` and `continue` are refused; `top`:
+        `define` is allowed. BuiltinError if it is not allowed here.
         """
         if word not in _KEYWORDS:
             return Action(self.pipeline(tokens))
@@ -497,7 +498,7 @@ def _has_text(block: Block) -> bool:
 
 def _declaration(tokens: list[_Token], *, ranges: bool) -> tuple[list[str], str, list[_Token]]:
     """Return the variables that a pipeline sets, its `:=` or `=`, and the tokens after that; [] and
-    "" and all tokens if it sets none.
+    "" and all tokens if it sets none. `ranges`: there may be two variables.
     """
     words = [token for token in tokens if token.kind != "space"]
     count = 0

@@ -316,7 +316,9 @@ def json_float(value: float) -> str:
 
 
 def _go_g(value: float, *, single: bool = False) -> str:
-    """Write a number as Go's `strconv.FormatFloat(value, 'g', -1, …)` does."""
+    """Write a number as Go's `strconv.FormatFloat(value, 'g', -1, …)` does, with 64 bits or, if
+    `single`, 32.
+    """
     sign, digits, exponent = _digits(value, single=single)
     if value and (exponent < -4 or exponent >= 6):
         return sign + _scientific(digits, exponent, 2)

@@ -64,7 +64,9 @@ def compose(text: str, *, is_old: bool = False) -> Node | None:
 
 
 def compose_slow(text: str, *, is_old: bool = False) -> Node | None:
-    """Do what `compose` does with the corrected parser in Python, which also finds the errors."""
+    """Do what `compose` does, with the same parameters and errors, by the corrected parser in
+    Python, which also finds the errors. None if there is no document.
+    """
     import yaml  # only policies that use YAML need it
 
     try:

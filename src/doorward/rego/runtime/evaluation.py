@@ -336,7 +336,8 @@ class Evaluation(Context):
         self, slot: int, *operands: Any, keeps_undefined: bool = False
     ) -> CachedCall | None:
         """Return the cached call of the function at `slot`, as `cached_call` does, for functions
-        that print and for exact code: their calls are cached even if that does not pay.
+        that print and for exact code: their calls are cached even if that does not pay. UNDEFINED
+        is stored as an answer only with `keeps_undefined`. None if the cache is full.
         """
         if self.call_cache is None:
             self.call_cache = CallCache()

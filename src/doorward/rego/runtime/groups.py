@@ -82,7 +82,9 @@ class Groups:
 def _by_part(
     items: Iterable[Any], path: tuple[str, ...], *, with_keys: bool
 ) -> dict[Key, list[Any]]:
-    """Group items by the value at `path`, as a key; items without a scalar there are left out."""
+    """Group items by the value at `path`, as a key; items without a scalar there are left out.
+    `with_keys`: the items are pairs of a key and the value that is grouped by.
+    """
     groups: dict[Key, list[Any]] = {}
     for item in items:
         part = lookup_path(item[1] if with_keys else item, path)

@@ -181,7 +181,9 @@ def contains(item: Any, collection: Any) -> bool:
 
 
 def contains_pair(key: Any, item: Any, collection: Any) -> bool:
-    """Return True for `key, item in collection`: the collection has the item under the key."""
+    """Return True for `key, item in collection`: the collection has the item under the key. False
+    also for values that are not collections.
+    """
     value_at = lookup(collection, key)
     return value_at is not UNDEFINED and equal(value_at, item)
 
@@ -361,7 +363,9 @@ def template(parts: Sequence[str], span: Span) -> str:
 
 
 def template_text(value: Any) -> str:
-    """Return a value as a template string shows it: strings without quotes, others as Rego text."""
+    """Return a value as a template string shows it: strings without quotes, others as Rego text,
+    UNDEFINED as `<undefined>`.
+    """
     if value is UNDEFINED:
         return "<undefined>"
     return value if type(value) is str else to_rego(value)

@@ -34,8 +34,9 @@ def name_of(key: str, kind: str) -> str:
 def key_of(
     policies: Mapping[str, Policy], options: Options, prepare: Preparation | None = None
 ) -> str | None:
-    """Return the cache key of the program that `policies` compile to. None if it must not be saved:
-    it depends on more than texts and flags (own built-ins, capabilities, schemas, parsed modules,
+    """Return the cache key of the program that `policies` compile to. `prepare`: the function that
+    changes them before, whose file is part of the key. None if the program must not be saved: it
+    depends on more than texts and flags (own built-ins, capabilities, schemas, parsed modules,
     tracing), the policies are short, or this package's files cannot be read.
     """
     if options.registry is not REGISTRY or options.capabilities is not None:

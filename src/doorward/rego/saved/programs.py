@@ -55,7 +55,8 @@ class SavedPrograms:
         prepare: Preparation | None = None,
     ) -> Saved | None:
         """Return the saved program of `policies` under `key`; None if there is none or it cannot be
-        read, so that it must be compiled. Modules are parsed when they are first accessed.
+        read, so that it must be compiled. Modules are parsed, and changed by `prepare`, when they
+        are first accessed.
         """
         content = self.folder.read(name_of(key, self._kind))
         if content is None:

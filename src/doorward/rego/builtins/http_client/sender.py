@@ -438,5 +438,7 @@ def _text(source: Source) -> str:
 
 @lru_cache(maxsize=1)
 def default_sender() -> HTTPXSender:
-    """The sender of environments that bring none of their own."""
+    """The sender of environments that bring none of their own: created at the first call, and the
+    same for all of them.
+    """
     return HTTPXSender()

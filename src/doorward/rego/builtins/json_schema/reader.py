@@ -149,7 +149,7 @@ class _Reader:
         address, _, fragment = reference.partition("#")
         if address not in self.known:
             raise BuiltinError(
-                f"reference `{reference}` cannot be resolved: nothing is fetched"
+                f"reference `{reference}` cannot be resolved: other documents are not fetched"
                 if urlsplit(address).netloc
                 else f"Reference {reference} must be canonical"
             )

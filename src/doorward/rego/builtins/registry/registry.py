@@ -268,7 +268,9 @@ def _checking_deadline(body: Callable[..., Any]) -> Callable[..., Any]:
 def _check_types(
     name: str, args: Sequence[Type], returns: Type | None, variadic: Type | None
 ) -> None:
-    """Raise ValueError if a declared type is not one of `doorward.rego.types`."""
+    """Raise ValueError if a declared type is not one of `doorward.rego.types`; None for `returns`
+    and `variadic` stands for no type.
+    """
     types = {f"operand {number}": type_ for number, type_ in enumerate(args, start=1)}
     types |= {"result": returns or any_, "variadic operand": variadic or any_}
     for role, type_ in types.items():
@@ -309,7 +311,8 @@ def refuse_as_first(*operands: Value) -> None:
 
 def _check(body: Callable[..., Any], refusal: _Refusal, *, context: bool) -> Callable[..., Any]:
     """Wrap the body in a check of its operands' kinds, specialised by their number, since every
-    call runs it. The body itself is returned if its operands may be of any kind.
+    call runs it. The body itself is returned if its operands may be of any kind. `context`: the
+    `Context` comes before the operands and is passed on.
     """
     if not any(map(kinds, refusal.signature.args)):
         return body

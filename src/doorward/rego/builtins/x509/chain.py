@@ -123,8 +123,8 @@ class _Search:
             raise Unverified("too many intermediates for path length constraint")
 
     def check_signature(self, child: int, parent: int) -> None:
-        """Raise Unverified unless `parent` may sign certificates and has signed `child`, or after
-        more than `MAX_SIGNATURES` checks.
+        """Raise Unverified unless `parent` may sign certificates and has signed `child`; also after
+        more than `MAX_SIGNATURES` checks, which are counted in `signatures`.
         """
         # only chains need it
         from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -211,8 +211,8 @@ def _matches(pattern: str, host: str) -> bool:
 def _check_constraints(
     issuer: CertificateFields, below: CertificateFields, check_deadline: Callable[[], None]
 ) -> None:
-    """Raise Unverified if a name of the certificate `below` breaks the issuer's name
-    constraints.
+    """Raise Unverified if a name of the certificate `below` breaks the issuer's name constraints.
+    `check_deadline` is called for each name, and may raise.
     """
     kinds: list[tuple[Any, Any, Any, Callable[[Any, Any], bool]]] = [
         (below.names.dns, issuer.permitted.dns, issuer.excluded.dns, _in_domain),

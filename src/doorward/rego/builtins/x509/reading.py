@@ -38,7 +38,9 @@ _MALFORMED: Final = "x509: malformed certificate"
 
 
 def certificate_of(octets: bytes, *, uri_strings: bool) -> Object:
-    """The object of a certificate in DER; BuiltinError if it is malformed."""
+    """The object of a certificate in DER, with the field `URIStrings` only if `uri_strings`;
+    BuiltinError if it is malformed.
+    """
     try:
         return certificate_object(octets, uri_strings=uri_strings)
     except (ValueError, IndexError):

@@ -243,7 +243,9 @@ class Builder:
         return ast.Assign(targets=[target], value=ast.Constant(value=row))
 
     def _enter(self, block: list[ast.stmt]) -> None:
-        """Continue in a nested block."""
+        """Continue in a nested block, one level deeper, whose code may be skipped at run time and
+        in which failing tests do not return.
+        """
         self.block = block
         self.depth += 1
         self.conditional = True
@@ -291,7 +293,8 @@ class Builder:
         return function
 
     def _go_to(self, block: list[ast.stmt]) -> None:
-        """Continue in a block outside all loops and tests."""
+        """Continue in a block outside all loops and tests, whose levels are counted from 0 again.
+        """
         self.block = block
         self.loops = self.depth = 0
         self.conditional = True
