@@ -84,7 +84,8 @@ class _Objects:
 
     def share(self, obj: dict[str, Value]) -> dict[str, Value]:
         """Return an equal object that takes less memory: it shares strings, and keys that came
-        often. The strings inside arrays of `obj` are shared too.
+        often. The strings inside arrays of `obj` are shared too. Strings are forgotten when more
+        than `KEPT` are remembered.
         """
         strings = self._strings
         if len(strings) > KEPT:
@@ -120,7 +121,9 @@ class _Objects:
         return into
 
     def _count(self, keys: tuple[str, ...]) -> None:
-        """Count an object with these keys; from `_OFTEN` on they get a class of their own."""
+        """Count an object with these keys; from `_OFTEN` on they get a class of their own. Nothing
+        is counted for more than `_MOST_KEYS` keys, nor for new keys after `KINDS` others.
+        """
         times = self._times.get(keys, 0) + 1
         if len(keys) > _MOST_KEYS or (times == 1 and len(self._times) >= KINDS):
             return

@@ -70,7 +70,7 @@ class Strings(dict[str, str]):
 
     def share(self, obj: dict[str, Value]) -> dict[str, Value]:
         """Replace the strings in `obj`, and in arrays directly in it, by equal ones met before;
-        changes and returns `obj`.
+        changes and returns `obj`. All are forgotten when more than `KEPT` are remembered.
         """
         if len(self) > KEPT:
             self.clear()

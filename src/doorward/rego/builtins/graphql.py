@@ -42,14 +42,19 @@ _TEXT_OR_AST: Final = any_of(string, _AST)
 
 @builtin("graphql.parse_query", string, returns=_AST, context=True)
 def graphql_parse_query(context: Context, query: str) -> Object:
-    """The AST of a GraphQL query text as an object."""
+    """The AST of a GraphQL query text as an object. A text that is not a query is an error;
+    LimitError above `MAX_TEXT` characters or `MAX_QUERY_TOKENS` tokens.
+    """
     with _enforce_deadline(context, query):
         return from_query(_parse(query, MAX_QUERY_TOKENS))
 
 
 @builtin("graphql.parse_schema", string, returns=_AST, context=True)
 def graphql_parse_schema(context: Context, schema: str) -> Object:
-    """The AST of a GraphQL schema text as an object; the schema is parsed but not validated."""
+    """The AST of a GraphQL schema text as an object; the schema is parsed but not validated. A text
+    that is not a schema is an error; LimitError above `MAX_TEXT` characters or `MAX_SCHEMA_TOKENS`
+    tokens.
+    """
     with _enforce_deadline(context, schema):
         return from_schema(_parse(schema, MAX_SCHEMA_TOKENS))
 
@@ -134,7 +139,8 @@ def _enforce_deadline(context: Context, *texts: Value) -> AbstractContextManager
 
 def _parse_both(query: Value, schema: Value) -> tuple[Object, Object]:
     """Validate the query against the schema, and return the AST objects of both. Each operand is a
-    text or an AST object. BuiltinError if one is invalid or the query does not match the schema.
+    text or an AST object. BuiltinError if one is invalid or the query does not match the schema;
+    LimitError if one is too large or nested too deeply.
     """
     query_, schema_ = _query_text(query), _schema_text(schema)
     _validate(query_, schema_)

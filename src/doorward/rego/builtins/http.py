@@ -281,8 +281,9 @@ def _send(context: Context, request: HTTPRequest) -> HTTPResponse:
 
 
 def _request(context: Context, options: Options) -> HTTPRequest:
-    """Build the HTTP request from the options. BuiltinError for an invalid option or a host that
-    the capabilities do not allow; SendError for an invalid URL or header.
+    """Build the HTTP request from the options; retries are cut to `MAX_RETRIES`, the timeout to
+    `MAX_TIMEOUT`. BuiltinError for an invalid option or a host that the capabilities do not allow;
+    SendError for an invalid URL or header.
     """
     url, method = str(options["url"]), str(options["method"]).upper() or "GET"
     headers = _headers(options.get("headers", {}))

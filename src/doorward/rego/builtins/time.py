@@ -386,7 +386,7 @@ def _quote(text: str) -> str:
 
 def _part(digits: str, unit: int) -> int:
     """The decimal fraction `digits` of a unit, in nanoseconds: `_part("5", 1_000_000_000)` is
-    500_000_000. Computed in floating point as Go does; 0 for "".
+    500_000_000. Digits after the 18th are ignored. Computed in floating point as Go does; 0 for "".
     """
     digits = digits[:18]
     return int(float(int(digits)) * (float(unit) / 10.0 ** len(digits))) if digits else 0

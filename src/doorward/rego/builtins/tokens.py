@@ -141,7 +141,8 @@ def _cache_verification(
 
     def verify(context: Context, jwt: str, key: str) -> bool:
         """Return True if the token verifies, without computing if the cache has it; BuiltinError
-        for a malformed token or key.
+        for a malformed token or key. A token that verifies is put into the cache, unless it is
+        longer than `MAX_CACHED`.
         """
         tokens = context.environment.tokens
         entry = (name, jwt, key)

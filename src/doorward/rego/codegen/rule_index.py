@@ -283,7 +283,9 @@ class _Reader:
         return self.paths()
 
     def paths(self) -> _Paths:
-        """Return the tests of the rule, combined with one alternative of each `or`."""
+        """Return the tests of the rule, combined with one alternative of each `or`. Above
+        `MAX_PATHS` combinations, the alternatives are left out: any input fits them.
+        """
         paths = [self.tests]
         for choices in self.choices:
             if len(paths) * len(choices) > MAX_PATHS:

@@ -306,7 +306,8 @@ def _in_order(definition: Definition, plan: Plan) -> Definition:
 
 def _final(definitions: Sequence[Definition], plan: Plan) -> tuple[bool, ...]:
     """Return for each definition True if its first success is the answer of all: they all have the
-    same constant value, and OPA evaluates nothing before it that may fail.
+    same constant value, and OPA evaluates nothing before it that may fail. With more than
+    `MAX_COMPARED` definitions, of which some may fail, only for those from the last of these on.
     """
     rules = [d.rule for d in definitions]
     if not has_one_answer(rules) or any(rule.else_rule for rule in rules):

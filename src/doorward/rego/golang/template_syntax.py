@@ -254,7 +254,7 @@ class _Parser:
     ) -> tuple[Block, list[_Token]]:
         """Parse nodes up to an action that begins with one of `ends`. Return them and that action's
         tokens, [] at the end of the template. `loops` is the number of `range` around them; `top`
-        allows `define`.
+        allows `define`. LimitError if `depth` is above `MAX_DEPTH`.
         """
         if depth > MAX_DEPTH:
             raise LimitError(f"template is nested more than {MAX_DEPTH} deep")
@@ -350,7 +350,8 @@ class _Parser:
         """[ variables ( ":=" | "=" ) ] command { "|" command }
 
         Declared variables are in scope from here on. `ranges` allows two variables. BuiltinError
-        for an unknown variable, or for a constant that a value is piped into.
+        for an unknown variable, or for a constant that a value is piped into; LimitError if
+        `depth`, the number of parentheses around it, is above `MAX_DEPTH`.
         """
         if depth > MAX_DEPTH:
             raise LimitError(f"template is nested more than {MAX_DEPTH} deep")

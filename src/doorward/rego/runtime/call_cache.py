@@ -101,10 +101,11 @@ class CallCache:
     ) -> CachedCall | None:
         """Return the cached call of the function at `slot` with equal operands, or a new one to be
         filled by `CachedCall.keep`; its answer is MISSING until then. None: evaluate the function
-        and store nothing, since caching is paused for it or the cache is full.
+        and store nothing, since caching is paused for it, the cache is full, or `MAX_ALIKE` similar
+        calls are cached.
 
-        `always`: cache even if few answers are found again. `keeps_undefined`: UNDEFINED is stored
-        as an answer too.
+        `always`: cache even if few answers are found again, or many calls are similar.
+        `keeps_undefined`: UNDEFINED is stored as an answer too.
         """
         function = self._functions.get(slot)
         if function is None:

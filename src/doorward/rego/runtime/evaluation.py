@@ -403,7 +403,9 @@ class Evaluation(Context):
             results.add(site, value, result)
 
     def _members(self, collection: frozenset[Key]) -> list[Any]:
-        """Return the members of a set in order; a set of collections is sorted only once."""
+        """Return the members of a set in order. A set of collections is sorted only once, unless
+        more than `MAX_ORDERED` others were sorted since.
+        """
         if len(collection) < 2 or type(next(iter(collection))) is not Boxed:
             return sorted_values(collection)
         if self.sorted_sets is None:

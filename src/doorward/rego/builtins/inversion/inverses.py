@@ -95,8 +95,8 @@ def invert_order(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 def invert_member(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
     """Candidates for operand `i` of `x in collection` (or of `k, x in collection`) for which the
-    result is `want`: members or keys of the collection, or a collection with the item added. If
-    false is wanted: other values, or empty collections.
+    result is `want`: the first 64 members or keys of the collection, or a collection with the item
+    added. If false is wanted: other values, or empty collections.
     """
     item, collection = o[-2:]
     kind = kind_name(collection)
@@ -245,8 +245,8 @@ def _resize(value: Any, size: int) -> Iterator[Any]:
 
 
 def invert_sum(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Arrays whose sum is `want`: that number alone, or the present numbers with one more, or with
-    the last one changed.
+    """Arrays whose sum is `want`: that number alone, or the first 64 of the present numbers with
+    one more, or with the last one changed.
     """
     rest: list[Any] = [value for _, value in iterate(o[0])][:64]
     numbers = [value for value in rest if kind_name(value) == "number"]
@@ -254,8 +254,8 @@ def invert_sum(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_one_item(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Candidates for `product`, `max` and `min`: arrays of `want` alone, with present items, or
-    with other values.
+    """Candidates for `product`, `max` and `min`: arrays of `want` alone, with the first 64 present
+    items, or with other values.
     """
     rest: list[Any] = [value for _, value in iterate(o[0])][:64]
     beside = [[*rest, want], [*rest[1:], want]] if rest else []
@@ -310,7 +310,7 @@ def invert_array_slice(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 def invert_object_get(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
     """Candidates for operand `i` of `object.get`: objects in which the key or path has the value
-    `want` (0), keys that have it (1), or `want` as the default (2).
+    `want` (0), keys that have it, of the first 256 (1), or `want` as the default (2).
     """
     owner, key, _ = o
     if i == 0:
@@ -370,8 +370,8 @@ def _merge(one: Any, other: Any) -> Any:
 
 
 def invert_union_n(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Return arrays of objects whose union may be `want`: one object of the present ones replaced,
-    or one added.
+    """Return arrays of objects whose union may be `want`: one object of the first 16 present ones
+    replaced, or one added.
     """
     parts = o[0][:16]
     # One of them brings what the others lack, or all of it.
@@ -389,8 +389,8 @@ def invert_union_n(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_reachable(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Initial nodes (operand 1) for `graph.reachable`: those in `want`, then single nodes of the
-    graph. [] for the graph.
+    """Initial nodes (operand 1) for `graph.reachable`: those in `want`, then each of the first 64
+    nodes of the graph alone. [] for the graph.
     """
     if i != 1:
         return []
@@ -468,8 +468,8 @@ def invert_contains(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 def invert_any_match(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
     """Candidates for operand `i` of `strings.any_prefix_match` or `strings.any_suffix_match`: the
-    texts of the other operand, alone or in place of the first item. If false is wanted: values that
-    do not match.
+    first 16 texts of the other operand, alone or in place of the first item. If false is wanted:
+    values that do not match.
     """
     other = o[1 - i]
     texts = [other] if isinstance(other, str) else [value for _, value in iterate(other)][:16]
@@ -522,8 +522,8 @@ def invert_replace(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_replace_n(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Texts for `strings.replace_n` (operand 1): `want` with each replacement undone, and `want`
-    itself. [] for the patterns (operand 0).
+    """Texts for `strings.replace_n` (operand 1): `want` with the first 16 replacements undone, and
+    `want` itself. [] for the patterns (operand 0).
     """
     if i == 0:
         return []
@@ -650,9 +650,9 @@ def _cut(text: str, between: Sequence[str], *, from_right: bool) -> list[str]:
 
 
 def _scan_verb(verb: str, text: str) -> Any:
-    """Parse the text that a verb of a format wrote: an integer for `d`, `x` and `X`, a boolean for
-    `t`, without its quotes for `q`, an integer for `v` if it looks like one; otherwise the text
-    itself. ValueError if it is not an integer.
+    """Parse the text that a verb of a format wrote: an integer of at most 64 characters for `d`,
+    `x` and `X`, a boolean for `t`, without its quotes for `q`, an integer for `v` if it looks like
+    one; otherwise the text itself. ValueError if it is not an integer.
     """
     match verb:
         case "d":
@@ -677,8 +677,9 @@ def invert_regex(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_regex_find(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Texts (operand 1) in which the pattern may find what `want` lists: its texts joined in
-    several ways, or texts made for the wanted groups of each match. [] for other operands.
+    """Texts (operand 1) in which the pattern may find the first 16 items of `want`: its texts
+    joined in several ways, or texts made for the wanted groups of each match. [] for other
+    operands.
     """
     if i != 1:
         return []
@@ -784,8 +785,8 @@ def invert_encode_object(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_decode_object(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Return a URL query with the names and values of the object `want`; values that are not
-    strings are left out.
+    """Return a URL query with the names and values of the object `want`, at most 256 names with 256
+    values each; values that are not strings are left out.
     """
     pairs = [
         f"{go_url.query_escape(key)}={go_url.query_escape(value)}"

@@ -88,8 +88,8 @@ def group_witnesses(pattern: str, groups: list[Any]) -> list[str]:
 
 def _text(tree: Any, more: int, groups: Mapping[int, str] = {}) -> Iterator[str]:
     """Yield the pieces of a text that a parsed pattern matches. Each repetition occurs `more` times
-    above its minimum; `more` also chooses the alternative. `groups` has texts for groups by number.
-    Anchors and look-arounds are ignored.
+    above its minimum, but at most `LONGEST` times; `more` also chooses the alternative. `groups`
+    has texts for groups by number. Anchors and look-arounds are ignored.
     """
     for operator, operand in tree:
         match str(operator):
