@@ -584,8 +584,8 @@ _AMBIGUOUS: Final = frozenset({bool, float, frozenset})
 
 
 def _is_told_apart(value: Value) -> bool:
-    """Return True if Python's comparison is Rego's and fast: no part is a boolean or equal to
-    one.
+    """Return True if Python's comparison is Rego's and fast: at most `_SAME` parts, none a boolean,
+    a float, a set, or equal to a boolean.
     """
     parts: list[Any] = [value]
     for part in parts:
@@ -729,7 +729,9 @@ _quote: Final = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def _write(value: Value, put: _Put) -> None:
-    """Write a value as JSON, piece by piece, with `put`."""
+    """Write a value as JSON, piece by piece, with `put`: keys sorted, sets as arrays. Checks the
+    deadline of the thread.
+    """
     if isinstance(value, str):
         put(_quote(value))
     elif value is None or isinstance(value, bool):

@@ -165,7 +165,9 @@ def _equation(state: FunctionState, left: Term, right: Term) -> None:
 
 
 def _some_in(state: FunctionState, node: SomeIn) -> None:
-    """Write the loop of `some … in`."""
+    """Write the loop of `some … in`: code written after this runs once for each pair that matches
+    key and value. A key that is known is looked up, without a loop.
+    """
     if is_folder(state.plan.root, node.domain):
         _some_in_folder(state, node)
         return
@@ -209,7 +211,9 @@ def _some_in_folder(state: FunctionState, node: SomeIn) -> None:
 
 
 def _every(state: FunctionState, node: Every) -> None:
-    """Write the loop of an `every`, and a test that its body held in each round."""
+    """Write the loop of an `every`, and a test that its body held in each round. The test fails too
+    if the domain is not a collection; for an empty one it holds.
+    """
     has_keys = not (node.key is None or node.key.is_wildcard)
     collection = term(state, node.domain) if has_keys else _walk(state, node.domain)
     # `every` over a value that is not a collection is undefined, not true.
@@ -366,7 +370,10 @@ def _document(state: FunctionState, item: With) -> ast.expr:
 
 
 def _mock(state: FunctionState, name: str, value: Term) -> ast.expr:
-    """Return code for the replacement of the function `name`: another function, or a value."""
+    """Return code for the replacement of the function `name`: another function, or a value. If
+    `name` is a built-in without code (`Builtin.absent`), calling it still ends the evaluation,
+    whatever the value is.
+    """
     target = as_call(value)
     callee = state.plan.callees.find(target) if target is not None else None
     if callee is not None and callee.builtin is not None:

@@ -126,7 +126,9 @@ def _value(state: FunctionState, term: Call, args: Sequence[Term]) -> Operand:
 def _function(
     state: FunctionState, node: RuleNode, operands: list[ast.expr], term: Call
 ) -> Operand:
-    """Write a call of a policy's function, or of its replacement if `with` may replace it."""
+    """Write a call of a policy's function, or of its replacement if `with` may replace it, and
+    return its value, which is tested to be defined. Operands are written once.
+    """
     state.counters.add_call()
     evaluation = load(state.env.evaluation)
     if node.name not in state.plan.mocked:
@@ -323,7 +325,9 @@ def _mocked_builtin(
     term: Call,
     site: ast.expr,
 ) -> Operand:
-    """Write a call of a built-in that some `with` replaces."""
+    """Write a call of a built-in that some `with` replaces, which looks for the replacement at run
+    time, and return its result, tested to be defined.
+    """
     names = [state.code.bind_temp(o) for o in operands]
     temp = state.temps.holding(_last_name(builtin))
     context = direct.args[: len(direct.args) - len(names)]

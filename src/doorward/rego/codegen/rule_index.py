@@ -189,7 +189,9 @@ class RuleIndex:
         yield rank
 
     def _fits(self, test: _Test, value: Any) -> Iterator[tuple[Any, ...]]:
-        """Yield the rank of a value that fits a test, in the order of the trie."""
+        """Yield the ranks of a value that fits a test, in the order of the trie: one for each
+        member of a collection that equals the constant. Nothing if it does not fit or is UNDEFINED.
+        """
         if value is UNDEFINED:
             return
         match test.value:
@@ -300,7 +302,9 @@ class _Reader:
                 self._expr(expr)
 
     def _expr(self, expr: Expr) -> None:
-        """Collect the tests of one expression."""
+        """Collect the tests of one expression; nothing for one that the index does not compare,
+        which any input then fits.
+        """
         match expr.term:
             case And(left, right):
                 both = self._operand(left), self._operand(right)

@@ -429,7 +429,10 @@ def _write_joined(
 
 
 def _choose_definitions(state: FunctionState, rules: _Rules, choice: Choice) -> None:
-    """Write a loop over the definitions that the table selects for the value of `choice.source`."""
+    """Write a loop over the definitions that the table selects for the value of `choice.source`,
+    then the return: of their common answer or the default, or of the set or object that they
+    filled.
+    """
     single = rules.have_one_answer
     out = state.temps.fresh("answer") if single else _collection(state, rules)
     if single:

@@ -95,7 +95,9 @@ def link_saved(plan: Plan, saved: SavedFunctions) -> Linked:
 
 
 def _link_node(functions: Functions, node: RuleNode, saved: SavedFunctions) -> None:
-    """Bind the saved functions and table of one node."""
+    """Bind the saved functions and table of one node. KeyError if a function is not among the saved
+    ones.
+    """
     bind(functions.namespace, node.name, _fill_stub(rule_stub(functions, node), saved))
     name = functions.plan.table_name(node)
     if name not in saved.tables:
@@ -112,7 +114,9 @@ def _link_node(functions: Functions, node: RuleNode, saved: SavedFunctions) -> N
 
 
 def _fill_stub(stub: FunctionType, saved: SavedFunctions) -> FunctionType:
-    """Give a stub its saved code and constants, and return it; unchanged if no code was saved."""
+    """Give a stub its saved code and constants, and return it; unchanged if its code was not
+    generated when it was saved. KeyError if it is not among the saved functions.
+    """
     code = saved.code[stub.__name__]
     if code is not None:
         row = saved.rows.get(stub.__name__)

@@ -163,8 +163,8 @@ def _sketch_all(operands: tuple[Any, ...]) -> Hashable:
 
 
 def _sketch(value: Any) -> Hashable:
-    """Return a key that is equal for equal values, mostly different for others, and of bounded
-    cost.
+    """Return a key that is mostly equal for equal values and different for others, at bounded cost.
+    Equal objects with more than `SKETCHED` keys have different keys if these come in another order.
     """
     kind = type(value)
     if kind is str:

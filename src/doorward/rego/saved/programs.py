@@ -153,7 +153,9 @@ def _state(program: Program) -> _State:
 
 
 def _restore(state: _State, options: Options) -> Program:
-    """Return the program for a saved state."""
+    """Return the program for a saved state, which becomes part of it; the registry is that of
+    `options`. LookupError, AttributeError or TypeError for a state that another version saved.
+    """
     nodes = [id(node) for node in state.root.walk()]
     program = Program(
         state.modules, options.registry, CheckOptions(state.strict, state.max_errors, None)

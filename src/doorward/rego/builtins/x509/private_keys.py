@@ -62,8 +62,8 @@ def public_numbers(key: Any) -> Value:
 
 
 def private_object(key: Any) -> Value:
-    """The object of a private key, with the fields of Go's types; BuiltinError for an unknown
-    kind.
+    """The object of a private key, with the fields of Go's types; for Ed25519, the base64 text of
+    private and public key. BuiltinError for an unknown kind.
     """
     from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa  # loaded by now
 
