@@ -69,7 +69,7 @@ TOO_MUCH: list[tuple[str, list[Value], str]] = [
     (
         "strings.render_template",
         ['{{define "t"}}{{template "t"}}{{end}}{{template "t"}}', {}],
-        "depth",
+        "more than 50 deep",
     ),
     ("strings.render_template", [LONG, {}], "longer than"),
     ("strings.render_template", ["{{range 100000}}" + "x" * 1000 + "{{end}}", {}], "longer than"),

@@ -186,8 +186,7 @@ def time_clock(x: Value) -> list[int]:
 
 @builtin("time.weekday", _STAMP, returns=string, checked=False, inverse=inverse("weekday"))
 def time_weekday(x: Value) -> str:
-    """The English name of the day of the week, in UTC, or in the zone of an operand `[ns, zone]`.
-    """
+    """The English name of the weekday, in UTC, or in the zone of an operand `[ns, zone]`."""
     instant = _instant(x)
     if instant[1] is UTC:
         return DAYS[(instant[0] // (86_400 * _SECOND) + _EPOCH_DAY) % 7]

@@ -98,8 +98,7 @@ class ResponseCache:
             self._used -= stored.size
 
     def note_use(self, *, was_fresh: bool) -> None:
-        """Count a request as a hit if the cache had a fresh response (`was_fresh`), else as a miss.
-        """
+        """Count a request as a hit if the cache had a fresh response for it, else as a miss."""
         with self._lock:
             self.hits += was_fresh
             self.misses += not was_fresh

@@ -263,8 +263,7 @@ def invert_one_item(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_same(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Return `want` alone: for casts, which return their operand unchanged or as an array or set.
-    """
+    """Return `want` alone: for casts, which return their operand as it is or as an array or set."""
     return [want]
 
 

@@ -293,8 +293,7 @@ class Builder:
         return function
 
     def _go_to(self, block: list[ast.stmt]) -> None:
-        """Continue in a block outside all loops and tests, whose levels are counted from 0 again.
-        """
+        """Continue in a block outside all loops and tests; levels are counted from 0 again."""
         self.block = block
         self.loops = self.depth = 0
         self.conditional = True
