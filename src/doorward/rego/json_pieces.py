@@ -244,7 +244,7 @@ class _Reader:
 
     def _object(self, depth: int) -> Value:
         """Parse an object, the position being at its `{`. Members are parsed one by one, or many at
-        once where the window can be cut. ValueError for invalid JSON.
+        once where the window can be cut. StopIteration or ValueError for invalid JSON.
         """
         result: dict[Key, Value] = {}
         cuts = _Cuts()
@@ -268,7 +268,7 @@ class _Reader:
 
     def _array(self, depth: int) -> Value:
         """Parse an array, the position being at its `[`. Items are parsed one by one, or many at
-        once where the window can be cut. ValueError for invalid JSON.
+        once where the window can be cut. StopIteration or ValueError for invalid JSON.
         """
         result: list[Value] = []
         cuts = _Cuts()

@@ -355,7 +355,9 @@ def strings_reverse(x: str) -> str:
     inverse=inverse("any_match"),
 )
 def strings_any_prefix_match(context: Context, search: str | Strings, base: str | Strings) -> bool:
-    """Return true if any string in `search` starts with any string in `base`."""
+    """Return true if any string in `search` starts with any string in `base`; false if one of them
+    is empty. An item that is not a string is an error.
+    """
     if type(search) is str and type(base) is list and len(base) <= _FEW_TEXTS:
         return search.startswith(tuple(_texts(2, base)))
     texts = _one_or_more(1, search)
@@ -375,7 +377,9 @@ def strings_any_prefix_match(context: Context, search: str | Strings, base: str 
     inverse=inverse("any_match"),
 )
 def strings_any_suffix_match(context: Context, search: str | Strings, base: str | Strings) -> bool:
-    """Return true if any string in `search` ends with any string in `base`."""
+    """Return true if any string in `search` ends with any string in `base`; false if one of them is
+    empty. An item that is not a string is an error.
+    """
     if type(search) is str and type(base) is list and len(base) <= _FEW_TEXTS:
         return search.endswith(tuple(_texts(2, base)))
     texts = _one_or_more(1, search)

@@ -110,7 +110,9 @@ def _tests(definition: Definition, failures: Failures) -> Iterator[tuple[Source,
 
 
 def _test(expr: Expr) -> Iterator[tuple[Source, list[Key]]]:
-    """Yield the input path that an expression compares with constants, and these."""
+    """Yield the input path that an expression compares with constants, and these; nothing if it is
+    negated, under a `with`, or another expression.
+    """
     call = expr.term
     if expr.negated or expr.withs or not isinstance(call, Call) or len(call.args) != 2:
         return

@@ -385,8 +385,8 @@ def _check_size(value: Value) -> None:
 
 
 def _events(yaml: Any, value: Value) -> Iterator[Any]:
-    """Yield PyYAML's events for a value; keys that are not strings become the string of their
-    JSON.
+    """Yield PyYAML's events for a value; keys that are not strings become the string of their JSON.
+    BuiltinError, when it is reached, for a string with control characters.
     """
     if isinstance(value, dict):
         yield yaml.MappingStartEvent(None, None, implicit=True, flow_style=not value)

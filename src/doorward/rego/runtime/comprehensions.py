@@ -50,8 +50,8 @@ class Results(dict[tuple[Site, Any], Any]):
         self.size = 0
 
     def add(self, site: Site, value: Any, result: Sized) -> None:
-        """Store a result that was not found. Nothing is stored if few results were found again, or
-        beyond `MOST_ITEMS` items.
+        """Count a miss and store the result that was not found. Nothing is stored if few results
+        were found again, or beyond `MOST_ITEMS` items.
         """
         self.misses += 1
         if self.misses <= TRIAL or self.hits * WORTH >= self.misses:

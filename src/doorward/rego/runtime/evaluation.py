@@ -651,7 +651,8 @@ class Evaluation(Context):
 
     def value_of(self, node: Document) -> Any:
         """Return the value of the rules at `node`, computed once per evaluation; UNDEFINED if there
-        is none.
+        is none. An answer that depends on data alone is stored for all evaluations on the same
+        data.
         """
         # `constants` outlives the evaluation: it is shared by all with the same data.
         store = self.constants if node.constant else self.cache

@@ -23,9 +23,9 @@ MAX_AGE: Final = 10 * 365 * 24 * 3600
 
 def keep(response: HTTPResponse, now: int, forced_seconds: int | None) -> StoredResponse | None:
     """Return the entry to store for a response received at `now` (nanoseconds), or None if it must
-    not or need not be stored. `forced_seconds` replaces the freshness that the server states and
-    overrides `no-store`; only the status still decides. An entry is fresh for at most `MAX_AGE`
-    seconds.
+    not or need not be stored. One that only a conditional request can renew is stored although it
+    is stale at once. `forced_seconds` replaces the freshness that the server states and overrides
+    `no-store`; only the status still decides. An entry is fresh for at most `MAX_AGE` seconds.
     """
     if response.status_code not in _CACHEABLE:
         return None

@@ -76,8 +76,9 @@ class VerificationKey:
 @lru_cache(maxsize=128)
 def verification_keys(text: str) -> tuple[VerificationKey, ...]:
     """The keys in a PEM certificate or public key, a JWK, or a JWK set; keys of a set that are not
-    for signatures are left out. BuiltinError if the text, or any key of the set, cannot be read;
-    LimitError if it is too large. Cached.
+    for signatures are left out, private JWKs are returned as they are (see `public_part`).
+    BuiltinError if the text, or any key of the set, cannot be read; LimitError if it is too large.
+    Cached.
     """
     if len(text) > MAX_MATERIAL:
         raise LimitError(f"key material is longer than {MAX_MATERIAL} characters")

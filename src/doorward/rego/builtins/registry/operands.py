@@ -81,7 +81,8 @@ def exact_operand(value: AnyNumber) -> int | Fraction:
 
 def integer_operand(position: int, value: Value, expected: str = "integer") -> int:
     """Return operand `position` (from 1) as an integer; `2.0` counts as one. OperandError for a
-    fraction, or for another kind of value; its text then names `expected`.
+    fraction, or for another kind of value; its text then names `expected`. Raises as
+    `binary_operand` does for a number that is too large or not finite.
     """
     if type(value) is int:
         return value
