@@ -159,19 +159,19 @@ func f(x) := x
 ### 3:1: rules and functions begin with their name: `name if { … }`, `f(x) := value if { … }`
 ---
 let x = 1
-### 3:1: `x := value` binds a variable, nothing before
+### 3:1: `x := value` binds a variable, without a word before it
 ---
 allow if {
     let x := 1
     x == 1
 }
-### 4:9: `x := value` binds a variable, nothing before
+### 4:9: `x := value` binds a variable, without a word before it
 ---
 allow if {
     var x = 1
     x == 1
 }
-### 4:9: `x := value` binds a variable, nothing before
+### 4:9: `x := value` binds a variable, without a word before it
 ---
 allow if {
     for x in input.xs {
@@ -290,7 +290,7 @@ allow if input.x is not null
 ### 3:18: Rego compares with `==` and `!=`
 ---
 allow if input.xs contains 1
-### 3:19: `x in xs` asks whether a collection holds a value, `contains(text, part)` a string
+### 3:19: `x in xs` tests if a collection has a value, `contains(text, part)` if a text has a part
 ---
 allow if len(input.x) == 1
 ### 3:10: `count(x)` is the size of a collection or text
@@ -345,7 +345,7 @@ allow if some x of input.xs
 ### 3:17: Rego writes `some x in xs`
 ---
 allow if null(input.x)
-### 3:10: `is_null(x)` asks for null
+### 3:10: `is_null(x)` tests for null
 ---
 allow if input.x != null and input.x > 1
 ### 3:26: put the conditions on lines of their own, all of them must hold; or `import future.keywords.and`

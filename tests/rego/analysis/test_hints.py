@@ -44,8 +44,8 @@ def test_what_was_meant_is_hinted_at(text: str, expected: list[str]) -> None:
 @pytest.mark.parametrize(
     ("text", "hint"),
     [
-        ("allow\u00a0if input.x", "there is a blank here that is not plain"),
-        ("allow if input.x == 1\u200b", "there is a blank here that is not plain"),
+        ("allow\u00a0if input.x", "there is a special space here"),
+        ("allow if input.x == 1\u200b", "there is a special space here"),
         ("p := {'a': 1}", "Rego's strings stand in double quotes"),
         ("p := $`a {[1}`", "`}` does not close the `[` of row 3"),
         ('p := [$`a{1} {["]"]} b`, 1', "the `[` of row 3 is not closed"),

@@ -179,6 +179,21 @@ def test_refusals(yaml: str, message: str) -> None:
     assert fault(yaml) == message
 
 
+@pytest.mark.parametrize(
+    ("yaml", "hint"),
+    [
+        ("schemas: [{}]", "the key of a schema is `input`"),
+        ("schemas: [{input: a}]", "a schema is named by `schema`"),
+        ("compile: {mask_rule: '[]'}", "a variable, a reference or a string"),
+    ],
+)
+def test_an_invalid_reference_has_a_hint(yaml: str, hint: str) -> None:
+    source = Source("p.rego", f"# METADATA\n# {yaml}\npackage p\n")
+    with pytest.raises(ParseError) as caught:
+        parse_module(source, annotations=True)
+    assert hint in (caught.value.diagnostics[0].hint or "")
+
+
 def test_an_annotation_needs_something_to_annotate() -> None:
     assert fault("title: x", after="").startswith("2: invalid annotation scope ''")
     message = "2: annotation scope 'rule' must be applied to rule"

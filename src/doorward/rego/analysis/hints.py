@@ -43,15 +43,15 @@ _FUNCTIONS: Final = {
     **dict.fromkeys(("typeof", "type"), "`type_name(x)` is the type of a value"),
     **dict.fromkeys(("has", "exists", "defined"), "a path that exists is a condition: `input.x`"),
     **dict.fromkeys(("filter", "map"), "write a comprehension: `[f(x) | some x in xs; x > 1]`"),
-    **dict.fromkeys(("log", "println", "printf", "debug"), "`print(x)` prints"),
-    **dict.fromkeys(("matches", "match", "regex"), "`regex.match(pattern, text)` matches"),
-    **dict.fromkeys(("ends_with", "has_suffix"), "`endswith(text, end)`"),
-    **dict.fromkeys(("starts_with", "has_prefix"), "`startswith(text, beginning)`"),
+    **dict.fromkeys(("log", "println", "printf", "debug"), "write `print(x)`"),
+    **dict.fromkeys(("matches", "match", "regex"), "write `regex.match(pattern, text)`"),
+    **dict.fromkeys(("ends_with", "has_suffix"), "write `endswith(text, end)`"),
+    **dict.fromkeys(("starts_with", "has_prefix"), "write `startswith(text, beginning)`"),
     **dict.fromkeys(("append", "push", "extend"), "`array.concat(xs, [x])` makes a longer array"),
     **dict.fromkeys(("range",), "`numbers.range(a, b)` is all numbers from a to b"),
-    **dict.fromkeys(("get",), "`object.get(object, key, default)`"),
+    **dict.fromkeys(("get",), "write `object.get(object, key, default)`"),
     **dict.fromkeys(("now", "time.now"), "`time.now_ns()` is the time in nanoseconds"),
-    **dict.fromkeys(("equals", "equal_to"), "`==` compares"),
+    **dict.fromkeys(("equals", "equal_to"), "compare with `==`"),
 }
 _MEANT: Final = re.compile(
     r"(?:did you mean|Rego writes) `(?P<name>[^`]+)`"

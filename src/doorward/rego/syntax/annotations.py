@@ -50,6 +50,10 @@ _BAD_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})(.{0,2})")
 class _AnnotationError(Exception):
     """The YAML of an annotation is well-formed, but its content is not a valid annotation."""
 
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.hint = hint
+
 
 @record
 class _Block:
@@ -67,7 +71,7 @@ class _Block:
 
     def span_of(self, message: str) -> Span:
         """Return the span of the comment that a YAML error names, counted as OPA counts lines; of
-        the first line if it names none.
+        the first line if it names none, of the last if it names a line beyond.
         """
         match = _LINE.match(message)
         index = int(match[1]) if match else 0
@@ -89,7 +93,9 @@ def read_annotations(
         except YamlError as error:
             message = str(error)
             errors.append(Diagnostic(PARSE_ERROR, message, block.span_of(message)))
-        except (_AnnotationError, KeyTypeError) as error:
+        except _AnnotationError as error:
+            errors.append(Diagnostic(PARSE_ERROR, str(error), block.span, error.hint))
+        except KeyTypeError as error:
             errors.append(Diagnostic(PARSE_ERROR, str(error), block.span))
     return annotations, errors
 
@@ -152,8 +158,8 @@ def annotate(
     rules: Sequence[Rule],
 ) -> tuple[list[Annotations], list[Rule], list[Diagnostic]]:
     """Return the annotations with their scopes, the rules with the annotations that apply to each,
-    and the errors of those that do not suit the statement below. `statements` are in the order of
-    the text.
+    and the errors of those that do not suit the statement below; these are returned and applied
+    too. `statements` are in the order of the text.
     """
     scoped: list[Annotations] = []
     targets: list[Statement | None] = []
@@ -222,8 +228,8 @@ def _path(rule: Rule) -> tuple[Term, ...]:
 
 def _with_annotations(rule: Rule, waiting: list[tuple[Annotations, tuple[Term, ...]]]) -> Rule:
     """Return the rule with the waiting annotations for its path, or the rule itself if there are
-    none. One of scope `rule` above the rule is removed from `waiting`, since it belongs to one rule
-    only.
+    none. The last one of scope `rule` above the rule is removed from `waiting`, since it belongs to
+    one rule only.
     """
     mine: list[Annotations] = []
     used: int | None = None
@@ -323,7 +329,7 @@ class SchemaPath(list[object]):
 
 def _schema(pair: dict[str, Any], parse_term: ParseTerm) -> dict[str, object]:
     """Parse one entry of `schemas`: a path with a reference to a schema, or with a schema itself
-    (`definition`). _AnnotationError if it is invalid.
+    (`definition`). Only the first member of `pair` counts. _AnnotationError if it is invalid.
     """
     key, value = next(iter(pair.items()), ("", None))
     try:
@@ -331,7 +337,10 @@ def _schema(pair: dict[str, Any], parse_term: ParseTerm) -> dict[str, object]:
     except ParseError:
         path = None
     if path is None:
-        raise _AnnotationError("invalid document reference")
+        raise _AnnotationError(
+            "invalid document reference",
+            "the key of a schema is `input`, `data` or a path below, such as `input.user`",
+        )
     match value:
         case str():
             try:
@@ -339,7 +348,10 @@ def _schema(pair: dict[str, Any], parse_term: ParseTerm) -> dict[str, object]:
             except ParseError:
                 schema = None
             if not schema or schema[0] != "schema":
-                raise _AnnotationError("invalid schema reference")
+                raise _AnnotationError(
+                    "invalid schema reference",
+                    "a schema is named by `schema` or a path below it, such as `schema.user`",
+                )
             return {"path": path, "schema": schema}
         case dict() if not isinstance(value, General):
             try:
@@ -351,7 +363,9 @@ def _schema(pair: dict[str, Any], parse_term: ParseTerm) -> dict[str, object]:
 
 
 def _ref(term: Term) -> SchemaPath | None:
-    """Return a reference as a list of names and constants; None for other terms."""
+    """Return a reference, or `data`, `input` or `schema` alone, as a list of names and constants;
+    an operand that is not constant is its text. None for other terms.
+    """
     match term:
         case Var(name="data" | "input" | "schema" as name):
             return SchemaPath([name], [term.span])
@@ -363,8 +377,9 @@ def _ref(term: Term) -> SchemaPath | None:
 
 
 def _compile(raw: dict[str, Any] | None, parse_term: ParseTerm) -> dict[str, object]:
-    """Parse `compile`: its unknowns and its mask rule, those that are given. _AnnotationError if
-    one is not a reference.
+    """Parse `compile`: its unknowns and its mask rule, those that are given. _AnnotationError for a
+    string that is not a reference. Of other types, an unknown becomes "" and a mask rule is
+    ignored.
     """
     result: dict[str, object] = {}
     unknowns = (raw or {}).get("unknowns")
@@ -386,7 +401,10 @@ def _compile(raw: dict[str, Any] | None, parse_term: ParseTerm) -> dict[str, obj
             case Var() | Ref() | Scalar(value=str()):
                 result["mask_rule"] = mask
             case _:
-                raise _AnnotationError(f'invalid mask_rule annotation type "{mask}": string')
+                raise _AnnotationError(
+                    f'invalid mask_rule annotation type "{mask}": string',
+                    "the mask rule must be a variable, a reference or a string",
+                )
     return result
 
 

@@ -76,10 +76,12 @@ def format_policy(
     module: Module | None = None,
 ) -> Formatted:
     """Format a policy for a target version. It is parsed as v0 if `v0`, unless `module`, the result
-    of that, is given. ParseError if it is invalid; CompileError if it uses what v1 does not have,
-    such as the built-ins in `removed`. Syntax that the target cannot express may result in text
-    that it cannot parse (`is_read`). InternalError if formatting would change the meaning or lose a
-    comment.
+    of that, is given. `drop_v0_imports` leaves out the imports that v1 makes superfluous. Syntax
+    that the target cannot express may result in text that it cannot parse (`Formatted.is_read`).
+
+    ParseError if the policy is invalid; CompileError, except for the target v0, if it uses what v1
+    does not have, such as the built-ins in `removed`. InternalError if formatting would change the
+    meaning or lose a comment.
     """
     if module is None:
         module = parse_module(source, v0=v0)
@@ -109,7 +111,9 @@ def format_policy(
 
 
 def format_module(module: Module, *, target: Target = "v1", drop_v0_imports: bool = False) -> str:
-    """Return the formatted text of a module that was parsed from a text, with its comments."""
+    """Return the formatted text of a module that was parsed from a text, with its comments. The
+    target may be unable to parse it if the module uses syntax that it does not have.
+    """
     return _Formatter(target, drop_v0_imports).format(module, None)[0]
 
 

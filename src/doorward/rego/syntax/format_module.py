@@ -189,13 +189,16 @@ class ModuleWriter:
 
     def is_one_line(self, rule: Rule) -> bool:
         """Return True if the rule may stand next to another without a blank line: it is not a
-        default and has at most one expression after an `if`.
+        default, has at most one expression, and is written with `if`.
         """
         if len(rule.body) > 1 or rule.default:
             return False
         return self.uses_if(rule.head)
 
     def uses_if(self, head: Head) -> bool:
+        """Return True if `if` is written before the body of a rule with this head: in v0 only if
+        the keyword is imported, and not for a partial set without `contains`.
+        """
         return self.ifs and (self.contains or head.key is None)
 
     def rule(self, rule: Rule, *, is_else: bool = False) -> None:
@@ -449,8 +452,8 @@ def needed_imports(module: Module, *, target: Target, drop_v0_imports: bool) -> 
 
 
 def _used_keywords(module: Module) -> set[str]:
-    """Return the keywords that may need an import and that a module uses: `every`, `in`, `not`,
-    `and`, `or`.
+    """Return the keywords that may need an import and that a module uses: `every`, `not`, `and`,
+    `or`, and `in` if `x in xs` is a whole expression.
     """
     used = set()
     for node in walk(module):

@@ -59,7 +59,7 @@ HABITS: Final = (
     _habit('[“„«]([^“”„«»"#]*)[”“»]|[“”„‘’«»]', 'these are not plain quotes: write `"`', '"{1}"'),
     _habit(
         "[\u00a0\u2000-\u200b\u202f\u3000]",
-        "there is a blank here that is not plain, such as U+00A0: write a plain one",
+        "there is a special space here, such as U+00A0: write an ordinary one",
         " ",
     ),
     _habit(r"//", _COMMENT, "#"),
@@ -82,7 +82,7 @@ HABITS: Final = (
     ),
     _habit(
         r"\b(?:let|var|const|local|val)\s+",
-        "`x := value` binds a variable, nothing before",
+        "`x := value` binds a variable, without a word before it",
         "",
     ),
     _habit(
@@ -118,9 +118,9 @@ HABITS: Final = (
     _habit(r"\bis\b", _COMPARE, "=="),
     _habit(
         r"(?<=\s)contains\s",
-        "`x in xs` asks whether a collection holds a value, `contains(text, part)` a string",
+        "`x in xs` tests if a collection has a value, `contains(text, part)` if a text has a part",
     ),
-    _habit(r"\b(?P<cut>null)\(", "`is_null(x)` asks for null", "is_null"),
+    _habit(r"\b(?P<cut>null)\(", "`is_null(x)` tests for null", "is_null"),
     _habit(r"\b(?P<cut>[fF])(?=\")", 'a string with values in it is written `$"a {input.x}"`', "$"),
     _habit(
         r"\.([@$]\w*)", 'a key that is not a name stands in brackets: `input["@type"]`', '["{1}"]'

@@ -195,7 +195,9 @@ def _of_keyword(error: Diagnostic, context: _ErrorContext) -> _Hint | None:
 
 
 def _of_import(error: Diagnostic) -> _Hint | None:
-    """Return a hint, with a fix, for an invalid import path; None for other errors."""
+    """Return a hint, with a fix, for the import of a misspelt keyword or of a path that does not
+    begin with `data`; None for other errors, and if no keyword is similar.
+    """
     span, path = error.span, error.span.text
     if "unexpected keyword, must be one of" in error.message:
         last = path.rpartition(".")[2]

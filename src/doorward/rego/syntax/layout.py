@@ -241,7 +241,7 @@ def closing_row(span: Span, pair: str, skip: str = "") -> int:
 
 def _closing(text: str, pair: str, start: int) -> int:
     """Return the offset of the bracket that closes the first one from `start` on; -1 if there is
-    none.
+    none. Brackets in strings and comments count too.
     """
     at = text.find(pair[0], start)
     depth = 0

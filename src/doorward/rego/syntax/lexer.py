@@ -254,7 +254,7 @@ class Lexer:
 
     def _escape(self, at: int, known: str, faults: list[str]) -> int:
         """Return the offset after the escape sequence whose backslash is before `at`; append an
-        error to `faults` if the character is not in `known`.
+        error to `faults` if the character is not in `known`. The digits after `u` are not checked.
         """
         char = self.text[at : at + 1]
         if char == "u":

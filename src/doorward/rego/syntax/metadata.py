@@ -129,7 +129,9 @@ class _Reader:
         self.open: set[int] = set()
 
     def read(self, text: str) -> dict[str, Any]:
-        """Parse a block and return its known fields by name. YamlError with all type errors."""
+        """Parse a block and return its known fields by name; {} if it is empty or null. Other
+        fields are ignored, and `labels` that is not a mapping. YamlError with all type errors.
+        """
         root = compose(text)
         if root is None or _is_null(root):
             return {}
@@ -226,8 +228,8 @@ class _Reader:
         return []
 
     def string(self, node: Node) -> str | None:
-        """Return the text of a scalar; None for null or, with an error recorded, for other
-        nodes.
+        """Return the text of a scalar of any type; None for null or, with an error recorded, for
+        other nodes.
         """
         node = node.target
         if node.kind != "scalar":
@@ -239,8 +241,8 @@ class _Reader:
         return value if tag == "!!binary" else node.value  # type: ignore[no-any-return] # texts
 
     def bool(self, node: Node) -> bool:
-        """Return a boolean, in YAML 1.1 spellings too; False, with an error recorded, for other
-        nodes.
+        """Return a boolean, in YAML 1.1 spellings too; False for null and, with an error recorded,
+        for other nodes.
         """
         if node.kind == "scalar":
             _, value = _resolve(node)

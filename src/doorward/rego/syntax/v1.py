@@ -72,7 +72,9 @@ def _shadows(rule: Rule) -> Iterator[Diagnostic]:
 
 
 def _assign(expr: Expr) -> str:
-    """Return the name that an expression assigns with `:=`; "" for other expressions."""
+    """Return the name of the variable that an expression assigns with `:=`; "" for other
+    expressions and for patterns.
+    """
     call = expr.term
     if isinstance(call, Call) and call.infix and call.name == "assign":
         return _name(call.args[0])

@@ -73,7 +73,10 @@ _FIELDS: Final = _node_types()
 
 
 def children(node: Node) -> Iterator[Node]:
-    """Yield the nodes directly below `node`, in the order of the grammar."""
+    """Yield the nodes directly below `node`, in the order of the grammar. Comments, annotations,
+    the terms of a package and the operator of a `SomeIn` are left out, here and in `walk` and
+    `rewrite`.
+    """
     for name in _FIELDS[type(node)]:
         value = getattr(node, name)
         if type(value) is tuple:

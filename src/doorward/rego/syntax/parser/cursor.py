@@ -202,7 +202,9 @@ class Cursor:
         )
 
     def restore(self, state: State) -> None:
-        """Go back to a saved position; errors and hints recorded since are dropped."""
+        """Go back to a saved position; errors and hints recorded since are dropped. Keywords and
+        the dialect stay as they are now.
+        """
         self.token, self.kind, self.end, errors, self.wildcards, self.depth, self.hints = state
         del self.errors[errors:]
 

@@ -65,7 +65,8 @@ def parse_head(cursor: Cursor, terms: TermProductions, *, default: bool) -> Draf
 def _parse_name(cursor: Cursor, terms: TermProductions) -> Term | None:
     """name = var [ ref ]
 
-    Leaves the cursor after the name or reference. None after recording an error.
+    Leaves the cursor after the name or reference. An operator after the name is recorded as an
+    error, and the name is returned. None after recording another error.
     """
     start = cursor.token.start
     name = parse_var(cursor)

@@ -24,12 +24,14 @@ class TermProductions(Protocol):
 
     def parse_infix(self, *, key_value: bool = True) -> Term | None:
         """Parse a term with its infix operators. `key_value` False: a comma never belongs to `k, v
-        in xs`. None after recording an error.
+        in xs`. None after recording an error; for one in a right operand the term before it is
+        returned.
         """
 
     def continue_infix(self, first: Term, start: int, *, key_value: bool = True) -> Term:
         """Parse the infix operators after the term `first`, which begins at offset `start`; return
-        the whole, or `first` if there are none.
+        the whole, or `first` if there are none. An error in a right operand is recorded, and the
+        term before it returned.
         """
 
     def parse_list(self, end: str, items: list[Term]) -> list[Term] | None:

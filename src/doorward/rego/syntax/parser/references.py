@@ -23,7 +23,8 @@ def parse_ref(cursor: Cursor, terms: TermProductions, head: Term, start: int) ->
     """ref = head { "." name | "[" term-infix "]" } [ call ]
 
     Parses the suffixes after `head`, which begins at `start`, and leaves the cursor after them.
-    Returns a reference or a call. None after recording an error.
+    Returns a reference or a call; for a head that cannot have suffixes an error is recorded as
+    well. None after recording another error.
     """
     if isinstance(head, _NOT_REF_HEADS):
         cursor.error(f"illegal ref (head cannot be {value_name(head)})", head.span)

@@ -42,8 +42,8 @@ class Statements:
     def parse_statement(self) -> bool:
         """statement = package | import | rules | query
 
-        Adds it to the lists of this object and returns True. False after recording an error at the
-        cursor.
+        Adds it to the lists of this object and returns True, also if an error is recorded for what
+        an import names. False after recording another error at the cursor.
         """
         span = self.cursor.here()
         self.start = span.start

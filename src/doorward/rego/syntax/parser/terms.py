@@ -103,7 +103,7 @@ class Terms:
         """term-infix = relation { [ "," relation ] "in" relation }
 
         In lists (`key_value` False) a comma separates items and never belongs to `in`. None after
-        recording an error.
+        recording an error; for one in a right operand the term before it is returned.
         """
         start = self.cursor.token.start
         left = self._parse_operators(_RELATION)
@@ -113,7 +113,8 @@ class Terms:
 
     def continue_infix(self, first: Term, start: int, *, key_value: bool = True) -> Term:
         """Continue a term-infix whose first term, at offset `start`, is already parsed; return the
-        whole, or `first` if no operator follows.
+        whole, or `first` if no operator follows. An error in a right operand is recorded, and the
+        term before it returned.
         """
         left = self._continue_operators(first, start, _RELATION)
         return self._parse_memberships(left, start, key_value=key_value)
@@ -183,8 +184,9 @@ class Terms:
 
     def _continue_operators(self, left: Term, start: int, loosest: int) -> Term:
         """Parse the operators after `left`, a term that begins at `start`, from the tightest down
-        to the level `loosest`; return the whole, or `left` if none follows. TooDeep above
-        `max_links` operators.
+        to the level `loosest`; return the whole, or `left` if none follows. An error in a right
+        operand is recorded, and the term before it returned. TooDeep above `cursor.max_links`
+        operators.
         """
         cursor = self.cursor
         links = 0

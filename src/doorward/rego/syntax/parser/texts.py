@@ -100,7 +100,7 @@ def parse_with_recovery(
     source: Source, *, v0: bool = False, builtins: Container[str] = ()
 ) -> Parsed:
     """Parse a policy, keeping all well-formed statements; never raises for an invalid text.
-    METADATA comments are not parsed.
+    METADATA comments are not parsed. All errors are returned: `MAX_ERRORS` does not apply.
     """
     try:
         return _parse_with_recovery(source, v0=v0, builtins=builtins)
