@@ -31,7 +31,9 @@ class Callee:
 
     @property
     def arity(self) -> int | None:
-        """The number of declared operands; None for a variadic built-in."""
+        """The number of declared operands; None for a variadic built-in, 0 for a rule that is not a
+        function.
+        """
         if self.builtin is not None:
             if self.builtin.signature.variadic is not None:
                 return None
@@ -49,7 +51,9 @@ class Callees:
         self._builtins: dict[str, Callee | None] = {}
 
     def find(self, call: Call) -> Callee | None:
-        """Return the built-in or function that a call refers to; None if there is none."""
+        """Return the built-in or rule that a call refers to, even a rule that is not a function.
+        None if there is none, or if other rules are below it.
+        """
         path = call_path(call.operator)
         if path is None:
             return self._builtin(call.name)
@@ -97,7 +101,9 @@ def replaced_names(item: With, callees: Callees) -> list[str]:
 
 
 def replaced_function(item: With, callees: Callees) -> str | None:
-    """Return the name of the function or built-in that `item` replaces; None for documents."""
+    """Return the name of the function or built-in that `item` replaces; None for documents and for
+    unknown names.
+    """
     target = as_call(item.target)
     callee = callees.find(target) if target is not None else None
     if callee is None:

@@ -46,7 +46,8 @@ def read_documents(body: Body, callees: Callees) -> Documents:
 
 def input_paths(body: Body, callees: Callees) -> list[Path]:
     """Return the paths at which `body` and the rules it uses may read the input, such as
-    `("user",)`, sorted. [()] if all of it is read. Paths below another one are left out.
+    `("user",)`, sorted; a path ends before its first operand that is not a constant. [()] if all of
+    the input is read, [] if nothing. Paths below another one are left out.
     """
     paths: set[Path] = set()
     for part in _parts(body, callees, {}):

@@ -40,7 +40,9 @@ class TypeNode:
     children: dict[Key, TypeNode] = field(default_factory=dict)
 
     def extent(self) -> Type:
-        """Return the type of the whole document at this path, to which base data may add."""
+        """Return the type of the whole document at this path, to which base data may add. Keys that
+        are null or composite are left out.
+        """
         if self.type is not None:
             return self.type
         fields: list[tuple[Key, Any]] = []
@@ -124,7 +126,9 @@ class Globals:
     """The rules that read a document at a path below `data`, or a part of it."""
 
     def with_calls(self, called: frozenset[str]) -> Globals:
-        """Return a copy in which more built-ins count as called."""
+        """Return a copy in which more built-ins count as called; it shares all else with this
+        object.
+        """
         called |= self.called
         return Globals(self.registry, called, self.rules, self.signatures, self.readers)
 
@@ -216,7 +220,9 @@ class Scope:
 
 
 def _document_path(target: Ref | Var) -> tuple[Key, ...] | None:
-    """Return the path of a replaced document; None for a built-in."""
+    """Return the path of a replaced document, without operands that are not constant; None for a
+    built-in.
+    """
     head, args = (target.head, target.args) if isinstance(target, Ref) else (target, ())
     if not isinstance(head, Var) or head.name not in ROOTS:
         return None

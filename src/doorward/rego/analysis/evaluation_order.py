@@ -78,8 +78,8 @@ def definition_in_steps(definition: Definition, callees: Callees) -> Definition:
 
 
 def query_in_steps(body: Body, callees: Callees) -> Body:
-    """Return a query's body in steps. It is returned unchanged if the steps would change the order
-    of its own expressions. `is_step` recognises the added expressions.
+    """Return a query's body in steps. It is returned unchanged if the steps have no safe order, or
+    would change the order of its own expressions. `is_step` recognises the added expressions.
     """
     steps = _Steps(callees, {"eq", "assign"})
     result = steps.ordered(steps.body(body), set())

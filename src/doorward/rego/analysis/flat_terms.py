@@ -164,7 +164,7 @@ class _Unification:
         return kind is terms.var or kind in terms.values  # the variable is a document
 
     def _is_known(self, ref: Any) -> bool:
-        """Return True if the head of a reference is bound or a scalar."""
+        """Return True if the head of a reference is bound, a document, or not a variable."""
         head = self.terms.path(ref)[0]
         kind = type(head)
         return kind is not self.terms.var or head.name in ROOTS or self.is_safe(head.name)

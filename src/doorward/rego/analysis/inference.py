@@ -298,7 +298,8 @@ class Inference:
 
     def fit(self, term: Term, type_: Type, scope: Scope, *, widen: bool = False) -> bool:
         """Return True if `term` can have the type `type_`. Variables in it without a type get one
-        in `scope`. With `widen`, a variable with another type that unifies gets the union of both.
+        in `scope`, some of them also if the result is False. With `widen`, a variable with another
+        type that unifies gets the union of both.
         """
         match term:
             case Var(name) if name not in ROOTS:

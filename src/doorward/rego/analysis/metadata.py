@@ -100,7 +100,7 @@ def _insert_metadata_of_rule(
 def labels_at(span: Span, modules: Sequence[Module]) -> dict[str, Any]:
     """Return the `labels` of METADATA that apply to the rule at `span`: its own, then those of its
     document, package and packages above. Of equal names the nearest wins. `modules` are as parsed;
-    StopIteration if none has the source of `span`.
+    StopIteration if none has the source of `span`, ValueError if no rule begins at or before it.
     """
     labels: dict[str, Any] = {}
     rule, module = _rule_around(span, modules)

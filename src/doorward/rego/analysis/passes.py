@@ -288,11 +288,11 @@ def check(
     before: Program | None = None,
 ) -> Program:
     """Compile `modules` to a checked program. Raise CompileError with the errors of the first pass
-    that fails, at most `max_errors`, with hints. The deadline of `CLOCK` is checked before each
-    pass.
+    that fails, at most `max_errors`, with hints; also if a policy is nested too deeply. The
+    deadline of `CLOCK` is checked before each pass.
 
     `before`: an earlier program, checked with the same options, whose results for unchanged modules
-    are reused. Neither may read METADATA.
+    are reused; meanwhile the deadline is not checked. Neither may read METADATA.
     """
     if before is not None:
         program = _check_again(Program(modules_in_order(modules), registry, options), before)
@@ -318,8 +318,8 @@ def check(
 
 
 def resolved_modules(program: Program) -> list[Module]:
-    """Return the modules of a checked program with names resolved and bodies as written. They are
-    computed again if the program was restored without them.
+    """Return the modules of a checked program with names resolved and bodies as written. If the
+    program was restored without them, they are computed again and kept in it.
     """
     if not program.resolved:
         again = Program(program.sources, program.registry, program.options)
@@ -337,8 +337,9 @@ def modules_in_order(modules: Iterable[Module]) -> list[Module]:
 
 
 def _check_again(program: Program, before: Program) -> Program | None:
-    """Check `program` with the results of `before`. Return None if everything must be checked
-    again: no module is unchanged, there is an error, or the functions or their arities differ.
+    """Check `program` with the results of `before`, and return it. Return None if everything must
+    be checked again: no module is unchanged, there is an error, a module is nested too deeply, or
+    the functions or their arities differ.
     """
     program.reuse(before)
     if not program.known:
@@ -412,7 +413,7 @@ def report(
 ) -> list[Diagnostic]:
     """Return the errors to report: without repetitions, sorted by position unless `is_ordered`. If
     there are more than `limit`, the first `limit` and the error "error limit reached"; a `limit` of
-    0 is none.
+    0 or less is none.
     """
     unique = list(dict.fromkeys(errors))
     if not is_ordered:

@@ -141,8 +141,9 @@ class _Reader:
         return ArrayType((), types[0] if types else any_)
 
     def _find(self, reference: str) -> Any:
-        """Return the part of the schema that a `$ref` such as `#/definitions/user` names; None if
-        there is none. Other documents are never read.
+        """Return the part of the schema that a `$ref` such as `#/definitions/user` names, the whole
+        schema for `#`; None if there is none. Other documents are never read: of their addresses
+        only the fragment counts.
         """
         fragment = reference.partition("#")[2]
         schema = self.root

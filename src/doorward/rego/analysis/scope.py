@@ -156,7 +156,8 @@ class Scope:
     def declare(self, var: Var, how: str, span: Span | None = None) -> Var:
         """Declare `var` here and return it under its unique name; a wildcard is returned as it is.
         `how` is "assigned", "declared" or "argument". A name that was declared or used before is
-        reported as an error at `span`, by default at `var`.
+        reported as an error at `span`, by default at `var`; one that was declared keeps its first
+        unique name.
         """
         name = var.name
         if var.is_wildcard and how != "declared":

@@ -253,7 +253,9 @@ def check_base_data(modules: Sequence[Module], data: Value) -> list[Diagnostic]:
 
 
 def data_conflicts(node: RuleNode, data: Value | Undefined) -> Iterator[Diagnostic]:
-    """Yield an error for each rule at or below `node` at whose path `data` has a value."""
+    """Yield an error for each rule at or below `node` at whose path `data` has a value, or above
+    whose path it has one that is not an object.
+    """
     for key, child in node.children.items():
         if not isinstance(key, str):
             continue  # only names lead to data
