@@ -83,9 +83,9 @@ def explain(
     package: str = "",
     imports: Iterable[str] = (),
 ) -> Explanation:
-    """Evaluate `query` again with tracing and return the explanation of its answer. An error of the
-    evaluation is not raised but stored in `Explanation.error`; CompileError if the query cannot be
-    compiled.
+    """Evaluate `query` again with tracing and return the explanation of its answer: the value of
+    its last expression in the first row, UNDEFINED without rows. An error of the evaluation is not
+    raised but stored in `Explanation.error`; CompileError if the query cannot be compiled.
 
     The engine need not be traced. `deadline`: seconds for the evaluation, and again for formatting.
     `mask` hides credentials; by default it is built from input and data. `package` and `imports`:

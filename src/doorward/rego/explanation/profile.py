@@ -41,7 +41,7 @@ class Profile:
         self._last = clock()
 
     def entries(self) -> list[Entry]:
-        """Return the expressions that took longest, the slowest first."""
+        """Return the entries of all expressions and rules that were evaluated, the slowest first."""
         return sorted(self._entries.values(), key=lambda each: -each.total_ns)
 
     def enter(self, evaluation: Evaluation, name: str, operands: tuple[Any, ...]) -> None:
@@ -64,7 +64,7 @@ class Profile:
 
     def note(self, span: Span, *, holds: bool, is_rule: bool = False) -> None:
         """Record that the rule or expression at `span` is about to be evaluated, or holds. The time
-        from now on counts for it.
+        from now on counts for it. `is_rule` makes no difference.
         """
         self._count()
         entry = self._entries.get(span)

@@ -125,7 +125,7 @@ class Recorder:
 
     @property
     def is_whole(self) -> bool:
-        """True if nothing was left out."""
+        """True if the limit was not reached, so that nothing was left out."""
         return self.left > 0
 
     def enter(self, evaluation: Evaluation, name: str, operands: tuple[Any, ...]) -> None:

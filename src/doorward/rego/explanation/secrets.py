@@ -25,8 +25,8 @@ __all__ = ["MASKED", "Mask", "without_secrets"]
 _PIECES: Final = re.compile(r"[\s,;=.]+")
 _SCHEMES: Final = frozenset({"basic", "bearer", "digest", "negotiate"})
 MAX_SECRETS: Final = 10_000
-"""The most secret texts that are searched for; if there are more, only names and typical forms of
-credentials are hidden.
+"""The most secret texts of one document that are searched for; further ones are hidden only by
+their names and typical forms of credentials.
 """
 
 _SHORTEST: Final = 4

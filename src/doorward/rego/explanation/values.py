@@ -254,8 +254,8 @@ class _Reader:
         return _UNKNOWN
 
     def _call(self, term: Call, args: tuple[Term, ...]) -> Any:
-        """Call a pure built-in again, for at most `PATIENCE` seconds; `Failed` if it raises an
-        error. _UNKNOWN for other functions and for replaced built-ins.
+        """Call a pure built-in again; `Failed` if it raises an error. One that checks a deadline
+        has `PATIENCE` seconds. _UNKNOWN for other functions and for replaced built-ins.
         """
         operands = self._make(args, list)
         if not isinstance(operands, list):
