@@ -81,8 +81,8 @@ def find_conflict(
     solutions: Callable[[Rule, Bindings], Solutions],
     start: int | None = None,
 ) -> Conflict | None:
-    """Return the first two of `rules` that may both hold with different values, or one rule twice
-    if it alone may give several values; None if there is no such pair.
+    """Return the first two of `rules`, at least one, that may both hold with different values, or
+    one rule twice if it alone may give several values; None if there is no such pair.
 
     `solutions` yields once for each solution of a rule and leaves its conditions in `search.saved`.
     From index `start` on, the operands of the references are keys: two outcomes with different

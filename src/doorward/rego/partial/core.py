@@ -379,7 +379,7 @@ def inner_terms(terms: Iterable[Term]) -> Iterator[Term]:
 
 def variables(term: Term) -> Iterator[str]:
     """Yield the names of the variables in `term`, once for each occurrence, including those in
-    comprehensions and the heads of references.
+    comprehensions and the heads of references, also `input` and `data`.
     """
     return (each.name for each in inner_terms((term,)) if type(each) is Var)
 

@@ -392,7 +392,8 @@ class _Size:
             part = waiting.pop()
             self._count += 1
             if self._count > MAX_PARTS:
-                raise EvalError(LIMIT_ERROR, "the residual is too large", NOWHERE)
+                text = f"the residual is too large: it has more than {MAX_PARTS} terms and values"
+                raise EvalError(LIMIT_ERROR, text, NOWHERE)
             kind = type(part)
             if kind is Constant:
                 part = part.value  # it counts once

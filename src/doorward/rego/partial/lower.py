@@ -253,6 +253,7 @@ class _Stages:
                 self.locals.named(var.name)
 
     def body(self, body: nodes.Body) -> Body:
+        """Lower a body; `true` if nothing is left of it."""
         node = [lowered for expr in body for lowered in self.expr(expr)]
         return tuple(node) or (_TRUE,)
 

@@ -313,7 +313,9 @@ class Search:
         """
         self._size += count
         if self._size > self.settings.max_size:
-            raise EvalError(LIMIT_ERROR, "partial evaluation makes too many expressions", NOWHERE)
+            most = self.settings.max_size
+            text = f"partial evaluation makes too many expressions, more than {most}"
+            raise EvalError(LIMIT_ERROR, text, NOWHERE)
 
     def save_equation(self, a: Term, b: Term, b1: Bindings, b2: Bindings, site: Site) -> Solutions:
         """Save `a = b` in the residual and yield once. Variables in `a` and `b` that it would bind

@@ -120,7 +120,8 @@ class _Plugging:
             # Parts that are shared count each time: written out as text they are as large as that.
             size = 1 + sum([self._sizes.get(id(part), 1) for part in parts(result)])
             if size > MAX_TERM:
-                raise EvalError(LIMIT_ERROR, "a term of the residual is too large", NOWHERE)
+                text = f"a term of the residual is too large: it has more than {MAX_TERM} parts"
+                raise EvalError(LIMIT_ERROR, text, NOWHERE)
             self._sizes[id(result)] = size
         return result
 
