@@ -160,8 +160,9 @@ def smallest_change(
 ) -> Change:
     """Search for the smallest change of an input (Python values) that makes the document at a path
     true at `now_ns` (nanoseconds since the epoch). The search ends after `seconds` of `clock`, or
-    at once with a single edit that needs no signature. If there is none, other times are tried with
-    the same input; the result then has `at_ns`, or neither that nor edits.
+    at once with a single edit that needs no signature. If there is none, about 80 other times are
+    tried with the same input, each for up to `EACH` seconds beyond that; the result then has
+    `at_ns`, or neither that nor edits.
     """
     search = _Search(engine, path, now_ns)
     return search.run(to_python(input), clock() + seconds, clock)

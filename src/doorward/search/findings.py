@@ -50,9 +50,9 @@ def describe_unreached(reach: Iterable[Reach]) -> list[str]:
 
 
 def _not_inverted(search: Search) -> str:
-    """Return ` Not inverted: a, b.` for the built-ins without an inverse; "" if there are none."""
+    """Return a sentence that names the built-ins without an inverse; "" if there are none."""
     names = ", ".join(sorted(search.not_inverted))
-    return f" Not inverted: {names}." if names else ""
+    return f" Conditions on results of {names} can be met by chance only." if names else ""
 
 
 def text(search: Search) -> str:

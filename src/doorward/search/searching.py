@@ -322,9 +322,11 @@ def search(
 ) -> Search:
     """Search for requests that `old` and `new` decide differently, for the documents at `paths` in
     turns. It ends after `seconds` of `clock`, or when `is_enough(result)` is True after a
-    difference. At most `most` findings with different causes are kept; later differences are only
-    counted. `guided=False` disables guidance by constants and reached rules, for comparison. The
-    result has the reach of changed definitions and of the `watched` rules.
+    difference. The time begins when all code is generated; making a difference smaller may exceed
+    it. At most `most` findings with different causes are kept; later differences are only counted.
+    `guided=False` disables guidance by constants and reached rules, for comparison. The result has
+    the reach of changed definitions and of the `watched` rules; `Search.is_equal` is left to the
+    caller.
     """
     result = Search()
     material = shape_of([version.snapshot.engine for version in (old, new)])

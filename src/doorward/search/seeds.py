@@ -54,9 +54,9 @@ class _Inputs:
 
 def inputs_of_tests(engine: Engine, known: set[str] | None = None) -> list[Any]:
     """Evaluate the tests among an engine's policies and return the different inputs that they use,
-    except `{}`. A test that fails or takes too long contributes its inputs until then; all tests
-    together have `SECONDS`. `known` holds the sources of tests of other versions: tests with a
-    known source are skipped ([]), a new source is added to it.
+    except `{}`, at most `MOST`. A test that fails or takes too long contributes its inputs until
+    then; all tests together have `SECONDS`. `known` holds the sources of tests of other versions:
+    tests with a known source are skipped ([]), a new source is added to it.
     """
     known = set() if known is None else known
     tests = [

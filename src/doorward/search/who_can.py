@@ -152,9 +152,10 @@ def who_can(
     refutes: Callable[[Engine, Sequence[Module], Body, Unknowns], bool] = lambda *_: False,
 ) -> Access:
     """Return the values at `paths` of the input for which `query` holds at the time `now_ns`
-    (nanoseconds since the epoch); values of `given` at these paths are ignored. `refutes` returns
-    True if a conjunction of a residual is proved impossible; it gets the engine with the support
-    modules. CompileError for an invalid query; a failed evaluation is named in `Access.unknown`.
+    (nanoseconds since the epoch); values of `given` at these paths are ignored. A conjunction that
+    bounds no values, or allows more than `MOST`, becomes a condition, unless `refutes` returns
+    True: it is proved impossible. `refutes` gets the engine with the support modules. CompileError
+    for an invalid query; a failed evaluation is named in `Access.unknown`.
     """
     for path in paths:
         given = put(given, path, UNDEFINED)
@@ -189,7 +190,7 @@ def who_can(
         reasons.append("the query has other values than true and false")
     worlds = sorted(_worlds(engine) - _FROM_WORLD)
     if worlds:
-        reasons.append(f"{worlds[0]} is not asked")
+        reasons.append(f"the policies call {worlds[0]}, whose answers are not known")
     candidates: dict[Any, tuple[Value, ...]] = {}
     conditions: list[Condition] = []
     for body in partial.queries:

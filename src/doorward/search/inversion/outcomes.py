@@ -181,8 +181,8 @@ def make_empty(domain: Lens) -> Changes:
 
 
 def repeat_repairs(attempt: Attempt, more: int, input: Any) -> Iterator[Any]:
-    """Yield up to two inputs with which a body may have `more` additional solutions (at most 64),
-    by that many fixes one after another; nothing if a fix is missing.
+    """Yield up to two inputs with which a body may have `more` additional solutions, by that many
+    fixes one after another, but no more than 64; nothing if a fix is missing.
     """
     for start in range(2):
         changed = input

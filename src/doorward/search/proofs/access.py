@@ -37,8 +37,9 @@ class Question:
 
 
 def answer(engine: Engine, question: Question) -> Access:
-    """Return who is allowed by the policies and data of an engine. With `without`, only those that
-    are not allowed if that data is missing. CompileError for an invalid query.
+    """Return who is allowed by the policies and data of an engine; with `question.without`, only
+    those that are not allowed if that data is missing. CompileError for an invalid query; a failed
+    evaluation is named in `Access.unknown`.
     """
     access = _answer(engine, question)
     if not question.without:

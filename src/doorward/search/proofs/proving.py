@@ -135,9 +135,11 @@ def prove(
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Verdict]:
     """Yield the verdict on each chosen property, after a search of at most `seconds` for each that
-    is not proved. `known`: proofs of an earlier run, used again if nothing the property reads has
-    changed; new ones are added to it. `attack`: search for a counterexample even to a proved
-    property, which would show an error in the proof.
+    is not proved. `version` is compiled from `loaded`; for a search these policies are compiled
+    again without the property, with `v0` and `registry`, and if that fails there is no search.
+    `known`: proofs of an earlier run, used again if nothing the property reads has changed; new
+    ones are added to it. `attack`: search for a counterexample even to a proved property, which
+    would show an error in the proof.
     """
     engine = version.snapshot.engine
     for node in _nodes(engine):

@@ -320,4 +320,5 @@ def is_small(value: Any) -> bool:
 
 
 def meet(one: Sequence[Any], other: Sequence[Any]) -> bool:
+    """Return True if one path is equal to or above the other."""
     return all(a == b for a, b in zip(one, other, strict=False))

@@ -61,7 +61,8 @@ def lines_of(verdict: Verdict) -> Iterator[str]:
     if len(missed) > MISSED:
         yield f"  never held: {len(missed) - MISSED} more (--format json names them)"
     if verdict.not_inverted:
-        yield f"  not inverted: {', '.join(sorted(verdict.not_inverted))}"
+        names = ", ".join(sorted(verdict.not_inverted))
+        yield f"  conditions on results of {names} can be met by chance only"
 
 
 def curl(verdict: Verdict) -> str:
