@@ -266,8 +266,8 @@ def _are_same(old: Any, new: Any) -> bool:
 
 
 def apply(document: Any, edits: Sequence[Edit]) -> Any:
-    """Return a deep copy of a document with the edits applied. A new value UNDEFINED removes a
-    member; missing objects on a path are created.
+    """Return a deep copy of a document with the edits applied; new values are shared with the
+    edits. A new value UNDEFINED removes a member; missing objects on a path are created.
     """
     document = copy.deepcopy(document)
     for edit in edits:

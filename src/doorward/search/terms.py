@@ -58,8 +58,8 @@ def _value(text: str) -> Value:
 
 
 def members_of(collection: Value) -> list[Value]:
-    """Return the items of an array, members of a set or values of an object; [] for other
-    values.
+    """Return the items of an array (that list itself), members of a set or values of an object; []
+    for other values.
     """
     match collection:
         case list(items):

@@ -64,8 +64,9 @@ _Part = TypeVar("_Part", bound=Term)
 def order_modules(
     modules: Sequence[Module], callees: Callees
 ) -> tuple[Sequence[Module], list[Diagnostic]]:
-    """Return every module with its bodies in safe order, and the errors for unsafe variables. If
-    there are errors, the modules are returned unchanged.
+    """Return every module with its bodies in safe order and the parts of negated expressions that
+    are evaluated first in `Expr.before`, and the errors for unsafe variables. If there are errors,
+    the modules are returned unchanged.
     """
     orders: dict[int, _Order | None] = {}
     findings = []
@@ -91,8 +92,9 @@ def order_modules(
 
 
 def order_query(body: Body, callees: Callees) -> tuple[Body, list[Diagnostic]]:
-    """Return a query's body in safe order, and the errors for unsafe variables. If there are
-    errors, the body is returned unchanged.
+    """Return a query's body in safe order, with the parts of negated expressions that are evaluated
+    first in `Expr.before`, and the errors for unsafe variables. If there are errors, the body is
+    returned unchanged.
     """
     origins = Origins()
     flattener = Flattener(callees.arity, unify_equals=False, origins=origins)

@@ -319,7 +319,7 @@ def has_effects(nodes: Iterable[RuleNode], callees: Callees) -> bool:
 
 def longest_chain(root: RuleNode, graph: Dependencies) -> int:
     """Return the number of nodes in the longest chain in which each node reads the next; 0 without
-    rules.
+    rules. A cycle is cut at one of its nodes.
     """
     lengths: dict[int, int] = {}
     for node in in_order(root, graph):

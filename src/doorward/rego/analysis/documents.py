@@ -97,7 +97,9 @@ def _base(part: object, callees: Callees) -> Iterator[Path]:
 
 
 def _outer(paths: set[Path]) -> list[Path]:
-    """Return the paths that do not lie below another one of them."""
+    """Return the paths that do not lie below another one of them; the empty path, which is above
+    all, does not count.
+    """
     return [path for path in paths if not any(path[:n] in paths for n in range(1, len(path)))]
 
 

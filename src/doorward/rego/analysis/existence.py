@@ -157,7 +157,8 @@ def _name_in_source(call: Call) -> str:
 
 
 def _similar(name: str, callees: Callees) -> str | None:
-    """Return the hint "did you mean …?" with the most similar function name; None if no name is
+    """Return the hint "did you mean …?" with the most similar name: of a function of the policies
+    for a name below `data`, otherwise of a built-in that is not deprecated. None if no name is
     similar.
     """
     from difflib import get_close_matches  # only policies with errors pay for it
@@ -180,7 +181,9 @@ def _builtin_arity(
 
 
 def _type(term: Term, callees: Callees) -> Type:
-    """Return the type of a term by itself; variables and rules are unknown at this stage."""
+    """Return the type of a term by itself; variables and rules are unknown at this stage, and so is
+    a term with a comprehension.
+    """
     if any(isinstance(node, _COMPREHENSIONS) for node in walk(term)):
         return UNKNOWN
     known = Globals(callees.registry)

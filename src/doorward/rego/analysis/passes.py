@@ -367,8 +367,8 @@ def check_query(
     imports: Sequence[Import] = (),
 ) -> Query:
     """Compile a query against `program`, with the names that are visible in `package` and by
-    `imports`. Raise CompileError with the errors of the first failed stage, or if the query is
-    nested too deeply.
+    `imports`. Raise CompileError with the errors of the first failed stage, at most `max_errors` of
+    the program's options, with hints; also if the query is nested too deeply.
     """
     try:
         return _check_query(body, program, package, imports)

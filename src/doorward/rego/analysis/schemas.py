@@ -55,7 +55,7 @@ class SchemaError(Exception):
 
 def schema_type(schema: Any) -> Type:
     """Return the type of the values that `schema` describes; SchemaError if it is not a JSON
-    Schema.
+    Schema. Parts beyond the limits of depth and number have the type any.
     """
     # Few policies have schemas: the others do not pay for what reads them.
     from doorward.rego.builtins.json_schema.reader import read_schema
@@ -117,7 +117,9 @@ class _Reader:
         return self._array(part, depth) if "array" in part.kinds or part.items else any_
 
     def _any_of(self, part: _Part, parts: Sequence[Any], depth: int) -> Type:
-        """Return the union of the schemas in `anyOf`."""
+        """Return the union of the schemas in `anyOf`, and of what is beside it if that is an object
+        type without further keys.
+        """
         types = [self.type(each, depth + 1) for each in parts]
         if part.kinds:
             rest = {key: value for key, value in part.schema.items() if key != "anyOf"}

@@ -16,7 +16,8 @@ __all__ = ["to_document"]
 
 def to_document(record: Record, answer: Any, error: EvalError | None) -> dict[str, Any]:
     """Return the explanation as a document for JSON. The key `answer` is missing if the answer is
-    undefined, `error` if there was none; `complete` is False if something was left out.
+    undefined, `error` if there was none. `complete` is False if the recording reached its limit;
+    rules nested deeper than `MAX_DEPTH` have no definitions all the same.
     """
     document: dict[str, Any] = {"query": record.query}
     if answer is not UNDEFINED:
@@ -29,7 +30,9 @@ def to_document(record: Record, answer: Any, error: EvalError | None) -> dict[st
 
 
 def _attempt(record: Record, attempt: Attempt, depth: int) -> dict[str, Any]:
-    """Return the document of a rule that was evaluated, with its definitions."""
+    """Return the document of a rule that was evaluated, with its definitions unless `depth` is
+    `MAX_DEPTH`.
+    """
     document: dict[str, Any] = {"rule": attempt.name}
     if attempt.operands:
         document["operands"] = [to_python(record.mask.value(each)) for each in attempt.operands]

@@ -52,7 +52,9 @@ class Step:
     _pending: Sample | None = None
 
     def begin(self, sample: Sample) -> None:
-        """Record that the expression is about to be evaluated."""
+        """Record that the expression is about to be evaluated; an evaluation of it that is still
+        open did not hold.
+        """
         self.close()
         self.evaluated += 1
         self.last = self._pending = sample
@@ -90,8 +92,8 @@ class Tried:
 
     @property
     def culprit(self) -> Step | None:
-        """The last expression that was evaluated, at which this definition failed; None if it held
-        or no expression was evaluated.
+        """The expression furthest into the body that was evaluated, at which this definition
+        failed; None if it held or no expression was evaluated.
         """
         if self.succeeded:
             return None

@@ -45,8 +45,9 @@ class _Tree:
         self.seen: set[int] = set()
 
     def attempt(self, attempt: Attempt, depth: int) -> Iterator[str]:
-        """Yield the lines for a rule and its definitions; only a reference if it was shown
-        before.
+        """Yield the lines for a rule and its definitions, without defaults and, unless `full`,
+        without those that tell the least; only the answer if the rule was shown before or is nested
+        `MAX_DEPTH` deep.
         """
         lead = "  " * depth
         again = id(attempt) in self.seen

@@ -65,8 +65,8 @@ def trail_of(recorder: Recorder) -> Trail:
 
 
 def _locations_of_answers(attempts: Iterable[Attempt], seen: set[int]) -> Iterator[Location]:
-    """Yield the definitions that held, each followed by those of the rules it read. Rules in
-    `seen`, by `id`, are skipped; the others are added to it.
+    """Yield the definitions that held, except defaults, each followed by those of the rules it
+    read. Rules in `seen`, by `id`, are skipped; the others are added to it.
     """
     for attempt in attempts:
         if id(attempt) in seen:

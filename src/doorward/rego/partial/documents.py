@@ -72,7 +72,7 @@ class Reach:
 
     def _document(self, path: Path, bindings: Bindings | None) -> bool:
         """Return True if the document at a path, or a rule that can be reached through it, may
-        reach an unknown.
+        reach an unknown, or if the caller disabled inlining there.
         """
         search = self._search
         head = path[0]
@@ -336,7 +336,7 @@ class _Virtual:
     @property
     def _keeps_else(self) -> bool:
         """True if the rules have an `else` and the residual has to refer to them: always, except in
-        `truth` mode without `keep_else`.
+        `truth` mode without `keep_else` for rules that define one document.
         """
         if not self.node.has_else:
             return False

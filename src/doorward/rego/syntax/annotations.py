@@ -101,8 +101,8 @@ def read_annotations(
 
 
 def _blocks(comments: Iterable[Comment]) -> Iterator[_Block]:
-    """Yield each `# METADATA` comment at the start of a line, with the comments directly below
-    it.
+    """Yield each comment at the start of a line whose text begins with `METADATA`, with the
+    comments directly below it that also are at the start of a line.
     """
     block: _Block | None = None
     last = 0
@@ -307,7 +307,8 @@ def _resource(item: object) -> dict[str, str]:
 
 
 def _url_fault(url: str) -> str:
-    """Return the error in a URL, in Go's words; "" if it is valid."""
+    """Return the error in a URL, in Go's words, if an escape or the host is invalid; "" otherwise.
+    """
     if (match := _BAD_ESCAPE.search(url)) is not None:
         return f'parse "{url}": invalid URL escape "%{match[1]}"'
     try:

@@ -206,7 +206,8 @@ class _Formatter:
 
 def _parts(module: Module) -> list[Module]:
     """Split a module into modules with one rule each, with the comments after the rule before it up
-    to its last row.
+    to its last row. Comments above the first rule's imports and below the last rule are in none of
+    them.
     """
     ends = [last_row(rule.span) for rule in module.rules]
     above = max(map(last_row, (module.package.span, *(i.span for i in module.imports))))

@@ -212,8 +212,8 @@ def _of_import(error: Diagnostic) -> _Hint | None:
 
 
 def _of_head(error: Diagnostic, context: _ErrorContext) -> _Hint | None:
-    """Return a hint, with a fix, for a rule head of Rego v0 without the keywords of v1; None for
-    other errors.
+    """Return a hint for a rule head of Rego v0 without the keywords of v1, with a fix if the brace
+    or the key follows on its line; None for other errors.
     """
     if error.message.startswith("`if` keyword is required"):
         brace = context.line.find("{", context.at)
@@ -274,8 +274,8 @@ def _of_message(error: Diagnostic, context: _ErrorContext) -> _Hint | None:
 
 
 def _of_condition(context: _ErrorContext, before: str) -> _Hint | None:
-    """Return a hint for an expression in the place of a rule; `before` is the text before it in the
-    line. None if nothing is likely.
+    """Return a hint for an expression in the place of a rule. `before` is the text before it in the
+    line; only if there is any, the hint has a fix. None if nothing is likely.
     """
     if before:
         text = "`if` is missing before this condition, or a line break"

@@ -60,7 +60,7 @@ class Layout:
         self._out: list[str] = []
 
     def text(self) -> str:
-        """Return the output, with one line break at the end if it has any."""
+        """Return the output; several line breaks at its end become one."""
         written = "".join(self._out)
         return written.rstrip("\n") + "\n" if written.endswith("\n") else written
 

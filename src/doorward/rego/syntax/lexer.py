@@ -122,7 +122,8 @@ class Lexer:
 
     def template_rest(self, offset: int, *, raw: bool) -> Token:
         """Return the part of a template string from `offset`, directly after a `}`, up to its next
-        `{` or its end. `raw`: the string is in backquotes.
+        `{` or its end; an illegal token if the string is not closed. `raw`: the string is in
+        backquotes.
         """
         token = self._rest.get(offset)
         if token is None:
@@ -131,7 +132,7 @@ class Lexer:
 
     def blank(self, offset: int) -> Token:
         """Return the blank at `offset`, or the line break after a comment there, as a token of kind
-        `WHITESPACE`, for errors that point at it.
+        `WHITESPACE`, for errors that point at it. ValueError for a comment that ends the text.
         """
         start = offset
         if self.text[start] == "#":

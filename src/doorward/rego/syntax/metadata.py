@@ -359,8 +359,9 @@ def _resolve(node: Node) -> tuple[str, Any]:
 
 
 def _plain(text: str, *, timestamps: bool) -> tuple[str, Any]:
-    """Return the tag and value of an unquoted scalar, by the rules of Go's YAML library.
-    `timestamps`: dates count as such and become RFC 3339 text.
+    """Return the tag and value of an unquoted scalar, by the rules of Go's YAML library; what is
+    nothing else, also a number that is too large or long, is a string. `timestamps`: dates count as
+    such and become RFC 3339 text.
     """
     if text in _NULLS:
         return "!!null", None
@@ -380,8 +381,8 @@ def _plain(text: str, *, timestamps: bool) -> tuple[str, Any]:
 
 
 def _integer(text: str) -> int | None:
-    """Return the integer that a text denotes in base 2, 8, 10 or 16; None if it is not one, or in
-    another base than 10 exceeds 64 bits.
+    """Return the integer that a text denotes in base 2, 8, 10 or 16; None if it is not one, is
+    longer than `MAX_DIGITS`, or in another base than 10 exceeds 64 bits.
     """
     match = _INTEGER.fullmatch(text)
     if match is None or len(text) > MAX_DIGITS:
@@ -411,7 +412,8 @@ def _number(value: float) -> int | Number:
 
 def _timestamp(text: str) -> str | None:
     """Return a date or time in the form of RFC 3339, a date as midnight in UTC; None if the text is
-    not one or the day does not exist.
+    not one or the day does not exist. A time after `T` must have a zone, one after a space must
+    have none and is in UTC; a fraction is cut at nanoseconds.
     """
     match = _TIMESTAMP.fullmatch(text)
     if match is None:

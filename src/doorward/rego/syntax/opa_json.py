@@ -398,7 +398,7 @@ def is_repeated(head: Head) -> bool:
 
 
 def has_braces(rule: Rule) -> bool:
-    """Return True if a rule's body is written in braces."""
+    """Return True if a rule's body is written in braces; False also without a body."""
     if not rule.body:
         return False
     head, body = rule.head.span, rule.body[0].span

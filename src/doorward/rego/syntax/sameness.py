@@ -34,8 +34,8 @@ _INFIX: Final = frozenset(
 
 
 def is_same(before: Module, after: Module) -> bool:
-    """Return True if two modules have the same package, comments and, in the same order, rules;
-    imports may differ.
+    """Return True if two modules have the same package, the same comments in any order and, in the
+    same order, the same rules; imports may differ.
     """
     if _comments(before) != _comments(after) or before.package != after.package:
         return False

@@ -137,7 +137,8 @@ def of_text(text: str, *, before: bool = False, after: bool = False) -> Automato
 
 def of_glob(glob: str, delimiters: Sequence[str] | None) -> Automaton:
     """Return an automaton for a glob of plain characters, `*` and `**`. For `delimiters`, [] means
-    ".", and with None `*` matches everything, as in OPA. ValueError for other globs.
+    ".", and with None `*` matches everything, as in OPA. ValueError for other globs and for
+    delimiters of several characters.
     """
     if delimiters == []:
         delimiters = ["."]

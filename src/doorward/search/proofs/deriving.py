@@ -280,7 +280,7 @@ def _names(ref: Ref) -> Path | None:
 
 
 def _path_of(module: Module, rule: Rule) -> Path | None:
-    """Return the full path of a rule; None if it has a variable in it."""
+    """Return the full path of a rule; None if a part of it is not a constant text."""
     ref = rule.head.ref
     rest = [arg.value for arg in ref.args if isinstance(arg, Scalar)]
     texts = [each for each in rest if isinstance(each, str)]

@@ -277,21 +277,24 @@ def denies_fields(expr: Expr, reader: Expr) -> bool:
 
 
 def is_true_rule(rule: Rule) -> bool:
-    """Return True if a rule's only value is `true`, without parameters, key or `else`."""
+    """Return True if a rule's only value is `true`, without parameters, key, `else` or `default`.
+    """
     head = rule.head
     has_more = rule.default or rule.else_rule is not None or head.args is not None
     return not has_more and head.key is None and head.value in (None, Scalar(True))
 
 
 def adds_member(rule: Rule) -> bool:
-    """Return True if a rule adds a member to a set."""
+    """Return True if a rule adds a member to a set, without parameters, `else` or `default`."""
     head = rule.head
     has_more = rule.default or rule.else_rule is not None or head.args is not None
     return not has_more and head.key is not None and head.value is None
 
 
 def path_of(tree: Module, rule: Rule) -> tuple[str, ...] | None:
-    """Return the full path of a rule in a module; None if it has a variable in it."""
+    """Return the full path of a rule in a module, its constants as texts; None if it has a variable
+    in it.
+    """
     ref = rule.head.ref
     if not isinstance(ref.head, Var) or not all(isinstance(arg, Scalar) for arg in ref.args):
         return None

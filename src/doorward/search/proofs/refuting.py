@@ -881,7 +881,9 @@ def _are_nested(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
 
 
 def _is_plain(rule: Rule) -> bool:
-    """Return True if the rule is `true` if its body holds, without parameters, key or `else`."""
+    """Return True if the rule is `true` if its body holds, without parameters, key, `else` or
+    `default`.
+    """
     head = rule.head
     is_true = head.value is None or head.value == Scalar(True)
     is_alone = rule.else_rule is None and not rule.default
@@ -889,7 +891,7 @@ def _is_plain(rule: Rule) -> bool:
 
 
 def _is_member_rule(rule: Rule) -> bool:
-    """Return True if a rule adds a member to a set."""
+    """Return True if a rule adds a member to a set, without parameters, `else` or `default`."""
     head = rule.head
     is_alone = rule.else_rule is None and not rule.default
     return is_alone and head.key is not None and head.value is None and head.args is None

@@ -232,7 +232,8 @@ def of_length(least: int, most: int | None) -> Language:
 
 def from_glob(glob: str, delimiters: Sequence[str]) -> Language:
     """Return the language of a glob with plain text, `*` and `**`; without delimiters `*` means
-    `**`. UnreadableError for other globs.
+    `**`. UnreadableError for other globs, one longer than `MAX_PATTERN`, and delimiters of several
+    characters.
     """
     if len(glob) > MAX_PATTERN or any(char in glob for char in "?[]{}\\!"):
         raise UnreadableError(glob)

@@ -34,7 +34,8 @@ _NAME: Final = re.compile(r"[A-Za-z_]\w*")
 
 def skip_statement(cursor: Cursor, start: int) -> set[str]:
     """Move the cursor from the broken statement at offset `start` to the next line that looks like
-    a statement, or to the end. Return the names that the skipped text may define.
+    a statement, or to the end; its nesting depth and waiting hints are reset. Return the names that
+    the skipped text may define.
     """
     lexer, text = cursor.lexer, cursor.source.text
     lost = names_at(cursor.source, [lexer.span(start, start)])
