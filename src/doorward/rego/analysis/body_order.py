@@ -373,8 +373,8 @@ class _Sequence:
         return Expr(call, span=head.span)
 
     def _missing(self, groups: Sequence[tuple[Expr, list[Expr]]]) -> tuple[set[str], Expr | Term]:
-        """Return the variables that the first unready expression or head lacks where it stands, and
-        that expression or head. If all are ready, the set is empty.
+        """Return the variables that are not bound yet where the first expression or head that lacks
+        any is evaluated, and that expression or head. The set is empty if none lacks any.
         """
         bound = set(self.ordered.around)
         for expr, steps in groups:
@@ -391,8 +391,9 @@ class _Sequence:
         return set(), Scalar(None)
 
     def _bind(self, steps: Iterable[Expr], bound: set[str]) -> set[str]:
-        """Add the variables that `steps` bind to `bound`. Return the variables that the first
-        unready step lacks, an empty set if all are ready; the steps after it are not added.
+        """Add the variables that `steps` bind to `bound`, up to the first step that reads a
+        variable which is not bound yet. Return the variables that this step lacks, an empty set if
+        there is no such step.
         """
         steps = list(steps)
         if any(map(self.order.is_template, steps)):

@@ -16,7 +16,9 @@ __all__ = ["Callee", "Callees", "call_path", "replaced_function", "replaced_name
 
 
 def call_path(operator: Ref) -> tuple[Key, ...] | None:
-    """Return the path below `data` of a resolved operator, in key form; None for a built-in."""
+    """Return the path below `data` of a resolved operator, in key form and without operands that
+    are not constant; None for a built-in.
+    """
     if not (isinstance(operator.head, Var) and operator.head.name == "data"):
         return None
     return tuple(to_key(a.value) for a in operator.args if isinstance(a, Scalar))

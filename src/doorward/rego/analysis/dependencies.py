@@ -169,7 +169,9 @@ def parts_below(top: Node) -> Iterator[Node]:
 
 
 def _parts(waiting: list[Node]) -> Iterator[Node]:
-    """Yield the nodes and everything they read; a replaced document counts as read, as in OPA."""
+    """Yield the nodes in `waiting`, which is emptied, and everything they read; a replaced document
+    counts as read, as in OPA.
+    """
     while waiting:
         node = waiting.pop()
         yield node

@@ -124,6 +124,8 @@ def check_calls(
 def _check(call: Call, span: Span, callees: Callees, *, is_value: bool) -> Iterator[Diagnostic]:
     """Yield the error of one call, if it has one: the function is unknown, or the number of
     operands is wrong. A call that is an expression may have one operand more, for its result.
+    Nothing for `eq`, or a function without operands, inside a term: the check of safety reports
+    these.
     """
     callee = callees.find(call)
     argument_count = len(call.args)

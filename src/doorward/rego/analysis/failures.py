@@ -158,7 +158,7 @@ _PARTS: Final = frozenset({Call, ObjectComprehension, Ref, Var, With})
 
 
 def has_one_answer(rules: Iterable[Rule]) -> bool:
-    """Return True if complete rules and their `else` branches can only have one and the same
+    """Return True if all complete rules and their `else` branches have the same constant as their
     value.
     """
     values = [rule.head.value for top in rules for rule in branches(top)]

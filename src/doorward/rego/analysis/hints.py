@@ -174,7 +174,7 @@ def names_of_modules(modules: Sequence[Module], span: Span) -> Iterator[str]:
 def near_path(path: Path, root: RuleNode, data: Any) -> str | None:
     """Return the path of the existing document most similar to `path`, whose first part is `data`,
     as text. Only the first key that does not exist is replaced, and the path ends there. None if
-    `path` exists, leads into a rule, or nothing is similar.
+    `path` exists, leads into a rule, or the key is not a string or similar to none.
     """
     node: RuleNode | None = root
     base = data

@@ -354,7 +354,9 @@ class Inference:
     def _fit_object(
         self, items: Sequence[tuple[Term, Term]], type_: ObjectType, scope: Scope, *, widen: bool
     ) -> bool:
-        """Return True if the pairs fit an object type."""
+        """Return True if the pairs fit an object type. Values under keys that are not constant
+        always fit.
+        """
         if len(items) != len(type_.fields) and type_.rest is None:
             return False
         for key, value in items:

@@ -49,7 +49,9 @@ ExprTerm: TypeAlias = Term | SomeDecl | SomeIn | Every | Not | And | Or
 
 
 def split_chains(module: Module) -> Module:
-    """Return the module with chains of more than `LINKS` operators split."""
+    """Return the module with chains of more than `LINKS` operators split, except in operands of
+    `print` and in template strings; the same object if there are none.
+    """
     rules = tuple([_Shortener().rule(rule) if _is_long(rule) else rule for rule in module.rules])
     changed = any(a is not b for a, b in zip(rules, module.rules, strict=True))
     return replace(module, rules=rules) if changed else module

@@ -207,7 +207,9 @@ def check_annotations(program: Program) -> list[Diagnostic]:
 
 
 def check_replacements(program: Program) -> list[Diagnostic]:
-    """Check `with` targets, before calls, some of which they change."""
+    """Check `with` targets and record in `mocked` what they replace. Before calls, some of which
+    they change.
+    """
     withs = [item for each in program.sites for item in each.withs]
     program.mocked = _find_mocked(withs, program.callees)
     return replacements.check_replacements(withs, program.callees)
@@ -235,7 +237,9 @@ def order_bodies(program: Program) -> list[Diagnostic]:
 
 
 def check_recursion(program: Program) -> list[Diagnostic]:
-    """Report recursive rules, before types, which are inferred in the order of the graph."""
+    """Build the graph of dependencies and report recursive rules. Before types, which are inferred
+    in the order of the graph.
+    """
     program.graph = build_dependencies(program.root, program.callees)
     program.constant = constant_nodes(program.root, program.graph)
     return dependencies.check_recursion(program.root, program.graph, program.callees)
@@ -257,7 +261,9 @@ def check_types(program: Program) -> list[Diagnostic]:
 
 
 def check_deprecated(program: Program) -> list[Diagnostic]:
-    """Report deprecated built-ins. After types, as in OPA: a wrong call is reported as wrong."""
+    """Report deprecated built-ins, for modules of v0 only in strict mode, and drop the calls in
+    `sites`. After types, as in OPA: a wrong call is reported as wrong.
+    """
     strict = program.options.strict
     listed = zip(program.modules, program.sites, strict=True)
     calls = chain.from_iterable(own.calls for module, own in listed if module.v1 or strict)

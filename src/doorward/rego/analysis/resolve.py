@@ -549,7 +549,9 @@ def _append(head: Term, args: tuple[Term, ...], span: Span) -> Ref | Term:
 
 
 def import_name(item: Import) -> str:
-    """Return the name by which a module refers to an import."""
+    """Return the name by which a module refers to an import: its alias, otherwise the last name of
+    its path.
+    """
     if item.alias is not None:
         return item.alias
     if isinstance(item.path, Ref) and item.path.args:

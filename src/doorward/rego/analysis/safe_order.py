@@ -200,7 +200,9 @@ class SafeOrder:
         return self._step(expr).names
 
     def outputs(self, expr: Expr, safe: AbstractSet[str]) -> set[str]:
-        """Return the variables that `expr` binds if `safe` are bound."""
+        """Return the variables that `expr` binds if `safe` are bound; an empty set for a negated
+        expression, or if a variable of its `with` is not in `safe`.
+        """
         if expr.negated:
             return set()
         if expr.withs:

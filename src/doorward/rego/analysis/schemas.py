@@ -155,7 +155,9 @@ class _Reader:
 
 
 def _part(schema: Any) -> _Part:
-    """Return the parts of a schema that decide a type."""
+    """Return the parts of a schema that decide a type: only the schema itself if it has a `$ref`,
+    no parts if it is not an object.
+    """
     if not isinstance(schema, dict) or isinstance(schema.get("$ref"), str):
         return _Part(schema if isinstance(schema, dict) else {}, [], [], [], False)
     named, items = schema.get("type", []), schema.get("items", [])
@@ -311,7 +313,9 @@ def _override(tree: TypeNode, path: Sequence[Key], type_: Type, rules: TypeNode)
 
 
 def _with(type_: object, path: Sequence[Key], new: Type) -> Type:
-    """Return `type_` with `new` at `path`."""
+    """Return `type_` with `new` at `path`; a type on the path that is not that of an object becomes
+    an open object.
+    """
     if not path:
         return new
     fields = type_.fields if isinstance(type_, ObjectType) else ()

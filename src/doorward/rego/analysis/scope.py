@@ -47,7 +47,9 @@ _KEYWORDS: Final = KEYWORDS | V1_KEYWORDS
 
 
 def pattern_vars(term: Term) -> Iterator[Var]:
-    """Yield the variables that a pattern binds, which excludes object keys."""
+    """Yield the variables that a pattern binds, which excludes object keys; also `input` and
+    `data`.
+    """
     match term:
         case Var():
             yield term

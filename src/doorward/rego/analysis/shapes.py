@@ -130,8 +130,9 @@ class Reading:
         return self._term(node)
 
     def _open(self, term: Term) -> Hashable:
-        """Return the shape of a term; a string, an integer other than 0 and 1, or a collection of
-        strings only contributes its kind and is collected as a constant.
+        """Return the shape of a term. A string, an integer other than 0 and 1, and with
+        `opens_collections` a collection of strings only contribute their kind and are collected as
+        constants.
         """
         if type(term) is Scalar:
             value = term.value

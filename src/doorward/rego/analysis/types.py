@@ -153,7 +153,9 @@ def union_of(types: Iterable[Type]) -> Type:
 
 
 def union_functions(a: Function, b: Function) -> Function:
-    """Return the type of a function with two clauses of the same number of operands."""
+    """Return the type of a function with two clauses; ValueError if they have different numbers of
+    operands.
+    """
     args = tuple(union(x, y) for x, y in zip(a.args, b.args, strict=True))
     return Function(args, union(a.result or UNKNOWN, b.result or UNKNOWN), a.variadic)
 

@@ -205,7 +205,9 @@ def _place(span: Span) -> tuple[str, int, int]:
 
 
 def _unsafe(name: str, span: Span) -> Diagnostic:
-    """Return the error for an unsafe variable, with a hint if it is a keyword."""
+    """Return the error for an unsafe variable, with a hint unless the name is `_`; for a keyword
+    the message also has OPA's hint.
+    """
     message = f"var {name} is unsafe"
     if name in _KEYWORDS:
         message += f" (hint: `import future.keywords.{name}` to import a future keyword)"
