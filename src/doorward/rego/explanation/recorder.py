@@ -156,7 +156,9 @@ class Recorder:
     def trace(
         self, evaluation: Evaluation, node: Rule | Expr, holds: bool, bound: Mapping[str, Any]
     ) -> None:
-        """Record that a definition or expression is about to be evaluated, or holds."""
+        """Record that a definition or expression is about to be evaluated, or holds. Nothing is
+        recorded for expressions of the query itself; beyond the limit, only definitions are.
+        """
         if not self._stack:
             return
         attempt = self._stack[-1]

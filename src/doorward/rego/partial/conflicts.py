@@ -291,7 +291,8 @@ def _rename_expr(expr: Expr, around: Collection[str]) -> Expr | None:
 
 def _contradicts(body: Body) -> bool:
     """Return True if the body certainly never holds: it has an expression and its negation, `x !=
-    x`, or comparisons with constants that no value satisfies. False means unknown.
+    x`, or comparisons with constants that no value satisfies. Expressions with `with` or `every` do
+    not count. False means unknown.
     """
     exprs = [expr for expr in body if not expr.withs and expr.every is None]
     # What is under `with` says nothing about the document outside of it.
@@ -326,8 +327,8 @@ value; behind `not` it holds only for the value, if there is one.
 
 def _test(expr: Expr) -> _Test | None:
     """Return an expression as a `_Test`, the constant always on the right: `3 < x` is `(x, "gt", 3,
-    True)`, and `not x < 3` is `(x, "gte", 3, False)`. Return None if the expression is not a
-    comparison of a single variable or path with a constant.
+    True)`, `not x < 3` is `(x, "gte", 3, False)`, and `x` alone is `(x, "neq", False, True)`.
+    Return None if the expression is not a comparison of a single variable or path with a constant.
     """
     if expr.withs or expr.every is not None:
         return None
@@ -348,7 +349,9 @@ def _test(expr: Expr) -> _Test | None:
 
 
 def _is_single(term: Term) -> bool:
-    """Return True if a term has one value wherever it stands in a body."""
+    """Return True for a variable or a path below `input` or `data`, which have one value wherever
+    they stand in a body.
+    """
     return type(term) is Var or is_path(term)
 
 

@@ -246,7 +246,7 @@ def array(items: Iterable[Term]) -> Term:
 
 
 def set_(items: Iterable[Term]) -> Term:
-    """Return the set of `items`, as a constant if they all are constants."""
+    """Return the set of `items` without repetitions, as a constant if they all are constants."""
     terms = tuple(dict.fromkeys(items))
     if all(type(term) is Constant for term in terms):
         return Constant(make_set([term.value for term in terms]))  # type: ignore[union-attr]
@@ -323,9 +323,9 @@ def parts(term: Term) -> Iterator[Term]:
 
 
 def map_parts(term: Term, change: Callable[[Term], Term]) -> Term:
-    """Return `term` with `change` applied to the terms directly inside it. Constants, variables and
-    comprehensions are returned unchanged; a collection becomes a `Constant` if all its new parts
-    are constants.
+    """Return `term` with `change` applied to the terms directly inside it, except the operator of a
+    call. Constants, variables and comprehensions are returned unchanged; a collection becomes a
+    `Constant` if all its new parts are constants.
     """
     match term:
         case Ref(items):

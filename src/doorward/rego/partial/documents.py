@@ -433,8 +433,8 @@ class _Virtual:
         return before
 
     def _complete_support(self, rule: Rule) -> bool:
-        """Add the residual of one complete rule to the support. Return True if the rule may
-        hold.
+        """Add the residual of one complete rule to the support. Return True if the rule has a
+        solution, even if it never holds by its types and nothing is added.
         """
         search = self.search
         bindings = search.child()

@@ -118,8 +118,8 @@ class Partial:
 
     @cached_property
     def failures(self) -> tuple[tuple[nodes.Ref, Span], ...]:
-        """References to the input in comparisons that did not hold, with their positions; such a
-        name may be misspelt.
+        """References to the input in comparisons that did not hold, at most 100, with their
+        positions; such a name may be misspelt.
         """
         refs = [(term_to_nodes(ref), span) for ref, span in self._failures]
         return tuple([(ref, span) for ref, span in refs if isinstance(ref, nodes.Ref)])

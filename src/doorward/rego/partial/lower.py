@@ -115,8 +115,8 @@ def lower_query(body: nodes.Body, callees: Callees) -> Body:
 
 
 def declared_arity(operator: Operator, callees: Callees) -> int | None:
-    """Return the number of operands that a function or built-in declares; None if it is variadic or
-    unknown.
+    """Return the number of operands that a function or built-in declares; None if it is variadic,
+    unknown, or a rule that is not a function.
     """
     if type(operator) is str:
         builtin = callees.registry.get(operator)

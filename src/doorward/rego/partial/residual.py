@@ -73,7 +73,7 @@ def _expr_rank(expr: nodes.Expr) -> tuple[Any, ...]:
 
 
 def _rule(rule: core.Rule) -> nodes.Rule:
-    """Convert a rule to its syntax tree."""
+    """Convert a rule, without its `else`, to its syntax tree."""
     first, *rest = rule.path[rule.package :]
     assert isinstance(first, core.Constant)
     ref = nodes.Ref(nodes.Var(str(first.value)), tuple([_term(part) for part in rest]))

@@ -148,9 +148,9 @@ class Search:
         return negation.in_turn(self, rule, own) if rule.before else self.rule(rule, own)
 
     def body(self, body: Sequence[Step], bindings: Bindings, number: int) -> Solutions:
-        """Yield for each solution of all expressions of `body`, from left to right with
-        backtracking. Comparisons of the input that have no solution are recorded in `failures`.
-        Closing the iterator undoes all bindings.
+        """Yield for each solution of all expressions of `body`, at least one, from left to right
+        with backtracking. Comparisons of the input that have no solution are recorded in
+        `failures`. Closing the iterator undoes all bindings.
         """
         count = len(body)
         solutions: list[Solutions] = []

@@ -134,8 +134,8 @@ class Names:
         self._taken: set[str] = set()
 
     def of(self, name: str, bindings: Bindings) -> str:
-        """Return the residual name of a variable: `x` of body 3 is `x3`, variables of the query
-        keep their names.
+        """Return the residual name of a variable: `x` of body 3 is `x3`, with `_` at its end if
+        that name is taken; variables of the query, `input` and `data` keep their names.
         """
         if name in ROOTS:
             return name
@@ -250,7 +250,9 @@ def _free(term: Term) -> Iterator[str]:
 
 
 def _free_of(expr: Expr) -> Iterator[str]:
-    """Yield the names of all variables in an expression, in `every` too."""
+    """Yield the names of all variables in an expression, in `every` too, but not in targets of
+    `with` or those that an `every` declares.
+    """
     for arg in expr.args:
         yield from _free(arg)
     for item in expr.withs:
@@ -530,6 +532,6 @@ def body_of(saved: Sequence[Saved], names: Names) -> Body:
 
 
 def as_value(term: Term) -> Value:
-    """Return the value of a term without variables."""
+    """Return the value of a constant; AssertionError for other terms."""
     assert type(term) is Constant
     return term.value
