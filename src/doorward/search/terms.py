@@ -46,7 +46,9 @@ def is_open(term: Term) -> bool:
 
 
 def value_of(constant: Term) -> Value:
-    """Return the value of a constant term (see `is_constant`). Results are cached."""
+    """Return the value of a constant term (see `is_constant`). Results are cached and shared, so
+    they must not be changed.
+    """
     return _value(term_text(constant))
 
 

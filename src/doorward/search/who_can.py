@@ -340,7 +340,8 @@ def _possible_values(engine: Engine, body: Body, path: Path) -> list[Value] | No
 
 def _text_of_found(expr: Expr, path: Path, engine: Engine) -> str:
     """Return the text of an expression with the variable `found` in place of the input path. "" if
-    it is negated, reads other input, or calls an impure built-in.
+    it is negated, has a `with`, is neither a reference nor a call, reads other input, or calls an
+    impure built-in.
     """
     if expr.negated or expr.withs or not isinstance(expr.term, (Ref, Call)):
         return ""

@@ -243,7 +243,9 @@ def _find_term(expr: Expr, text: str) -> Term:
 
 
 def _reads_case(expr: Expr) -> bool:
-    """Return True for `lower` and `upper`: their tables of all characters are large."""
+    """Return True if an expression calls `lower` or `upper`, whose tables of all characters are
+    large.
+    """
     return any(isinstance(node, Call) and node.name in _CASES for node in walk(expr))
 
 
@@ -310,8 +312,8 @@ def _leaves_of(expr: Expr) -> dict[str, Term]:
 
 
 def _read_leaves(term: Term, leaves: dict[str, Term]) -> bool:
-    """Add the parts of the input and variables in an arithmetic term to `leaves`; False if the term
-    contains anything else.
+    """Add the parts of the input and variables in an arithmetic term to `leaves`. Return False if
+    the term contains anything else; `leaves` may have changed all the same.
     """
     match term:
         case Scalar(value):

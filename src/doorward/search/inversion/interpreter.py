@@ -221,8 +221,8 @@ class Interpreter:
         return Lens(value.value, put)
 
     def _chain(self, rule: Rule, params: Env) -> tuple[list[tuple[Rule, Attempt]], Lens | None]:
-        """Try a definition and its `else` branches until one holds; return the attempts, and its
-        value or None.
+        """Try a definition and its `else` branches until one holds and has a value; return the
+        attempts, and the value, None if there is none.
         """
         tried = []
         branch: Rule | None = rule

@@ -283,8 +283,8 @@ def composite(value: Any, shape: Any, items: Mapping[Any, Lens]) -> Lens:
 
 
 def _targets(sample: Any, items: Mapping[Any, Lens]) -> list[tuple[Lens, Any]] | None:
-    """Return each part with the value it must get for `sample`; None if the sample has other
-    parts.
+    """Return each part with the value it must get for `sample`; None if the sample has other parts
+    or is a set.
     """
     if not isinstance(sample, (list, dict)) or len(sample) != len(items):
         return None

@@ -73,8 +73,9 @@ class Attempt:
             yield from islice(outcome.fix(input), 16)
 
     def spoils(self, input: Any, first: Container[str] = ()) -> Iterator[Any]:
-        """Yield inputs with which the body may fail, nothing if it has no solution. Expressions
-        whose text is in `first` are changed first.
+        """Yield inputs with which the body may fail, up to 8 for each expression in the first 4
+        solutions; nothing if it has no solution. Expressions whose text is in `first` are changed
+        first.
         """
         for _, outcomes in self.solutions[:4]:
             for outcome in sorted(outcomes, key=lambda each: each.expr.span.text not in first):

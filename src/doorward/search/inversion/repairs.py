@@ -208,7 +208,8 @@ class Inversion:
 
     def _next(self, repairs: Iterator[Any]) -> list[Any] | None:
         """Return a list with the next input of these repairs; [] if it was returned before or is
-        too long, None if there are no more or its computation failed.
+        too long, None if there are no more, or if its computation failed or took more than `STEP`
+        seconds.
         """
         try:
             with within(STEP):

@@ -330,8 +330,8 @@ class Checker:
         number: int,
         body: tuple[int, ...],
     ) -> bool:
-        """Return True if a negated support rule holds, since the expressions of its body are in the
-        conjunction.
+        """Return True if the negation of a support rule cannot hold, since the expressions of the
+        rule's body are in the conjunction.
         """
         expr = exprs[negative]
         if not expr.negated or expr.withs or not isinstance(expr.term, Ref):

@@ -109,8 +109,8 @@ class Conjunction:
         return tuple(format_tree((expr,)).strip() for expr in self.exprs)
 
     def names_outside(self, position: int) -> set[str]:
-        """Return the variables of all expressions except the one at `position`, apart from names
-        inside bodies.
+        """Return the variables of the expressions other than the one at `position`; expressions
+        with bodies inside are left out.
         """
         others = [expr for n, expr in enumerate(self.exprs) if n != position]
         return {name for expr in others if not has_scope(expr) for name in free_names(expr)}
@@ -141,8 +141,8 @@ def _parse(text: str, position: int, registry: Registry) -> Expr:
 
 
 def _result_as_equation(expr: Expr, count: int) -> Expr:
-    """Return `f(x, y)`, a call of a built-in with `count` = 1 operands, as `f(x) = y`. The same
-    expression if it has no output operand.
+    """Return a call with one operand more than the `count` declared ones as an equation of the call
+    with that operand: `f(x, y)` as `f(x) = y`. A call without it is returned unchanged.
     """
     call = expr.term
     assert isinstance(call, Call)
@@ -234,7 +234,9 @@ def has_scope(expr: Expr) -> bool:
 
 
 def free_names(expr: Node | Expr) -> set[str]:
-    """Return the variables of an expression, including those of bodies inside it."""
+    """Return the variables of an expression, including those of bodies inside it, without `input`,
+    `data` and operators.
+    """
     operators = {id(node.operator.head) for node in walk(expr) if isinstance(node, Call)}
     names = {n.name for n in walk(expr) if isinstance(n, Var) and id(n) not in operators}
     return names - {"input", "data"}
@@ -265,7 +267,9 @@ def fresh_name(name: str, suffix: str) -> str:
 
 
 def readers_of(conjunction: Conjunction, term: Term, leave_out: int) -> Iterator[int]:
-    """Yield the positions of the expressions that hold only if the term has a value."""
+    """Yield the positions of the expressions, except that at `leave_out`, that hold only if the
+    term has a value. Negated expressions and those with `with` or bodies inside do not count.
+    """
     for position, expr in enumerate(conjunction.exprs):
         if position == leave_out or expr.negated or expr.withs or has_scope(expr):
             continue
@@ -288,8 +292,9 @@ def is_read(variable: Var, conjunction: Conjunction) -> bool:
 
 
 def items_of(conjunction: Conjunction, domain: Term, leave_out: int) -> Iterator[tuple[int, Ref]]:
-    """Yield references to items of a collection, with the position of an expression that holds only
-    if the item exists.
+    """Yield references to items of a collection, with the position of an expression, except that at
+    `leave_out`, that holds only if the item exists. Nothing for a collection that is not a
+    reference.
     """
     if not isinstance(domain, Ref):
         return

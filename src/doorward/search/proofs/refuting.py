@@ -471,7 +471,9 @@ class Refuter:
         return None
 
     def _is_settled(self, term: Term, state: _State) -> bool:
-        """Return True if an input path is known, or overlaps one that has an assumed value."""
+        """Return True if an input path is known, or overlaps one that has an assumed value; for
+        another term, if a value is assumed for `input` itself.
+        """
         path = _path(term, "input")
         others = [_path(other, "input") for other, _ in state.values.values()]
         if path is None or not path:
