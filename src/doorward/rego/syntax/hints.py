@@ -107,7 +107,7 @@ def add_hints(
     hinted: set[tuple[int, str]] = set()
     result = []
     for error in errors:
-        hint = _hint(error, _place(source, error.span))
+        hint = _hint(error, _context_of(source, error.span))
         # OPA reports several errors for one mistake: one hint for them is enough.
         if hint is not None and (error.span.row, hint.text) not in hinted:
             hinted.add((error.span.row, hint.text))
@@ -129,7 +129,7 @@ def _hint(error: Diagnostic, context: _ErrorContext) -> _Hint | None:
     )
 
 
-def _place(source: Source, span: Span) -> _ErrorContext:
+def _context_of(source: Source, span: Span) -> _ErrorContext:
     """Return the line of a span, up to `MAX_LINE` characters on either side, with strings and
     comments blanked out, and the index of the span in it.
     """

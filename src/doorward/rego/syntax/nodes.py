@@ -151,8 +151,8 @@ class Call(_Named):
 
     @property
     def name(self) -> str:
-        """The operator as text, such as `io.jwt.decode`; a part that is not constant is `?`.
-        Computed once.
+        """The operator as text, such as `io.jwt.decode`; a head that is not a variable is `?`, an
+        operand that is not constant `[?]`. Computed once.
         """
         try:
             return self._name

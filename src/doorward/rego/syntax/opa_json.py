@@ -491,7 +491,8 @@ def _last(pairs: tuple[tuple[Term, Term], ...]) -> list[tuple[Term, Term]]:
 
 def rank(term: Term) -> tuple[int, Any]:
     """Return a sort key for terms in OPA's order; equal terms have equal keys. Comprehensions and
-    template strings are ordered by their text.
+    template strings are ordered by their text; in a tree that was not parsed they have none, and
+    those of one kind have equal keys.
     """
     match term:
         case Scalar(value=None):

@@ -139,8 +139,8 @@ def head_of(term: Term) -> Head | None:
 
 
 def with_own_wildcards(cursor: Cursor, head: Head) -> Head:
-    """Return the head for another body of the same rule; each `_` in its parameters becomes a new
-    variable.
+    """Return the head for another body of the same rule; each parameter `_` becomes a new variable,
+    a `_` inside a parameter does not.
     """
     if not head.args:
         return head

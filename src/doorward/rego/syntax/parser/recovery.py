@@ -55,8 +55,8 @@ def skip_statement(cursor: Cursor, start: int) -> set[str]:
 
 
 def names_at(source: Source, spans: Iterable[Span]) -> set[str]:
-    """Return the names in the lines where these spans begin, up to a body or value; lines that are
-    conditions have none.
+    """Return the names in the lines where these spans begin, up to a body or value, at most
+    `MAX_HEAD` characters of each; lines that are conditions have none.
     """
     names: set[str] = set()
     for span in spans:

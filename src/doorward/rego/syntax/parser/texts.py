@@ -71,9 +71,9 @@ def parse_module(
     annotations: bool = False,
     builtins: Container[str] = (),
 ) -> Module:
-    """Parse a policy text. ParseError, with hints, if it is invalid. METADATA comments are parsed,
-    and refused if invalid, only with `annotations`. `builtins` are names that a rule without a body
-    must not have.
+    """Parse a policy text. ParseError, with at most `MAX_ERRORS` errors and with hints, if it is
+    invalid. METADATA comments are parsed, and refused if invalid, only with `annotations`.
+    `builtins` are names that a rule without a body must not have.
     """
     with _depth_guarded():
         cursor = Cursor(source, v0=v0, builtins=builtins)
