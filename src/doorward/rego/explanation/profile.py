@@ -41,7 +41,7 @@ class Profile:
         self._last = clock()
 
     def entries(self) -> list[Entry]:
-        """Return the entries of all expressions and rules that were evaluated, the slowest first."""
+        """Return the entries of all expressions and rules that were evaluated, slowest first."""
         return sorted(self._entries.values(), key=lambda each: -each.total_ns)
 
     def enter(self, evaluation: Evaluation, name: str, operands: tuple[Any, ...]) -> None:
