@@ -307,7 +307,7 @@ def _resource(item: object) -> dict[str, str]:
 
 
 def _url_fault(url: str) -> str:
-    """Return the error in a URL, in Go's words, if an escape or the host is invalid; "" for others."""
+    """Return the error, in Go's words, in a URL whose escape or host is invalid; "" for others."""
     if (match := _BAD_ESCAPE.search(url)) is not None:
         return f'parse "{url}": invalid URL escape "%{match[1]}"'
     try:

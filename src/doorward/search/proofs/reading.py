@@ -277,7 +277,7 @@ def denies_fields(expr: Expr, reader: Expr) -> bool:
 
 
 def is_true_rule(rule: Rule) -> bool:
-    """Return True if a rule's only value is `true`, without parameters, key, `else` or `default`."""
+    """Return True if a rule only has the value `true`: no parameters, key, `else`, `default`."""
     head = rule.head
     has_more = rule.default or rule.else_rule is not None or head.args is not None
     return not has_more and head.key is None and head.value in (None, Scalar(True))
