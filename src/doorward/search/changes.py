@@ -248,8 +248,8 @@ def _cost(edits: Sequence[Edit]) -> tuple[int, int, int]:
 
 def edits_between(old: Any, new: Any, path: Path = ()) -> Iterator[Edit]:
     """Yield the edits that turn the document `old` into `new`: one for each different member of an
-    object, at any depth. Arrays and scalars are compared as a whole. Nothing if both are equal as
-    JSON.
+    object, at any depth. Their paths begin with `path`. Arrays and scalars are compared as a whole.
+    Nothing if both are equal as JSON.
     """
     if isinstance(old, dict) and isinstance(new, dict):
         for key in [*old, *(key for key in new if key not in old)]:

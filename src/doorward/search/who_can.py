@@ -589,7 +589,8 @@ class _Reasons:
 
     def _texts(self, input: Value, now_ns: int) -> Iterator[str]:
         """Yield, for each definition that holds for the input, its file and row and the values of
-        its named variables in the first solution. Secrets are masked.
+        its named variables in the first solution. Secrets are masked. A definition whose evaluation
+        fails is left out.
         """
         for where, query in self._rules:
             try:

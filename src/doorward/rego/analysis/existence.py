@@ -123,9 +123,9 @@ def check_calls(
 
 def _check(call: Call, span: Span, callees: Callees, *, is_value: bool) -> Iterator[Diagnostic]:
     """Yield the error of one call, if it has one: the function is unknown, or the number of
-    operands is wrong. A call that is an expression may have one operand more, for its result.
-    Nothing for `eq`, or a function without operands, inside a term: the check of safety reports
-    these.
+    operands is wrong. A call that is an expression may have one operand more, for its result. With
+    `is_value`, inside a term, nothing for `eq` and for a policy's function without operands: the
+    check of safety reports these.
     """
     callee = callees.find(call)
     argument_count = len(call.args)
@@ -175,7 +175,9 @@ def _similar(name: str, callees: Callees) -> str | None:
 def _builtin_arity(
     call: Call, name: str, signature: Function, span: Span, callees: Callees, *, is_value: bool
 ) -> Diagnostic:
-    """Return the error for a built-in called with a wrong number of operands, with their types."""
+    """Return the error for a built-in called with a wrong number of operands, with their types.
+    With `is_value`, inside a term, the result counts as an operand of unknown type, as in OPA.
+    """
     have = [_type(arg, callees) for arg in call.args]
     if is_value:
         have.append(UNKNOWN)

@@ -110,7 +110,9 @@ def _fix(name: str, hint: str | None, span: Span) -> Fix | None:
 
 
 def _of_var(name: str, span: Span, names: Names) -> str | None:
-    """Return the hint for an unsafe variable; None if there is none."""
+    """Return the hint for an unsafe variable: a constant of another language, a key with `-` in the
+    first `MAX_TEXT` characters, or a similar name. None if there is none.
+    """
     if name in _CONSTANTS:
         return _CONSTANTS[name]
     key = re.search(rf"([A-Za-z_][\w.]*)\.(\w+)-{re.escape(name)}\b", span.text[:MAX_TEXT])

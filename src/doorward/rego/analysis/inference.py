@@ -344,7 +344,9 @@ class Inference:
     def _fit_array(
         self, items: Sequence[Term], type_: ArrayType, scope: Scope, *, widen: bool
     ) -> bool:
-        """Return True if the items fit an array type."""
+        """Return True if the items fit an array type. `scope` changes, and `widen` acts, as in
+        `fit`.
+        """
         if len(items) != len(type_.items) and type_.rest is None:
             return False
         return all(
@@ -355,7 +357,7 @@ class Inference:
         self, items: Sequence[tuple[Term, Term]], type_: ObjectType, scope: Scope, *, widen: bool
     ) -> bool:
         """Return True if the pairs fit an object type. Values under keys that are not constant
-        always fit.
+        always fit. `scope` changes, and `widen` acts, as in `fit`.
         """
         if len(items) != len(type_.fields) and type_.rest is None:
             return False

@@ -111,7 +111,7 @@ def multiplicity_of_rules(
     bound: frozenset[str] = frozenset(),
 ) -> Multiplicity:
     """Analyse rules, their `else` branches and inner bodies. `bound`: variables that have values
-    before a rule begins.
+    before a rule begins. With `prints`, the operands of `print` count too.
     """
     walk = _Walk(callees, prints=prints, bound=bound)
     for definition in definitions:
@@ -125,7 +125,9 @@ def multiplicity_of_rules(
 def multiplicity_of_query(
     body: Body, outer: frozenset[str], callees: Callees, *, prints: bool
 ) -> Multiplicity:
-    """Analyse the inner bodies of a query; `outer` are its variables outside them."""
+    """Analyse the inner bodies of a query; `outer` are its variables outside them. With `prints`,
+    the operands of `print` count too.
+    """
     walk = _Walk(callees, prints=prints)
     walk.outer = outer
     walk.body(body)

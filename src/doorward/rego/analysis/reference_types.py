@@ -202,7 +202,9 @@ class _Check:
 
 
 def _fields(type_: Type) -> tuple[Key, ...]:
-    """Return the keys that a type names."""
+    """Return the keys that an object type names, or those of all options of a union; () for other
+    types.
+    """
     match type_:
         case ObjectType(fields):
             return tuple(key for key, _ in fields)  # type: ignore[misc]  # fields are in key form

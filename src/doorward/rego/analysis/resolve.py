@@ -88,7 +88,8 @@ def resolve_modules(
 ) -> Resolved:
     """Return every module with its names resolved, and the errors of the first stage that has any.
     `exports`: the names of the rules of each package. `builtins`: the names that can hide a
-    built-in if a variable has them.
+    built-in if a variable has them. `strict`: report what OPA's strict mode does, such as unused
+    variables and imports.
     """
     resolved, errors, ask_metadata = [], [], False
     for module in modules:
@@ -300,7 +301,9 @@ class Resolver:
         return frozenset(name for name in free if name in self.options.builtins)
 
     def _inner(self, scope: Scope, body: Body, *, joined: bool = False) -> Scope:
-        """Return the scope for `body`, which is part of an expression in the body of `scope`."""
+        """Return the scope for `body`, which is part of an expression in the body of `scope`.
+        `joined`: it is an operand of `and` or `or`.
+        """
         free = self._free_names(body)
         return Scope(self.names, scope, free=free, joined=joined or scope.joined)
 

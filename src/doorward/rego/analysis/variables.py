@@ -86,8 +86,8 @@ def term_vars(
 
 
 def part_vars(part: Expr, *, closures: bool = True) -> Iterator[Var]:
-    """Yield the variables of a template string's expression, except those of its steps `local =
-    value`.
+    """Yield the variables of a template string's expression, as `expr_vars`, except those of its
+    steps `local = value`.
     """
     bound = {next(expr_vars(step)).name for step in part.before}
     for var in expr_vars(part, closures=closures):
@@ -96,7 +96,10 @@ def part_vars(part: Expr, *, closures: bool = True) -> Iterator[Var]:
 
 
 def expr_vars(expr: Expr, *, closures: bool = True) -> Iterator[Var]:
-    """Yield every variable of an expression, its `with` modifiers included."""
+    """Yield every variable of an expression, its `with` modifiers included; without `closures`,
+    none of the bodies of `not`, `and`, `or`, `every` and comprehensions. Names that `some` only
+    declares are left out.
+    """
     for each in expr.before:
         yield from expr_vars(each, closures=closures)
     term = expr.term

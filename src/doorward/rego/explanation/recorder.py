@@ -175,7 +175,9 @@ class Recorder:
             self._expression(attempt.current, node, Sample(evaluation, bound), holds=holds)
 
     def _expression(self, tried: Tried, expr: Expr, sample: Sample, *, holds: bool) -> None:
-        """Record an expression, and messages of `trace`."""
+        """Record that an expression begins, or with `holds` that it has a solution, and then
+        messages of `trace`.
+        """
         is_member = any(expr is each for each in tried.rule.body)
         steps = tried.steps if is_member or tried.open is None else tried.open.inner
         step = steps.get(id(expr))

@@ -83,8 +83,8 @@ def _locations_of_answers(attempts: Iterable[Attempt], seen: set[int]) -> Iterat
 
 
 def _fail(attempt: Attempt, depth: int) -> Iterator[Location]:
-    """Yield the conditions at which the definitions that got furthest failed; if a condition read
-    rules that refused, their conditions instead.
+    """Yield the conditions at which the definitions that got furthest failed. If a condition read
+    rules that refused, yield theirs instead, down to `MAX_LOCATIONS` levels.
     """
     tried = [each for each in attempt.tried.values() if each.culprit is not None]
     furthest = max((len(each.steps) for each in tried), default=0)

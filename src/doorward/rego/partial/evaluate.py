@@ -263,9 +263,9 @@ class Lowered:
     def evaluate(
         self, question: Question, evaluation: Evaluation, tracer: PartialTracer | None = None
     ) -> Partial:
-        """Evaluate a question partially with the input, data and deadline of `evaluation`.
-        EvalError if its known part ends in an error, at the deadline, or if the residual exceeds
-        `max_size` expressions or `MAX_PARTS` parts.
+        """Evaluate a question partially with the input, data and deadline of `evaluation`; `tracer`
+        is told of each expression and rule. EvalError if its known part ends in an error, at the
+        deadline, or if the residual exceeds `max_size` expressions or `MAX_PARTS` parts.
         """
         settings, settled, size = question.settings, question.settled, _Size()
 

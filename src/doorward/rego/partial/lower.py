@@ -530,7 +530,9 @@ class _Stages:
         return self._bind(term, added) if is_evaluated(term) else term
 
     def _bind(self, term: Term, out: list[Expr], like: Expr | None = None) -> Var:
-        """Append an equation of a new variable with `term` to `out`; return the variable."""
+        """Append an equation of a new variable with `term` to `out`, with the position and `with`
+        of `like`; return the variable.
+        """
         var = self.locals.fresh()
         out.append(replace(equation(var, term, like), generated=True))
         return var

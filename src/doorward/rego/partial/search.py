@@ -184,7 +184,7 @@ class Search:
 
     def _trace(self, solutions: Solutions, span: Span, *, is_rule: bool = False) -> Solutions:
         """Return the same solutions, which also report to the tracer, if there is one, that the
-        evaluation began and each solution.
+        evaluation began and each solution; with `is_rule` as those of a rule.
         """
         return solutions if self._tracer is None else _tell(self._tracer, solutions, span, is_rule)
 

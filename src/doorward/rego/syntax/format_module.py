@@ -232,7 +232,7 @@ class ModuleWriter:
 
     def fits_on_line(self, rule: Rule, *, is_else: bool) -> bool:
         """Return True if the body can follow `if` on the same line: it is one expression that was
-        there, and it does not look like braces.
+        there, or with `is_else` one without braces, and it does not look like braces.
         """
         if len(rule.body) != 1:
             return False
@@ -302,8 +302,9 @@ class ModuleWriter:
     # Heads
 
     def head(self, rule: Rule, *, is_constant: bool, is_else: bool) -> bool:
-        """Write the head, or the `else` with its value. Return False if the key or value had to be
-        written unchanged because of a comment.
+        """Write the head, or with `is_else` the `else` with its value. `is_constant`: the rule has
+        neither a body nor an `else`. Return False if the key or value had to be written unchanged
+        because of a comment.
         """
         head = rule.head
         if is_else:

@@ -311,7 +311,9 @@ def has_number(value: Any) -> bool:
 
 
 def is_small(value: Any) -> bool:
-    """Return True if all numbers in a value are integers small enough that their sums are exact."""
+    """Return True if all numbers in a value are integers below 2**26 in size, so that their sums
+    are exact also as floats.
+    """
     if isinstance(value, dict):
         return all(is_small(part) for pair in value.items() for part in pair)
     if isinstance(value, (list, tuple, set, frozenset)):

@@ -356,8 +356,8 @@ class Refuter:
 
     def _opposite(self, state: _State) -> tuple[Step | None] | None:
         """Add the opposites of negated comparisons (`not a < b` gives `a >= b`) and refute. Return
-        None if there are none; otherwise a tuple with the step, or `(None,)` if the rest cannot be
-        refuted.
+        None if there are none or the conjunction would have more than `MOST` expressions; otherwise
+        a tuple with the step, or `(None,)` if the rest cannot be refuted.
         """
         positions, added, done = [], [], set(state.done)
         for number, expr in enumerate(state.conjunction.exprs):
@@ -420,8 +420,8 @@ class Refuter:
 
     def _instance(self, state: _State) -> tuple[Step | None] | None:
         """Add the body of an `every` for an item that another expression reads, and refute. Return
-        None if there is none; otherwise a tuple with the step, or `(None,)` if the rest cannot be
-        refuted.
+        None if there is none or the conjunction would have more than `MOST` expressions; otherwise
+        a tuple with the step, or `(None,)` if the rest cannot be refuted.
         """
         conjunction = state.conjunction
         for number, expr in enumerate(conjunction.exprs):

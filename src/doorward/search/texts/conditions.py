@@ -73,8 +73,8 @@ def _texts_of(call: Call) -> tuple[str, Language] | None:
     """Return the term that a call tests, as text, and the language of its texts for which the call
     is true.
 
-    For `!=` it is the language of the equal texts. None if the call or its pattern is not
-    supported.
+    For `!=` it is the language of the equal texts. For a test of `lower(x)` or `upper(x)` the term
+    is `x`. None if the call or its pattern is not supported.
     """
     try:
         accepted = _accepted_by(call)

@@ -269,7 +269,7 @@ _CLASSES: Final[dict[str, Ranges]] = {
 
 class _Reader:
     """Parses a pattern with characters, `.`, classes, groups, `|`, `*`, `+`, `?`, `{m,n}`, and
-    anchors at the ends.
+    anchors at the ends. UnreadableError for other syntax.
     """
 
     def __init__(self, pattern: str) -> None:
@@ -302,7 +302,7 @@ class _Reader:
         return False
 
     def _choice(self, *, top: bool = False) -> Language:
-        """choice = sequence { "|" sequence }."""
+        """choice = sequence { "|" sequence }; `top` if it is the whole pattern."""
         options = [self._sequence()]
         while self._take("|"):
             self._has_top_choice |= top

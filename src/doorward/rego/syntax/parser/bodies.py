@@ -151,8 +151,8 @@ class Bodies:
     def _parse_logical_operand(self, start: int, *, left: bool) -> _Operand | None:
         """operand = "(" disjunction ")" | [ "not" ] expr | "{" body "}"
 
-        A `{` that a logical word does not follow is parsed again as a set or object. None after
-        recording an error, also for an assignment without braces.
+        As a `left` operand, a `{` that a logical word does not follow is parsed again as a set or
+        object. None after recording an error, also for an assignment without braces.
         """
         cursor = self.cursor
         if cursor.kind == "{" and start not in self._no_bodies:

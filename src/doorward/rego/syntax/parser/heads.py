@@ -113,7 +113,7 @@ def _parse_value(cursor: Cursor, terms: TermProductions, head: Head, *, default:
 
 
 def _value_error(name: str, head: Head, *, assign: bool, default: bool) -> str:
-    """Return OPA's message for a head whose value is missing."""
+    """Return OPA's message for a head whose value, after `:=` (`assign`) or `=`, is missing."""
     if not assign:
         return f"expected rule value term (e.g., {name}[<nil>] = <VALUE> {{ ... }})"
     if head.args:

@@ -113,8 +113,8 @@ class Terms:
 
     def continue_infix(self, first: Term, start: int, *, key_value: bool = True) -> Term:
         """Continue a term-infix whose first term, at offset `start`, is already parsed; return the
-        whole, or `first` if no operator follows. An error in a right operand is recorded, and the
-        term before it returned.
+        whole, or `first` if no operator follows. `key_value`: as for `parse_infix`. An error in a
+        right operand is recorded, and the term before it returned.
         """
         left = self._continue_operators(first, start, _RELATION)
         return self._parse_memberships(left, start, key_value=key_value)
