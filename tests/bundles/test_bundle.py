@@ -274,7 +274,7 @@ def test_the_files_that_are_signed_have_the_name_of_their_folder(
     with pytest.raises(BundleError, match="no such file or directory"):
         signed_files("other")
     os.mkfifo("pipe")
-    with pytest.raises(BundleError, match="neither a file nor a folder"):
+    with pytest.raises(BundleError, match="no such file or folder"):
         signed_files("pipe")
     with pytest.raises(BundleError, match="archive contains more than 3 bytes"):
         signed_files(archive, limits=Limits(unpacked_bytes=3))

@@ -233,4 +233,4 @@ def test_a_token_of_a_key_that_is_not_among_several_is_refused(tmp_path: Path) -
     assert "verification key ID is empty" in refused(path, keys)
     for name in (["main"], {"main": 1}, 1, True):
         path = written(tmp_path, signed({**payload(), "keyid": name}))
-        assert "verification key ID is not a text" in refused(path, keys)
+        assert "verification key ID must be a string" in refused(path, keys)

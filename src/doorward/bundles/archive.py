@@ -106,9 +106,10 @@ class _Bounded:
 
 
 def _members(stream: _Bounded, limits: Limits) -> Iterator[Member]:
-    """Yield the files of a tar archive, then read it to its end, which checks the checksum. Raise
-    `ArchiveError` for members that a bundle must not contain, for too many files, and for a file
-    above its limit.
+    """Yield the files of a tar archive, then read it to its end, which checks the checksum: only
+    after the last file is it known that the archive is complete. Raise `ArchiveError` for members
+    that a bundle must not contain, for too many members (folders count), and for a file above its
+    limit.
     """
     seen: set[str] = set()
     stream.allow(HEADER_BYTES)
@@ -200,9 +201,9 @@ def read_folder(root: str, names: Iterable[str], limits: Limits) -> Iterator[Mem
 
 def folder_names(root: str, limits: Limits) -> list[str]:
     """Return the sorted names of all files below `root`, relative to it. Links are followed inside
-    of `root`; a link out of it raises ArchiveError, as do too many files or too deep folders.
-
-    Names that begin with `..` are left out: Kubernetes keeps versions of the files there.
+    of `root`; a link out of it raises ArchiveError, as do an unreadable folder, too many files and
+    too deep folders. Left out are broken links, links to a folder above themselves, devices, and
+    names that begin with `..`: Kubernetes keeps versions of the files there.
     """
     names: list[str] = []
     waiting: list[tuple[str, tuple[str, ...]]] = [("", (os.path.realpath(root),))]

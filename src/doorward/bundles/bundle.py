@@ -152,12 +152,13 @@ def read_bundle(
     timers: Timers | None = None,
     with_data: bool = True,
 ) -> Bundle:
-    """Read the bundle at `path`. Raise BundleError, with OPA's text, for anything that makes it
-    unusable.
+    """Read the bundle at `path`, which cannot be a delta. Raise BundleError, with OPA's text, for
+    anything that makes it unusable.
 
     With `signed`, signatures are verified with `verification`; if that is None, a bundle without
     signatures passes and one with signatures is refused. Without `signed`, unverified signatures
-    are a note. `with_data=False` does not parse data files; they are in `members` all the same.
+    are a note. `with_data=False` parses neither data files nor a patch; data files are in `members`
+    all the same.
     """
     path = plain_path(path)
     if not os.path.exists(path):
@@ -197,8 +198,10 @@ def read_download(
     limits: Limits | None = None,
     timers: Timers | None = None,
 ) -> Bundle:
-    """Read the bundle `name` from the bytes of an archive; it may be a delta bundle. Raise
-    BundleError as `read_bundle` does. Signatures are verified with `verification`.
+    """Read the bundle `name` from the bytes of an archive; it may be a delta bundle. Its `digest`
+    is set and its `members` are empty. Raise BundleError if it cannot be used. Signatures are
+    verified with `verification` before anything is parsed; if that is None, a bundle without
+    signatures passes and one with signatures is refused.
     """
     members = unpack(io.BytesIO(content), limits or Limits())
     return _read_here(name, members, v0=v0, verification=verification, timers=timers)
@@ -251,7 +254,8 @@ def _read_here(
 
 def _verify(path: str, members: Sequence[Member], verification: Verification | None) -> None:
     """Verify the signatures of all files. Without signatures, raise `SignatureError` only if they
-    are required; also raise it if there is no key, or a signature is wrong.
+    are required; also raise it if there is no key, or a signature is wrong. LoadError if a data
+    file or the manifest is not valid.
     """
     signatures = dict(members).get(SIGNATURES)
     if signatures is None:
@@ -266,7 +270,8 @@ def _verify(path: str, members: Sequence[Member], verification: Verification | N
 
 def bundle_files(path: str, *, limits: Limits | None = None) -> tuple[str, ...]:
     """Return the paths of the files from which a bundle is read, without reading them: for an
-    archive its own path, even if it is missing. () if a folder exceeds a limit.
+    archive its own path, even if it is missing. () if a folder cannot be read, exceeds a limit or
+    contains a link out of it.
     """
     path = plain_path(path)
     if not os.path.isdir(path):
@@ -318,7 +323,7 @@ def _members(
     elif os.path.isfile(path):
         members = read_archive(path, limits)
     else:
-        raise ArchiveError("neither a file nor a folder")
+        raise ArchiveError(f"{path}: no such file or folder")
     for name, content in members:
         if (everything or _is_read(name)) and _remove_ignored([name], ignore):
             yield name, content
@@ -363,7 +368,9 @@ class _Reader:
 
     def bundle(self, *, with_data: bool = True) -> Bundle:
         """Parse manifest, data and policies. Raise `ManifestError` if something is outside the
-        roots or data conflict, and ParseError for a policy. WebAssembly becomes a note.
+        roots or data conflict, ParseError for a policy that is not valid, and LoadError for one
+        that is not UTF-8. WebAssembly becomes a note. Without `with_data`, data are empty and a
+        patch is ignored.
         """
         manifest = self._manifest()
         changes = self._changes(manifest) if with_data else None
@@ -434,8 +441,9 @@ class _Reader:
         return Source(self._show(name), text)
 
     def _take_policy(self, name: str, content: bytes, manifest: Manifest) -> tuple[Source, Module]:
-        """Parse a policy and keep its text in `modules`. Raise LoadError if it is not UTF-8,
-        ParseError if it is not valid. The manifest may set its Rego version.
+        """Parse a policy and store its text in `self.modules`, and a Rego version that the manifest
+        sets in `self.rego_versions`. Raise LoadError if it is not UTF-8, ParseError if it is not
+        valid.
         """
         file = self._file(name)
         version = manifest.version_of(name)

@@ -132,7 +132,8 @@ def load(
     v0: bool = False,
 ) -> Loaded:
     """Read all files at `paths`. Raise LoadError with a message for each file that cannot be used;
-    all files are tried.
+    all files are tried, but an unreadable folder, too many files or too deep folders end it at
+    once.
 
     With `policies_only`, only files that end with `.rego` are opened. `v0` is the version in which
     policies are parsed if other files fail, for their errors; otherwise they are not parsed.
@@ -196,7 +197,7 @@ def list_files(
     paths: Sequence[str], *, ignore: Sequence[str] = (), limits: Limits | None = None
 ) -> tuple[str, ...]:
     """Return the files that `load` would read, without reading them; missing ones are left out.
-    Raise LoadError if there are too many, or a folder cannot be read.
+    Raise LoadError if there are too many, folders are too deep, or one cannot be read.
     """
     return tuple(entry.path for entry in _find(paths, ignore, limits or Limits(), []))
 
@@ -205,9 +206,7 @@ def data_files(
     paths: Sequence[str], *, ignore: Sequence[str] = (), limits: Limits | None = None
 ) -> list[tuple[str, tuple[str, ...]]]:
     """Return the data files that `load` would read, each with the path of its document below
-    `data`.
-
-    Archives are not included.
+    `data`. Archives and missing files are left out. Raise LoadError as `list_files` does.
     """
     entries = _find(paths, ignore, limits or Limits(), [])
     return [(entry.path, entry.prefix) for entry in entries if entry.path.endswith(_DATA)]
@@ -282,9 +281,10 @@ def _walk(
     limits: Limits,
     above: tuple[str, ...],
 ) -> Iterator[_Entry]:
-    """Yield the policies and data files of a folder and the folders below it, sorted by name.
-    `above` are the real folders on the way, which end loops of links; LoadError if they are too
-    deep.
+    """Yield the policies and data files of a folder and the folders below it, sorted by name,
+    without those whose name, or a folder's, begins with `..` or matches `ignore`. `above` are the
+    real folders on the way, which end loops of links; LoadError if they are too deep, or a folder
+    cannot be read.
 
     A path that is not a folder is yielded whatever its extension.
     """
@@ -431,8 +431,8 @@ def io_message(verb: str, path: str, error: OSError) -> str:
 
 
 def merge(into: dict[Key, Value], document: dict[Key, Value]) -> bool:
-    """Merge `document` into `into`, in place. Return False, with `into` partly changed, if both
-    define a value.
+    """Merge `document` into `into`, in place, nested objects too. Values are shared, not copied.
+    Return False, with `into` partly changed, if both define a value.
     """
     for key, value in document.items():
         if key not in into:

@@ -79,8 +79,8 @@ class Located:
 def read_documents(
     text: str, offset: int = 0, *, scalar: Callable[[yaml.ScalarNode], Any] | None = None
 ) -> list[Located]:
-    """Return the documents of a YAML text; its first line is line `offset + 1` of its file. Raise
-    LocatedError if it is not valid, too large or too deep, or repeats a key.
+    """Return the documents of a YAML text, [] if it is empty; its first line is line `offset + 1`
+    of its file. Raise LocatedError if it is not valid, too large or too deep, or repeats a key.
 
     `scalar` converts each scalar node; the default follows YAML 1.1.
     """

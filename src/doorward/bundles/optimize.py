@@ -100,7 +100,8 @@ class Optimizer:
     def optimize(
         self, modules: Mapping[str, str], data: Any, entrypoints: Iterable[Entrypoint]
     ) -> dict[str, str]:
-        """Return the texts of all policies by file name, optimized for the entrypoints. Raise
+        """Return the texts of all policies by file name, optimized for the entrypoints. New
+        policies are below `optimized/`; a policy that loses all its rules is left out. Raise
         OptimizeError if an entrypoint is undefined or too short, and the errors of the compiler and
         of `Engine.partial`.
         """
@@ -135,8 +136,9 @@ class Optimizer:
     def _residual(
         self, modules: Mapping[str, Module], data: Any, entrypoint: Entrypoint
     ) -> list[Module]:
-        """Return the modules that decide an entrypoint for any input. Raise OptimizeError if it has
-        fewer than two names, or is always undefined.
+        """Return the modules that decide an entrypoint for any input; [] if its own rules must
+        stay. Raise OptimizeError if it has fewer than two names, or is always undefined, and the
+        errors of the compiler and of `Engine.partial`.
         """
         name = f"data.{'.'.join(entrypoint)}"
         if len(entrypoint) < 2:

@@ -94,7 +94,8 @@ class Verification:
 
     def key_for(self, header: Mapping[Any, Any], payload: Mapping[Any, Any]) -> Key:
         """Return the key that verifies a token: the one of `key_id`, else of the token's `kid` or
-        `keyid`. Raise `SignatureError` if the token names none, or it is not configured.
+        `keyid`. Raise `SignatureError` if the token names none, or it is not configured. Without
+        `keys` it is always `key`, whatever the token names.
         """
         if self.keys is None:
             return Key(self.key, self.algorithm)
@@ -102,7 +103,7 @@ class Verification:
         if not name:
             raise SignatureError("verification key ID is empty")
         if not isinstance(name, str):
-            raise SignatureError("verification key ID is not a text")
+            raise SignatureError("verification key ID must be a string")
         if name not in self.keys:
             raise SignatureError(f"verification key corresponding to ID {name} not found")
         return self.keys[name]
@@ -122,8 +123,9 @@ def verify(
     verification: Verification,
     folder: str = "",
 ) -> None:
-    """Raise SignatureError unless the signatures cover exactly `files`, with the right hashes.
-    Files that match `verification.exclude` need not be covered.
+    """Raise SignatureError unless the signatures cover exactly `files`, with the right hashes, and
+    LoadError for a data file or manifest that is not valid. Files that match `verification.exclude`
+    need not be covered.
 
     `folder` is the path of a bundle that is a folder: `opa sign` lists its files below that path.
     """
@@ -175,7 +177,7 @@ def _files_in(token: str, verification: Verification) -> dict[str, _Signed]:
     """
     parts = token.split(".")
     if len(parts) != 3:
-        raise SignatureError("failed to split compact JWT: it has no three parts")
+        raise SignatureError("failed to split compact JWT: it does not have three parts")
     # Header and payload are not verified yet: they only choose among the configured keys.
     key = verification.key_for(_decode(parts[0], "header"), _decode(parts[1], "payload"))
     if key.algorithm not in ALGORITHMS:

@@ -43,8 +43,8 @@ def sign(
 def compact_token(
     claims: Mapping[str, Any], key: str, algorithm: str, header: Mapping[str, str] | None = None
 ) -> str:
-    """Return a signed JWT of `claims`; `header` adds members to its header. SignatureError as for
-    `sign`.
+    """Return a signed JWT of `claims`; `header` adds members to its header. `algorithm` must be one
+    of ALGORITHMS. Raise SignatureError if the key does not fit it.
     """
     text = signing_input(claims, algorithm, header)
     return b".".join([text, _encode(_signature(text, key, algorithm))]).decode()

@@ -87,7 +87,10 @@ class Sources:
             return _join(loaded, self._read(timers), owners=self.bundles)
 
     def files(self) -> tuple[str, ...]:
-        """The files that `load` would read, without reading them; missing ones are left out."""
+        """The files that `load` would read, without reading them. Missing ones are left out, and
+        folders of bundles that cannot be read; the archive of a bundle is always listed. LoadError
+        if there are too many.
+        """
         listed = list_files(self.paths, ignore=self.ignore, limits=self.limits)
         if not self.bundles:
             return listed
@@ -144,7 +147,9 @@ def _join(loaded: Loaded, bundles: Sequence[Bundle], *, owners: Collection[str])
     owned = set(map(plain_path, owners))
     for bundle in bundles:
         if not merge(data, bundle.data):
-            raise LoadError([f"{bundle.path}: merge error"])
+            raise LoadError(
+                [f"{bundle.path}: merge error: another file or bundle defines one of its values"]
+            )
         # A policy that is given by itself as well is the same file.
         modules |= bundle.modules
         versions |= bundle.rego_versions
@@ -166,8 +171,7 @@ def _join(loaded: Loaded, bundles: Sequence[Bundle], *, owners: Collection[str])
 
 
 def with_bundles(loaded: Loaded, bundles: Mapping[str, Bundle]) -> Loaded:
-    """Return the files with downloaded bundles added, which are given by name.
-
+    """Return the files with downloaded bundles added, which are given by name; neither is changed.
     Raise `LoadError` if two define the same value, `ManifestError` if roots overlap.
     """
     if not bundles:
