@@ -260,7 +260,8 @@ class PDP:
         request_context: RequestContext | None = None,
         size: int = 0,
     ) -> None:
-        """Pass an answered decision to the decision log; nothing happens without one.
+        """Pass an answered decision to the decision log, with the snapshot that is active now,
+        which may be newer than the decision's; nothing happens without a log.
 
         The adapter calls this once for each response, with the time that it took, `handler_ns`.
         Returns at once: everything costly happens in another thread. `size` is the approximate

@@ -310,9 +310,8 @@ class Snapshot:
 
     def warm(self, paths: Iterable[PathKey]) -> None:
         """Prepare the documents at `paths`, with the code of their rules, and never drop them from
-        the cache.
-
-        Raise `CompileError` if one cannot be prepared.
+        the cache. Paths without rules need nothing and are passed over. Raise `CompileError` if one
+        cannot be prepared.
         """
         for path in paths:
             document = self.document(path)
@@ -334,7 +333,7 @@ class Snapshot:
         # Compiling takes longer with each segment, and any client can send a long path.
         if len(operands) > MAX_SEGMENTS:
             next(self._queries.unprepared)
-            message = f"a path has at most {MAX_SEGMENTS} names"
+            message = f"the path has more than {MAX_SEGMENTS} names"
             raise CompileError([Diagnostic(COMPILE_ERROR, message)])
         return self._prepare(key, document_ref(path), strict=strict)
 
@@ -395,7 +394,8 @@ class _Queries:
         """
         # One at a time: whatever clients ask for, they cannot take all of the processor for it.
         if not self._lock.acquire(timeout=self._deadline or PREPARE_WITHIN):
-            raise EvalError(CANCEL_ERROR, "too many paths are being compiled for the first time")
+            message = "too many paths are being compiled for the first time: try again later"
+            raise EvalError(CANCEL_ERROR, message)
         try:
             document = self._ready.get(key) or self._before.get(key)
             if document is None:

@@ -146,8 +146,9 @@ class Store:
             self._reserved = Owners({root: [root]}, kind=_CONFIGURATION)
 
     def keep(self, path: Path, value: Value, *, text: bytes = b"") -> None:
-        """Store `value` at a reserved `path`; later bundles and reloads do not remove it. The new
-        revision depends on `text`.
+        """Store `value` at a reserved `path`, with missing parents; later bundles and reloads do
+        not remove it. The new revision depends on `text`. Nothing checks that `path` is reserved or
+        free.
         """
         with self._hold_lock(self._publishing):
             snapshot, edit = self._begin()
@@ -172,11 +173,12 @@ class Store:
     # Data
 
     def put(self, path: Path, value: Value, *, text: bytes = b"", only_new: bool = False) -> bool:
-        """Store `value` at `path`, creating objects for missing parents; return True.
+        """Store `value` at `path`, creating objects for missing parents; return True. At an index
+        of an array it is inserted, as in OPA, and replaces nothing.
 
         With `only_new`, an existing value is not changed and False is returned. `text` is the JSON
         text of the value, which the new revision depends on. Raise StorageError if a parent is not
-        an object, so that the path cannot be created.
+        an object, or the root would not be one.
         """
         with self._hold_lock(self._publishing):
             snapshot, edit = self._begin()
@@ -199,7 +201,9 @@ class Store:
             self._publish_data(snapshot, edit, "patch", "", text)
 
     def delete(self, path: Path) -> None:
-        """Remove the value at `path`; raise `PathNotFoundError` if there is none."""
+        """Remove the value at `path`; raise `PathNotFoundError` if there is none, and
+        `InvalidPatchError` for the root.
+        """
         with self._hold_lock(self._publishing):
             snapshot, edit = self._begin()
             self._check_free(snapshot, path)
@@ -298,7 +302,8 @@ class Store:
 
     def load(self, loaded: Loaded) -> Snapshot:
         """Activate the new contents of files and return the snapshot; policies and data that
-        clients added through the API stay.
+        clients added through the API stay. Also raises LoadError and ManifestError if files and
+        downloaded bundles may define the same path, and CompileError for any error of the policies.
         """
         with self._hold_lock(self._compiling):
             return self._replace(loaded, self._bundles)
@@ -330,7 +335,9 @@ class Store:
                 return self._replace(self._files, {**self._bundles, **full})
 
     def deactivate(self, names: Collection[str]) -> Snapshot:
-        """Remove the policies and data of the named bundles, and return the new snapshot."""
+        """Remove the policies and data of the named downloaded bundles, and return the new
+        snapshot; unknown names are ignored. Raise CompileError if other policies need them.
+        """
         with self._hold_lock(self._compiling):
             left = {name: each for name, each in self._bundles.items() if name not in names}
             return self._replace(self._files, left)
@@ -425,7 +432,9 @@ class Store:
     def _hold_lock(self, lock: threading.Lock) -> Iterator[None]:
         """Context manager that holds a lock; BusyError if it is not free within `WAIT` seconds."""
         if not lock.acquire(timeout=WAIT):
-            raise BusyError
+            raise BusyError(
+                f"earlier changes took longer than {WAIT:g} seconds: nothing was changed, try again"
+            )
         try:
             yield
         finally:
