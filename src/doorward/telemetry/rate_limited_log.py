@@ -28,7 +28,8 @@ class RateLimitedLog:
 
     def suppressed(self, reason: str) -> int | None:
         """Return None if a line about `reason` must not be written now; else the number of lines
-        that were suppressed since the last one.
+        that were suppressed since the last one. With more than `MAX_REASONS` reasons all of them
+        are forgotten.
         """
         now = monotonic()
         with self._lock:

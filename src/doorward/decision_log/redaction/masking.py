@@ -81,7 +81,8 @@ def _parts(path: str) -> tuple[str, ...]:
 
 def apply(event: dict[str, Any], masks: Sequence[Mask]) -> dict[str, Any]:
     """Return a copy of the event with all masks applied, and their paths added to `erased` and
-    `masked`. A mask whose path does not exist has no effect.
+    `masked`; the event and its values are not changed. A removal of something that does not exist
+    has no effect; an `upsert` creates missing objects, but not a missing document.
     """
     changed = dict(event)
     erased: list[str] = list(changed.get("erased", ()))

@@ -32,7 +32,8 @@ class SecretTexts:
 
     def hide(self, event: dict[str, Any], snapshot: Snapshot) -> dict[str, Any]:
         """Return the event without the built-ins whose operands or answers contain a secret of the
-        snapshot; their paths are listed under `erased`. The same object if there are none.
+        snapshot, or without all of them if there are more than `_MOST` texts to search for; their
+        paths are listed under `erased`. The same object if none is removed.
         """
         notes = event.get("nd_builtin_cache")
         if not self._paths or not notes:
