@@ -90,8 +90,8 @@ def failure_of(status: BundleStatus, error: Exception) -> BundleStatus:
 
 
 def text_of(error: Exception) -> str:
-    """Return the message of an error as one text, several compile errors in OPA's form; its class
-    if it has none.
+    """Return the message of an error as one text, several compile errors in OPA's form; the name of
+    its class if it has none.
     """
     cause = error.cause if isinstance(error, (BundleError, DownloadError)) else error
     if isinstance(cause, (CompileError, ParseError)):
@@ -156,6 +156,8 @@ class Bundles:
         """Poll these bundles from now on, and deactivate those that are no longer named. Unchanged
         ones continue; saved ones are activated at once. `starts` False: `start` begins the polling
         later.
+
+        Raise what `Store.deactivate` raises; changed bundles are not polled any more then.
         """
         remaining = {
             name: poller
@@ -195,7 +197,7 @@ class Bundles:
 
     def poll(self, name: str) -> float:
         """Download and activate a bundle once, in this thread; return the seconds until it should
-        be requested again. Failures are in `statuses`.
+        be requested again. Failures are in `statuses`; an unknown name raises KeyError.
         """
         return drive(self._pollers[name].round())
 

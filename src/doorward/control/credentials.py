@@ -179,8 +179,9 @@ def _bearer(options: Bearer) -> str:
 
 
 def _oauth2(options: OAuth2, fetch: Fetch, signer: KmsSigner | None) -> tuple[str, float]:
-    """Fetch a token from the token endpoint; return it, and for how many seconds it is cached.
-    CredentialsError if there is none.
+    """Fetch a token from the token endpoint; return it, and for how many seconds it is cached. A
+    response without `access_token` gives "". CredentialsError if the endpoint refuses, does not
+    answer with a JSON object, or offers another type than `bearer`.
     """
     headers = {"content-type": "application/x-www-form-urlencoded", **options.headers}
     if options.grant_type == "client_credentials" and options.client_secret:
@@ -264,8 +265,8 @@ def _sign_assertion(options: OAuth2, signer: KmsSigner | None) -> str:
 
 def _gcp(options: GcpMetadata, fetch: Fetch) -> tuple[str, float]:
     """Fetch an identity token if an audience is set, otherwise an access token, from Google's
-    metadata service; return it, and for how many seconds it is cached. CredentialsError if there is
-    none.
+    metadata service; return it, and for how many seconds it is cached. A response without
+    `access_token` gives "". CredentialsError if the service refuses or cannot be reached.
     """
     if options.audience:
         kind, query = "identity", f"{options.identity_token_path}?audience={options.audience}"
@@ -289,7 +290,8 @@ def _gcp(options: GcpMetadata, fetch: Fetch) -> tuple[str, float]:
 
 def _azure(options: AzureIdentity, fetch: Fetch) -> tuple[str, float]:
     """Fetch a token of Azure's managed identity, of a machine or an app service; return it, and for
-    how many seconds it is cached. CredentialsError if there is none.
+    how many seconds it is cached. A response without `access_token` gives "". CredentialsError if
+    the service refuses or cannot be reached.
     """
     offered = os.environ.get("IDENTITY_ENDPOINT", "")
     of_app_service = options.app_service or bool(offered and not options.endpoint)

@@ -91,7 +91,7 @@ class Discovery:
 
     def poll(self) -> float:
         """Download and apply the configuration once, in this thread; return the seconds until it
-        should be requested again.
+        should be requested again. Failures are in `status`.
         """
         return drive(self._round())
 

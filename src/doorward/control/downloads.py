@@ -71,9 +71,9 @@ class Downloader:
         """True if the server keeps requests waiting, so that the next one may follow at once."""
 
     def fetch(self, timers: Timers) -> Steps[Download]:
-        """Download the bundle if it is not `etag` still; yields its request to the runner.
-        DownloadError if there is no response or no valid bundle in it. Stage durations are added to
-        `timers`.
+        """Download the bundle if it is not `etag` still; yields its request to the runner. Sets
+        `long_polls`, but not `etag`. DownloadError if there is no response or no valid bundle in
+        it. Stage durations are added to `timers`.
         """
         path = self.options.file
         if path is not None:
@@ -83,7 +83,7 @@ class Downloader:
         if answer.status == 304:
             return Download(None, answer.headers.get("etag", self.etag))
         if answer.status != 200:  # the next request waits as this one did, as in OPA
-            text = status_text(answer.status)
+            text = status_text(answer.status) or str(answer.status)
             raise DownloadError(f"server replied with {text}", status=answer.status)
         bundle = self._read(lambda: self._unpack(answer.body, timers), timers)
         self.long_polls = (
@@ -151,8 +151,8 @@ class Downloader:
         )
 
     def _from_file(self, path: str, timers: Timers) -> Download:
-        """Read the bundle of a `file://` URL; its digest stands for the ETag. DownloadError if it
-        does not exist or is invalid.
+        """Read the bundle of a `file://` URL; its digest stands for the ETag, and `bundle` of the
+        result is None if that is still `etag`. DownloadError if it does not exist or is invalid.
         """
         options = self.options
         if not os.path.exists(path):

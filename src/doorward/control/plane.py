@@ -157,7 +157,7 @@ class ControlPlane:
 
     def apply(self, config: Config) -> None:
         """Apply another configuration, and call `on_config`. Keys that need a restart are logged
-        and not applied.
+        and not applied. Raise what `Store.deactivate` raises if a bundle cannot be removed.
         """
         with self._lock:
             changed = [

@@ -165,7 +165,7 @@ class StatusReporter:
         self, client: Client, options: StatusOptions, document: Mapping[str, Any]
     ) -> Steps[None]:
         """Send the status to the service; a failure, or a status other than 2xx, is logged and not
-        raised.
+        raised. A lone surrogate in a text becomes `?`.
         """
         # A lone surrogate in a message must not stop the report: UTF-8 cannot encode it.
         content = marshal(dict(document.items())).encode(errors="replace") + b"\n"

@@ -106,8 +106,9 @@ class Uploads:
     # What comes from the decision log
 
     def write(self, lines: Sequence[bytes]) -> None:
-        """Queue events, each a JSON text without line breaks. Events above the rate or the buffer's
-        limit are lost and counted. OSError if the spool's journal cannot be written.
+        """Queue events, each a JSON text without line breaks. Events above the rate are lost and
+        counted; above the buffer's limit the oldest ones are. OSError if the spool's journal cannot
+        be written.
         """
         lines = self._within_rate(lines)
         if not lines:
