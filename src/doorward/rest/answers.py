@@ -170,7 +170,7 @@ def forbidden() -> Response:
 
 
 def unauthorized(reason: str = _REJECTED, *, status: int = 401) -> Response:
-    """Return 401 with the reason for which the system policy refuses."""
+    """Return a refusal by the system policy with its reason, 401 unless `status` says otherwise."""
     return _error(status, "unauthorized", reason)
 
 

@@ -234,7 +234,9 @@ class Api:
         refuse = row.refuses
         try:
             if not row.access.allows(exchange):
-                answer = forbidden() if refuse is None else refuse(403, "it is not served")
+                answer = (
+                    forbidden() if refuse is None else refuse(403, "the decision is not served")
+                )
             elif route is None:
                 answer = _not_allowed(exchange, match, request.method)
             else:

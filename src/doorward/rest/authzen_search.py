@@ -65,7 +65,7 @@ def post_search(
     search = _Search(pdp, options, kind, request, input)
     candidates = search.candidates(source)
     if candidates is None:
-        return error(500, "the candidates of a search are not a list of entities")
+        return error(500, "the document with the candidates failed or is not a list of entities")
     results, position = search.page(candidates, start, limit)
     if position is None:
         return error(500, "the evaluation failed")
@@ -199,7 +199,7 @@ def _page(request: dict[Key, Value]) -> tuple[int, int]:
     if limit is None or limit == 0:
         limit = MAX_LIMIT
     if not isinstance(limit, int) or isinstance(limit, bool) or limit < 0:
-        raise InvalidError("`page.limit` must be an integer from 0")
+        raise InvalidError("`page.limit` must be an integer that is not negative")
     token = page.get("token")
     if token is None or token == "":
         return 0, min(limit, MAX_LIMIT)

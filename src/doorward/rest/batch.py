@@ -38,7 +38,8 @@ def post_batch(
     """Return the decisions on many inputs (POST /v1/batch/data/PATH with `inputs` and
     `common_input`).
 
-    200 if all succeeded, 500 if all failed, 207 otherwise; 400 for a malformed body.
+    200 if all succeeded or there are none, 207 if some failed; 500 if all failed or the path has a
+    quote or NUL, 400 for a malformed body.
     """
     started = perf_counter_ns()
     try:

@@ -53,10 +53,11 @@ class Body:
         return any_body(self.text, self.content_type)
 
     def fields(self, type_name: str) -> dict[str, Value] | None:
-        """Return the members of the object in the body; None if the body is empty or null.
+        """Return the members of the object in the body; None if the body is empty or null. Raise
+        BadRequest for another type, except after `authorize`, when None is returned for it, too.
 
-        Names are in lower case, unless the system policy saw the body. Raise BadRequest for another
-        type, or return None after `authorize`; `type_name` is OPA's type in the error.
+        Names are in lower case, unless the system policy saw the body. `type_name` is OPA's type in
+        the error.
         """
         document = self.document()
         if self._is_authorized:

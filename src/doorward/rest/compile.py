@@ -42,9 +42,8 @@ class _Request:
 
 
 def post_compile(pdp: PDP, parameters: Parameters, body: bytes) -> Response:
-    """Return the residual queries of a query (POST /v1/compile), with `unknowns` not known.
-
-    400 for a malformed request or query, 500 if the evaluation fails.
+    """Return the residual queries of a query (POST /v1/compile), with `unknowns` not known. 400 for
+    a malformed request or query, 500 if the evaluation fails. It is not logged as a decision.
     """
     snapshot = pdp.snapshot
     timers = Timers(("rego_partial_eval", "rego_query_compile", "rego_query_parse"))

@@ -332,9 +332,8 @@ def reply(
 
 
 def bad_path(path: tuple[str, ...]) -> Response | None:
-    """Return OPA's refusal of a path with a quote or a NUL; None for other paths.
-
-    Doorward could serve such paths, but OPA's clients expect the refusal.
+    """Return OPA's refusal (500) of a path with a quote or a NUL; None for other paths. Doorward
+    could serve such paths, but OPA's clients expect the refusal.
     """
     text = "/".join(path)
     if "\0" in text:

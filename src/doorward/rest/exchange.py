@@ -169,16 +169,16 @@ class Exchange:
         self, function: Callable[[], Response], workers: Workers | None = None
     ) -> Response:
         """Return the response of `function`, run in a worker thread and compressed if the route
-        allows it.
+        allows it. Raise AbandonedError if the client left before, and what `function` raises.
         """
         return await (workers or self.service.workers).run(lambda: self.zip(function()))
 
     async def read(
         self, function: Callable[[Body], Response], workers: Workers | None = None
     ) -> Response:
-        """Return the response of `function` to the request's body, run in a worker thread.
-
-        Raise BadRequest if the body cannot be read, NoRoomError if its memory is not free in time.
+        """Return the response of `function` to the request's body, run in a worker thread. Raise
+        BadRequest if the body cannot be read, NoRoomError if its memory is not free in time,
+        AbandonedError if the client left before, and what `function` raises.
         """
         with self.service.memory.room() as room:
             body: Body | None = self.request.scope.get(_BODY)

@@ -18,8 +18,8 @@ MAX_NAMES: Final = 100
 
 def hints(left: Partial, unknowns: Iterable[str]) -> list[dict[str, Any]]:
     """Return a message and location for each undefined reference whose name is near an unknown one.
-
-    A reference is reported once.
+    A reference is reported once. Only the first `MAX_NAMES` unknown names, and names of at most
+    `MAX_LENGTH` characters, are compared.
     """
     names = [name for path in unknowns for name in _second(path)][:MAX_NAMES]
     result: list[dict[str, Any]] = []

@@ -106,9 +106,9 @@ def post_filter(
     accept: str,
     context: RequestContext | None = None,
 ) -> Response:
-    """Return a policy as a filter of rows (POST /v1/compile/PATH), in the media type of `accept`.
-
-    Logs the filter as a decision; an error response is not logged.
+    """Return a policy as a filter of rows (POST /v1/compile/PATH), in the media type of `accept`;
+    without `result` if no row is permitted. Logs the filter as a decision; an error response is not
+    logged.
     """
     started = perf_counter_ns()
     timers = Timers(_TIMERS)
@@ -271,8 +271,8 @@ def _targets(accept: str, dialects: Sequence[str]) -> list[Target]:
 def _masks(
     snapshot: Snapshot, targets: Told, input: Value | Undefined, timers: Timers
 ) -> Value | None:
-    """Return the column masks of the mask rule, and time it; None if there is no rule or no
-    mask.
+    """Return the column masks of the mask rule, and time it; None if there is no rule or no mask.
+    Raise _Refused if the rule does not exist, fails or is not an object.
     """
     if not targets.mask_rule:
         return None

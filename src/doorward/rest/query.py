@@ -77,9 +77,8 @@ def _answer(
     *,
     size: int = 0,
 ) -> Response:
-    """Evaluate a query, log the decision, and return its solutions or an error response.
-
-    `size` is the memory of the input in bytes.
+    """Evaluate a query, log the decision, and return its solutions or an error response; a query
+    that is empty or cannot be parsed is not logged. `size` is the memory of the input in bytes.
     """
     if not query.strip():
         return internal_error("cannot evaluate empty query")

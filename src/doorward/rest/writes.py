@@ -36,9 +36,8 @@ class _ForbiddenError(Exception):
 def put_data(
     store: Store, path: tuple[str, ...], parameters: Parameters, body: bytes, *, only_new: bool
 ) -> Response:
-    """Replace the document at PATH by the body (PUT /v1/data/PATH).
-
-    With `only_new` an existing document stays, and the answer is 304.
+    """Replace the document at PATH by the body (PUT /v1/data/PATH); at an index of an array it is
+    inserted, as in OPA. With `only_new` an existing document stays, and the answer is 304.
     """
     timers = Timers(())
 
@@ -78,7 +77,9 @@ def patch_data(
 
 
 def delete_data(store: Store, path: tuple[str, ...], parameters: Parameters) -> Response:
-    """Delete the document at PATH (DELETE /v1/data/PATH); 404 if there is none."""
+    """Delete the document at PATH (DELETE /v1/data/PATH); 404 if there is none, 400 if it is the
+    root or a bundle owns it.
+    """
 
     def delete() -> bool:
         store.delete(path)
