@@ -87,7 +87,9 @@ class BodyReader:
         self._left -= len(body)
         if self._left < 0:
             if self._left + len(body) >= 0:
-                self._comparer.fail(body[0].span, f"more than {MAX_CONDITIONS} expressions")
+                self._comparer.fail(
+                    body[0].span, f"the filter needs more than {MAX_CONDITIONS} expressions"
+                )
             return None
         cache = self._kept
         if self._now_ns is not None:
@@ -357,7 +359,7 @@ class BodyReader:
             return self._either(rules, lambda value: value is not False, expr, scope)
         if not rules or any(not _is_plain(rule, args, wanted) for rule in rules):
             name = path_text([str(name) for name in path])
-            self._comparer.fail(expr.span, f"use of the rule {name}", hint=RULE)
+            self._comparer.fail(expr.span, f"the rule {name} cannot be used in a filter", hint=RULE)
             return None
         bodies: list[tuple[Condition, ...]] = []
         for rule in rules:
@@ -385,7 +387,7 @@ class BodyReader:
         rules = self._rules.get(names_of(ref), ())
         if not _has_default(rules):
             name = path_text([str(name) for name in names_of(ref)])
-            self._comparer.fail(expr.span, f"use of the rule {name}", hint=RULE)
+            self._comparer.fail(expr.span, f"the rule {name} cannot be used in a filter", hint=RULE)
             return None
         other = to_scalar(known)
         return self._either(rules, lambda each: decides(each, operator, other), expr, scope)

@@ -99,14 +99,15 @@ def refused(reason: str, hint: str | None = None) -> Column:
 
 
 def column_of(declared: Kind | Column | None) -> Column | None:
-    """Return the description of a declared column; None if `declared` is None.
-
-    An unknown kind gives a refused column.
+    """Return the description of a declared column; None if `declared` is None. An unknown kind
+    gives a refused column, as do `choice` and `array` without a `Column` that describes their
+    values.
     """
     if declared is None or isinstance(declared, Column):
         return declared
     if declared not in KINDS or declared in ("choice", "array"):
-        return refused(f"has the kind {declared!r}, which is not one of {', '.join(KINDS)}")
+        known = ", ".join([each for each in KINDS if each not in ("choice", "array")])
+        return refused(f"has the kind `{declared}`, which is not one of {known}")
     return Column(declared)
 
 
@@ -114,9 +115,9 @@ def column_of(declared: Kind | Column | None) -> Column | None:
 
 
 def to_document(column: Column | None, value: Any, name: str) -> Value:
-    """Return a column's value as the policy sees it; times in UTC, as `2026-11-23T10:00:00Z`.
-
-    Raise InputError if the column or the value has no form in Rego.
+    """Return a column's value as the policy sees it; times in UTC, as `2026-11-23T10:00:00Z`. Raise
+    InputError if the column or the value has no form in Rego, and ValueError for a text in a column
+    of UUIDs that is not one.
     """
     if column is None or (column.kind is None and value is not None):
         reason = "has no value in Rego" if column is None else column.reason

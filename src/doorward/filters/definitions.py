@@ -197,8 +197,9 @@ def _compare_with_true(like: Expr, name: str, var: Var) -> Expr:
 
 
 def check_flat(definitions: Definitions, comparer: Comparer) -> None:
-    """Record an error if one list of queries cannot express the rules: a value that is not a
-    boolean, or a possible conflict.
+    """Record an error in `comparer` if one list of queries cannot express the rules: a value that
+    is not a boolean, or the first possible conflict. Also if there are too many pairs of values to
+    check.
     """
     outcomes = [
         (number, position, branch, outcome)

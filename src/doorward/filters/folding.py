@@ -65,7 +65,8 @@ def folding_of(function: str, operand: str, text: str) -> tuple[str, str] | None
         [other + letter for letter in sorted(set(text)) for other in letters.get(letter, ())]
     )
     if len(pairs) > 2 * MAX_LETTERS:
-        raise fault(f"{function}: more than {MAX_LETTERS} letters have two cases", MEMBERS)
+        message = f"{function}: the known text has more than {MAX_LETTERS} letters with two cases"
+        raise fault(message, MEMBERS)
     return REPLACE, pairs
 
 

@@ -110,15 +110,15 @@ _ARITHMETIC: Final = (
     "calculate with what is known on the other side: `input.TABLE.COLUMN < limit - 1` in place of "
     "`input.TABLE.COLUMN + 1 < limit`"
 )
-_PATTERNS: Final = "`startswith`, `endswith`, `contains` and `in` with a known list can be said"
+_PATTERNS: Final = "use `startswith`, `endswith`, `contains` or `in` with a known list"
 _CASES: Final = "keep a column with the text in one case and compare that"
 _COUNT: Final = (
     "ask for one row with `some row in input.TABLE.RELATION`, for none with `not` before a rule "
     "that does"
 )
 _OTHER: Final = (
-    "call it with what is known only, or keep its value in a column; of columns `==`, `!=`, `<`, "
-    "`<=`, `>`, `>=`, `in`, `startswith`, `endswith` and `contains` can be said"
+    "call it only with what is known, or keep its value in a column; a column can be compared with "
+    "`==`, `!=`, `<`, `<=`, `>`, `>=`, `in`, `startswith`, `endswith` and `contains`"
 )
 _BUILTINS: Final = {
     **dict.fromkeys(

@@ -37,7 +37,10 @@ def plain_literal(text: str) -> str:
     read differently.
     """
     if not _PLAIN.fullmatch(text):
-        raise fault("a name or letter with a quote, a backslash or the like", JSON)
+        message = (
+            "a name or letter with a quote, a backslash or the like cannot be used in a filter"
+        )
+        raise fault(message, JSON)
     return f"'{text}'"
 
 

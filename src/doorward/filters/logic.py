@@ -420,7 +420,7 @@ class _Maker(Generic[T]):
         self._refuses ^= some.negated
         if not some.many:
             if column.kind != "json":
-                raise fault(f"{field.name} is an array: {_text(some)}", ROWS)
+                raise fault(f"{field.name} is an array and not an object: {_text(some)}", ROWS)
             holds = self.conditions(some.conditions, {**rows, some.row: target})
             self._refuses ^= some.negated
             holds = _all([JsonType(field, ("object",)), holds])
@@ -582,7 +582,9 @@ class _Maker(Generic[T]):
         """
         field, operator, value = comparison.field, comparison.operator, comparison.value
         if isinstance(value, Field):
-            raise fault(f"count is compared with a known number: {comparison.text()}", COUNTS)
+            raise fault(
+                f"count can only be compared with a known number: {comparison.text()}", COUNTS
+            )
         rest = {decides(number, operator, value) for number in (1, 2, 3, 1 << 62)}
         known = value if isinstance(value, list) else [value]
         existing = [each for each in known if rank_of(each) == 2 and decides(each, "gte", 1)]
@@ -906,7 +908,9 @@ def _fields(left: Field, column: Column, operator: str, right: Field, other: Col
     both_null = _all([null, IsNull(right)])
     if kind == other_kind and kind != "array":
         if operator != "eq" and kind in ("uuid", "moment"):
-            raise fault(f"{left.name} and {right.name} are compared with == and !=", MOMENTS)
+            raise fault(
+                f"{left.name} and {right.name} can only be compared with == and !=", MOMENTS
+            )
         holds = CompareFields(left, operator, right, kind)
         more = {"eq": both_null, "lt": _all([null, there]), "lte": null}[operator]
         return _any([holds, more])

@@ -19,6 +19,7 @@ class Names:
     """The names of tables and columns in one database, by the names of the policy."""
 
     def __init__(self, tables: Mapping[str, Any]) -> None:
+        """`tables` has a mapping for each table; one that is not an object is ignored."""
         self._tables = {k: v for k, v in tables.items() if isinstance(v, Mapping)}
 
     def of(self, field: Field) -> tuple[str, ...]:

@@ -67,5 +67,5 @@ def _is_masked(mask: Any) -> bool:
     """
     # A misspelled mask would show what it was to hide.
     if not isinstance(mask, dict) or mask.keys() - {"replace"}:
-        raise fault("a mask is not an object with `replace`, or an empty one", MASKS)
+        raise fault("a mask is neither an object with only `replace` nor `{}`", MASKS)
     return bool(mask)

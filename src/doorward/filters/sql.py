@@ -250,7 +250,9 @@ class _Writer:
         """
         names = self._names.of(field)
         if self._rows and len(names) < 2:  # alone it could be a column of the related table
-            raise fault(f"the column {field.name} needs the name of its table beside relations")
+            raise fault(
+                f"the column {field.name} must be written with its table where relations are used"
+            )
         return self._quote_names(names)
 
     def _quote_names(self, names: Sequence[str]) -> str:
