@@ -37,7 +37,9 @@ class DataFile:
     """The line of each member that the patch removes."""
 
     def inside(self, locations: Iterable[Location]) -> list[Location]:
-        """Return the members that this file has, as paths in its document."""
+        """Return the members that this file has, as paths in its document. Raise LoadError if its
+        text is not valid.
+        """
         document = read_document(self.path, self.text.encode())
         number = len(self.prefix)
         return [
@@ -63,7 +65,7 @@ def _has(document: Any, location: Location) -> bool:
 
 def cut_members(file: DataFile, locations: Sequence[Location]) -> str | None:
     """Return the file's text without members of its document, comments and layout kept; None if
-    they cannot be cut out.
+    they cannot be cut out. Stores the line of each member in `file.rows`.
     """
     tree: Tree = {}
     for location in locations:

@@ -100,7 +100,7 @@ def _total(used: Mapping[str, Cell], actions: list[str]) -> Cell:
 
 def _least(actions: set[str]) -> tuple[str, ...]:
     """Return the roles that cover the actions with the fewest surplus actions, then the fewest
-    roles.
+    roles; at most three roles are combined, and if none cover the actions, it is `operator`.
     """
     known = roles()
     best: tuple[int, int, tuple[str, ...]] | None = None

@@ -28,7 +28,9 @@ class Gathered:
     taken: int = 0
 
     def merge(self, other: Gathered) -> None:
-        """Add the counts of another part of the log."""
+        """Add the counts of another part of the log, whose objects are used and not copied. Raise
+        LearnError if there are too many combinations.
+        """
         self.observations.merge(other.observations)
         self.calls.merge(other.calls)
         self.taken += other.taken
@@ -50,7 +52,7 @@ class Gather:
 
     def decide(self, content: bytes) -> Gathered:
         """Return the counts for some lines of a log: calls of Docker, accesses, and lines that were
-        skipped with the reason.
+        skipped with the reason. Raise LearnError if there are too many combinations.
         """
         gathered = Gathered()
         observations = gathered.observations

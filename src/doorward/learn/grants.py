@@ -115,7 +115,9 @@ class Learned:
 
 
 def learn(observations: Observations, limits: Limits) -> Learned:
-    """Return the grants for all observations; the result does not depend on their order."""
+    """Return the grants for all observations; the result does not depend on their order. Subjects
+    with too many shapes are removed from `observations.activity`.
+    """
     for subject in observations.searching:
         observations.activity.pop(subject, None)
     groups = Groups.find(observations.activity)

@@ -125,7 +125,9 @@ class Groups:
 
     @classmethod
     def find(cls, activity: Mapping[Subject, int]) -> Groups:
-        """Return the groups of the active subjects."""
+        """Return the groups of the active subjects that have at least two names in them; if there
+        are more than `MAX_GROUPS`, the largest.
+        """
         members: defaultdict[Condition, set[Subject]] = defaultdict(set)
         domains: defaultdict[Attribute, dict[str, set[Subject]]] = defaultdict(dict)
         for subject in activity:

@@ -166,7 +166,7 @@ class Observations:
 
     def add(self, access: Access) -> None:
         """Count one access, as allowed or denied. Accesses with another outcome are counted as
-        skipped.
+        skipped. Raise LearnError if there are too many combinations.
         """
         self.events += 1
         subject, seconds = access.subject, access.seconds
@@ -220,7 +220,9 @@ class Observations:
             self._refuse()
 
     def merge(self, other: Observations) -> None:
-        """Add the observations of another part of the log."""
+        """Add the observations of another part of the log, whose cells are used and not copied.
+        Raise LearnError if there are too many combinations.
+        """
         self.events += other.events
         self.taken += other.taken
         self.first = min([each for each in (self.first, other.first) if each], default=0)
@@ -252,7 +254,7 @@ class Observations:
 
     def choose_location(self) -> tuple[str, Location]:
         """Return the form of most requests and the location of their claims; requests of another
-        form are dropped.
+        form are dropped here and counted as skipped. `(ENVOY, ())` without allowed requests.
         """
         events: Counter[tuple[str, Location]] = Counter()
         for subject, number in self.activity.items():

@@ -41,10 +41,10 @@ class Made:
 
 def make_files(gathered: Gathered, limits: Limits, folder: Path) -> Made:
     """Return the text of all files for the gathered counts, applying the decisions in the folder's
-    review.yaml.
+    review.yaml. Writes nothing, but removes requests of another form from `gathered`.
 
-    Writes nothing. Raise LearnError if there are no events, if logs of Docker and services are
-    mixed, or if the review is invalid.
+    Raise LearnError if there are no events, if logs of Docker and services are mixed, or if the
+    review is invalid.
     """
     before = _read(folder / REVIEW)
     calls, observations = gathered.calls, gathered.observations
@@ -103,16 +103,17 @@ def _read(path: Path) -> str:
             text = file.read(MAX_FILE + 1)
     except FileNotFoundError:
         return ""
-    except (OSError, UnicodeDecodeError) as error:
-        raise LearnError(f"{path}: the file cannot be read: {error}") from None
+    except UnicodeDecodeError:
+        raise LearnError(f"{path}: the file cannot be read: it is not UTF-8") from None
+    except OSError as error:
+        raise LearnError(f"{path}: the file cannot be read: {error.strerror}") from None
     return text
 
 
 def write_files(files: Mapping[str, str], folder: Path) -> None:
-    """Replace the files one by one, each in one step; the policy comes last.
-
-    Raise LearnError if one cannot be written, or if a policy file in the folder was changed by
-    hand, and then nothing is written.
+    """Replace the files one by one, each in one step; the policy comes last. Raise LearnError if a
+    policy file in the folder was changed by hand, and then nothing is written; also if a file
+    cannot be written, and then those before it are replaced.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)

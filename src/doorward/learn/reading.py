@@ -90,7 +90,7 @@ class Options:
     failed: frozenset[int] = frozenset()
     """Hashes of the request ids that did not succeed according to an access log."""
     only: str | None = None
-    """The name of the only subject whose events count; "" for all."""
+    """The name of the only subject whose events count; None for all."""
 
 
 def is_access_line(document: Mapping[Any, Any]) -> bool:

@@ -81,7 +81,10 @@ class Row:
 
 
 def review(learned: Learned, before: Iterable[Row]) -> list[Row]:
-    """Return the rows of this run with earlier decisions, in the order of the review."""
+    """Return the rows of this run with earlier decisions, in the order of the review. Rows of
+    `before` that the log no longer shows are kept, and marked as unused in place, if they grant
+    something or have a decision or note.
+    """
     rows: dict[str, Row] = {}
     for grant in learned.grants:
         identifier = identifier_of(grant, learned.sets)
@@ -107,7 +110,9 @@ def _words_of(row: Row) -> frozenset[str]:
 
 
 def granted(rows: Iterable[Row]) -> tuple[dict[str, Grant], dict[str, Values]]:
-    """Return the policy's grants by identifier, and the sets of words they use."""
+    """Return the policy's grants by identifier, and the sets of words they use. Sets that have one
+    name but other words are renamed, in `rows` too.
+    """
     grants: dict[str, Grant] = {}
     sets: dict[str, Values] = {}
     for row in sorted(rows, key=lambda each: (each.is_unused, each.identifier)):

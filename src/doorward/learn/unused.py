@@ -91,12 +91,13 @@ def find_unused(
     data: Sequence[DataFile] = (),
     v0: bool = False,
 ) -> Unused:
-    """Find the parts of a policy and its data that no allowed request of a log needs; LearnError if
-    that is not possible.
+    """Find the parts of a policy and its data that no allowed request of a log needs; of the
+    policies, only the first `MAX_PARTS` parts are tried. LearnError if the policy does not compile,
+    the log has no event that can be decided or is allowed, or there is too much data.
     """
     version = _compile(loaded, v0=v0)
     if version is None:
-        raise LearnError("the policy cannot be compiled")
+        raise LearnError("the policy cannot be compiled: `doorward check` says why")
     fixed = {file for file, text in loaded.modules.items() if str(text) == POLICY}
     log = _Log(files, paths, version if fixed else None)
     trees = version.snapshot.engine.trees

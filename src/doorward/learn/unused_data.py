@@ -37,7 +37,9 @@ Removed: TypeAlias = dict[Location, DataMember]
 def narrow_data(
     version: Version, data: Any, use: DataUse, log: Iterable[Event]
 ) -> tuple[Location, ...]:
-    """Return the members of data without which all allowed events stay allowed."""
+    """Return the members of data without which all allowed events stay allowed. LearnError if more
+    than `MAX_MEMBERS` have to be tried.
+    """
     narrowing = _Narrowing(version, data, use)
     if narrowing.removed:
         narrowing.read(log)
