@@ -140,8 +140,8 @@ class BenchServer:
             return False
 
     def ask(self, path: str, body: dict[Key, Value]) -> dict[str, Any]:
-        """Send `body` to `path` and return the answer; raise LoadError if it is an error or does
-        not come.
+        """Send `body` to `path` and return the answer. Raise LoadError if it is an error or does
+        not come, and ValueError if it is not JSON.
         """
         headers = {"content-type": "application/json"}
         try:

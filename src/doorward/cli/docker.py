@@ -338,7 +338,7 @@ def upgrade(folder: Path, audit_log: tuple[Path, ...], write: bool) -> int:
             for line in steps.apply_upgrade(folder):
                 click.echo(line)
             click.echo(
-                "run `doorward docker install` again, so that the plugin loads the package's"
+                "run `doorward docker install` again, so that the plugin loads the shipped policies"
             )
     except DaemonError as error:
         raise click.ClickException(str(error)) from None

@@ -10,12 +10,13 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0}
 
 
 def seconds(duration: str, flag: str = "") -> float | None:
-    """Return a duration in seconds: `500ms` -> 0.5, `1m` -> 60.0; None for zero.
-
-    Raise UsageError, naming `flag`, for any other form.
+    """Return a duration in seconds: `500ms` -> 0.5, `1m` -> 60.0; None for zero. The units are ms,
+    s and m. Raise UsageError, naming `flag`, for any other form.
     """
     for unit, factor in _UNITS.items():
         number = duration.removesuffix(unit)
         if number != duration and number.replace(".", "", 1).isdecimal():
             return float(number) * factor or None
-    raise click.UsageError(f'invalid argument "{duration}" for "{flag}" flag: e.g. 500ms or 2s')
+    raise click.UsageError(
+        f'invalid argument "{duration}" for "{flag}" flag: use a duration such as 500ms, 2s or 1m'
+    )

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import click
 
-from doorward.bundles.loader import LoadError, read_document
+from doorward.bundles.loader import LoadError, io_message, read_document
 from doorward.bundles.sources import Sources
 from doorward.cli import overrides
 from doorward.cli.arguments import argument
@@ -139,7 +139,8 @@ def _decision_log(config: Config, options: Mapping[str, Any]) -> DecisionLog | N
     try:
         return open_log(config, _write_lines, line_format=formats[0], timestamp_format=formats[1])
     except OSError as error:
-        raise _ExecError(f"exec error: decision_logs: {error.filename}: {error}") from None
+        reason = io_message("open", error.filename, error)
+        raise _ExecError(f"exec error: decision_logs: {reason}") from None
 
 
 def _write_lines(lines: bytes) -> None:
@@ -163,9 +164,9 @@ class _Log:
 
 
 def _inputs(paths: Sequence[str], *, reads_stdin: bool) -> Iterator[tuple[str, Value | LoadError]]:
-    """Yield each input as a pair of file name and value, or LoadError if it is malformed.
-
-    Raise _ExecError for a path that does not exist, or an empty standard input.
+    """Yield each input as a pair of file name and value, or LoadError if it is malformed. Raise
+    _ExecError for a path that does not exist, or an empty standard input, and OSError if a file
+    cannot be read.
     """
     if reads_stdin:
         content = sys.stdin.buffer.read(_MAX_BYTES + 1)

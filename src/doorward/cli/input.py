@@ -115,7 +115,8 @@ def from_docker(requests: tuple[str, ...], number: int | None, mask_env: bool, u
     if number is not None:
         documents = documents[number - 1 : number]
     if not documents:
-        click.echo(f"{requests[0]}: no such request", err=True)
+        missing = "there is no request" if number is None else f"there is no request {number}"
+        click.echo(f"{requests[0]}: {missing}", err=True)
         return 1
     if len(documents) == 1:
         click.echo(indent(marshal(documents[0]), "", "  "))

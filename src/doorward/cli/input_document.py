@@ -86,7 +86,9 @@ def envoy_input(
         services = load_services(proto_descriptor) if proto_descriptor else None
         request = _serialize(content, api) if content.lstrip()[:1] == b"{" else content
         return to_input(request, options, services, "v2" if api == "v2" else "v3")
-    except (RequestError, ValueError, OSError) as error:
+    except OSError as error:
+        raise LoadError([io_message("open", proto_descriptor, error)]) from None
+    except (RequestError, ValueError) as error:
         raise LoadError([str(error)]) from None
 
 

@@ -113,8 +113,8 @@ def command(
 
 
 def _read(path: str, *, v0: bool) -> _Content:
-    """Return the content of a bundle, or of a single policy or data file; raise LoadError or
-    ParseError.
+    """Return the content of a bundle, or of a single policy or data file. Raise LoadError,
+    ParseError, or JSONError for signatures that are not JSON.
 
     Files of a folder are named by path, files of an archive by their name in it.
     """

@@ -87,7 +87,7 @@ Examples:
     type=click.IntRange(3),
     default=_LIMITS.words,
     show_default=True,
-    help="Maximum number of words in a closed set.",
+    help="Minimum number of words for a closed set.",
 )
 @click.option(
     "--events",
@@ -195,8 +195,8 @@ def _gather(files: list[str], options: dict[str, Any]) -> Gathered:
 
 def _check(files: list[str], policies: tuple[str, ...], paths: tuple[str, ...]) -> int:
     """Print the parts of a policy that no logged decision used, and a patch that removes them.
-
-    Return `UNUSED` if there are any, else 0. Raise ClickException if a file cannot be read.
+    Return `UNUSED` if there are any, else 0. Raise ClickException if the policies or the data
+    cannot be read, and LearnError if nothing can be said of them.
     """
     from doorward.learn.data_patch import DataFile
     from doorward.learn.unused import find_unused  # of an option that few use

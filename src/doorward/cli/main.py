@@ -127,7 +127,9 @@ def cli() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line and end the process with its exit code."""
+    """Run the command line and end the process with its exit code, by SystemExit if `arguments` are
+    given. Without them, they are those of the process.
+    """
     if arguments is not None:
         sys.exit(run(list(arguments)))
     code = run(sys.argv[1:])

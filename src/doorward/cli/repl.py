@@ -418,10 +418,9 @@ class _Completer:
 
 
 def _answers(session: Session, *, is_terminal: bool) -> int:
-    """Read lines and print their answers until the input ends; return the exit code 0.
-
-    A statement that is still open continues on the next line, and an empty line ends it. Ctrl-C
-    drops it.
+    """Read lines and print their answers until the input ends; return the exit code 0. A statement
+    that is still open continues on the next line, and an empty line ends it. Ctrl-C at the prompt
+    drops it; during an answer KeyboardInterrupt is raised.
     """
     pending = ""
     while True:

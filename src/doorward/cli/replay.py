@@ -165,7 +165,7 @@ def _with_files(logs: tuple[str, ...], headers: tuple[str, ...], folder: Path) -
         return logs
     pairs = [header.partition(":") for header in headers]
     if not all(name.strip() and colon for name, colon, _ in pairs):
-        raise click.UsageError("--header is NAME:VALUE")
+        raise click.UsageError("--header must be of the form NAME:VALUE")
     return with_files(logs, folder, {name.strip(): value.strip() for name, _, value in pairs})
 
 

@@ -192,7 +192,7 @@ def command(paths: tuple[str, ...], pattern: str, count: int, **options: Any) ->
         click.echo("coverage reporting is not supported when benchmarking tests", err=True)
         return 1
     if options["junit"] and (options["bench"] or options["mutate"]):
-        raise click.UsageError("--junit reports tests, not --bench or --mutate")
+        raise click.UsageError("--junit cannot be combined with --bench or --mutate")
     if options["style"] == "markdown" and not options["mutate"]:
         raise click.UsageError("the output format markdown needs --mutate")
     request = _Request(
