@@ -53,8 +53,8 @@ def read_archive(path: str, limits: Limits) -> Iterator[Member]:
 
 
 def unpack(raw: BinaryIO, limits: Limits) -> Iterator[Member]:
-    """Yield the files of an open archive as `read_archive` does; the caller has bounded its
-    size.
+    """Yield the files of an open archive. Raise `ArchiveError` as `read_archive` does, except for
+    the size of the archive itself, which is not checked.
     """
     with _translate_errors(), gzip.GzipFile(fileobj=raw) as unzipped:
         yield from _members(_Bounded(unzipped, limits.unpacked_bytes), limits)

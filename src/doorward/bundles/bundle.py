@@ -292,9 +292,8 @@ def signed_files(
     path: str, *, ignore: Sequence[str] = (), limits: Limits | None = None
 ) -> list[Member]:
     """Return the files of a bundle that signatures must cover, under the names that signatures
-    list: those of a folder begin with its path.
-
-    Raise `BundleError` if they cannot be read.
+    list: those of a folder begin with its path. Signatures themselves and files that match `ignore`
+    are left out. Raise `BundleError` if they cannot be read.
     """
     path = plain_path(path)
     if not os.path.exists(path):
@@ -521,8 +520,8 @@ class _NamedReader(_Reader):
 
 
 def _read_changes(patch: bytes, manifest: Manifest) -> tuple[Change, ...]:
-    """Parse `patch.json`. Raise `ManifestError` if it is not valid or changes a path outside the
-    roots.
+    """Parse `patch.json`; () if its `data` is missing or null. Raise `ManifestError` if it is not
+    valid or changes a path outside the roots.
     """
     try:
         document = read_json(patch, trailing=True)

@@ -158,7 +158,8 @@ class Edit:
 
     def _open(self, path: Path) -> dict[Key, Value] | list[Value]:
         """Return the container of the last name of `path`, copied so that it may be changed, as are
-        all on the way to it. Raise PathNotFoundError if it does not exist.
+        all on the way to it. Raise PathNotFoundError if it does not exist, or is neither an object
+        nor an array.
         """
         here: Any = self._copy(self.document)
         self.document = here

@@ -214,7 +214,7 @@ def data_files(
 
 def read_document(path: str, text: str | bytes) -> Value:
     """Parse JSON or YAML; raise `LoadError` with `path` and the error. YAML is tried for text that
-    is not JSON, unless the name ends with `.json`.
+    is not JSON, unless the name ends with `.json`; bytes in it that are not UTF-8 are replaced.
     """
     try:
         return read_json(text) if isinstance(text, str) else read_data(text)
@@ -445,8 +445,8 @@ def merge(into: dict[Key, Value], document: dict[Key, Value]) -> bool:
 
 
 def unite_documents(first: dict[Key, Value], second: dict[Key, Value]) -> dict[Key, Value]:
-    """Return both documents merged, without changing either; raise LoadError if both define a
-    value.
+    """Return both documents merged, without changing either; values are shared, not copied. Raise
+    LoadError if both define a value.
     """
     merged = dict(first)
     for key, value in second.items():

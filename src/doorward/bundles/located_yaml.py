@@ -123,7 +123,9 @@ class _Reader:
                 return Located(self._scalar(node), line, line + (node.style in ("|", ">")))
 
     def _fields(self, node: yaml.MappingNode, depth: int) -> dict[str, Located]:
-        """Read the fields of a mapping; a repeated key is a `LocatedError`."""
+        """Read the fields of a mapping. Raise `LocatedError` for a repeated key and for one that is
+        not a scalar.
+        """
         fields: dict[str, Located] = {}
         for key, item in node.value:
             line = self._offset + key.start_mark.line + 1

@@ -60,7 +60,7 @@ class Manifest:
     @classmethod
     def parse(cls, text: bytes) -> Manifest:
         """Parse the JSON of a manifest. Raise `ManifestError` if it is not valid, or its roots
-        overlap; unknown fields are ignored.
+        overlap; unknown fields are ignored, and null counts as missing.
         """
         try:
             document = read_json(text, trailing=True)

@@ -172,8 +172,8 @@ def _token(signatures: bytes) -> str:
 
 
 def _files_in(token: str, verification: Verification) -> dict[str, _Signed]:
-    """Verify a token and return the files that it lists, by name. Raise `SignatureError` if the
-    key, signature, scope or payload is wrong.
+    """Verify a token and return the files that it lists, by name; {} if its payload has no `files`.
+    Raise `SignatureError` if the key, algorithm, signature, scope or payload is wrong.
     """
     parts = token.split(".")
     if len(parts) != 3:
@@ -227,7 +227,9 @@ def _excludes(pattern: str, name: str) -> bool:
 
 
 def _check(name: str, content: bytes, entry: _Signed) -> None:
-    """Raise `SignatureError` unless the file has the listed hash, with a known algorithm."""
+    """Raise `SignatureError` unless the file has the listed hash, with a known algorithm, and
+    LoadError for a data file or manifest that is not valid.
+    """
     if not entry.algorithm:
         raise SignatureError(f"no hashing algorithm provided for file {name}")
     if entry.algorithm not in _HASHES:
@@ -248,7 +250,7 @@ def hashed_content(name: str, content: bytes) -> bytes:
 
 def canonical(value: Value) -> bytes:
     """Return a document as it is hashed: compact JSON with sorted keys, in which `<`, `>` and `&`
-    are not escaped.
+    are not escaped and a lone surrogate is `?`.
     """
     return _ESCAPED.sub(_plain, marshal(value)).encode(errors="replace")
 
