@@ -548,7 +548,9 @@ def event_of(answered: Answered, labels: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _size_of(notes: Mapping[str, dict[Key, Value]]) -> int:
-    """Estimate the memory of the answers of built-ins, in bytes."""
+    """Estimate the memory of the answers of built-ins, in bytes; `_LARGE` if they cannot be written
+    as JSON.
+    """
     try:
         return sum(
             [estimate_memory(to_json(each).encode(errors="replace")) for each in notes.values()]

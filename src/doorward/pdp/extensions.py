@@ -135,8 +135,9 @@ def _projects(paths: Sequence[str]) -> Iterator[str]:
 
 
 def _table(file: str) -> dict[str, Any] | None:
-    """Return the `[tool.doorward]` table of a file; None if it has none or cannot be opened. Raise
-    ExtensionError if the file is not valid TOML, or `tool.doorward` is not a table.
+    """Return the `[tool.doorward]` table of a file, of which `MAX_PROJECT` bytes are read; None if
+    it has none or cannot be opened. Raise ExtensionError if the file is not valid TOML, or
+    `tool.doorward` is not a table.
     """
     try:
         with open(file, "rb") as opened:
@@ -204,8 +205,9 @@ def _below(file: str, path: str) -> str:
 
 
 def _from_file(name: str) -> ModuleType:
-    """Run a Python file as a module and return it; its folder is appended to `sys.path`. Raise
-    ExtensionError if the file is missing or its code fails.
+    """Run a Python file as a module and return it; its folder is appended to `sys.path`, and the
+    module is in `sys.modules` under a name made of the file's. Raise ExtensionError if the file is
+    missing or its code fails.
     """
     from importlib.util import module_from_spec, spec_from_file_location
 

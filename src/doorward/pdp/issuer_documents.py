@@ -51,9 +51,10 @@ def fetch_document(
     form: Mapping[str, str] | None = None,
     auth: httpx.BasicAuth | None = None,
 ) -> dict[str, Any]:
-    """Return the JSON object at a URL. Raise DocumentError if the status is not 200, the body
-    exceeds `MAX_BYTES` or is not a JSON object with unique names, the exchange takes longer than
-    `WITHIN` seconds, or the connection fails.
+    """Return the JSON object at a URL; `form` is sent as the body, URL-encoded. Raise DocumentError
+    if the status is not 200, the body exceeds `MAX_BYTES` or is not a JSON object with unique
+    names, the exchange takes longer than `WITHIN` seconds, or the connection fails. Its text does
+    not contain the URL.
     """
     until = time.monotonic() + WITHIN
     body = bytearray()

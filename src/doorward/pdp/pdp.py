@@ -203,7 +203,8 @@ class PDP:
         UNDEFINED if there is none.
 
         The input must come from JSON. A query that calls `http.send` is an error of the decision,
-        since a client could make requests from this machine.
+        since a client could make requests from this machine; so is one that exceeds the limits of
+        clients' queries.
         """
         return self._decide_query(text, input, _bindings, strict=False, is_parsed=True)
 

@@ -238,7 +238,8 @@ class Watcher:
         interval: float = INTERVAL,
         stop: Stop | None = None,
     ) -> None:
-        """`read` builds the snapshot and `replace` activates it, unless `read` does both.
+        """`files` lists the files to poll every `interval` seconds. `read` builds the snapshot,
+        within the context manager `building`, and `replace` activates it, unless `read` does both.
         `on_reload` is called with True after a failure, and with False after a success.
 
         `roots` are the folders in which new files may appear. `stop` ends the watch and waits

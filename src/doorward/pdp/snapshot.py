@@ -272,7 +272,7 @@ class Snapshot:
 
     def is_prepared(self, path: PathKey, *, strict: bool = False) -> bool:
         """Return True if the document at `path` is in the cache, so that nothing needs to be
-        compiled.
+        compiled; always False for a path without rules.
         """
         key = (path, strict) if strict else path
         return key in self._ready or key in self._before

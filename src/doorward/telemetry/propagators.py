@@ -95,8 +95,8 @@ class B3(TextMapPropagator):  # type: ignore[misc]  # the library may be missing
 
 
 def propagator_of(environment: Mapping[str, str]) -> TextMapPropagator:
-    """Return the propagators that `OTEL_PROPAGATORS` names as one, by default W3C's; raise
-    ConfigError for an unknown one.
+    """Return the propagators that `OTEL_PROPAGATORS` names as one, by default W3C's; `none`
+    propagates nothing. Raise ConfigError for an unknown name.
     """
     names = [name.strip() for name in environment.get("OTEL_PROPAGATORS", USUAL).split(",")]
     return CompositePropagator(

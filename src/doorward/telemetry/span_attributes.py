@@ -24,6 +24,8 @@ def request_attributes(
 ) -> dict[str, str | int]:
     """Return the attributes that are known when a request arrives; absent values are left out.
     `header` returns a header by its lower-case name; `client` is the address of its socket.
+    `client.address` is the first in `x-forwarded-for`, which the client can choose, else that of
+    the socket.
     """
     scheme = "https" if is_encrypted else "http"
     attributes: dict[str, str | int] = {

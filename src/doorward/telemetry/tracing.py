@@ -154,8 +154,9 @@ class Tracer:
 
 
 def tracer_for(options: TraceOptions | None, environment: Mapping[str, str] = os.environ) -> Tracer:
-    """Return the tracer for the configuration's options; with None, for the environment's. Raise
-    ConfigError for settings that are not valid. Starts the thread that sends spans.
+    """Return the tracer for the configuration's options; with None, for the environment's.
+    `OTEL_PROPAGATORS` of the environment counts in both cases. Raise ConfigError for settings that
+    are not valid. Starts the thread that sends spans.
     """
     chosen = options or options_of_environment(environment)
     sampler = None

@@ -69,7 +69,9 @@ def _holds(answers: dict[Key, Value], texts: frozenset[str]) -> bool:
 
 
 def _leaves(value: Any) -> Iterator[str]:
-    """Yield every text in a value in its JSON form without quotes, escaped once and twice."""
+    """Yield every text in a value in its JSON form without quotes, escaped once and twice. Keys and
+    texts below `_SHORTEST` characters are left out.
+    """
     waiting = [value]
     while waiting:
         each = waiting.pop()
