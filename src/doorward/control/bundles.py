@@ -187,11 +187,14 @@ class Bundles:
             self.start()
 
     def start(self) -> None:
-        """Start polling all bundles; those that are polled already continue."""
+        """Start polling all bundles; those that are polled already continue, and those with a
+        manual trigger are not polled.
+        """
         for poller in self._pollers.values():
             poller.start(self._runner)
 
     def close(self) -> None:
+        """Stop polling, without waiting for requests in progress; their results are ignored."""
         for poller in self._pollers.values():
             poller.stop()
 

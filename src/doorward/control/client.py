@@ -97,8 +97,9 @@ class ServiceClient:
         limit: int = 1 << 20,
     ) -> Answer:
         """Send a request for `path` below the service's URL and return the response, whatever its
-        status. ServiceError if none comes within `WITHIN + wait` seconds, its body is larger than
-        `limit` bytes, or there are no credentials.
+        status. If a redirect turned the request into a GET, return only the status of the redirect,
+        without headers and body. ServiceError if no response comes within `WITHIN + wait` seconds,
+        its body is larger than `limit` bytes, or there are no credentials.
         """
         url = f"{self.service.url}/{path.strip('/')}"
         sent = {"user-agent": USER_AGENT, "accept-encoding": "gzip"}

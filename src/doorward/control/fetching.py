@@ -22,8 +22,8 @@ class CredentialsError(Exception):
 
 
 def read_text(path: str) -> str:
-    """Return the text of a file with credentials, at most 1 Mi characters; CredentialsError if it
-    cannot be read.
+    """Return the text of a file with credentials; after 1 Mi characters it is cut. CredentialsError
+    if it cannot be read or is not UTF-8.
     """
     try:
         with open(path, encoding="utf-8") as file:

@@ -74,9 +74,8 @@ class Body:
         return fold_fields(document, self.text)
 
     def input(self) -> Value | Undefined:
-        """The `input` of a v1 request; UNDEFINED if it is missing.
-
-        Without authorization, null counts as missing.
+        """The `input` of a v1 request; UNDEFINED if it is missing. Without authorization, null
+        counts as missing. BadRequest if the body is malformed.
         """
         fields = self.fields("types.DataRequestV1")
         input = UNDEFINED if fields is None else fields.get("input", UNDEFINED)

@@ -191,7 +191,8 @@ class Exchange:
 
     async def show_body(self, room: Room) -> Body | None:
         """Return the body for the system policy, and keep it for `read`; None if the policy does
-        not see bodies.
+        not see bodies. Raise BadRequest if it cannot be read, NoRoomError if its memory is not free
+        in time.
         """
         body = None
         if self._route.body is not None and self._route.body.is_authorized:
