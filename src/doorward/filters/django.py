@@ -94,11 +94,11 @@ def to_q(
     *,
     nulls: Nulls = "null",
 ) -> Q:
-    """Return a `Q` on `model` that selects the rows which the policy allows.
+    """Return a `Q` on `model` that selects the rows which the policy allows. `tables` has, for each
+    table of the policy, its lookup path over relations to one row; "" is the model itself.
 
-    `tables` has, for each table of the policy, its lookup path over relations to one row; "" is the
-    model itself. Raise FilterError for a missing column, a type without a kind or a relation to
-    many rows.
+    Raise FilterError for a missing column, a type without a kind or a relation to many rows. What
+    the database cannot decide fails when the query is compiled.
     """
     places = {name: _Place(_related(model, path), path) for name, path in tables.items()}
     schema = _Models(places)
@@ -109,10 +109,10 @@ def document_of(
     row: Model, relations: Iterable[str] | None = None, *, nulls: Nulls = "null"
 ) -> dict[Anything, Anything]:
     """Return a row as the policy sees it, with the names and values that a filter compares.
-
     `relations` are names with dots for nested ones; None for all relations of the row. Related rows
-    are queried. Columns that no filter can compare are left out. Raise InputError for a value
-    without a form in Rego.
+    are queried. Columns that no filter can compare are left out.
+
+    Raise InputError for a value without a form in Rego, LookupError for an unknown relation.
     """
     document: dict[Anything, Anything] = {}
     for name, column in columns_of(type(row)).items():

@@ -44,8 +44,8 @@ def to_sql_text(conditions: Conditions, names: Names, dialect: str) -> str | Non
 
 
 def quoted_name(name: str, dialect: str) -> str:
-    """Return the name of a table or column, quoted if necessary; ValueError if it is empty or
-    unprintable.
+    """Return the name of a table or column, quoted if it is not a plain word; reserved words are
+    not quoted. ValueError if it is empty or unprintable.
     """
     if _PLAIN.fullmatch(name):
         return name

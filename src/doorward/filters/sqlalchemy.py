@@ -126,11 +126,10 @@ def document_of(
     row: Anything, relations: Iterable[str] | None = None, *, nulls: Nulls = "null"
 ) -> dict[Anything, Anything]:
     """Return an instance of a mapped class as the policy sees it, with the names and values that a
-    filter compares.
+    filter compares. `relations` are names with dots for nested ones; None for all relationships of
+    the row. They may be loaded here. Columns that no filter can compare are left out.
 
-    `relations` are names with dots for nested ones; None for all relationships of the row. They may
-    be loaded here. Columns that no filter can compare are left out. Raise InputError for a value
-    without a form in Rego.
+    Raise InputError for a value without a form in Rego, LookupError for an unknown relation.
     """
     mapper: Anything = inspect(type(row))
     document: dict[Anything, Anything] = {}
