@@ -145,10 +145,8 @@ def role_of(user: str) -> str:
 
 def learn_docker(calls: Calls, limits: Limits) -> LearnedCalls:
     """Learn from the calls in audit logs which roles, values and limits users of the Docker plugin
-    need.
-
-    The result has proposals and no decisions yet. A user's `digests` is True if all of their images
-    had a digest.
+    need. The result has proposals and no decisions yet. A user's `digests` is True if all of their
+    images had a digest; users with too few images are left out.
     """
     days = 0
     for cell in calls.used.values():

@@ -59,7 +59,7 @@ _FOLDER: Final = re.compile(r"(?:/[A-Za-z0-9._@+ -]+){2,32}\Z")
 
 @cache
 def shipped_data() -> Any:
-    """The settings of the shipped data file."""
+    """The settings of the shipped data file: one object for all callers, not to be changed."""
     return json.loads((PACK / "data.json").read_text(encoding="utf-8"))["docker"]
 
 

@@ -81,7 +81,9 @@ def expected_distinct(amounts: Collection[int], draws: float) -> float:
 
 
 def is_unlikely(seen: int, draws: int, share: float) -> bool:
-    """Return True if a number this far from the share is very unlikely by chance."""
+    """Return True if chance would hardly bring a number that is as far from `share` of `draws` as
+    `seen` is; False without draws.
+    """
     if draws <= 0 or not 0 < share < 1:
         return draws > 0 and seen != (draws if share >= 1 else 0)
     expected = draws * share
@@ -168,7 +170,9 @@ class Groups:
         return known
 
     def spread(self, who: Who, users: int, events: int) -> float:
-        """Return the number of users divided by the number expected by chance, at most 1."""
+        """Return the number of users divided by the number expected by chance, at most 1; 0.0 for a
+        group without activity.
+        """
         expected = self.weights(who).distinct(events)
         return min(1.0, users / expected) if expected else 0.0
 

@@ -21,7 +21,9 @@ other text.
 
 
 def diff_of_cut(before: Sequence[str], after: Sequence[str], name: str) -> Iterator[str] | None:
-    """Yield the lines of a unified diff; None if `after` is not `before` with lines removed."""
+    """Yield the lines of a unified diff; None if `after` is not `before` without some lines, and
+    without the commas at the end of others. Nothing for equal texts.
+    """
     edits = _edits(before, after)
     return None if edits is None else _lines(before, after, edits, name)
 

@@ -160,7 +160,9 @@ class Observations:
     _owners: dict[Subject, dict[str, tuple[Attribute, ...]]] = field(default_factory=dict)
 
     def skip(self, reason: str, number: int = 1) -> None:
-        """Count lines that are not used, by reason."""
+        """Count lines that are not used, by reason; beyond `MAX_REASONS` reasons, as "other
+        reasons".
+        """
         known = reason in self.skipped or len(self.skipped) < MAX_REASONS
         self.skipped[reason if known else "other reasons"] += number
 

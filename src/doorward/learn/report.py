@@ -25,7 +25,9 @@ _ESCAPED: Final = str.maketrans({each: f"\\u{ord(each):04x}" for each in "`|<>&[
 
 
 def code(text: str) -> str:
-    """Return a value of the log as Markdown code, whatever characters it has."""
+    """Return a value of the log as Markdown code, whatever characters it has; cut after `LONGEST`
+    characters.
+    """
     cut = text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
     return f"`{json.dumps(cut)[1:-1].translate(_ESCAPED)}`"
 

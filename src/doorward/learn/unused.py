@@ -459,7 +459,9 @@ def _first(log: _Log, version: Version) -> tuple[list[Event], list[tuple[str, ..
 
 
 def _differing(log: _Log, old: Version, new: Version) -> list[Event]:
-    """Return allowed requests that the narrower policy denies; LearnError if it allows more."""
+    """Return allowed requests that the narrower policy denies, at most `EXAMPLES`; LearnError if it
+    allows more. Requests that cannot be decided again are passed over.
+    """
     items: list[Event] = []
     for event in log:
         before, now = old.answer(event), new.answer(event)
