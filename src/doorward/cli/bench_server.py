@@ -29,7 +29,9 @@ _WITHIN: Final = 60.0
 
 
 def arguments_of(options: Mapping[str, Any]) -> list[str]:
-    """Return the arguments of `doorward run` that correspond to the options of `bench`."""
+    """Return the arguments of `doorward run` that correspond to the options of `bench`; signatures
+    of bundles are not verified.
+    """
     arguments = [f"--ignore={each}" for each in options["ignore"]]
     arguments += [f"--builtins={each}" for each in options["builtins"]]
     for name in ("config_file", "shutdown_grace_period", "shutdown_wait_period"):

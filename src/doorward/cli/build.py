@@ -261,10 +261,9 @@ def _files(paths: Sequence[str], options: Mapping[str, Any]) -> _Parts:
 
 
 def _bundles(paths: Sequence[str], options: Mapping[str, Any]) -> _Parts:
-    """Return the united content of bundles; signatures are verified if a key is given.
-
-    Revision and metadata remain only if there is one bundle. Raise _BuildError if one cannot be
-    read, ManifestError if roots overlap.
+    """Return the united content of bundles; signatures are verified if a key is given, and
+    otherwise ignored. Revision and metadata remain only if there is one bundle. Raise _BuildError
+    if one cannot be read, ManifestError if roots overlap, LoadError if two define a value.
     """
     key = options["verification_key"]
     verification = None

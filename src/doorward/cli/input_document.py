@@ -20,7 +20,7 @@ MAX_INPUT: Final = 512 << 20
 
 def read_input(paths: Sequence[str], *, stdin: bool, request: str | None = None) -> Any:
     """Return the input: a document, or with `request` (`envoy` or `docker`) that of a captured
-    request.
+    request. Of several paths the last counts; after `MAX_INPUT` bytes the input is cut.
 
     UNDEFINED without --input and standard input. Raise LoadError if it cannot be read, UsageError
     for contradicting options.

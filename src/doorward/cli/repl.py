@@ -379,9 +379,9 @@ def interact(
     style: str = "pretty",
     history: str = "",
 ) -> int:
-    """Answer lines from standard input until it ends or the user types `exit`.
-
-    Return the exit code. `history` is the file that stores the lines typed at a terminal.
+    """Answer lines from standard input until it ends or the user types `exit`. Return the exit
+    code. `history` is the file that stores the lines typed at a terminal. Raise RegoError if the
+    policies do not compile.
     """
     session = Session(loaded, v0=v0, registry=registry, style=style)
     terminal = sys.stdin.isatty()

@@ -29,10 +29,9 @@ option: Final = click.option(
 
 
 def read_schemas(path: str | None) -> Schemas | None:
-    """Return the schemas at `path`: one of all input, or those of a folder by file path; None for
-    None.
-
-    Raise LoadError if one cannot be read or there are too many.
+    """Return the schemas at `path`: one of all input, or those of all files below a folder, by file
+    path without extension; None for None. Raise LoadError if one cannot be read or there are too
+    many.
     """
     if path is None:
         return None

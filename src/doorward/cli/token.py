@@ -130,10 +130,9 @@ def _claim(text: str) -> tuple[str, Any]:
 
 
 def _secret(key: str | None, file: str | None) -> bytes:
-    """Return the signing secret, from --secret, a file, standard input or DOORWARD_SECRET.
-
-    Raise UsageError if there is none, if it is empty or if two are given; ClickException for a file
-    that cannot be read.
+    """Return the signing secret, from --secret, a file, standard input or DOORWARD_SECRET; white
+    space around one in a file or standard input is removed. Raise UsageError if there is none, if
+    it is empty or if two are given; ClickException for a file that cannot be read.
     """
     if key is not None and file is not None:
         raise click.UsageError("specify --secret or --secret-file but not both")
