@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from threading import Event
 
 from tests.waiting import wait_until
 
@@ -39,3 +40,29 @@ def test_a_cancelled_call_is_counted_down() -> None:
     cancellation = Cancellation()
     cancellation.cancel()
     assert asyncio.run(run(lambda: "done", cancellation)) == ([], 0)
+
+
+async def close_while_one_runs() -> tuple[list[str], int, bool]:
+    """The results of a pool that is closed while one call runs and another waits, its calls
+    afterwards, and whether it takes another one."""
+    pool = Pool(asyncio.get_running_loop(), 1, name="test")
+    begun, may_end = Event(), Event()
+    results: list[str] = []
+
+    def run_until_told() -> str:
+        begun.set()
+        may_end.wait(30)
+        return "done"
+
+    assert pool.submit(run_until_told, results.append, Cancellation(), History())
+    assert pool.submit(lambda: "waited", results.append, Cancellation(), History())
+    await asyncio.to_thread(begun.wait, 30)
+    pool.close()
+    is_taken = pool.submit(lambda: "late", results.append, Cancellation(), History())
+    may_end.set()
+    await asyncio.to_thread(wait_until, lambda: not pool.queued)
+    return results, pool.queued, is_taken
+
+
+def test_a_closed_pool_drops_what_waits_and_takes_nothing() -> None:
+    assert asyncio.run(close_while_one_runs()) == (["done"], 0, False)

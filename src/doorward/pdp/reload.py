@@ -389,7 +389,7 @@ class Watcher:
             self._fail(text, text)
             self._retry_later()
         else:
-            self._said, self._retry_pause = "", FIRST_RETRY
+            self._said, self._retry_pause, self._halves = "", FIRST_RETRY, 0
             self._health.reloaded(None)
             self._on_reload(False)
             _log.info("Policies and data reloaded.", extra={"revision": snapshot.revision})

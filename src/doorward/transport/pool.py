@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Final, TypeVar
 
@@ -40,6 +40,7 @@ class Pool:
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix=name)
         self._part = part
         self._queued = 0
+        self._is_closed = False
 
     @property
     def queued(self) -> int:
@@ -56,10 +57,10 @@ class Pool:
         """Run `work`, which must not raise (`done` would not be called), in a thread, and pass its
         result to `done` on the loop.
 
-        Return False, and run nothing, if too many calls wait. A cancelled call is skipped, and then
-        `done` is not called. The duration goes into `history`.
+        Return False, and run nothing, if too many calls wait or the pool is closed. A cancelled
+        call is skipped, and then `done` is not called. The duration goes into `history`.
         """
-        if self._queued >= self._most:
+        if self._is_closed or self._queued >= self._most:
             return False
         if self._part is not None and not self._queued:
             self._part.beat()
@@ -79,8 +80,13 @@ class Pool:
                 if not self._loop.is_closed():
                     self._loop.call_soon_threadsafe(finish)
 
-        self._threads.submit(run)
+        self._threads.submit(run).add_done_callback(self._count_dropped)
         return True
+
+    def _count_dropped(self, call: Future[None]) -> None:
+        """Count down a call that `close` dropped; others are counted where they end."""
+        if call.cancelled() and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._end)
 
     def _finish(
         self, result: T, elapsed: float, done: Callable[[T], object], history: History
@@ -99,5 +105,8 @@ class Pool:
                 self._part.rest()
 
     def close(self) -> None:
-        """Drop the calls that wait; running ones are not interrupted."""
+        """Drop the calls that wait, without calling their `done`, and refuse further ones; running
+        ones are not interrupted.
+        """
+        self._is_closed = True
         self._threads.shutdown(wait=False, cancel_futures=True)

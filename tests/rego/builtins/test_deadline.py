@@ -6,6 +6,7 @@ Each case is work for seconds or more where nothing bounds it. What stops each k
 
 from __future__ import annotations
 
+import gc
 import importlib
 import random
 import sys
@@ -457,3 +458,35 @@ def test_an_import_is_not_broken_off(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(EvaluationAborted), context.enforce_deadline(LONG):
         importlib.import_module("slow_to_import")
     assert sys.modules["slow_to_import"].DONE
+
+
+@pytest.mark.usefixtures("quiet")
+def test_a_stop_is_not_lost_in_what_the_interpreter_calls() -> None:
+    """Exceptions of such functions are printed and dropped, and then nothing is checked."""
+
+    def call_often(*_: object) -> None:
+        for each in range(10_000):
+            abs(each)
+
+    class Deleted:
+        def __del__(self) -> None:
+            call_often()
+
+    reached = []
+
+    def work() -> None:
+        gc.collect(0)
+        Deleted()
+        for each in range(10_000):
+            abs(each)
+        reached.append("the end")
+
+    context = Context(Environment())
+    context.deadline = time.monotonic()
+    gc.callbacks.append(call_often)
+    try:
+        with pytest.raises(EvaluationAborted), context.enforce_deadline(LONG):
+            work()
+    finally:
+        gc.callbacks.remove(call_often)
+    assert not reached

@@ -6,9 +6,12 @@
 
 from __future__ import annotations
 
+import _weakrefset
+import gc
 import os
 import sys
 import time
+import weakref
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field
@@ -36,6 +39,8 @@ shorter one is read quickly enough without.
 """
 _CALLS: Final = 2000
 """The number of Python calls in library code between two checks of the deadline."""
+_CALLS_LATE: Final = 50
+"""The same after a check that had to be put off."""
 T = TypeVar("T")
 
 
@@ -96,10 +101,21 @@ class Environment:
     """Returns the bytes that this process uses in memory; 0 if that is not known."""
 
 
-def _is_importing(frame: FrameType | None) -> bool:
-    """Return True if the frame or one of its callers is part of Python's import system."""
+_CALLBACK_FILES: Final = (weakref.__file__, _weakrefset.__file__)
+"""The files of Python's library whose functions are called when an object is freed."""
+
+
+def _must_finish(frame: FrameType | None) -> bool:
+    """Return True if an exception here would do harm or be lost: in an import, which would leave
+    modules behind that lack names, and in a function that the interpreter calls between two
+    instructions (`__del__`, `gc.callbacks`, weak references), whose exceptions it prints and drops.
+    """
+    callbacks = {getattr(each, "__code__", None) for each in gc.callbacks}
     while frame is not None:
-        if frame.f_code.co_filename.startswith("<frozen importlib"):
+        code = frame.f_code
+        if code in callbacks or code.co_name == "__del__" or code.co_filename in _CALLBACK_FILES:
+            return True
+        if code.co_filename.startswith("<frozen importlib"):
             return True
         frame = frame.f_back
     return False
@@ -173,15 +189,16 @@ class Context:
         calls = repeat(None, _CALLS)
 
         def check(frame: FrameType, *_event: object) -> None:  # pragma: no cover - not seen
-            """Profiler callback: check the deadline at every `_CALLS`-th call, except during an
-            import.
+            """Profiler callback: check the deadline at every `_CALLS`-th call, or soon after it if
+            the code there must finish.
             """
             nonlocal calls
             for _ in calls:
                 return
-            calls = repeat(None, _CALLS)
-            # An import that is broken off leaves modules behind that lack names.
-            if not _is_importing(frame):
+            # A stop that is dropped would be the last one: Python removes the callback that raises.
+            is_late = _must_finish(frame)
+            calls = repeat(None, _CALLS_LATE if is_late else _CALLS)
+            if not is_late:
                 self.check_deadline()
 
         sys.setprofile(check)

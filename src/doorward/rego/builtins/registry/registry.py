@@ -176,8 +176,8 @@ class Registry:
 
         An exception of a function from outside of this package, other than BuiltinError, ends the
         evaluation, and its result is converted by `from_python`. ValueError for a name that is
-        taken or not callable, for parameters that do not fit the operands, and for anything that is
-        not a type.
+        taken, also by a built-in of OPA, or not callable, for parameters that do not fit the
+        operands, and for anything that is not a type.
         """
 
         def register(body: Body) -> Body:
@@ -185,6 +185,9 @@ class Registry:
             unchanged. ValueError if the declaration is invalid or the name is taken.
             """
             check_name(name)
+            if self is not REGISTRY and name in REGISTRY:
+                # The compiler knows OPA's built-ins by name: another body would not always run.
+                raise ValueError(f"built-in `{name}` is one of OPA's; choose another name")
             entry = self._entries.get(name) or _Entry(body.__module__)
             if entry.builtin is not None or entry.module != body.__module__:
                 raise ValueError(f"built-in `{name}` is declared twice")
