@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from doorward.console import row_filters
+from doorward.console.play_requests import PlaygroundError
 from doorward.console.playground import answer
 from doorward.console.row_filters import rows_of
 
@@ -61,3 +62,16 @@ def test_a_database_answers_the_one_query_only(sql: str, monkeypatch: pytest.Mon
 def test_names_of_tables_and_columns_are_quoted() -> None:
     rows = rows_of("", {'a"; DROP TABLE x; --': [{'b"': 1, "c": [1]}]})
     assert list(rows.values()) == [[{'b"': 1, "c": "[1]"}]]
+
+
+@pytest.mark.parametrize(
+    "table", [[{"a": 1, "A": 2}], [{"a": 1 << 70}], [{"a": "\ud800"}], [{"\ud800": 1}]], ids=repr
+)
+def test_a_table_that_sqlite_cannot_hold_is_refused(table: Any) -> None:
+    with pytest.raises(PlaygroundError, match=r"^data\.rows\.t cannot be a table of SQLite: "):
+        rows_of("", {"t": table})
+
+
+@pytest.mark.parametrize("table", [None, 7, "text", {"id": 1}], ids=repr)
+def test_what_is_no_list_is_no_table(table: Any) -> None:
+    assert rows_of("", {"t": table, "posts": ROWS}) == {"posts": ROWS}

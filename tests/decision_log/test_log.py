@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -564,3 +564,37 @@ def test_a_note_gets_as_much_as_a_mask_policy_leaves() -> None:
     ]
     assert [input for _, input, _ in seen] == [token, token, UNDEFINED]
     assert [result for _, _, result in seen] == [{"reason": "hidden"}, None, None]
+
+
+class Sink:
+    """A sink that may fail."""
+
+    def __init__(self, *, fails: bool = False) -> None:
+        self.fails = fails
+        self.texts: list[bytes] = []
+
+    def write(self, lines: Sequence[bytes]) -> None:
+        if self.fails:
+            raise OSError
+        self.texts += lines
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("console_fails", [False, True])
+def test_a_sink_that_fails_keeps_events_from_no_other(console_fails: bool) -> None:
+    lines, broken, working = Lines(), Sink(fails=True), Sink()
+    lines.fails = console_fails
+    log = DecisionLog(
+        lines.write,
+        line_for("json"),
+        labels={},
+        options=DecisionLogs(console=True),
+        sinks=(broken, working),
+    )
+    log.record(Answered(Decision("1", "a"), UNDEFINED, snapshot_of()))
+    log.close()
+    assert len(working.texts) == 1
+    assert len(lines.events) == (0 if console_fails else 1)
+    assert log.lost == {"write": 1}

@@ -19,6 +19,7 @@ from doorward.pdp.snapshot import read
 from doorward.replay import Job, ReplayError, as_json, reading, replay
 from doorward.replay.deciding import Version
 from doorward.replay.events import events_of, read_event
+from doorward.replay.work import EXAMPLE_BYTES
 from doorward.telemetry.log import line_for
 
 pytestmark = pytest.mark.long
@@ -345,3 +346,19 @@ def test_the_clock_without_a_timestamp_is_not_replayable(
 def test_what_is_not_json_is_not_an_event() -> None:
     assert list(events_of(b"{\n\n[1\n")) == [None, None]
     assert list(events_of(b" [1,")) == [None]
+
+
+def test_a_long_answer_is_not_shown_as_undefined(
+    log: Path, policies: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    new = NEW.replace("default allow := false", f'default allow := "{"x" * EXAMPLE_BYTES}"')
+    (policies / "new/policy.rego").write_text(new)
+    arguments = ["--log", log, "--policy", policies / "new"]
+    examples = [one for each in report(capsys, *arguments)["examples"] for one in each["decisions"]]
+    size = {"characters": EXAMPLE_BYTES + 2}
+    assert size in [each["is"] for each in examples]
+    assert run(["replay", *map(str, arguments)]) == 0
+    assert "is a value of 65,538 characters" in capsys.readouterr().out
+    page = policies / "page.html"
+    assert run(["replay", *map(str, arguments), "--format", "html", "--output", str(page)]) == 0
+    assert "a value of 65,538 characters" in page.read_text(encoding="utf-8")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from doorward.rego import UNDEFINED, Engine
-from doorward.search.changes import Edit, apply, edits_between, smallest_change
+from doorward.search.changes import TIMES, Edit, apply, edits_between, smallest_change
 
 NOW_NS = 1_790_000_000_000_000_000
 POLICY = """package app
@@ -123,3 +123,16 @@ def test_a_time_that_a_caller_can_only_wait_for_is_stated() -> None:
     )
     assert never.at_ns is None
     assert "at_ns" not in never.document()
+
+
+def test_other_times_are_tried_for_a_second_only() -> None:
+    times: list[float] = []
+
+    def clock() -> float:
+        times.append(len(times) * 0.4)
+        return times[-1]
+
+    engine = Engine({"app.rego": "package app\n\nallow if time.now_ns() < 0\n"})
+    change = smallest_change(engine, ["app", "allow"], {}, now_ns=NOW_NS, seconds=1, clock=clock)
+    assert change.at_ns is None
+    assert times[-1] < 1 + TIMES + 2

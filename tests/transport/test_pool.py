@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from threading import Event
 
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE, wait_until
 
 from doorward.base.cancellation import Cancellation
 from doorward.transport.pool import Pool
@@ -51,12 +51,12 @@ async def close_while_one_runs() -> tuple[list[str], int, bool]:
 
     def run_until_told() -> str:
         begun.set()
-        may_end.wait(30)
+        may_end.wait(PATIENCE)
         return "done"
 
     assert pool.submit(run_until_told, results.append, Cancellation(), History())
     assert pool.submit(lambda: "waited", results.append, Cancellation(), History())
-    await asyncio.to_thread(begun.wait, 30)
+    await asyncio.to_thread(begun.wait, PATIENCE)
     pool.close()
     is_taken = pool.submit(lambda: "late", results.append, Cancellation(), History())
     may_end.set()

@@ -16,6 +16,7 @@ from doorward.bundles.loader import Loaded
 from doorward.console.play_requests import (
     DEADLINE,
     MAX_ITEMS,
+    PlaygroundError,
     Request,
     registry,
     text_of,
@@ -66,11 +67,15 @@ def _problem(document: Any) -> str:
 
 
 def rows_of(sql: str | None, tables: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Return the rows of each table for which a condition (`WHERE …`) is true, at most `ROWS` rows
-    and `COLUMNS` columns of each; {} for None, a filter that selects nothing.
+    """Return the rows of each table for which a condition (`WHERE …`) is true, among its first
+    `ROWS` rows and `COLUMNS` columns; [] for a table on which the condition fails. Values that are
+    no lists of objects are left out. {} for None, a filter that selects nothing. PlaygroundError
+    for a table that SQLite cannot hold.
     """
     rows: dict[str, list[Any]] = {}
     for name, table in tables.items():
+        if not isinstance(table, list):
+            continue
         objects = [each for each in table if isinstance(each, dict)][:ROWS]
         columns = list(dict.fromkeys(key for each in objects for key in each))[:COLUMNS]
         if sql is not None and columns:
@@ -84,12 +89,7 @@ def _select(sql: str, name: str, columns: list[str], objects: list[Any]) -> list
     [].
     """
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        quoted = [_quote(each) for each in columns]
-        connection.execute(f"CREATE TABLE {_quote(name)} ({', '.join(quoted)})")
-        connection.executemany(
-            f"INSERT INTO {_quote(name)} VALUES ({', '.join('?' * len(columns))})",
-            [[_cell(each.get(column)) for column in columns] for each in objects],
-        )
+        _fill(connection, name, columns, objects)
         # After the table is filled: from here on the connection can only read it.
         connection.set_authorizer(lambda action, of, *_: _authorize(action, of, name))
         left = [STEPS // 1_000]
@@ -102,10 +102,25 @@ def _select(sql: str, name: str, columns: list[str], objects: list[Any]) -> list
         try:
             cursor = connection.execute(f"SELECT * FROM {_quote(name)} {sql}")
             return [dict(zip(columns, row, strict=True)) for row in cursor.fetchall()]
-        except sqlite3.Error:
-            return []  # it is about another table
+        except (sqlite3.Error, UnicodeEncodeError):
+            return []  # it is about another table, or compares with text that SQLite does not hold
         finally:
             connection.set_progress_handler(None, 0)
+
+
+def _fill(
+    connection: sqlite3.Connection, name: str, columns: list[str], objects: list[Any]
+) -> None:
+    """Create a table and insert the objects as its rows; PlaygroundError if SQLite refuses it, such
+    as for columns whose names differ in case only.
+    """
+    table, quoted = _quote(name), ", ".join([_quote(each) for each in columns])
+    rows = [[_cell(each.get(column)) for column in columns] for each in objects]
+    try:
+        connection.execute(f"CREATE TABLE {table} ({quoted})")
+        connection.executemany(f"INSERT INTO {table} VALUES ({','.join('?' * len(columns))})", rows)
+    except (sqlite3.Error, OverflowError, UnicodeEncodeError) as error:
+        raise PlaygroundError(f"data.rows.{name} cannot be a table of SQLite: {error}") from None
 
 
 def _authorize(action: int, of: str | None, table: str) -> int:

@@ -22,6 +22,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from doorward.config.configuration import DecisionLogs
@@ -393,16 +394,19 @@ class DecisionLog:
         self._open = 0
 
     def _put_out(self, lines: list[bytes], texts: list[bytes]) -> None:
-        """Write lines to the console and texts to the sinks; if one fails, all events of the batch
-        count as lost.
+        """Write lines to the console and texts to each sink, also after another one failed; the
+        events of the batch count as lost, once, if any of them fails.
         """
-        try:
-            if self._write is not None:
-                self._write(b"".join(lines))
-            # In this order: a sink that fails does not keep lines from the console.
-            for sink in self._sinks:
-                sink.write(texts)
-        except (OSError, ValueError):
+        puts: list[Callable[[], object]] = [partial(sink.write, texts) for sink in self._sinks]
+        if self._write is not None:
+            puts.insert(0, partial(self._write, b"".join(lines)))
+        has_failed = False
+        for put in puts:
+            try:
+                put()
+            except (OSError, ValueError):
+                has_failed = True
+        if has_failed:
             for _ in range(self._open):
                 self._lose("write")
 

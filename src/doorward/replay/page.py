@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from doorward.replay.compare import KINDS, UNCHANGED
-from doorward.replay.reports import dimensions, kinds_text, plain, summary, time_text
+from doorward.replay.reports import dimensions, kinds_text, length_text, plain, summary, time_text
 from doorward.replay.tally import Example, Tally, Timeline
 
 __all__ = ["page"]
@@ -109,10 +109,10 @@ def _example(example: Example) -> str:
 
 def _value(value: Any, *, indent: int | None = None) -> str:
     """Return an answer or an input (JSON text) as text; `undefined` for None, `error: …` for an
-    error.
+    error, the length for a value that was too long.
     """
     if isinstance(value, dict):
-        return f"error: {value['error']}"
+        return f"error: {value['error']}" if "error" in value else length_text(value)
     if value is None:
         return "undefined"
     return json.dumps(json.loads(value), indent=indent, ensure_ascii=False)

@@ -109,8 +109,8 @@ def as_json(tally: Tally) -> str:
 
 
 def _example(example: Example) -> dict[str, Any]:
-    """Return one example for JSON. `was`, `is` and `input` are missing if they are undefined or too
-    long.
+    """Return one example for JSON. `was`, `is` and `input` are missing if they are undefined, and
+    `{"characters": …}` if they are too long.
     """
     fields = {"was": example.before, "is": example.now, "input": example.input}
     return {
@@ -183,12 +183,19 @@ def time_text(time_ns: int | None) -> str:
 
 def _cut(value: Any) -> str:
     """Return an answer as text of at most 120 characters; `undefined` for None, the message for an
-    error.
+    error, the length for a value that was too long.
     """
     if value is None:
         return "undefined"
-    cell = value["error"] if isinstance(value, dict) else str(value)
+    cell = str(value)
+    if isinstance(value, dict):
+        cell = value.get("error") or length_text(value)
     return plain(cell if len(cell) <= 120 else f"{cell[:119]}…")
+
+
+def length_text(value: dict[str, int]) -> str:
+    """Return the text for `{"characters": …}`, a value that was too long for an example."""
+    return f"a value of {counted(value['characters'], 'character')}"
 
 
 def plain(value: str) -> str:

@@ -32,8 +32,9 @@ OTHERS: Final = "(others)"
 
 @dataclass(slots=True)
 class Example:
-    """One event whose decision has changed. `target`: its path or query; `before` and `now`: JSON
-    text, an object with `error`, or None; `input`: JSON text, None if it is too long.
+    """One event whose decision has changed. `target`: its path or query; `before`, `now` and
+    `input`: JSON text, None if undefined, `{"characters": …}` for a text that is too long; the
+    answers also `{"error": …}`.
     """
 
     decision_id: str

@@ -120,22 +120,20 @@ class Job:
 
 
 def _show(answer: Answer) -> Any:
-    """Return an answer for an example: JSON text, `{"error": …}`, or None if it is undefined or too
-    long.
-    """
+    """Return an answer for an example: `{"error": …}`, or what `_as_json` returns."""
     if answer.error:
         return {"error": answer.error}
     return _as_json(answer.value)
 
 
-def _as_json(value: Any) -> str | None:
-    """Return a value as JSON text; None if it is undefined or longer than `EXAMPLE_BYTES`
-    characters.
+def _as_json(value: Any) -> str | dict[str, int] | None:
+    """Return a value as JSON text; None if it is undefined, `{"characters": …}` if the text has
+    more than `EXAMPLE_BYTES` characters.
     """
     if not isinstance(value, (str, int, float, bool, dict, list, frozenset, type(None))):
         return None
     text = to_json(value)
-    return text if len(text) <= EXAMPLE_BYTES else None
+    return text if len(text) <= EXAMPLE_BYTES else {"characters": len(text)}
 
 
 def _user(input: Any) -> str:

@@ -28,6 +28,8 @@ __all__ = ["Change", "Edit", "smallest_change"]
 
 SECONDS: Final = 1.0
 """The default time of a search, in seconds."""
+TIMES: Final = 1.0
+"""The time of the search among other times, in seconds; a single test may take `EACH` more."""
 MAX_EDITS: Final = 6
 """An input with more edits than this is not edited further."""
 EACH: Final = 0.2
@@ -160,9 +162,9 @@ def smallest_change(
 ) -> Change:
     """Search for the smallest change of an input (Python values) that makes the document at a path
     true at `now_ns` (nanoseconds since the epoch). The search ends after `seconds` of `clock`, or
-    at once with a single edit that needs no signature. If there is none, about 80 other times are
-    tried with the same input, each for up to `EACH` seconds beyond that; the result then has
-    `at_ns`, or neither that nor edits.
+    at once with a single edit that needs no signature. If there is none, other times are tried with
+    the same input, for at most `TIMES` more seconds; the result then has `at_ns`, or neither that
+    nor edits.
     """
     search = _Search(engine, path, now_ns)
     return search.run(to_python(input), clock() + seconds, clock)
@@ -202,7 +204,7 @@ class _Search:
             if best is not None and best[0][:2] <= (0, 1):
                 break
         if best is None:
-            return Change((), self._tried, at_ns=self._another_time(input))
+            return Change((), self._tried, at_ns=self._another_time(input, until, clock))
         return Change(tuple(best[1]), self._tried, best[2], Disclosure(self._engine, input))
 
     def _is_true(self, input: Any) -> bool:
@@ -215,11 +217,15 @@ class _Search:
         except EvalError:
             return False
 
-    def _another_time(self, input: Any) -> int | None:
+    def _another_time(self, input: Any, until: float, clock: Callable[[], float]) -> int | None:
         """Return the time in nanoseconds nearest to the current one, of those that are tested, at
-        which the unchanged input makes the document true. None if there is none.
+        which the unchanged input makes the document true. None if there is none, or if none was
+        found until `until` of `clock` and in `TIMES` more seconds.
         """
+        until = max(until, clock()) + TIMES
         for hours in sorted({*_HOURS, *(-each for each in _HOURS)}, key=abs):
+            if clock() >= until:
+                break
             now_ns: int = self._now_ns + hours * _HOUR
             with suppress(EvalError):
                 if now_ns > 0 and self._query.answer(input, now_ns=now_ns) is True:

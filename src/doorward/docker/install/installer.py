@@ -157,8 +157,9 @@ def _install(installation: Installation, document: dict[str, Any], say: Say) -> 
         except DaemonError as other:
             raise DaemonError(f"{error}; and not everything could be taken back: {other}") from None
         if running and installation.daemon.pid() is None:
+            file = "as it was" if named else "restored"
             raise DaemonError(
-                f"{error}; dockerd has ended: start it, the old file is back"
+                f"{error}; dockerd has ended: start it again; {config.path} is {file}"
             ) from None
         state = "everything is as it was"
         if named:

@@ -213,7 +213,9 @@ def _texts(body: Body) -> Iterator[Text]:
         if len(group) > 1 and any(is_of_text for _, _, is_of_text in group):
             numbers = [number for number, _, _ in group]
             language = both([each for _, each, _ in group])
-            yield Text(_find_term(_inline(body[numbers[0]]), text), language, frozenset(numbers))
+            term = _find_term(_inline(body[numbers[0]]), text)
+            if term is not None:
+                yield Text(term, language, frozenset(numbers))
 
 
 def _inline(expr: Expr) -> Expr:
@@ -234,12 +236,10 @@ def _inline(expr: Expr) -> Expr:
     return rewrite(replace(expr, before=()), replacement)
 
 
-def _find_term(expr: Expr, text: str) -> Term:
-    """Return the first reference, variable or call in an expression with this text; StopIteration
-    if there is none.
-    """
+def _find_term(expr: Expr, text: str) -> Term | None:
+    """Return the first reference, variable or call in an expression with this text, or None."""
     nodes = (node for node in walk(expr) if isinstance(node, (Ref, Var, Call)))
-    return next(node for node in nodes if term_text(node) == text)
+    return next((node for node in nodes if term_text(node) == text), None)
 
 
 def _reads_case(expr: Expr) -> bool:
