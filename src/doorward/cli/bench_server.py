@@ -47,7 +47,9 @@ def arguments_of(options: Mapping[str, Any]) -> list[str]:
 def question(
     text: str, input: Value | Undefined, options: Mapping[str, Any]
 ) -> tuple[str, dict[Key, Value]]:
-    """Return the path and the body of the request that OPA's `bench` sends for a query."""
+    """Return the path and the body of the request that OPA's `bench` sends for a query; an
+    undefined input is sent as {}.
+    """
     body: dict[Key, Value] = {"input": {} if isinstance(input, Undefined) else input}
     if options["partially"]:
         path = "compile"

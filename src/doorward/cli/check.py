@@ -213,7 +213,9 @@ def _check_all(
     v0: bool,
     allowed: Capabilities | None,
 ) -> None:
-    """Raise CompileError with the errors of all phases: a parse error hides no other error."""
+    """Raise CompileError with the errors of all phases, at most `max_errors` of them: a parse error
+    hides no other error.
+    """
     parsed: dict[str, Parsed] = {}
     for source, source_v0 in _sources(loaded, v0=v0):
         each = parse_with_recovery(source, v0=source_v0, builtins=registry)

@@ -48,8 +48,8 @@ def profile_document(entries: Sequence[Entry]) -> str:
 
 
 def profile_table(entries: Sequence[Entry]) -> str:
-    """Return the entries as a table: microseconds, counts, position and first line of each
-    expression.
+    """Return the entries as a table: microseconds, counts, position and first line (at most 60
+    characters) of each expression.
     """
     rows = [
         [
