@@ -97,8 +97,9 @@ def pull(client: Client, text: str, etag: str, limit: int) -> Answer:
 
 
 def _manifest(client: Client, reference: Reference, text: str) -> dict[str, Any]:
-    """Fetch and parse the manifest of a reference, and verify its digest; `text` names it in
-    errors. RegistryError if there is none, ServiceError for a wrong digest.
+    """Fetch and parse the manifest of a reference, and verify its digest if the reference or the
+    answer names one; `text` names it in errors. RegistryError if there is none or it is not valid,
+    ServiceError for a wrong digest.
     """
     answer = client.request(
         "GET",
