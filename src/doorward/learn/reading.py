@@ -334,8 +334,8 @@ def _add(
     attribute: Attribute,
     value: Any,
 ) -> None:
-    """Add an attribute's values and record if it is a list or a scalar; too long ones are
-    dropped.
+    """Add an attribute's values and record if it is a list, or a scalar that is not a string. Too
+    long values and lists with too many of them are dropped.
     """
     if type(value) is list or (type(value) is str and attribute[-1] in _OF_WORDS):
         items = value.split() if type(value) is str else value

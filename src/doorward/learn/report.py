@@ -142,7 +142,9 @@ def _generalisations(row: Row) -> Iterator[str]:
 
 
 def _left_out(learned: Learned, observations: Observations) -> Iterator[str]:
-    """Yield the lines about skipped, rare and denied requests and about subjects that searched."""
+    """Yield the lines about skipped, rare (the most frequent users) and denied requests and about
+    subjects that searched.
+    """
     yield "## Left out\n"
     for reason, number in sorted(observations.skipped.items()):
         yield f"- {counted(number, 'line')}: {code(reason)}"

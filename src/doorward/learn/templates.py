@@ -361,7 +361,7 @@ class Templates:
         return alike
 
     def _name_set(self, entry: Entry, position: int, words: Iterable[str], source: str) -> str:
-        """Return a new name for a set, from the last word before it."""
+        """Store a set and return its new name, made of the last word before it, or "values"."""
         before = [part.value for part in entry.parts[:position] if part.kind == "word"]
         plain = "".join(
             [

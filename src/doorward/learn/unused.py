@@ -350,7 +350,9 @@ def _positive(rule: Rule) -> Iterator[str]:
 
 
 def _constants(rule: Rule) -> Iterator[Part]:
-    """Yield the constants in collections that a rule's own conditions require a value to be in."""
+    """Yield the constants in collections that a rule's own conditions require a value to be in; a
+    collection of one item has none that could be left out.
+    """
     for expr in rule.body:
         domain = _domain(expr)
         if domain is None or len(domain.items) < 2:
