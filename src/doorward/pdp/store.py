@@ -231,7 +231,8 @@ class Store:
     # Policies
 
     def put_policy(self, name: str, text: str, *, timers: Timers | None = None) -> bool:
-        """Compile and activate a policy; return False if it is active already.
+        """Compile and activate a policy; return False, changing nothing, if it is active already
+        with the same text.
 
         Raise `CompileError` with all its errors, also those that it would cause in other policies.
         Times of parsing and compilation are added to `timers`.
