@@ -61,8 +61,25 @@ def test_what_is_written_reads_back(value: Value) -> None:
     assert unmarshal(marshal(value)) == value
 
 
-def test_keys_are_sorted_as_people_count() -> None:
-    assert marshal({"a10": 1, "a9": 1, "b": 1, "_": 1}) == "_: 1\na9: 1\na10: 1\nb: 1\n"
+@pytest.mark.parametrize(
+    "keys",
+    [
+        ["_", "a9", "a10", "b"],
+        ["²"],
+        ["a²", "a1", "a10", "a٣", "a٢0"],
+        ["a.", "a1.", "a1b", "aab"],
+        ["a", "a1", "a01", "a001"],
+        ["a1.", "a10", "a1٣"],
+        ["a0.", "a00", "a01"],
+        ["a92233720368547758080", "a1"],
+        ["a1", "a1" + "0" * 63, "a1" + "0" * 70],
+        ["2", "x" + "1" * 100],
+        ["x9999999999999999999", "x2"],
+    ],
+)
+def test_keys_are_sorted_as_by_opa(keys: list[str]) -> None:
+    written = marshal({key: 1 for key in sorted(keys)})
+    assert list(unmarshal(written)) == keys  # type: ignore[arg-type] # an object
 
 
 def test_large_numbers_have_an_exponent() -> None:

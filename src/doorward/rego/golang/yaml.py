@@ -15,7 +15,7 @@ import binascii
 import re
 import struct
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import cmp_to_key, lru_cache
 from itertools import chain
 from math import isinf, isnan
 from typing import Any, Final
@@ -393,7 +393,7 @@ def _events(yaml: Any, value: Value) -> Iterator[Any]:
         texts: dict[str, Value] = {}
         for key in sorted_keys(value):
             texts[key if type(key) is str else json_text(from_key(key))] = value[key]
-        for text in sorted(texts, key=_natural):
+        for text in sorted(texts, key=cmp_to_key(_compare_keys)):
             yield _string(yaml, text)
             yield from _events(yaml, texts[text])
         yield yaml.MappingEndEvent()
@@ -431,17 +431,55 @@ def _string(yaml: Any, text: str) -> Any:
     return yaml.ScalarEvent(None, None, (True, True), text, style=style)
 
 
-_RUNS: Final = re.compile(r"\d+|\D")
+_DIGITS: Final = re.compile(r"\d*")
+"""Matches digits of any script, as Go's `unicode.IsDigit`."""
 
 
-def _natural(text: str) -> list[tuple[int, int, str]]:
-    """Return the sort key of an object's key: runs of digits are ordered by value and stand before
-    letters; other characters stand before digits.
+def _compare_keys(a: str, b: str) -> int:
+    """Compare two keys in the natural order of Go's library; return a negative number, 0 or a
+    positive number. The first difference decides: letters stand behind other characters, and
+    numbers are compared by value.
     """
-    key: list[tuple[int, int, str]] = []
-    for run in _RUNS.findall(text):
-        if run[0].isdigit():
-            key.append((1, int(run) if len(run) < 4300 else 0, run))
+    at = _first_difference(a, b)
+    if at == min(len(a), len(b)):
+        return len(a) - len(b)
+    one, other = a[at], b[at]
+    if one.isalpha() or other.isalpha():
+        same = one.isalpha() and other.isalpha()
+        return ord(one) - ord(other) if same else one.isalpha() - other.isalpha()
+    # A zero continues the number before it, unless that consists of zeros.
+    leading = int("0" in (one, other) and _ends_in_number(a[:at]))
+    runs = [_DIGITS.match(text, at).group() for text in (a, b)]  # type: ignore[union-attr] # may be empty
+    left, right = [_int64(leading, run) for run in runs]
+    if left != right:
+        return -1 if left < right else 1
+    return len(runs[0]) - len(runs[1]) or ord(one) - ord(other)
+
+
+def _first_difference(a: str, b: str) -> int:
+    """Return the offset of the first character that differs, or the length of the shorter text."""
+    low, high = 0, min(len(a), len(b))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if a[low:middle] == b[low:middle]:
+            low = middle
         else:
-            key.append((2 if run.isalpha() else 0, 0, run))
-    return key
+            high = middle - 1
+    return low
+
+
+def _ends_in_number(text: str) -> bool:
+    """Return True if the text ends with digits that are not all zeros."""
+    before = text.rstrip("0")
+    return before[-1:].isdecimal()
+
+
+def _int64(leading: int, digits: str) -> int:
+    """Return the number with these digits after the digit `leading`. As in Go, it wraps at 64 bits,
+    and a digit counts by its distance from the character `0`.
+    """
+    # What is more than 64 digits in front is a multiple of 2^64.
+    number = leading if len(digits) < 64 else 0
+    for digit in digits[-64:]:
+        number = number * 10 + ord(digit) - ord("0")
+    return (number + (1 << 63)) % (1 << 64) - (1 << 63)
