@@ -16,6 +16,7 @@ from doorward.rego.builtins.inversion import inverse
 from doorward.rego.builtins.registry import builtin
 from doorward.rego.builtins.registry.context import Context
 from doorward.rego.builtins.registry.signature import any_, array, object_, string
+from doorward.rego.golang.octets import combine
 from doorward.rego.golang.sprintf import Argument, format_text
 from doorward.rego.golang.strings import MAX_TEXT
 from doorward.rego.golang.templates import render
@@ -114,7 +115,7 @@ def _quick(pieces: list[_Piece], values: list[Value]) -> str | None:
             return None
         out.append(format(text, layout) if layout else text)
         out.append(piece.text)
-    return "".join(out) if sum(map(len, out)) <= MAX_TEXT else None
+    return combine("".join(out)) if sum(map(len, out)) <= MAX_TEXT else None
 
 
 _FRACTION: Final = re.compile(r"-?[0-9]{1,18}\.[0-9]{0,18}[1-9]")

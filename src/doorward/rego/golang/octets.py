@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["SURROGATES", "from_bytes", "scrub", "to_bytes", "to_text"]
+__all__ = ["SURROGATES", "combine", "from_bytes", "scrub", "to_bytes", "to_text"]
 
 SURROGATES: Final = re.compile("[\ud800-\udfff]")
 
@@ -31,6 +31,15 @@ def from_bytes(octets: bytes) -> str:
     which `to_bytes` gets it back.
     """
     return octets.decode("utf-8", "surrogateescape")
+
+
+def combine(text: str) -> str:
+    """Return a text that was joined from several with each sequence of bytes that is UTF-8 now as
+    its character: bytes of the parts may have become one.
+    """
+    if text.isascii() or not SURROGATES.search(text):
+        return text
+    return from_bytes(to_bytes(text))
 
 
 def scrub(text: str) -> str:

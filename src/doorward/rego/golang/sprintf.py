@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
 from doorward.rego.errors import LimitError
+from doorward.rego.golang.octets import combine, to_bytes
 from doorward.rego.golang.strings import MAX_TEXT, is_graphic, quote
 
 __all__ = ["Argument", "format_text"]
@@ -82,6 +83,11 @@ def format_text(template: str, arguments: Sequence[Argument]) -> str:
     """Format a template as Go's `fmt.Sprintf`. As in Go, a verb or argument that does not fit is
     described in the text (`%!d(string=a)`), never raised. LimitError if the result is too long.
     """
+    return combine(_format(template, arguments))
+
+
+def _format(template: str, arguments: Sequence[Argument]) -> str:
+    """Format as `format_text` does; bytes of different parts that are UTF-8 together stay bytes."""
     plain = _plain_template(template)
     if plain is None or len(plain.verbs) != len(arguments):
         return _Printer(template, arguments).run()
@@ -376,7 +382,7 @@ def _string(text: str, verb: str, spec: _Spec) -> str | None:
     if verb in "vq":
         return spec.pad(_quote(spec.cut(text), spec))
     if verb in "xX":
-        return _hex_bytes(spec.cut(text).encode("utf-8", "surrogatepass"), verb, spec)
+        return _hex_bytes(to_bytes(spec.cut(text)), verb, spec)
     return None
 
 

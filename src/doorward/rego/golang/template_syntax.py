@@ -6,17 +6,20 @@
     pipeline  = [ variables ( ":=" | "=" ) ] command { "|" command }
     command   = operand { operand }
 
-Nesting is at most `MAX_DEPTH` deep, a template at most `MAX_SOURCE` characters long.
+Nesting is at most `MAX_DEPTH` deep, a template at most `MAX_SOURCE` characters long. Complex
+numbers are errors.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from math import inf, isfinite, nan
 from typing import Final, TypeAlias
 
 from doorward.base.records import record
 from doorward.rego.errors import BuiltinError, LimitError
+from doorward.rego.golang.octets import combine
 
 __all__ = [
     "Action",
@@ -30,6 +33,7 @@ __all__ = [
     "Jump",
     "Node",
     "Operand",
+    "Overflow",
     "Pipeline",
     "Template",
     "Text",
@@ -48,6 +52,13 @@ class Constant:
     """A number, string or boolean in the template, or None for nil."""
 
     value: int | float | str | bool | None
+
+
+@record
+class Overflow:
+    """An integer of 64 bits without a sign, which is an error where it is evaluated."""
+
+    text: str
 
 
 @record
@@ -86,7 +97,7 @@ class Pipeline:
     assigns: bool = False
 
 
-Operand: TypeAlias = Constant | Variable | Function | Fields | Pipeline
+Operand: TypeAlias = Constant | Overflow | Variable | Function | Fields | Pipeline
 
 
 @record
@@ -148,8 +159,9 @@ _TOKEN: Final = re.compile(
     r"(?P<space>[ \t\r\n]+)"
     r"|(?P<string>\"(?:[^\"\\\n]|\\.)*\"|`[^`]*`)"
     r"|(?P<char>'(?:[^'\\\n]|\\.)+')"
-    r"|(?P<number>[+-]?(?:0[xX][0-9a-fA-F_]+|0[bB][01_]+|0[oO][0-7_]+"
-    r"|(?:[0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)(?:[eE][+-]?[0-9]+)?))"
+    r"|(?P<number>[+-]?(?:0[xX][0-9a-fA-F_]*\.?[0-9a-fA-F_]*(?:[pP][+-]?[0-9_]*)?"
+    r"|0[bB][01_]*|0[oO][0-7_]*"
+    r"|(?:[0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)(?:[eE][+-]?[0-9_]*)?))"
     r"|(?P<field>\.[^\W\d]\w*)"
     r"|(?P<dot>\.)"
     r"|(?P<variable>\$\w*)"
@@ -358,7 +370,7 @@ class _Parser:
         names, sign, rest = _declaration(tokens, ranges=ranges)
         commands = tuple(self.command(part, depth) for part in _split(rest))
         for position, command in enumerate(commands):
-            if position and isinstance(command.operands[0], Constant):
+            if position and isinstance(command.operands[0], (Constant, Overflow)):
                 raise _fail("non executable command in pipeline")
         if sign == ":=":
             self.variables += names
@@ -406,7 +418,7 @@ class _Parser:
             names.append(tokens[at].text[1:])
             at += 1
         if names:
-            if isinstance(operand, Constant) or operand == Fields(None, ()):
+            if isinstance(operand, (Constant, Overflow)) or operand == Fields(None, ()):
                 raise _fail("unexpected . after term")
             operand = Fields(operand, tuple(names))
         return operand, at
@@ -431,12 +443,9 @@ class _Parser:
                     raise _fail(f"function {token.text} not defined")
                 return Function(token.text)
             case "number":
-                return Constant(_number(token.text))
+                return _number(token.text)
             case "char":
-                text = _unquote('"' + token.text[1:-1].replace('"', '\\"') + '"')
-                if len(text) != 1:
-                    raise _fail(f"malformed character constant: {token.text}")
-                return Constant(ord(text))
+                return Constant(_character(token.text))
             case "string":
                 return Constant(_unquote(token.text))
         raise _fail(f"unexpected {token.text} in operand")
@@ -541,19 +550,48 @@ def _closing(tokens: list[_Token], at: int) -> int:
     raise _fail("unclosed left paren")
 
 
-def _number(text: str) -> int | float:
-    """Parse a number in Go's notation: decimal, hexadecimal, octal, binary or a float. BuiltinError
-    if it is too long or has `_` in a wrong position.
+_DECIMALS: Final = "[0-9](?:_?[0-9])*"
+_HEX_DIGITS: Final = "[0-9a-fA-F](?:_?[0-9a-fA-F])*"
+_INTEGER: Final = re.compile(
+    rf"[+-]?(?:0[xX]_?{_HEX_DIGITS}|0[bB](?:_?[01])+|0[oO](?:_?[0-7])+|(?P<octal>0(?:_?[0-7])+)"
+    r"|0|[1-9](?:_?[0-9])*)"
+)
+_FLOAT: Final = re.compile(
+    rf"[+-]?(?:{_DECIMALS}(?:\.(?:{_DECIMALS})?)?|\.{_DECIMALS})(?:[eE][+-]?{_DECIMALS})?"
+)
+_HEX_FLOAT: Final = re.compile(
+    rf"[+-]?0[xX](?:_?{_HEX_DIGITS}(?:\.(?:{_HEX_DIGITS})?)?|\.{_HEX_DIGITS})[pP][+-]?{_DECIMALS}"
+)
+
+
+def _number(text: str) -> Constant | Overflow:
+    """Parse a number in Go's notation: an integer of 64 bits in base 2, 8, 10 or 16, or a float.
+    BuiltinError if it is invalid, out of range or too long.
     """
-    plain = text.replace("_", "")
-    if len(plain) > 400 or text.endswith("_") or "__" in text:
+    if len(text) > 400:
         raise _fail("bad number syntax")
-    try:
-        if re.fullmatch(r"[+-]?0\d+", plain):
-            return int(plain, 8)
-        return int(plain, 0)
-    except ValueError:
+    match = _INTEGER.fullmatch(text)
+    if match:
+        integer = int(text.replace("_", ""), 8 if match["octal"] else 0)
+        if -(1 << 63) <= integer < 1 << 63:
+            return Constant(integer)
+        if integer < 1 << 64 and text[0] not in "+-":
+            return Overflow(text)
+        raise _fail(f'integer overflow: "{text}"')
+    if not (set(text) & set(".eEpP") and isfinite(number := _float(text))):
+        raise _fail(f'illegal number syntax: "{text}"')
+    return Constant(number)
+
+
+def _float(text: str) -> float:
+    """Parse a decimal or hexadecimal float; NaN if it is invalid, infinity if it is too large."""
+    plain = text.replace("_", "")
+    if _FLOAT.fullmatch(text):
         return float(plain)
+    try:
+        return float.fromhex(plain) if _HEX_FLOAT.fullmatch(text) else nan
+    except OverflowError:
+        return inf
 
 
 _ESCAPE: Final = re.compile(
@@ -569,20 +607,40 @@ def _unquote(text: str) -> str:
     """
     if text.startswith("`"):
         return text[1:-1]
-    return _ESCAPE.sub(_unescape, text[1:-1])
+    return combine(_ESCAPE.sub(_unescape, text[1:-1]))
 
 
 def _unescape(match: re.Match[str]) -> str:
-    """Return the character for an escape sequence; BuiltinError for an unknown one or an invalid
-    code.
+    """Return the character, or the byte as a lone surrogate, for an escape sequence in a string;
+    BuiltinError for an invalid one.
+    """
+    code = _code(match, '"')
+    is_byte = code >= 0x80 and (match[2] or match[5])
+    return chr(0xDC00 + code if is_byte else code)
+
+
+def _character(text: str) -> int:
+    """Return the code of a character in quotes; BuiltinError for several, or an invalid escape."""
+    inner = text[1:-1]
+    match = _ESCAPE.fullmatch(inner)
+    if match:
+        return _code(match, "'")
+    if len(inner) != 1:
+        raise _fail(f"malformed character constant: {text}")
+    return ord(inner)
+
+
+def _code(match: re.Match[str], mark: str) -> int:
+    """Return the code that an escape sequence between quotation marks `mark` stands for;
+    BuiltinError for an unknown sequence or an invalid code.
     """
     simple, byte, short, long, octal = match.groups()
-    if simple:
-        return _SIMPLE[simple]
+    if simple and simple not in {"'", '"'} - {mark}:
+        return ord(_SIMPLE[simple])
     digits = byte or short or long
     if digits is None and octal is None:
         raise _fail("invalid syntax in string")
     code = int(digits, 16) if digits else int(octal, 8)
-    if code > 0x10FFFF or 0xD800 <= code < 0xE000:
+    if code > 0x10FFFF or 0xD800 <= code < 0xE000 or (octal and code > 0xFF):
         raise _fail("invalid syntax in string")
-    return chr(code)
+    return code

@@ -8,6 +8,7 @@ characters of the result and of the result of any function. The deadline is chec
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any, Final
@@ -15,9 +16,9 @@ from urllib.parse import quote_plus
 
 from doorward.rego.clock import count_step
 from doorward.rego.errors import BuiltinError, LimitError
-from doorward.rego.golang.octets import from_bytes, to_bytes
+from doorward.rego.golang.octets import combine, from_bytes, scrub, to_bytes
 from doorward.rego.golang.sprintf import Argument, format_text
-from doorward.rego.golang.strings import MAX_TEXT, is_graphic
+from doorward.rego.golang.strings import MAX_TEXT, is_graphic, quote
 from doorward.rego.golang.template_syntax import (
     Action,
     Block,
@@ -29,6 +30,7 @@ from doorward.rego.golang.template_syntax import (
     Function,
     Node,
     Operand,
+    Overflow,
     Pipeline,
     Template,
     Text,
@@ -36,7 +38,6 @@ from doorward.rego.golang.template_syntax import (
     parse_template,
 )
 from doorward.rego.numbers import number_text
-from doorward.rego.values import sorted_values
 
 __all__ = ["MAX_CALLS", "MAX_STEPS", "JSONNumber", "render"]
 
@@ -72,23 +73,39 @@ def _parse(source: str) -> Template:
 
 
 def _from_rego(value: Any) -> Any:
-    """Convert a value for the template: sets to arrays in Rego's order, numbers to their texts,
-    objects sorted by key. BuiltinError for a key that is not a string.
+    """Convert a value for the template: numbers to their texts, objects sorted by key. BuiltinError
+    for what OPA, which writes it as Rego and reads that as JSON, refuses: sets, keys that are not
+    strings, and texts with some control characters or bytes that are not UTF-8.
     """
     if isinstance(value, dict):
         count_step()
         for key in value:
             if type(key) is not str:
                 raise _fail("object key is not a string")
+            _check_text(key)
         return {key: _from_rego(value[key]) for key in sorted(value)}
     if isinstance(value, frozenset):
-        value = sorted_values(value)
+        raise BuiltinError("a set has no JSON")
     if isinstance(value, list):
         count_step()
         return [_from_rego(item) for item in value]
-    if value is None or isinstance(value, (bool, str)):
+    if isinstance(value, str):
+        _check_text(value)
+        return value
+    if value is None or isinstance(value, bool):
         return value
     return JSONNumber(number_text(value))
+
+
+_NOT_JSON: Final = re.compile(r"(?:\\[^xavU]|[^\\])*+\\([xavU])")
+"""Matches a text in Go's quotes with an escape that JSON does not have, which is its group."""
+
+
+def _check_text(text: str) -> None:
+    """Raise BuiltinError for a text of which Go's quoting is not JSON."""
+    match = None if text.isprintable() else _NOT_JSON.match(quote(text))
+    if match:
+        raise BuiltinError(f"invalid character '{match[1]}' in string escape code")
 
 
 def _fail(problem: str) -> BuiltinError:
@@ -113,7 +130,7 @@ class _Run:
 
     def text(self) -> str:
         self.block(self.template.main, self.data)
-        return "".join(self.out)
+        return combine("".join(self.out))
 
     def put(self, text: str) -> None:
         """Append text to the result; LimitError above `MAX_TEXT` characters."""
@@ -252,6 +269,8 @@ class _Run:
         match operand:
             case Constant(value):
                 return value
+            case Overflow(text):
+                raise _fail(f"{text} overflows int")
             case Variable(name):
                 return next(value for known, value in reversed(self.scope) if known == name)
             case Fields(of, names):
@@ -359,7 +378,7 @@ def _print(*values: Any) -> str:
         if n and not isinstance(values[n], str) and not isinstance(values[n - 1], str):
             out.append(" ")
         out.append(text)
-    return "".join(out)
+    return combine("".join(out))
 
 
 def _println(*values: Any) -> str:
@@ -396,6 +415,7 @@ def _js_char(char: str) -> str:
         return "\\" + char
     if char < " " or char in "<>&=":
         return f"\\u{ord(char):04X}"
+    char = scrub(char)
     return char if char.isascii() or is_graphic(char) else f"\\u{ord(char):04X}"
 
 
@@ -409,7 +429,7 @@ def _index(value: Any, *keys: Any) -> Any:
                 raise _fail("value has wrong type for a key; should be string")
             value = value.get(key)
         elif isinstance(value, list) or type(value) is str:
-            items: Any = value.encode() if isinstance(value, str) else value
+            items: Any = to_bytes(value) if isinstance(value, str) else value
             if type(key) is not int:
                 raise _fail("cannot index slice/array with this type")
             if not 0 <= key < len(items):
@@ -446,7 +466,7 @@ def _len(value: Any) -> int:
     for other values.
     """
     if isinstance(value, str):
-        return len(value.encode("utf-8", "surrogatepass"))
+        return len(to_bytes(value))
     if isinstance(value, (list, dict)):
         return len(value)
     raise _fail("len of a value that has none")
@@ -485,7 +505,8 @@ def _before(a: Any, b: Any) -> bool:
         raise _fail("incompatible types for comparison")
     if isinstance(a, bool):
         raise _fail("invalid type for comparison")
-    return bool(a < b)
+    # Go compares bytes, in which what is not UTF-8 stands elsewhere than its lone surrogate.
+    return to_bytes(a) < to_bytes(b) if isinstance(a, str) else bool(a < b)
 
 
 def _call(*_values: Any) -> Any:
@@ -505,7 +526,7 @@ _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "println": _println,
     "html": _escape(lambda text: text.translate(_HTML)),
     "js": _escape(_js),
-    "urlquery": _escape(lambda text: quote_plus(text, errors="surrogatepass")),
+    "urlquery": _escape(lambda text: quote_plus(to_bytes(text))),
     "call": _call,
     "eq": _eq,
     "ne": lambda a, b: not _same(a, b),
