@@ -9,12 +9,12 @@ from tests.rego.builtins.calls import invoke
 
 from doorward.rego.errors import BuiltinError
 from doorward.rego.golang.octets import from_bytes
-from doorward.rego.values import Value
+from doorward.rego.values import Key, Value
 
 BYTE = from_bytes(b"\xff")
 
 
-def render(template: str, variables: dict[str, Value] | None = None) -> str:
+def render(template: str, variables: dict[Key, Value] | None = None) -> str:
     text: str = invoke("strings.render_template", template, variables or {})
     return text
 
