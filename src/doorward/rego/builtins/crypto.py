@@ -18,7 +18,12 @@ from doorward.rego.builtins.registry.signature import any_, array, boolean, obje
 from doorward.rego.builtins.x509.chain import Options, Unverified, verified_chain
 from doorward.rego.builtins.x509.objects import certificate_fields
 from doorward.rego.builtins.x509.options import read_options
-from doorward.rego.builtins.x509.private_keys import load_private, private_jwk, private_object
+from doorward.rego.builtins.x509.private_keys import (
+    load_private,
+    private_blocks,
+    private_jwk,
+    private_object,
+)
 from doorward.rego.builtins.x509.reading import (
     bounded,
     certificate_of,
@@ -197,20 +202,21 @@ def crypto_x509_parse_keypair(context: Context, cert: str, pem: str) -> Object:
 
 @builtin("crypto.x509.parse_rsa_private_key", string, returns=_OBJECT)
 def crypto_x509_parse_rsa_private_key(pem: str) -> Value:
-    """The first private key in a PEM text (of any kind, despite the name) as a JWK; null for text
-    without one. Empty text, and a key that is malformed or encrypted, are errors.
+    """The first private key in a PEM text (RSA, EC, Ed25519 or X25519, despite the name) as a JWK;
+    null for text without one. Keys in blocks of another label, such as encrypted ones, are left
+    out. Empty text, and a key that is malformed or of another kind, are errors.
     """
     if not pem:
         raise BuiltinError("input PEM data was empty")
-    blocks = [block for block in pem_blocks(pem) if block.label.endswith("PRIVATE KEY")]
+    blocks = private_blocks(pem_blocks(pem))
     return private_jwk(load_private(blocks[0])) if blocks else None
 
 
 @builtin("crypto.parse_private_keys", string, returns=array(_OBJECT))
 def crypto_parse_private_keys(keys: str) -> Value:
-    """The private keys in PEM, or base64 of PEM, as objects; other blocks are left out. Null for
-    empty text, [] for text without keys or with invalid base64. A key that is malformed or
-    encrypted is an error; LimitError for more than `MAX_KEYS`.
+    """The private keys in PEM, or base64 of PEM, as objects; other blocks, such as encrypted keys,
+    are left out. Null for empty text, [] for text without keys or with invalid base64. A key that
+    is malformed or not RSA, EC, Ed25519 or X25519 is an error; LimitError for more than `MAX_KEYS`.
     """
     if not keys:
         return None
@@ -218,7 +224,7 @@ def crypto_parse_private_keys(keys: str) -> Value:
         blocks = pem_blocks(keys)
     except BuiltinError:
         return []
-    private = [block for block in blocks if block.label.endswith("PRIVATE KEY")]
+    private = private_blocks(blocks)
     if len(private) > MAX_KEYS:
         raise LimitError(f"text has more than {MAX_KEYS} private keys")
     return [private_object(load_private(block)) for block in private]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
-from typing import Any
+import re
+from base64 import b64encode, urlsafe_b64encode
+from typing import Any, Final
 
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, padding, rsa, x25519
+from cryptography.hazmat.primitives.asymmetric import dsa, ec, ed448, ed25519, padding, rsa, x25519
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import AttributeOID, NameOID
 from tests.rego.builtins.calls import invoke
@@ -203,18 +204,94 @@ def test_a_certificate_is_no_request() -> None:
         invoke("crypto.x509.parse_certificate_request", b64encode(ROOT.encode()).decode())
 
 
-def private_pem(key: Any) -> str:
-    octets: bytes = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+TRADITIONAL: Final = PrivateFormat.TraditionalOpenSSL
+PRIVATE_KEYS: Final = ("crypto.parse_private_keys", "crypto.x509.parse_rsa_private_key")
+
+
+def private_pem(key: Any, form: PrivateFormat = PrivateFormat.PKCS8) -> str:
+    octets: bytes = key.private_bytes(Encoding.PEM, form, NoEncryption())
     return octets.decode()
 
 
-def test_keys_of_kinds_that_go_does_not_know_are_refused() -> None:
-    strange = private_pem(ed448.Ed448PrivateKey.generate())
-    for name in ("crypto.parse_private_keys", "crypto.x509.parse_rsa_private_key"):
-        with pytest.raises(BuiltinError, match="unknown private key type"):
-            invoke(name, strange)
-    with pytest.raises(BuiltinError, match="private key type does not match public key type"):
-        invoke("crypto.x509.parse_keypair", leaf(), strange)
+RSA_PSS: Final = bytes.fromhex("06092a864886f70d01010a")
+EC: Final = bytes.fromhex("06072a8648ce3d0201")
+
+
+def key_block(octets: bytes) -> str:
+    lines = b64encode(octets).decode()
+    return f"-----BEGIN PRIVATE KEY-----\n{lines}\n-----END PRIVATE KEY-----\n"
+
+
+def pkcs8(*algorithm: bytes) -> str:
+    return key_block(tlv(0x30, tlv(0x02, b"\0"), tlv(0x30, *algorithm), tlv(0x04)))
+
+
+def relabeled(text: str, label: str) -> str:
+    return re.sub("(BEGIN|END) .*?-----", rf"\1 {label}-----", text)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (private_pem(ed448.Ed448PrivateKey.generate()), "unknown algorithm: 1.3.101.113"),
+        (private_pem(dsa.generate_private_key(1024)), "unknown algorithm: 1.2.840.10040.4.1"),
+        (private_pem(ec.derive_private_key(7, ec.SECP256K1())), "unknown elliptic curve"),
+        (
+            private_pem(ec.derive_private_key(7, ec.BrainpoolP256R1()), TRADITIONAL),
+            "unknown elliptic curve",
+        ),
+        (pkcs8(RSA_PSS), "unknown algorithm: 1.2.840.113549.1.1.10"),
+        (pkcs8(EC, tlv(0x30)), "unknown elliptic curve"),
+        (pkcs8(EC), "failed to parse private key"),
+    ],
+)
+def test_keys_of_kinds_that_go_does_not_know_are_refused(text: str, reason: str) -> None:
+    for name in PRIVATE_KEYS:
+        with pytest.raises(BuiltinError, match=reason):
+            invoke(name, text)
+    with pytest.raises(BuiltinError, match=reason):
+        invoke("crypto.x509.parse_keypair", leaf(), text)
+
+
+@pytest.mark.parametrize("form", [PrivateFormat.PKCS8, TRADITIONAL])
+def test_the_form_of_a_key_must_be_that_of_its_label(form: PrivateFormat) -> None:
+    text = private_pem(ec.derive_private_key(7, ec.SECP256R1()), form)
+    for label in {"PRIVATE KEY", "EC PRIVATE KEY", "RSA PRIVATE KEY"} - {text[11:].split("--")[0]}:
+        for name in PRIVATE_KEYS:
+            with pytest.raises(BuiltinError, match="failed to parse private key"):
+                invoke(name, relabeled(text, label))
+
+
+def test_keys_in_blocks_of_other_labels_are_left_out() -> None:
+    dsa_text = private_pem(dsa.generate_private_key(1024), TRADITIONAL)
+    key = ed25519.Ed25519PrivateKey.generate()
+    for text in (dsa_text, relabeled(private_pem(key), "ENCRYPTED PRIVATE KEY")):
+        assert [invoke(name, text) for name in PRIVATE_KEYS] == [[], None]
+        pair = text + private_pem(key)
+        assert [invoke(name, pair) for name in PRIVATE_KEYS] == [
+            invoke(name, private_pem(key)) for name in PRIVATE_KEYS
+        ]
+
+
+def test_an_x25519_key_has_no_fields_and_is_a_jwk() -> None:
+    text = private_pem(x25519.X25519PrivateKey.from_private_bytes(b"\1" * 32))
+    assert invoke("crypto.parse_private_keys", text) == [{}]
+    jwk = invoke("crypto.x509.parse_rsa_private_key", text)
+    assert (jwk["kty"], jwk["crv"]) == ("OKP", "X25519")
+    assert (jwk["d"], jwk["x"][:6]) == (urlsafe_b64encode(b"\1" * 32).decode()[:-1], "pOCSkr")
+
+
+def test_a_key_of_p224_is_an_object_but_no_jwk() -> None:
+    text = private_pem(ec.derive_private_key(7, ec.SECP224R1()))
+    assert invoke("crypto.parse_private_keys", text)[0]["D"] == 7
+    with pytest.raises(BuiltinError, match="unknown elliptic curve"):
+        invoke("crypto.x509.parse_rsa_private_key", text)
+
+
+@pytest.mark.parametrize("octets", [b"", tlv(0x02, b"\0"), tlv(0x02, b"\0") + tlv(0x05, b"")])
+def test_what_is_no_key_is_refused(octets: bytes) -> None:
+    with pytest.raises(BuiltinError, match="failed to parse private key"):
+        invoke(PRIVATE_KEYS[0], key_block(tlv(0x30, octets)))
 
 
 def test_a_key_for_exchange_is_none_for_signatures_even_with_the_same_octets() -> None:
@@ -240,8 +317,7 @@ def test_private_keys_too_long_or_of_numbers_that_do_not_fit_are_refused() -> No
         numbers.iqmp,
         numbers.public_numbers,
     )
-    lines = b64encode(tlv(0x30, b"\0" * MAX_KEY)).decode()
-    long = f"-----BEGIN PRIVATE KEY-----\n{lines}\n-----END PRIVATE KEY-----\n"
+    long = key_block(tlv(0x30, b"\0" * MAX_KEY))
     for text in (private_pem(wrong.private_key(unsafe_skip_rsa_key_validation=True)), long):
         with pytest.raises(BuiltinError, match="tls: failed to parse private key"):
             invoke("crypto.parse_private_keys", text)

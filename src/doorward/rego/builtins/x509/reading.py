@@ -111,18 +111,20 @@ def pair_of(cert: str, pem: str) -> Object:
     if not certificates:
         raise BuiltinError("tls: failed to find any PEM data in certificate input")
     leaf = certificate_of(certificates[0], uri_strings=False)
-    keys = [block for block in pem_blocks(pem) if block.label.endswith("PRIVATE KEY")]
+    keys = [block for block in pem_blocks(pem) if f" {block.label}".endswith(" PRIVATE KEY")]
     if not keys:
         raise BuiltinError("tls: failed to find any PEM data in key input")
-    key = load_private(keys[0])
-    public = public_numbers(key)
+    key = load_private(keys[0], any_form=True)
+    private, public = private_object(key), public_numbers(key)
+    if private == {}:
+        raise BuiltinError("tls: found unknown private key type in PKCS#8 wrapping")
     if type(public) is not type(leaf["PublicKey"]) or _kind(public) != _kind(leaf["PublicKey"]):
         raise BuiltinError("tls: private key type does not match public key type")
     if public != leaf["PublicKey"]:
         raise BuiltinError("tls: private key does not match public key")
     return {
         "Certificate": [b64encode(octets).decode() for octets in certificates],
-        "PrivateKey": private_object(key),
+        "PrivateKey": private,
         "SupportedSignatureAlgorithms": None,
         "OCSPStaple": None,
         "SignedCertificateTimestamps": None,
