@@ -432,7 +432,7 @@ def _string(yaml: Any, text: str) -> Any:
 
 
 _DIGITS: Final = re.compile(r"\d*")
-"""Matches digits of any script, as Go's `unicode.IsDigit`."""
+"""Matches digits of any script, as in Go."""
 
 
 def _compare_keys(a: str, b: str) -> int:
