@@ -297,6 +297,26 @@ def test_a_stale_response_is_revalidated() -> None:
 
 
 @pytest.mark.parametrize(
+    "second",
+    [
+        json_response("", status=304, cache_control="no-store"),
+        json_response("2", cache_control="no-store"),
+        json_response("2", status=500),
+    ],
+)
+def test_a_response_that_must_not_be_stored_removes_the_stale_one(second: HTTPResponse) -> None:
+    sender = Answers(
+        json_response("1", etag='"x"', cache_control="max-age=1"), second, json_response("3")
+    )
+    environment = Environment(http=sender)
+    bodies = [send(environment, at=at, cache=True)["body"] for at in (0, 5)]
+    assert bodies == [1, 1 if second.status_code == 304 else 2]
+    assert len(environment.responses) == 0
+    assert send(environment, at=6, cache=True)["body"] == 3
+    assert sender.requests[2].headers == ()
+
+
+@pytest.mark.parametrize(
     ("response", "request_"),
     [
         (json_response(cache_control="no-store, max-age=60"), {}),

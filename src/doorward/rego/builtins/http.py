@@ -165,9 +165,9 @@ _KIND: Final = {
 
 def _respond(context: Context, options: Options) -> Value:
     """Return the response object of a request. If `force_cache`, or `cache` of a GET or HEAD, is
-    set, a fresh entry of the cache that outlives decisions answers; otherwise the request is sent
-    and its response may be stored. Counts hits and misses of that cache. SendError if no response
-    comes, BuiltinError for an invalid option.
+    set, a fresh entry of the cache that outlives decisions answers; otherwise the request is sent,
+    and its response replaces the entry, or only removes it if it must not be stored. Counts hits
+    and misses of that cache. SendError if no response comes, BuiltinError for an invalid option.
     """
     request = _request(context, options)
     forced = _forced_seconds(options)
@@ -185,6 +185,8 @@ def _respond(context: Context, options: Options) -> Value:
         stored = _refresh(context, request, stored if forced is None else None, forced)
         if stored.fresh_until > context.now_ns or stored.validators:
             responses.put(key, stored)
+        else:
+            responses.remove(key)
     return _answer(stored.response, options)
 
 

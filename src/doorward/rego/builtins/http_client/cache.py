@@ -81,6 +81,11 @@ class ResponseCache:
             self._entries[key] = stored
             self._used += stored.size
 
+    def remove(self, key: Hashable) -> None:
+        """Remove the stored response, if there is one."""
+        with self._lock:
+            self._remove(key)
+
     def _remove_stale(self) -> None:
         """Remove the entries that are no longer fresh, at most every `stale_after` seconds; never
         if that is 0.
