@@ -74,6 +74,42 @@ def test_nobody_waits_for_a_resolver_that_hangs(monkeypatch: pytest.MonkeyPatch)
     assert resolve("a.example", PATIENCE) == []
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("127.0.0.1\0x", "127.1", "0x7f.1", "2130706433", "127.0.0.1 ", "[::1]", "127.0.0.1%lo"),
+        *("", ".", "a..b", ".a", "-a", "a-", "a" * 64, "a." * 127 + "b", "é.example", "a b", "a/b"),
+    ],
+)
+def test_what_is_no_domain_name_to_go_is_not_looked_up(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(socket, "getaddrinfo")
+    with pytest.raises(OSError):
+        resolve(name, PATIENCE)
+
+
+@pytest.mark.parametrize(
+    "name", ["a", "a.example.", "a_b", "_a.b-c", "xn--a", "1e2", "a." * 126 + "b"]
+)
+def test_a_domain_name_is_looked_up_as_it_is(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer(host: bytes, *_args: object, **_options: object) -> list[object]:
+        assert host == name.encode()
+        return [(0, 0, 0, "", ("fe80::1%eth0", 0)), (0, 0, 0, "", ("10.0.0.1", 0))] * 2
+
+    monkeypatch.setattr(socket, "getaddrinfo", answer)
+    assert resolve(name, PATIENCE) == ["fe80::1", "10.0.0.1"]
+
+
+def test_a_name_that_the_resolver_refuses_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_args: object, **_options: object) -> list[object]:
+        raise socket.gaierror(-2, "not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", fail)
+    with pytest.raises(OSError, match="not known"):
+        resolve("a.example", PATIENCE)
+
+
 def looking_up(actual: Iterable[str] | OSError) -> Context:
     def lookup(name: str, seconds: float) -> Iterable[str]:
         if isinstance(actual, OSError):
@@ -110,8 +146,4 @@ def test_a_look_up_that_takes_too_long_stops_the_evaluation() -> None:
 
 def test_an_address_is_its_own_name() -> None:
     assert resolve("127.0.0.1", 5) == ["127.0.0.1"]
-
-
-def test_what_is_no_name_is_an_error() -> None:
-    with pytest.raises(OSError):
-        resolve("a" * 300 + ".\x00", 5)
+    assert resolve("fe80::1%eth0", 5) == ["fe80::1"]

@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_address
 from pathlib import Path
 from socket import AF_UNIX
-from threading import BoundedSemaphore, Thread
+from threading import Thread
 from threading import enumerate as enumerate_threads
 from typing import Any
 
@@ -26,6 +26,7 @@ from tests.waiting import PATIENCE
 from doorward.rego.builtins.http_client import sender as http_sender
 from doorward.rego.builtins.http_client.message import Certificates, HTTPRequest, SendError, Source
 from doorward.rego.builtins.http_client.sender import HTTPXSender
+from doorward.rego.builtins.registry.bounded_threads import BoundedThreads
 from doorward.rego.errors import EvaluationAborted
 
 SLOW = 2.0
@@ -305,8 +306,8 @@ def test_only_so_many_clients_are_kept(sender: HTTPXSender) -> None:
 
 def test_only_so_many_requests_are_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
     sender = HTTPXSender()
-    monkeypatch.setattr(sender, "_pending", BoundedSemaphore(1))
-    with sender._pending, pytest.raises(SendError, match="request timed out"):
+    monkeypatch.setattr(sender, "_threads", BoundedThreads("http.send", 0))
+    with pytest.raises(SendError, match="request timed out"):
         sender.send(HTTPRequest("GET", "http://127.0.0.1:1/", timeout=0.01), None)
 
 
@@ -350,6 +351,9 @@ def test_retries_end_with_the_deadline(sender: HTTPXSender) -> None:
         ("ftp://127.0.0.1/", Certificates()),
         ("unix://localhost/", Certificates()),
         ("unix://localhost/?socket=/nowhere/x", Certificates()),
+        ("unix://ex℀mple.com/?socket=/x", Certificates()),
+        ("http://ex℀mple.com/", Certificates()),
+        ("http://[::g]/", Certificates()),
         ("https://127.0.0.1:1/", Certificates(authorities=(Source("text", "no PEM"),))),
         ("https://127.0.0.1:1/", Certificates(authorities=(Source("file", "/nowhere"),))),
         ("https://127.0.0.1:1/", Certificates(authorities=(Source("variable", "NOT_SET_"),))),
@@ -362,11 +366,12 @@ def test_every_failure_is_a_send_error(
         sender.send(HTTPRequest("GET", url, certificates=certificates), None)
 
 
-def test_an_error_shows_no_password(sender: HTTPXSender) -> None:
+@pytest.mark.parametrize("host", ["127.0.0.1:1", "ex℀mple.com", "[::g]", "us／er"])
+def test_an_error_shows_no_password(host: str, sender: HTTPXSender) -> None:
     with pytest.raises(SendError) as caught:
-        sender.send(HTTPRequest("GET", "http://bob:geheim@127.0.0.1:1/"), None)
+        sender.send(HTTPRequest("GET", f"http://bob:geheim@{host}/a?b#c"), None)
     assert "geheim" not in str(caught.value)
-    assert "bob:***@127.0.0.1:1" in str(caught.value)
+    assert f'Get "http://bob:***@{host}/a?b#c": ' in str(caught.value)
 
 
 def self_signed() -> tuple[str, str]:

@@ -20,7 +20,7 @@ from functools import lru_cache
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import BoundedSemaphore, Lock, Thread
+from threading import Lock
 from typing import Final
 from urllib.parse import parse_qs, urlsplit, urlunsplit
 
@@ -34,8 +34,7 @@ from doorward.rego.builtins.http_client.message import (
     SendError,
     Source,
 )
-from doorward.rego.builtins.registry.foreign import ForeignError, foreign_code
-from doorward.rego.errors import EvaluationAborted
+from doorward.rego.builtins.registry.bounded_threads import BoundedThreads
 from doorward.rego.golang.octets import from_bytes
 
 __all__ = ["HTTPXSender", "default_sender"]
@@ -59,7 +58,7 @@ class HTTPXSender:
     """A `context.HTTPSender` that sends over the network; thread-safe."""
 
     def __init__(self) -> None:
-        self._pending = BoundedSemaphore(MAX_PENDING)
+        self._threads = BoundedThreads("http.send", MAX_PENDING)
         self._clients: OrderedDict[tuple[Certificates, str], httpx.Client] = OrderedDict()
         self._lock = Lock()
 
@@ -90,7 +89,7 @@ class HTTPXSender:
         """Send the request and return the response; after a failure, wait 0.1 s, then twice as long
         each time, and repeat it up to `request.retries` times. SendError if none comes by
         `deadline` (monotonic seconds; None: `request.timeout` from now). EvaluationAborted if the
-        sending thread raised an unexpected exception.
+        sending thread raised an unexpected exception or cannot be started.
         """
         end = time.monotonic() + request.timeout if deadline is None else deadline
         pause = _FIRST_PAUSE
@@ -112,61 +111,35 @@ class HTTPXSender:
         for one of the `MAX_PENDING` slots. SendError on failure or if the time is over; the thread
         may then still run. EvaluationAborted for an unexpected exception in it.
         """
-        if not self._pending.acquire(timeout=max(end - time.monotonic(), 0)):
-            raise _timeout_error(request)
-        exchange = _Exchange(self, request, end, self._pending)
-        exchange.start()
-        exchange.join(max(end - time.monotonic(), 0))
-        if exchange.fault is not None:
-            kind = type(exchange.fault).__name__
-            raise EvaluationAborted(f"http.send: the request raised {kind}") from exchange.fault
-        if exchange.response is not None:
-            return exchange.response
-        raise exchange.error or _timeout_error(request)
+        try:
+            answer = self._threads.call(_Exchange(self, request, end).answer, end)
+        except TimeoutError:
+            raise _timeout_error(request) from None
+        if isinstance(answer, SendError):
+            raise answer
+        return answer
 
 
-class _Exchange(Thread):
-    """One request in progress; `response`, `error` or `fault` is set when it has ended."""
+class _Exchange:
+    """One request in progress."""
 
-    def __init__(
-        self, sender: HTTPXSender, request: HTTPRequest, end: float, pending: BoundedSemaphore
-    ) -> None:
-        super().__init__(name="http.send", daemon=True)
+    def __init__(self, sender: HTTPXSender, request: HTTPRequest, end: float) -> None:
         self.sender = sender
         self.request = request
         self.end = end
-        self.pending = pending
-        self.response: HTTPResponse | None = None
-        self.error: SendError | None = None
-        self.fault: BaseException | None = None
-        """An unexpected exception: it ends the evaluation, which must not continue without an
-        answer.
-        """
 
-    def run(self) -> None:
-        """Send the request in this thread. Keeps an unexpected exception as `fault`, and always
-        frees the slot in `pending`.
+    def answer(self) -> HTTPResponse | SendError:
+        """Send the request, and return its response or the failure. Exceptions that are not about
+        network, TLS or the URL are raised.
         """
         try:
-            with foreign_code():
-                self._answer()
-        except ForeignError as error:
-            self.fault = error.__cause__
-        finally:
-            self.pending.release()
-
-    def _answer(self) -> None:
-        """Set `response`, or on a failure `error`. Exceptions that are not about network, TLS or
-        the URL are raised.
-        """
-        try:
-            self.response = self._exchange()
+            return self._exchange()
         except SendError as error:
-            self.error = error
+            return error
         except httpx.TimeoutException:
-            self.error = _timeout_error(self.request)
+            return _timeout_error(self.request)
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
-            self.error = SendError(f"{_request_text(self.request)}: {_reason(error)}")
+            return SendError(f"{_request_text(self.request)}: {_reason(error)}")
 
     def _exchange(self) -> HTTPResponse:
         """Return the response, after at most `MAX_REDIRECTS` redirects if the request follows them.
@@ -324,10 +297,12 @@ def _status(response: httpx.Response) -> str:
 
 def _request_text(request: HTTPRequest) -> str:
     """The method and URL as Go's errors show them, `Get "http://…"`, with `***` for a password."""
-    parts = urlsplit(request.url)
-    user, at, host = parts.netloc.rpartition("@")
+    # Also of a URL that `urlsplit` refuses.
+    head, slashes, rest = request.url.partition("//")
+    end = re.search(r"[/?#]|\Z", rest).start()  # type: ignore[union-attr] # the end always matches
+    user, at, host = rest[:end].rpartition("@")
     address = f"{user.partition(':')[0]}:***@{host}" if at else host
-    return f'{request.method.capitalize()} "{urlunsplit(parts._replace(netloc=address))}"'
+    return f'{request.method.capitalize()} "{head}{slashes}{address}{rest[end:]}"'
 
 
 def _internal(text: str) -> SendError:
@@ -352,11 +327,16 @@ def _reason(error: Exception) -> str:
 
 def _split_socket(url: str) -> tuple[str, str]:
     """Split `unix://host/path?socket=/run/x.sock` into an HTTP URL and the socket's path. Another
-    URL is returned unchanged with "". SendError unless a unix URL has one `socket` and it exists.
+    URL is returned unchanged with "". SendError unless a unix URL has one `socket` and it exists,
+    and a host that Python accepts.
     """
-    parts = urlsplit(url)
-    if parts.scheme != "unix":
+    # Others are not split: Python refuses some that httpx accepts, and its error names passwords.
+    if not url.lower().startswith("unix:"):
         return url, ""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise SendError("the host of a unix URL is invalid") from None
     query = parse_qs(parts.query)
     sockets = query.pop("socket", [])
     if len(sockets) != 1:
