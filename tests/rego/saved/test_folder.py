@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -106,6 +107,43 @@ def test_a_parent_in_which_others_may_rename_is_not_used(path: Path) -> None:
     assert folder.read(NAME) is None
     assert not folder.write(OTHER, b"two")
     path.parent.chmod(0o1777)  # as /tmp
+    assert folder.read(NAME) == b"one"
+
+
+@pytest.mark.parametrize(
+    ("primary", "name", "members", "is_own"),
+    [
+        (os.getegid(), "ann", [], True),
+        (os.getegid(), "ann", ["ann"], True),
+        (os.getegid(), "ann", ["ann", "bob"], False),
+        (os.getegid(), "users", [], False),
+        (os.getegid() + 1, "ann", [], False),
+        (None, "ann", [], False),
+    ],
+)
+def test_a_parent_that_its_group_may_write_is_used_if_the_group_is_the_users_own(
+    path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    primary: int | None,
+    name: str,
+    members: list[str],
+    is_own: bool,
+) -> None:
+    def user(uid: int) -> SimpleNamespace:
+        if primary is None:
+            raise KeyError(uid)
+        return SimpleNamespace(pw_name="ann", pw_gid=primary)
+
+    group = SimpleNamespace(gr_name=name, gr_mem=members)
+    monkeypatch.setattr("pwd.getpwuid", user)
+    monkeypatch.setattr("grp.getgrgid", {os.getegid(): group}.__getitem__)
+    folder = SavedFolder(path)
+    folder.write(NAME, b"one")
+    os.chown(path.parent, -1, os.getegid())
+    path.parent.chmod(0o770)
+    assert (folder.read(NAME) == b"one") is is_own
+    assert folder.write(OTHER, b"two") is is_own
+    path.parent.chmod(0o1770)
     assert folder.read(NAME) == b"one"
 
 
@@ -220,6 +258,8 @@ def test_an_entry_that_is_too_large_is_not_written(
     monkeypatch.setattr(subject, "MAX_ENTRY", 10)
     assert not SavedFolder(path).write(NAME, b"x" * 11)
     assert SavedFolder(path).write(NAME, b"x" * 10)
+    monkeypatch.setattr(subject, "MAX_ENTRY", 9)
+    assert SavedFolder(path).read(NAME) is None
 
 
 def test_a_full_disk_leaves_an_entry_as_it_was(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import grp
 import hashlib
 import os
+import pwd
 import re
 import secrets
 import stat
@@ -184,13 +186,27 @@ def _parents(path: Path) -> Iterator[Path]:
 
 
 def _is_safe_parent(path: Path) -> bool:
-    """Return True if the folder or link belongs to the user or root, and not everybody can replace
-    an entry in it; in a folder with the sticky bit, such as /tmp, others cannot. Its group may have
-    the right to write.
+    """Return True if the folder or link belongs to the user or root, and nobody else can replace an
+    entry in it: others and its group may not write to it, unless it has the sticky bit, as /tmp, or
+    the group is the user's own.
     """
     status = path.lstat()
-    if stat.S_ISLNK(status.st_mode):
-        return status.st_uid in (0, os.geteuid())
     if status.st_uid not in (0, os.geteuid()):
         return False
-    return not status.st_mode & stat.S_IWOTH or bool(status.st_mode & stat.S_ISVTX)
+    if stat.S_ISLNK(status.st_mode) or status.st_mode & stat.S_ISVTX:
+        return True
+    if status.st_mode & stat.S_IWOTH:
+        return False
+    return not status.st_mode & stat.S_IWGRP or _is_private_group(status.st_gid)
+
+
+def _is_private_group(gid: int) -> bool:
+    """Return True for the group that many systems create for each user: the user's primary group,
+    of the user's name and without other members. False if the user or group is not known.
+    """
+    try:
+        user, group = pwd.getpwuid(os.geteuid()), grp.getgrgid(gid)
+    except KeyError:
+        return False
+    is_own = gid == user.pw_gid and group.gr_name == user.pw_name
+    return is_own and set(group.gr_mem) <= {user.pw_name}
