@@ -70,7 +70,12 @@ def _is_cut_off(path: str, fd: int) -> bool:
 
 
 class AuditLog:
-    """Appends to a file, or writes to standard output where `path` is `-`."""
+    """Appends one JSON line per decision to a file, or to standard output where `path` is `-`. Safe
+    in any number of threads.
+
+    `with_input` adds the input, with the values of `Env` masked; `denied_only` leaves out allowed
+    requests. Raise AuditLogError if the file cannot be opened.
+    """
 
     def __init__(
         self, path: str = "-", *, with_input: bool = False, denied_only: bool = False
@@ -95,7 +100,9 @@ class AuditLog:
         return fd, _is_cut_off(self._path, fd)
 
     def reopen(self) -> None:
-        """Continue in the file that has the name now: the old one was moved away."""
+        """Open the file that has the log's name now, after a rotation, and close the old one. If it
+        cannot be opened, log an error and keep the old one.
+        """
         try:
             fd, torn = self._open()
         except AuditLogError as error:

@@ -212,7 +212,9 @@ class Plugin:
         return Response(200, _ACTIVATION)
 
     def _probe(self, body: bytes) -> Response:
-        """Return True if a request with this nonce has arrived."""
+        """Answer `{"Seen": true}` if a ping with this nonce was among the last `_MAX_PROBES`,
+        otherwise `{"Seen": false}`.
+        """
         seen = body.decode("ascii", errors="replace") in self._probes
         return Response(200, b'{"Seen":true}' if seen else b'{"Seen":false}')
 
@@ -262,7 +264,8 @@ class Plugin:
         return Judged(verdict, call.draft, call.input, call.decision_id)
 
     def _decide(self, call: _Call, *, may_wait: bool) -> Verdict:
-        """Return the verdict on a call, and write its line of the audit log.
+        """Return the verdict on a call, and write its line of the audit log; pings are allowed
+        without one.
 
         Malformed requests and internal faults are denied, and so is a request whose line cannot be
         written if `deny_unlogged` is set. Raise WaitError if it has to wait and `may_wait` is

@@ -168,7 +168,9 @@ def _of_document(location: str, document: dict[Any, Any]) -> Iterator[Past]:
 
 
 def _recorded_answer(document: dict[Any, Any]) -> str:
-    """Captured runs were all allowed, unless they say so."""
+    """Return `allow` for a captured run, whose requests were all allowed; "" if its output has a
+    denial, which may be any of them.
+    """
     return "" if "authorization denied" in str(document.get("stderr")) else "allow"
 
 

@@ -143,7 +143,9 @@ def tls_context(*, certificate: str, key: str, authority: str) -> ssl.SSLContext
         context.verify_mode = ssl.CERT_REQUIRED
         context.load_cert_chain(certificate, key)
     except OSError as error:
-        raise BindError(f"{certificate}: {(error.strerror or str(error)).lower()}") from None
+        reason = (error.strerror or str(error)).lower()
+        files = f"{authority}, {certificate} and {key}"
+        raise BindError(f"one of {files} cannot be used for TLS: {reason}") from None
     return context
 
 
@@ -203,7 +205,9 @@ class PluginServer:
         self._file = (name, os.stat(name).st_ino) if unlink and isinstance(name, str) else None
 
     def start(self) -> None:
-        """Answer from now on."""
+        """Answer calls in a thread from now on, and return. Raise BindError if the server does not
+        begin.
+        """
         if not self._server.start():
             raise BindError("the plugin's server did not start")
 

@@ -147,7 +147,9 @@ class Service:
         )
 
     def start(self) -> None:
-        """Begin to answer calls in threads, and return."""
+        """Begin to answer calls in threads, and return. Raise BindError if the server does not
+        begin.
+        """
         # What is there now stays: the collector need not look at it again at every decision.
         gc.collect()
         gc.freeze()
@@ -308,7 +310,9 @@ def _protecting(options: ServiceOptions) -> PluginOptions:
 
 
 def bind(options: ServiceOptions) -> tuple[socket.socket, bool]:
-    """The listening socket, and whether its file is this process's to remove."""
+    """Return the listening socket, and True if this process must remove its file. Raise BindError
+    if there is none.
+    """
     sockets = take_inherited()
     if sockets is not None:
         # What a watchdog left behind is its successor's, who is not a watched process.

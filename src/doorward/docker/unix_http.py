@@ -42,7 +42,9 @@ def listener_pid(path: str) -> int | None:
 
 
 def call_plugin(path: str, call: str, body: bytes = b"", *, timeout: float = 5.0) -> Any:
-    """The JSON that the plugin at the socket `path` answers; None where it does not."""
+    """Post a call to the plugin at the socket `path` and return the JSON of its answer; None if
+    nothing answers in `timeout` seconds, for a status other than 200, and for other content.
+    """
     connection = UnixConnection(path, timeout)
     try:
         connection.request("POST", call, body, {"Host": ""})

@@ -133,7 +133,7 @@ def test_archives_that_are_looked_at_share_one_budget(
 ) -> None:
     monkeypatch.setattr(exchange, "INSPECTED", 1 << 40)
     answer = build(behind, tar(SMALL, ("f", b"x")))
-    assert (answer.status, answer.message) == (503, "too many bytes are held")
+    assert (answer.status, answer.message) == (503, "too many bytes are held already: try again")
 
 
 def test_name_of_the_dockerfile_is_that_of_the_query(behind: Proxied) -> None:

@@ -120,7 +120,7 @@ def test_connection_of_a_process_that_ended_is_nobodys(behind: Proxied) -> None:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         process.wait()  # its child has the connection
         answer, _ = process.communicate(b"x")
-    assert b"the calling process ended before it could be looked at" in answer
+    assert b"the calling process ended before it could be examined" in answer
 
 
 def test_names_are_remembered_for_a_while() -> None:

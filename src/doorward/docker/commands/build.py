@@ -37,7 +37,8 @@ class _Build:
 def read_build(words: Sequence[str], command: str) -> dict[str, str | list[str]]:
     """Return the query parameters of the request that `docker build` sends with these arguments.
 
-    Raise CommandError for unknown options, and unless exactly one folder follows them.
+    Raise CommandError for options that are unknown or belong to BuildKit, for invalid values, and
+    unless exactly one folder follows the options.
     """
     build = _Build()
     context = read_options(words, VALUES, SWITCHES, build, command, turned_off=_TURNED_OFF)
@@ -57,7 +58,9 @@ def _put(name: str, read: Callable[[str], Any] = str) -> Setter:
 
 
 def _number(name: str, read: Callable[[str], int] = read_integer) -> Setter:
-    """The same for a number, which is not sent where it is 0."""
+    """Return a setter that stores an option's number, read by `read`, as the parameter `name`; 0 is
+    not stored.
+    """
 
     def put(build: _Build, value: str) -> None:
         """Set the parameter, unless the number is 0, which docker's client leaves out."""
@@ -87,7 +90,9 @@ def _switch(name: str, value: str = "1") -> Setter:
 
 
 def _put_argument(build: _Build, value: str) -> None:
-    """A build argument; one without a value has it from the environment of the client."""
+    """Add a build argument; without `=` its value is null, since the client would take it from its
+    environment.
+    """
     name, equals, text = value.partition("=")
     arguments = build.documents.setdefault("buildargs", {})
     arguments[name] = text if equals else None
@@ -116,12 +121,13 @@ def _put_dockerfile(build: _Build, value: str) -> None:
 
 
 def _put_network(build: _Build, value: str) -> None:
+    """Set the network mode, unless it is `default`, which docker's client leaves out."""
     if value != "default":
         build.query["networkmode"] = value
 
 
 def _of_client(_build: _Build, _value: str) -> None:
-    """An option that stays with the client."""
+    """Do nothing: the option has its effect in the client, and the request does not change."""
 
 
 def _refuse_buildkit(_build: _Build, _value: str) -> None:

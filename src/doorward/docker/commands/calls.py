@@ -44,18 +44,23 @@ class Call(NamedTuple):
 
 
 def read_docker(text: str, user: str, *, mask_env: bool = False) -> Any:
-    """Return the input for a command of a user, "" for one without a certificate.
-    CommandError, or RequestError where the plugin asks no policy."""
+    """Return the policy's input for a docker command line of `user`, `""` for one without a
+    certificate. Links of host paths are not followed.
+
+    Raise CommandError if the command cannot be read, and RequestError for a request that the plugin
+    refuses without a policy.
+    """
     request = read_docker_command(text, user)
     # The host of a reader is not that of the daemon: links of its paths are not followed.
     return to_input(request, InputOptions(mask_env=mask_env), resolve=lambda path: path)
 
 
 def read_docker_command(text: str, user: str) -> AuthzRequest:
-    """Return the request that a docker command line sends, as `user`.
+    """Return the request that a docker command line sends, as `user`; `""` is a user without a
+    certificate. The first word is skipped, whatever it is.
 
-    Raise CommandError for unknown commands and options, commands that send several requests, and
-    unclosed quotes.
+    Raise CommandError for unknown commands and options, invalid or missing values, commands that
+    send several requests, and unclosed quotes.
     """
     try:
         words = shlex.split(text.replace("\\\n", " "))
@@ -232,7 +237,7 @@ def _create_volume(words: Sequence[str], command: str) -> Call:
     state = _Read(body={"Driver": "local"})
     names = read_options(words, _VOLUME, {}, state, command)
     if len(names) > 1:
-        raise CommandError(f"`{command}` takes exactly one name here")
+        raise CommandError(f"`{command}` takes at most one name")
     return Call("POST", "/volumes/create", {}, state.body | ({"Name": names[0]} if names else {}))
 
 

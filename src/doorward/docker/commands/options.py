@@ -39,8 +39,9 @@ def read_options(
     """Read the options at the beginning of `words` into `state`; return the remaining words.
 
     `values` are options with a value and `switches` those without; `turned_off` has setters for
-    switches followed by `=false`. `--` ends the options. Raise CommandError for an unknown option
-    or a missing value.
+    switches followed by `=false`, which is ignored for other switches. `--` ends the options, and
+    `-` alone is not one. Raise CommandError for an unknown option, and for a missing or invalid
+    value.
     """
     left = list(words)
     while left and left[0].startswith("-") and left[0] != "-":
@@ -59,7 +60,7 @@ def read_options(
                 left.insert(0, f"-{value}")
                 value = ""
             if value not in _SWITCHED:
-                raise CommandError(f"`{name}` is true or false, and not `{value}`")
+                raise CommandError(f"`{name}` must be true or false, not `{value}`")
             if _SWITCHED[value]:
                 switches[name](state, "")
             elif name in turned_off:
@@ -67,7 +68,7 @@ def read_options(
         elif name in values:
             if not value and not equals:
                 if not left:
-                    raise CommandError(f"`{name}` has no value")
+                    raise CommandError(f"`{name}` needs a value")
                 value = left.pop(0)
             values[name](state, value)
         else:

@@ -50,7 +50,7 @@ class Container:
 def read_run(words: Sequence[str], command: str) -> Container:
     """Return the container that `docker run` or `docker create` makes with these arguments.
 
-    Raise CommandError for options that are not known, and if no image is named.
+    Raise CommandError for unknown options, for invalid values, and if no image is named.
     """
     container = Container(body=_defaults())
     image, *arguments = read_options(words, VALUES, SWITCHES, container, command) or [""]
@@ -143,7 +143,9 @@ def _capability(name: str) -> str:
 
 
 def _at(container: Container, path: str) -> tuple[dict[str, Any], str]:
-    """The object that holds a field, and its name in it; `/` leads into the host's part."""
+    """Return the object that contains a field, and the field's name. A path with a leading `/` is a
+    field of HostConfig, another one of the body itself.
+    """
     host, name = path.startswith("/"), path.removeprefix("/")
     return (container.host if host else container.body), name
 
@@ -161,7 +163,9 @@ def _put(path: str, read: Callable[[str], Any] = str) -> Setter:
 
 
 def _append(path: str, read: Callable[[str], Any] = str) -> Setter:
-    """An option that may be repeated, each time for one more item."""
+    """Return the setter of an option that may be repeated: it appends the value, read by `read`, to
+    the array at `path`.
+    """
 
     def append(container: Container, value: str) -> None:
         part, name = _at(container, path)
@@ -171,7 +175,9 @@ def _append(path: str, read: Callable[[str], Any] = str) -> Setter:
 
 
 def _pair(path: str) -> Setter:
-    """An option `NAME=VALUE` that may be repeated."""
+    """Return the setter of a repeated option `NAME=VALUE`: it adds the pair to the object at
+    `path`; without `=` the value is `""`.
+    """
 
     def put(container: Container, value: str) -> None:
         """Add `KEY=VALUE` to the object at the path; without `=` the value is ""."""
@@ -193,7 +199,7 @@ def _switch(path: str) -> Setter:
 
 
 def _of_client(_container: Container, _value: str) -> None:
-    """An option that stays with the client."""
+    """Do nothing: the option has its effect in the client, and the request does not change."""
 
 
 def _of_file(_container: Container, _value: str) -> None:
@@ -204,9 +210,10 @@ def _of_file(_container: Container, _value: str) -> None:
 
 
 def _fields(text: str) -> list[tuple[str, str]]:
-    """Split a value into pairs: `type=bind,src=/etc` -> `[("type", "bind"), ("src", "/etc")]`.
+    """Split a value into pairs: `Type=bind,src=/etc` -> `[("type", "bind"), ("src", "/etc")]`.
 
-    A name without `=` has the value `""`. Raise CommandError if it is not one line of CSV.
+    Names are lower-cased and stripped; a name without `=` has the value `""`. Raise CommandError if
+    the text is not one line of CSV.
     """
     return [(name.strip().lower(), value) for name, value in _pairs(text)]
 
@@ -222,7 +229,7 @@ def _columns(text: str) -> list[str]:
     try:
         (row,) = csv.reader([text])
     except (csv.Error, ValueError):
-        raise CommandError(f"`{text}` cannot be read") from None
+        raise CommandError(f"`{text}` is not one line of CSV") from None
     return row
 
 
@@ -235,14 +242,14 @@ def _put_volume(container: Container, value: str) -> None:
         container.body["Volumes"] = {**container.body["Volumes"], value: {}}
         return
     if value[:1] in (".", "~"):
-        raise CommandError(f"`{value}` depends on a folder of the client: name it from the root on")
+        raise CommandError(f"`{value}` is relative to a folder of the client: use an absolute path")
     container.host["Binds"] = [*(container.host["Binds"] or ()), value]
 
 
 def _mount(text: str) -> dict[str, Any]:
     """Return the entry of Mounts for a value of `--mount`, a volume by default.
 
-    Raise CommandError for fields that are not known.
+    Raise CommandError for unknown fields and invalid values.
     """
     mount: dict[str, Any] = {"Type": "volume"}
     for name, value in _fields(text):
@@ -255,7 +262,9 @@ def _mount(text: str) -> dict[str, Any]:
 
 
 def _mount_field(*path: str, read: Callable[[str], Any] = str) -> Setter:
-    """A field of `--mount`, which may be in an object of its own."""
+    """Return a setter that stores a field of `--mount` at `path` in the entry, creating the objects
+    on the way.
+    """
 
     def put(mount: dict[str, Any], value: str) -> None:
         """Set the field of a mount at the path to the value that `read` returns."""
@@ -268,7 +277,9 @@ def _mount_field(*path: str, read: Callable[[str], Any] = str) -> Setter:
 
 
 def _mount_option(*path: str) -> Setter:
-    """A field of `--mount` that may be repeated, with a name and a value."""
+    """Return the setter of a repeated field of `--mount`, itself `NAME=VALUE`: it adds the pair to
+    the object at `path` in the entry.
+    """
 
     def put(mount: dict[str, Any], value: str) -> None:
         """Add `KEY=VALUE` to the options of a mount at the path; without `=` the value is ""."""
@@ -315,7 +326,7 @@ def _octal(text: str) -> int:
     try:
         return int(text, 8)
     except ValueError:
-        raise CommandError(f"`{text}` is not a mode") from None
+        raise CommandError(f"`{text}` is not an octal mode, such as 1777") from None
 
 
 def _put_tmpfs(container: Container, value: str) -> None:
@@ -340,7 +351,9 @@ def _port_range(text: str) -> range:
 def _put_port(container: Container, value: str) -> None:
     """Publish the ports of `[ADDRESS:][HOST:]CONTAINER[/PROTOCOL]`; an IPv6 address is in brackets.
 
-    Host and container may be ranges of the same length. Raise CommandError if the lengths differ.
+    Host and container may be ranges of the same length; one container port may have a range of host
+    ports, of which the daemon takes a free one. Raise CommandError for ranges of different lengths,
+    and for other forms.
     """
     if "=" in value:
         raise CommandError("`-p` must be of the form HOST:CONTAINER")
@@ -375,7 +388,7 @@ def _expose(container: Container, value: str) -> None:
 
 def _put_security(container: Container, value: str) -> None:
     """Add a value of `--security-opt`; `systempaths=unconfined` empties the masked and read-only
-    paths instead.
+    paths instead. CommandError for a seccomp profile in a file.
     """
     host = container.host
     if value == "systempaths=unconfined":
@@ -398,7 +411,7 @@ def _device(text: str) -> dict[str, str]:
 
 
 def _rate(read: Callable[[str], int]) -> Callable[[str], dict[str, Any]]:
-    """A limit of one device, `PATH:RATE`."""
+    """Return a reader of `PATH:RATE`, the limit of one device, whose rate `read` reads."""
 
     def rate(text: str) -> dict[str, Any]:
         path, _, number = text.rpartition(":")

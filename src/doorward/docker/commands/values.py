@@ -80,7 +80,9 @@ def read_duration(text: str) -> int:
 
 
 def read_ulimit(text: str) -> dict[str, Any]:
-    """A limit of processes, `NAME=SOFT[:HARD]`."""
+    """Return a resource limit, `NAME=SOFT[:HARD]`; the hard limit is by default the soft one. Raise
+    CommandError if one is not an integer.
+    """
     name, _, limits = text.partition("=")
     soft, colon, hard = limits.partition(":")
     return {"Name": name, "Soft": read_integer(soft), "Hard": read_integer(hard if colon else soft)}

@@ -38,7 +38,7 @@ def with_shipped(data: Sequence[str]) -> tuple[str, ...]:
 
 
 class EmbeddedPdp:
-    """Decides by the policies at `paths`. LoadError or CompileError if there are none that can."""
+    """Decides in this process, by the policies and data at `paths`."""
 
     def __init__(
         self,
@@ -107,8 +107,9 @@ class EmbeddedPdp:
     def decide(self, input: Any) -> Answer:
         """Return the decision on `input`. Raise PdpError if the evaluation fails.
 
-        First evaluates only the members of an allowed request; the complete document only if it is
-        not allowed.
+        The result of an allowed request has only the members `allow`, `rule` and, with
+        `shows_answers`, `answers`, if the policies define these as rules. Otherwise it is the
+        complete document, UNDEFINED if the policies do not define it.
         """
         if self._question:
             # The reasons of a denial take as long as the decision: most requests are allowed.
@@ -122,7 +123,9 @@ class EmbeddedPdp:
         return Answer(decision.result, decision.decision_id)
 
     def setting(self, name: str) -> Any:
-        """A setting of the data below `docker`, as it is now; UNDEFINED where it lacks."""
+        """Return the current value of a setting, from the data below `docker`; UNDEFINED if it is
+        missing or cannot be evaluated.
+        """
         return self._pdp.decide(f"docker/{name}").result
 
     def close(self) -> None:

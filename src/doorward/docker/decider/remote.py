@@ -32,7 +32,7 @@ _STALE: Final = (http.client.RemoteDisconnected, BrokenPipeError, ConnectionRese
 
 
 class UrlError(ValueError):
-    """The address of a decision point is none."""
+    """The URL of a decision point is malformed, or of a form that is not supported."""
 
 
 @record
@@ -59,11 +59,14 @@ def check_url(text: str) -> _Url:
     except ValueError:
         raise UrlError("not a URL") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UrlError("not a URL of the form http://HOST:PORT/v1/data/PATH")
+        raise UrlError(
+            "not a URL of the form http[s]://HOST:PORT/v1/data/PATH "
+            "or http+unix://%2FPATH%2FOF%2FSOCKET/v1/data/PATH"
+        )
     if parts.username is not None or parts.password is not None:
         raise UrlError("a URL with a password would show it to everyone who sees the process")
     if parts.fragment or any(c <= " " or c == "\x7f" for c in text):
-        raise UrlError("a URL with a fragment or spaces")
+        raise UrlError("a URL must not have a fragment or spaces")
     secure = parts.scheme == "https"
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     return _Url(secure, parts.hostname, port or (443 if secure else 80), target)
@@ -76,7 +79,7 @@ def _check_unix(text: str) -> _Url:
     if not path.startswith("/") or len(path.encode()) > _LONGEST_SOCKET or "\0" in path:
         raise UrlError("not a URL of the form http+unix://%2FPATH%2FOF%2FSOCKET/v1/data/PATH")
     if any(c <= " " or c == "\x7f" or c == "#" for c in text):
-        raise UrlError("a URL with a fragment or spaces")
+        raise UrlError("a URL must not have a fragment or spaces")
     return _Url(False, "localhost", 80, slash + target or "/", path)
 
 
@@ -89,7 +92,9 @@ def _trusting_system() -> ssl.SSLContext:
 
 
 def accepts_writes(url: _Url) -> bool:
-    """Return True if a change of data without credentials is accepted: one that changes nothing."""
+    """Send a change of data that changes nothing, without credentials; return True if the server
+    accepts it, False if it refuses it or gives no answer.
+    """
     kind = http.client.HTTPSConnection if url.secure else http.client.HTTPConnection
     connection = kind(url.host, url.port, timeout=DEADLINE)
     try:
@@ -108,6 +113,10 @@ class RemotePdp:
     def __init__(
         self, url: str, *, deadline: float = DEADLINE, context: ssl.SSLContext | None = None
     ) -> None:
+        """Set the decision point at `url`; no connection is made yet. `deadline` limits each
+        decision, in seconds. For https, `context` replaces one that trusts the system's
+        authorities, and its class of sockets is changed. Raise UrlError for an invalid URL.
+        """
         self._url = check_url(url)
         self._deadline = deadline
         self._context = None
@@ -120,10 +129,11 @@ class RemotePdp:
         the other one."""
 
     def decide(self, input: Value) -> Answer:
-        """Return the policy server's decision on `input`.
+        """Return the policy server's decision on `input`; its result is UNDEFINED if the answer has
+        none.
 
-        Raise PdpError if it does not answer within the deadline, cannot be reached or trusted, or
-        answers with anything but 200 and JSON.
+        Raise PdpError if the server does not answer within the deadline, cannot be reached or
+        trusted, or answers with anything but 200 and JSON of at most `MAX_ANSWER` bytes.
         """
         body = b'{"input":' + to_json(input).encode("utf-8", errors="replace") + b"}"
         until = time.monotonic() + self._deadline

@@ -30,7 +30,10 @@ _REQUESTS: Final = (
 
 
 def why_undecided(decider: Decider, options: InputOptions | None = None) -> str:
-    """Why none of the requests is decided, or "" where one is: allowed or denied."""
+    """Return `""` if one of the usual requests is allowed or denied by a policy; otherwise the
+    reason why none is. If the decider fails, its error is the reason, and no further request is
+    tried.
+    """
     reason = ""
     for request in _REQUESTS:
         try:

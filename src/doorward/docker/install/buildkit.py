@@ -31,7 +31,9 @@ _FIELDS: Final = (
 
 
 def answers_past_plugins(path: str) -> bool:
-    """Return True if BuildKit answers at the daemon's Unix socket though no plugin was asked."""
+    """Return True if BuildKit answers at the daemon's Unix socket though no plugin was asked; False
+    also if the socket cannot be reached or nothing comes in time.
+    """
     try:
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(_TIMEOUT)
@@ -43,8 +45,9 @@ def answers_past_plugins(path: str) -> bool:
 
 
 def is_for_root_alone(path: str) -> bool:
-    """Return True if nobody but root may connect to this Unix socket, by its owner, group and
-    mode."""
+    """Return True if nobody but root may connect to this Unix socket, by its owner, group and mode;
+    False if it has an access list or cannot be examined.
+    """
     try:
         status = os.stat(path)
         has_list = "system.posix_acl_access" in os.listxattr(path)

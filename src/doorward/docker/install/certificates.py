@@ -62,7 +62,10 @@ def issue_client(folder: Path, user: str, *, days: int = 365) -> None:
     Raise CertificateError for an invalid name, an existing file, or a folder without an authority.
     """
     if not _USER.fullmatch(user) or user in ("ca", "server"):
-        raise CertificateError("a user's name is letters, digits and .-_@, 64 at most")
+        raise CertificateError(
+            "a user's name must be 1 to 64 letters, digits and .-_@, begin with a letter or digit, "
+            "and not be ca or server"
+        )
     _issue(folder, user, user, ExtendedKeyUsageOID.CLIENT_AUTH, days, None)
 
 

@@ -82,7 +82,9 @@ class ConfigFile:
         return document
 
     def plugins(self) -> list[str]:
-        """The chain, in its order."""
+        """Return the names of the authorization plugins, in the order in which they are asked; []
+        if there are none. Raise DaemonError as `read` does.
+        """
         return list(self.read().get(KEY, []))
 
     def write(self, document: dict[str, Any], *, keep_old: bool) -> None:
@@ -142,7 +144,9 @@ class ConfigFile:
             raise DaemonError(f"{self.path}: {(error.strerror or 'failed').lower()}") from None
 
     def content(self) -> bytes | None:
-        """The bytes that are there now; None for no file."""
+        """Return the current bytes of the file; None if there is none. OSError if it cannot be
+        read.
+        """
         try:
             return self.path.read_bytes()
         except FileNotFoundError:
@@ -201,7 +205,7 @@ class Daemon:
         )
 
     def arguments(self) -> list[str]:
-        """Return the arguments that the daemon was started with."""
+        """Return the words of the daemon's command line, the program first; [] if it does not run."""
         pid = self.pid()
         return self._cmdline(pid) if pid else []
 

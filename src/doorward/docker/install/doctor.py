@@ -98,9 +98,9 @@ def _open_finding(listeners: Iterable[str]) -> Finding:
     """Return the finding for listeners of dockerd on TCP that ask for no client certificate."""
     return Finding(
         "fail",
-        f"dockerd listens on {', '.join(listeners)} and verifies nobody there: nobody is a local "
-        "user to the shipped policies",
-        'tlsverify with a tlscacert in daemon.json, or take it out of "hosts"',
+        f"dockerd listens on {', '.join(listeners)} without verifying its clients: the shipped "
+        "policies then take no caller for a local user",
+        'set tlsverify and tlscacert in daemon.json, or take the address out of "hosts"',
     )
 
 
@@ -190,7 +190,7 @@ REACHED: Final = {
         "a plugin that daemon.json names does not answer, or refuses: start it, or take its name "
         "out of daemon.json and send SIGHUP to dockerd",
     ),
-    Reach.NO_DAEMON: Finding("warn", "dockerd does not run: nobody is asked"),
+    Reach.NO_DAEMON: Finding("warn", "dockerd does not run: no request can be sent to it"),
 }
 
 
@@ -231,7 +231,12 @@ def state_findings(status: PluginStatus) -> Iterator[Finding]:
 
 
 def _decision(installed: Installation, status: PluginStatus | None) -> Iterator[Finding]:
-    """Return the decider in the running plugin's own configuration, which may differ from ours."""
+    """Yield findings about decisions: if usual requests are decided, and if others than root may
+    change the policy server or its answers.
+
+    The decision point is that of the running plugin, or of `installed` if none runs; nothing
+    without either.
+    """
     url = status.url if status is not None else installed.url
     if status is not None:
         answer = call_plugin(installed.listens, TRIAL, timeout=_TRIAL)
@@ -317,7 +322,9 @@ def _surroundings(installed: Installation) -> Iterator[Finding]:
             path = Path(folder) / f"{installed.name}.{suffix}"
             if path.exists():
                 yield Finding(
-                    "warn", f"{path} has the plugin's name too", "the socket goes first: remove it"
+                    "warn",
+                    f"{path} has the plugin's name too",
+                    "dockerd prefers the plugin's socket: remove this file",
                 )
     managed = Path("/run/docker/plugins")
     if managed.is_dir() and any(

@@ -67,7 +67,9 @@ class Installation:
 
     @property
     def listens(self) -> str:
-        """The paths at which the daemon looks for a plugin of this name."""
+        """The path of the plugin's socket: `plugin_socket`, or where the daemon looks for a plugin
+        of this name.
+        """
         return self.plugin_socket or str(_PLUGINS / f"{self.name}.sock")
 
     @property
@@ -105,9 +107,12 @@ class Installation:
 
 
 def check_name(name: str) -> None:
-    """DaemonError for what can be no plugin's name."""
+    """Raise DaemonError if `name` cannot be the name of a plugin."""
     if not _NAME.fullmatch(name):
-        raise DaemonError("a plugin's name is small letters, digits and ._-")
+        raise DaemonError(
+            "a plugin's name must be 1 to 63 small letters, digits and ._-, "
+            "and begin with a letter or digit"
+        )
 
 
 def install(installation: Installation, say: Say, *, dry_run: bool = False) -> None:
@@ -281,7 +286,9 @@ def _obstacles(installation: Installation) -> Iterator[str]:
 
 
 def _option(options: Sequence[str], name: str, default: str) -> str:
-    """The value of an option among those of `doorward docker serve`."""
+    """Return the value of an option among those of `doorward docker serve`, the last one if it is
+    repeated; `default` without it.
+    """
     for number, each in enumerate(options):
         key, equals, value = each.partition("=")
         if key == name:
@@ -366,7 +373,9 @@ def _take_service(installation: Installation, say: Say) -> None:
 
 
 def _undo(installation: Installation, before: bytes | None, *, named: bool) -> None:
-    """The configuration first, so that the daemon asks nobody when the service ends."""
+    """Restore daemon.json, reload dockerd, and then end the service; do nothing if the plugin was
+    `named` before. Raise DaemonError if a step fails: the service then stays.
+    """
     if named:
         return
     # Where this fails the daemon still names the plugin, and the service has to stay.

@@ -85,7 +85,7 @@ def _other_ways(path: str, daemon_json: Path, arguments: list[str]) -> Iterator[
     if verified:
         yield Finding(
             "fail",
-            f"dockerd listens on {', '.join(verified)} and verifies nobody there",
+            f"dockerd listens on {', '.join(verified)} without verifying its clients",
             'take it out of "hosts", or set tlsverify and tlscacert',
         )
     others = [
@@ -112,7 +112,7 @@ def _other_ways(path: str, daemon_json: Path, arguments: list[str]) -> Iterator[
 
 def _containers(path: str) -> Iterator[Finding]:
     """Yield a finding for each container that mounts the daemon's own socket, or a folder that
-    contains it.
+    contains it; none if the daemon does not answer.
     """
     socket_path = os.path.realpath(path)
     for container in _get(path, "/containers/json?all=1") or ():
@@ -128,7 +128,12 @@ def _containers(path: str) -> Iterator[Finding]:
 
 
 def _get(path: str, target: str) -> Any:
-    """The answer of 200 to a question, as JSON where it is that; None for any other."""
+    """Send a GET request to the Unix socket at `path` and return the body: parsed JSON if it begins
+    with `[` or `{`, else bytes.
+
+    None for a status other than 200, invalid JSON (also of more than `_MOST` bytes), and if there
+    is no answer.
+    """
     connection = UnixConnection(path, _TIMEOUT)
     try:
         connection.request("GET", target, headers={"Host": "docker"})

@@ -282,8 +282,8 @@ class Systemd:
 
 
 def _systemctl(*arguments: str) -> None:
-    """Run `systemctl` for at most 60 s; raise DaemonError with its first line of errors if it
-    fails.
+    """Run `systemctl`; raise DaemonError with its first line of errors if it fails, TimeoutExpired
+    after 60 s.
     """
     done = subprocess.run(
         ["systemctl", *arguments], capture_output=True, text=True, check=False, timeout=60
@@ -329,7 +329,9 @@ class Process:
         ]
 
     def start(self, arguments: Sequence[str], check: Check = no_check) -> None:
-        """Restart; the process that ran before comes back if that fails."""
+        """End the service that runs, start a new one and call `check`. If the new one does not
+        start or `check` raises DaemonError, the earlier one is started again and the error raised.
+        """
         old = self._running()
         if old:
             self.stop()
@@ -351,6 +353,11 @@ class Process:
         return Path(f"/proc/{pid}/cmdline").read_text().split("\x00")[:-1]
 
     def _start(self, program: Sequence[str]) -> None:
+        """Start a program in the background, write the pidfile, and wait until the plugin answers.
+
+        Raise DaemonError if a file cannot be written, or if the process ends, logs an error or does
+        not answer within `_START` seconds; it is then ended.
+        """
         instance = secrets.token_hex(16)
         try:
             self.folder.mkdir(mode=0o755, parents=True, exist_ok=True)

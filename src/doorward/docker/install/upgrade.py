@@ -30,7 +30,9 @@ def copies(folder: Path) -> list[Path]:
 
 
 def show_differences(folder: Path) -> Iterator[str]:
-    """Print the differences of the copies from the package's policies: `+` is in the package."""
+    """Yield the lines of a diff between the copies in `folder` and the package's policies: `+` is
+    in the package. Nothing for policies without a copy.
+    """
     for path in shipped_policies():
         copy = folder / path.name
         if copy.exists():
@@ -51,7 +53,9 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def lacking(folder: Path) -> dict[str, dict[str, Any]]:
-    """The settings that the shipped data has and the folder's lacks: by section and name."""
+    """Return the settings that the shipped data has and the folder's lacks, by section and name;
+    users are not compared. Raise DaemonError if a `data.json` cannot be used.
+    """
     installed, shipped = (_read(each / "data.json")["docker"] for each in (folder, PACK))
     return {
         section: missing
@@ -62,7 +66,12 @@ def lacking(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def newly_refused(folder: Path, logs: Sequence[Path]) -> Iterator[str]:
-    """The requests of audit logs that were allowed and are refused by the package's policies."""
+    """Yield a line for each request in audit logs that was allowed and that the package's policies,
+    with the folder's data, refuse.
+
+    Raise DaemonError if a log cannot be replayed, LoadError or RegoError if the data cannot be
+    loaded.
+    """
     data = [str(path) for path in sorted(folder.glob("*.json"))]
     decider = EmbeddedPdp(with_shipped(data), watch=False)
     try:
@@ -78,7 +87,12 @@ def newly_refused(folder: Path, logs: Sequence[Path]) -> Iterator[str]:
 
 
 def apply_upgrade(folder: Path) -> Iterator[str]:
-    """Take the copies out, and add the settings that the data lacks; say what was done."""
+    """Add the settings that the folder's data lacks, and move the copies of shipped policies out;
+    yield a line for each change, which is made during the iteration.
+
+    The old `data.json` and the copies are put into `FOLDER.before-upgrade`, over earlier ones.
+    Raise DaemonError if that fails.
+    """
     missing = lacking(folder)
     backup = folder.with_name(f"{folder.name}.before-upgrade")
     try:

@@ -81,14 +81,16 @@ def narrow(action: str, target: Target, view: View) -> Target:
         filters = json.loads(text)
         labels = _as_set(filters.get("label") or {})
     except (ValueError, TypeError, AttributeError, RecursionError):
-        raise ViewError("filters cannot be read") from None
+        raise ViewError("the query parameter `filters` cannot be read") from None
     filters["label"] = {**labels, f"{LABEL}={view.owner}": True}
     query = {**target.query, "filters": [json.dumps(filters)]}
     return target._replace(query=query)
 
 
 def _as_set(values: Any) -> dict[str, bool]:
-    """The values of a filter, which older clients write as a list."""
+    """Return the values of a filter as an object of `true`: all of an array, as older clients send
+    it, or those of an object that are true. AttributeError for other types.
+    """
     if type(values) is list:
         return {str(each): True for each in values}
     return {str(name): True for name, is_on in values.items() if is_on is True}

@@ -84,7 +84,9 @@ class Daemon:
             return wire
 
     def keep(self, wire: Wire) -> None:
-        """Keep a connection on which an answer was read to its end."""
+        """Return a connection to the pool after an answer was read to its end. It is aborted
+        instead if `MOST_IDLE` are there, if the daemon has ended it, or if further bytes came.
+        """
         if len(self._idle) < MOST_IDLE and not wire.at_end and not wire.data:
             self._idle.append(wire)
         else:

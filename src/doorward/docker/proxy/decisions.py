@@ -63,7 +63,10 @@ class PluginDecisions:
         self._history = History()
 
     async def judge(self, request: AuthzRequest) -> Judged:
-        """The verdict on a request, and the request as it goes to the daemon."""
+        """Return the verdict on a request, and the request as it goes to the daemon, with pins in
+        place of the folders that it mounts. Faults, a pin that cannot be made and a full pool are
+        denials.
+        """
         judged = await self._judge_somewhere(request)
         if self._pins is not None and _has_folders(judged):
             return await self._by_thread(partial(self._pin, self._pins, judged))

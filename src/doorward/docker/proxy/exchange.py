@@ -99,14 +99,16 @@ class Budget:
 
     @contextmanager
     def reservation(self) -> Iterator[Callable[[int], None]]:
-        """A function that takes bytes until the end; RefusedError where too few are left."""
+        """Context whose function reserves bytes of the budget; they are given back at the end. The
+        function raises RefusedError 503 if too few are left.
+        """
         reserved = 0
 
         def reserve(size: int) -> None:
             """Reserve bytes of the budget; RefusedError 503 if too few are left."""
             nonlocal reserved
             if size > self._left:
-                raise RefusedError(503, "too many bytes are held")
+                raise RefusedError(503, "too many bytes are held already: try again")
             self._left -= size
             reserved += size
 
@@ -156,7 +158,7 @@ class Exchange:
             self._upstream.abort()
 
     def abort(self) -> None:
-        """End what is under way."""
+        """Abort the daemon's connection of the current request, if it has one."""
         if self._upstream is not None:
             self._upstream.abort()
 
@@ -204,7 +206,8 @@ class Exchange:
         """Answer one request; return True if the client's connection can carry another one.
 
         A RefusedError becomes the response to the client. The recording and the daemon's connection
-        that this request still has are closed in any case.
+        that this request still has are closed in any case. Raise CutError if the client has left,
+        or if an answer that has begun is cut.
         """
         body = self._request = Body(self._client, head.length)
         self._may_half_close = False
@@ -289,7 +292,7 @@ class Exchange:
             return content or None
         # The daemon acts on none, and gets none.
         if content.strip() not in _NO_BODY:
-            raise RefusedError(400, "this request has no body")
+            raise RefusedError(400, "this request must not have a body")
         return None
 
     def _continue(self, reading: Reading) -> None:
@@ -357,10 +360,12 @@ class Exchange:
     # To the daemon
 
     async def _send(self, reading: Reading, request: UpstreamHead) -> Wire:
-        """Send the head and what was read of the body; the connection on which the answer comes.
+        """Send the head and what was read of the body; return the connection on which the answer
+        comes.
 
         A request that has ended goes on a kept connection first. Where that has ended without an
-        answer, GET and HEAD are sent again on a new one, and others are refused with 502.
+        answer, GET and HEAD are sent again on a new one, and others are refused with 502. Raise
+        RefusedError 502 if the daemon cannot be reached, CutError if the client has left.
         """
         content = request.head + request.body
         self._check_client()
@@ -416,7 +421,10 @@ class Exchange:
     # From the daemon
 
     async def _response(self, upstream: Wire) -> ResponseHead:
-        """Return the head of the daemon's final response; RefusedError 502 if there is none."""
+        """Return the head of the daemon's final response. Raise the refusal of the body's
+        inspection if there was one, CutError if the client has left, and RefusedError 502 if there
+        is no valid response.
+        """
         try:
             for _ in range(MOST_INTERIM):
                 response = parse_response_head(await upstream.head())
@@ -429,7 +437,7 @@ class Exchange:
             raise RefusedError(502, "the Docker daemon ended before it answered") from None
         except HeadError as error:
             raise RefusedError(502, str(error)) from None
-        raise RefusedError(502, "the Docker daemon does not come to an answer")
+        raise RefusedError(502, "the Docker daemon sends too many answers with a status below 200")
 
     async def _pass_on(self, reading: Reading, response: ResponseHead, view: View) -> bool:
         """Relay the daemon's response to the client; return True if the client's connection can be
@@ -468,7 +476,9 @@ class Exchange:
         return True
 
     def _edit(self, reading: Reading, response: ResponseHead, view: View) -> Edit | None:
-        """The edit of an answer; None where it passes as it comes."""
+        """Return the edit of an answer; None if it passes as it comes, as every answer with a
+        status other than 200 does.
+        """
         if response.status != 200:
             return None
         edit = editor(reading.action, view)
@@ -498,7 +508,10 @@ class Exchange:
         await self._client.drained()
 
     async def _edit_answer(self, body: Body, edit: Edit) -> bytes:
-        """A document as far as it may be seen."""
+        """Return the result of `edit` on a complete body. Raise CutError if the body is cut or
+        longer than `MOST_ANSWER`, RefusedError 503 if the budget has no room; errors of `edit` pass
+        through.
+        """
         with self._sides.budget.reservation() as reserve:
             content = await body.all(MOST_ANSWER, reserve)
             if len(content) < LONG:
@@ -506,7 +519,9 @@ class Exchange:
             return await self._client.loop.run_in_executor(None, edit, content)
 
     async def _stream(self, response: ResponseHead, body: Body, fields: Fields) -> None:
-        """Relay the response body piece by piece, chunked if its length is unknown."""
+        """Relay the response body piece by piece, chunked if its length is unknown. If it is cut,
+        abort the client's connection and raise CutError.
+        """
         client, length = self._client, response.length
         is_chunked = length is None or length < 0
         fields.append(
@@ -532,7 +547,9 @@ class Exchange:
         client.write(waiting + LAST_CHUNK if is_chunked else waiting)
 
     def _keep(self, response: ResponseHead, upstream: Wire) -> None:
-        """Keep the daemon's connection, where the answer was the last on it."""
+        """Return the daemon's connection to the pool if the daemon keeps it open and request and
+        answer have both ended.
+        """
         request = self._request
         if response.keeps_alive and response.length is not None and request and request.ended:
             self._upstream = None
@@ -580,7 +597,7 @@ class Exchange:
         try:
             await self._client.loop.run_in_executor(recordings.threads, write)
         except (RecordingError, RuntimeError) as error:  # RuntimeError: the proxy ends
-            _log.error("A stream ends, which cannot be recorded", extra={"why": str(error)})
+            _log.error("A stream is ended: it cannot be recorded", extra={"why": str(error)})
             return False
         return True
 
@@ -598,7 +615,7 @@ class Exchange:
 
 
 def _with_archive(request: AuthzRequest, action: str) -> AuthzRequest | None:
-    """The request before its archive was read; None where its stream is not looked at."""
+    """Return the request with its archive marked as pending; None if its body is not inspected."""
     if not has_archive(action, parse_target(request.uri).query):
         return None
     return request._replace(archive=PENDING)

@@ -439,7 +439,9 @@ _ACTIONS: Final = {b"Prune": ("POST", "/build/prune")}
 
 
 def method_of(path: bytes) -> tuple[str, str]:
-    """The request of HTTP/1 that stands for a method of BuildKit: the one that has its action."""
+    """Return method and path of the HTTP/1 request by whose action a method of BuildKit is decided;
+    `("POST", "/grpc")` for all but a few of `Control`.
+    """
     name = path.rpartition(b"/")[2]
     is_control = path.startswith(b"/moby.buildkit.v1.Control/")
     return _ACTIONS.get(name, ("POST", "/grpc")) if is_control else ("POST", "/grpc")

@@ -27,7 +27,12 @@ CREATING: Final = frozenset(
 
 
 def label_owner(draft: Draft, owner: str) -> Draft:
-    """The request with the label; `draft` belongs to nobody else, and its body may be changed."""
+    """Return the draft with the owner's label on what the request creates, including new volumes of
+    a container; a label that is there already stays.
+
+    The body is changed in place. Requests that create nothing, and builds with malformed labels,
+    are unchanged.
+    """
     action = draft.route.action
     if action == "image.build":
         return _label_build(draft, owner)

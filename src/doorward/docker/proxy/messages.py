@@ -121,7 +121,7 @@ def _why_not_request(line: bytes) -> tuple[int, str]:
     version of HTTP, else 400.
     """
     if line.endswith((b"HTTP/1.0", b"HTTP/2.0")):
-        return 505, "HTTP/1.1 is spoken here"
+        return 505, "only HTTP/1.1 is supported"
     return 400, "request line is not one of HTTP/1.1 with a path"
 
 
@@ -187,7 +187,9 @@ _LINES: Final = {
 
 
 def write_head(first: str | int, fields: Fields) -> bytes:
-    """A head: a request line or a status, and its fields."""
+    """Return the bytes of a head and the empty line behind it. `first` is a request line, or the
+    status of a response.
+    """
     line = _LINES.get(first, f"HTTP/1.1 {first} \r\n") if type(first) is int else f"{first}\r\n"
     lines = "".join([f"{name}: {value}\r\n" for name, value in fields])
     return f"{line}{lines}\r\n".encode("latin-1")

@@ -35,7 +35,7 @@ _MOST_NAMES: Final = 4096
 
 
 class PeerError(Exception):
-    """A caller that cannot be told; the message says why."""
+    """A caller that cannot be determined; the message says why."""
 
 
 class Peer:
@@ -61,15 +61,15 @@ class Peer:
         ended.
         """
         if self._fd < 0:
-            raise PeerError("the calling process ended before it could be looked at")
+            raise PeerError("the calling process ended before it could be examined")
         try:
             container = _container_of(self.pid)
         except (FileNotFoundError, ProcessLookupError):
-            raise PeerError("the calling process ended before it could be looked at") from None
+            raise PeerError("the calling process ended before it could be examined") from None
         except OSError:
-            raise PeerError("the calling process cannot be looked at") from None
+            raise PeerError("the calling process cannot be examined") from None
         if _has_ended(self._fd):
-            raise PeerError("the calling process ended before it could be looked at")
+            raise PeerError("the calling process ended before it could be examined")
         return container
 
     def close(self) -> None:
@@ -85,7 +85,9 @@ def read_peer(end: socket.socket) -> Peer:
 
 
 def _hold(end: socket.socket, pid: int) -> int:
-    """A descriptor of the process; -1 where it is gone, or of another world."""
+    """Return a descriptor of the process at the other end of a socket; -1 if it has ended or runs
+    in a PID namespace that is not visible here.
+    """
     if pid <= 0:
         return -1
     with suppress(OSError):
@@ -104,7 +106,9 @@ def _has_ended(pidfd: int) -> bool:
 
 
 def _container_of(pid: int) -> str | None:
-    """The container of a process, `?` for one that has no identifier; None for the host."""
+    """Return the identifier of a process's container, `?` if it has none; None for a process of the
+    host. OSError if `/proc` cannot be read.
+    """
     groups = _read(f"/proc/{pid}/cgroup")
     named = _identifiers(groups) - _identifiers(_read("/proc/self/cgroup"))
     is_ours = all(
@@ -150,7 +154,7 @@ class Names:
 
     def look_up(self, uid: int) -> Caller:
         """Look up the user with this number and store it in the cache; blocks if a directory server
-        is asked.
+        is asked. An unknown user is called `uid:NUMBER` and has no groups.
 
         Raise PeerError for negative numbers and for the overflow user, as which the kernel shows
         all users of other user namespaces.
@@ -165,7 +169,9 @@ class Names:
 
 
 def _name_of(uid: int) -> tuple[str, tuple[str, ...]]:
-    """Name and groups of a user; one without a name is called by its number."""
+    """Return name and groups of a user; `uid:NUMBER` and no groups if the number is unknown. Groups
+    without a name are left out.
+    """
     try:
         entry = pwd.getpwuid(uid)
     except KeyError:

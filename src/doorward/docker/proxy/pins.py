@@ -145,7 +145,8 @@ class Pins:
                 self._check(name)
                 self._mount(path, point)
             except PinError as error:
-                _log.error("A pinned folder is gone", extra={"path": path, "why": str(error)})
+                why = {"path": path, "why": str(error)}
+                _log.error("A pinned folder is not mounted again", extra=why)
 
     def _check(self, name: str) -> None:
         """Raise PinError unless at least one of the requests that asked for this pin is still
@@ -157,7 +158,7 @@ class Pins:
             return
         reasons = [self._why_refused(request) for request in self._requests.get(name, [])]
         if "" not in reasons:
-            raise PinError(reasons[0] if reasons else "nobody is known who asked for it")
+            raise PinError(reasons[0] if reasons else "no request that asked for it is stored")
 
     # Pins
 
@@ -165,8 +166,8 @@ class Pins:
         """Return the path of a pin: a bind mount of the file or folder that `path` leads to now.
 
         A pin of the same folder under the same path is used again. `request` is stored with the
-        pin. Raise PinError if `path` does not exist, if a symbolic link is on the way, or if there
-        are too many pins.
+        pin. Raise PinError if `path` does not exist or cannot be mounted, if a symbolic link is on
+        the way, or if `MOST_PINS` pins are in use.
         """
         with self._lock:
             descriptor = _open(path)
@@ -189,7 +190,9 @@ class Pins:
             return point
 
     def _remember(self, name: str, request: PinnedRequest | None) -> None:
-        """Write down one more request for a pin."""
+        """Store one more request for a pin, unless it is stored already or there are
+        `MOST_REQUESTS`.
+        """
         requests = self._requests.setdefault(name, [])
         if request is None or request in requests or len(requests) >= MOST_REQUESTS:
             return
@@ -257,7 +260,9 @@ class Pins:
     # Requests
 
     def replace(self, draft: Draft, resolved: Mapping[str, str]) -> Draft:
-        """The request with pins in place of the folders; `resolved` has the paths as judged."""
+        """Return the draft with pins in place of the host's folders; `resolved` has the judged path
+        of each source. Raise PinError if a pin cannot be made or a source was not judged.
+        """
         body = draft.body
         if type(body) is not dict:
             return draft
@@ -295,7 +300,12 @@ class Pins:
         return changed
 
     def _bind(self, text: str, draft: Draft, pin: _Pin) -> Any:
-        """A bind as a mount where that can say it: the daemon makes no missing source of one."""
+        """Return an entry of `Binds` with its source replaced by a pin, as an object for `Mounts`:
+        the daemon does not create a missing source of one.
+
+        It stays text if its modes or the API version do not permit that, and unchanged if its
+        source is a volume's name. Raise PinError if the pin cannot be made.
+        """
         source, *rest = text.split(":")
         if not source.startswith("/"):
             return text
@@ -328,7 +338,7 @@ class Pins:
         """Return the pin of a path that was judged; PinError for any other path."""
         path = resolved.get(source)
         if not path:
-            raise PinError(f"host path {source} was not judged")
+            raise PinError(f"host path {source} was not part of the decision")
         return self.pin(path, request)
 
 
@@ -348,7 +358,7 @@ def _open(path: str) -> int:
     if number == errno.ENOENT:
         raise PinError(f"host path {path} does not exist: create it first")
     if number == errno.ELOOP:
-        raise PinError(f"host path {path} leads elsewhere now")
+        raise PinError(f"host path {path} now leads through a symbolic link")
     raise PinError(f"host path {path} cannot be opened: {os.strerror(number).lower()}")
 
 

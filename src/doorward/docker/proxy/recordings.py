@@ -53,7 +53,9 @@ class Recording:
             raise
 
     def write(self, source: str, piece: bytes) -> None:
-        """Write down a piece of `source`, which is `client` or `daemon`."""
+        """Append a piece of `source`, which is `client` or `daemon`. Raise RecordingError if the
+        file becomes too large or cannot be written.
+        """
         at = round(time.monotonic() - self._began, 6)
         self._append({"at": at, "from": source, "data": base64.b64encode(piece).decode()})
 
@@ -101,7 +103,9 @@ class Recordings:
             raise RecordingError(f"{folder}: {_why(error)}") from None
 
     def begin(self, decision_id: str, about: Mapping[str, Any]) -> Recording:
-        """The recording of a stream that was decided; RecordingError where there can be none."""
+        """Return a new recording of a decided stream; raise RecordingError if its file cannot be
+        created.
+        """
         now = time.gmtime()
         name = "".join([c if c.isalnum() or c == "-" else "_" for c in decision_id[:64]])
         path = f"{self._folder}/{time.strftime('%Y%m%dT%H%M%SZ', now)}-{name}.jsonl"
@@ -109,7 +113,7 @@ class Recordings:
         return Recording(path, self._largest, {**about, "time": begun, "decision_id": decision_id})
 
     def close(self) -> None:
-        """Write what is under way."""
+        """Accept no more pieces. Those under way are still written; this does not wait for them."""
         self.threads.shutdown(wait=False)
 
 

@@ -83,7 +83,9 @@ def read_request(head: RequestHead) -> Reading:
 
 
 def _find_route(method: str, uri: str) -> tuple[str, Kind, str]:
-    """Return the action, the kind of body and the name of the object that a request is about."""
+    """Return the action of a request, the kind of its body, and its path without the API version;
+    the action is `unknown` for a malformed target.
+    """
     try:
         target = parse_target(uri)
     except RequestError:
@@ -100,7 +102,9 @@ _known_route: Final = lru_cache(1024)(_find_route)
 
 
 def to_authz(reading: Reading, caller: Caller, body: bytes | None) -> AuthzRequest:
-    """The request to decide. A request without JSON has no body, or a stream that is an archive."""
+    """Return the request to decide, with the headers that are passed on only. A request without
+    JSON has no body, or a stream that is an archive.
+    """
     head = reading.head
     headers = {name: value for name, value in head.fields if name in _PASSED}
     if body:

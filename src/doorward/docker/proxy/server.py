@@ -106,7 +106,7 @@ class ProxyServer:
         )
 
     def start(self) -> None:
-        """Serve from now on."""
+        """Serve in a thread of its own, and return. Raise ProxyError if that does not begin."""
         if not self._server.start():
             raise ProxyError("the proxy did not start")
 
@@ -195,7 +195,9 @@ class ProxyServer:
         return self._names.known(uid)
 
     def look_up(self, uid: int) -> Caller | PeerError:
-        """The user with this number, however long that takes."""
+        """Return the user with this number, however long that takes; an error is returned, not
+        raised.
+        """
         try:
             return self._names.look_up(uid)
         except PeerError as error:
@@ -245,7 +247,7 @@ class _Caller:
         return self._caller
 
     def end(self) -> None:
-        """The connection is gone."""
+        """Count the connection no longer for its caller; a second call does nothing."""
         if self._counted:
             self._server.count(self._counted, -1)
             self._counted = ""

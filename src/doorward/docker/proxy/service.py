@@ -165,13 +165,15 @@ class ProxyService:
         )
 
     def _has_owners(self) -> bool:
-        """Return True if things have owners."""
+        """Return True if the policies' data sets `owners`; False for a policy server, whose data is
+        not known here.
+        """
         if isinstance(self._decider, RemotePdp):
             return False  # what it decides by is not known here
         return self._decider.setting("owners") is True
 
     def start(self) -> None:
-        """Begin to serve in threads, and return."""
+        """Begin to serve in threads, and return. Raise ProxyError if that does not begin."""
         # What is there now stays: the collector need not look at it again at every decision.
         gc.collect()
         gc.freeze()
@@ -225,7 +227,9 @@ class ProxyService:
 
 
 def _in_use(daemon: str) -> bytes | None:
-    """The daemon's lists of containers and volumes; None where it does not answer."""
+    """Return the daemon's lists of containers and volumes, one after the other; None if it does not
+    answer both with status 200.
+    """
     documents = b""
     for target in ("/containers/json?all=1", "/volumes"):
         connection = UnixConnection(daemon, _ASKING)
@@ -291,7 +295,7 @@ def open_listeners(options: ProxyOptions) -> tuple[list[Listener], list[tuple[st
         )
         listeners.append(Listener(bind_tcp(options.listen), tls=context))
     if not listeners:
-        raise BindError("no socket to serve: give --socket or --consumer")
+        raise BindError("no socket to serve: give --socket, --consumer or --listen")
     return listeners, files
 
 

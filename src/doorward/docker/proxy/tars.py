@@ -124,7 +124,7 @@ class TarReader:
             self._read_block()
 
     def close(self) -> None:
-        """The bytes are over. TarError where that is not its end."""
+        """End the archive; raise TarError if an entry is cut or there was no entry."""
         if self._skip or (self._head and self._head != _ZEROS) or self._is_first:
             raise TarError("archive is cut")
         self._check_end()
@@ -167,7 +167,7 @@ class TarReader:
 
     def _check_end(self) -> None:
         if self._attributes or self._long:
-            raise TarError("archive ends behind the attributes of an entry")
+            raise TarError("archive ends between the attributes of an entry and the entry")
 
     def _read_header(self, block: bytes) -> None:
         """Read the header of an entry; TarError if its checksum is wrong or it resembles
@@ -344,6 +344,6 @@ class Gunzip:
                 yield piece
 
     def close(self) -> None:
-        """The bytes are over. TarError where that is not its end."""
+        """End the file; raise TarError if it is cut."""
         if not self._member.eof or self._rest:
             raise TarError("gzip is cut")

@@ -95,8 +95,8 @@ class Wire(asyncio.Protocol):
     # Reading
 
     async def wait(self) -> bool:
-        """Wait until more bytes have arrived; return False if the peer has ended and no more will
-        come.
+        """Wait for more bytes or the end of the stream. Return False without waiting if the end was
+        there before; True does not promise bytes.
         """
         if self.at_end:
             return False

@@ -48,7 +48,9 @@ class Dockerfile(NamedTuple):
 
 
 def read_dockerfile(content: bytes, arguments: Mapping[str, str | None]) -> Dockerfile:
-    """The facts of a Dockerfile that is built with these build arguments."""
+    """Return the facts of a Dockerfile that is built with these build arguments. Raise
+    DockerfileError for one that builders could read differently, or would not read.
+    """
     return _Reader(arguments).read(_to_text(content))
 
 
@@ -306,7 +308,9 @@ class _Reader:
         self._stages.append(name)
 
     def _expand(self, word: str) -> str:
-        """Return a word with its variables replaced; DockerfileError for an unknown one."""
+        """Return the reference of an image with its variables replaced; DockerfileError for a
+        variable without a known value, and if the result is not a plain reference.
+        """
 
         def value(match: re.Match[str]) -> str:
             """Return the value of one variable."""
@@ -362,7 +366,9 @@ class _Reader:
         return flags, text
 
     def _take_from(self, reference: str, *, later: bool) -> None:
-        """Take note of where a step takes files from: a stage, or an image."""
+        """Add the image of a `--from` to the images; a stage of the file adds nothing.
+        DockerfileError for a stage that does not come before, and for other texts.
+        """
         if reference.isdecimal():
             if later or int(reference) >= len(self._stages) - 1:
                 self._refuse("stage of --from does not come before")

@@ -176,7 +176,10 @@ class ContainerFacts:
         return {**view, "known": True, "mounts": mounts}
 
     def _shared_namespaces(self, joined: list[str], questions: _Questions) -> set[str]:
-        """The host's namespaces that containers have which are joined, by themselves or others."""
+        """Return the host's namespaces that the containers in `joined` share, and those that these
+        join in turn. `unknown` is among them if the daemon does not describe a container, or if
+        there are more than `_MAX_QUESTIONS`.
+        """
         shared: set[str] = set()
         waiting, seen = list(joined), set(joined)
         while waiting and len(seen) <= _MAX_QUESTIONS:
@@ -189,7 +192,9 @@ class ContainerFacts:
         return shared | set(_UNKNOWN_SECURITY["host_namespaces"] if waiting else ())
 
     def _volumes_of(self, name: str, questions: _Questions) -> list[Mount]:
-        """Return the mounts that `VolumesFrom` takes from another container."""
+        """Return the mounts that `VolumesFrom` takes from another container: none if it does not
+        exist, an unknown volume if the daemon does not describe it.
+        """
         answer = questions.ask("containers", name, "/json")
         if answer is _MISSING:
             return []

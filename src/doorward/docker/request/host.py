@@ -69,8 +69,8 @@ class HostFacts:
 
 
 def _overlapping(subnets: Sequence[str], used: Sequence[_Network]) -> set[str]:
-    """Return the subnets that overlap with a network of the host; malformed ones are passed
-    over.
+    """Return the networks in `used` that overlap with one of `subnets`, as text; `every range` is
+    among them if a subnet cannot be read here.
     """
     taken: set[str] = set()
     for subnet in subnets:

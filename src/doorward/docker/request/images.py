@@ -53,7 +53,9 @@ NO_IMAGE: Final = Image(
 
 
 def parse_image(reference: str, tag: str = "") -> Image:
-    """The parts of `reference`; `tag` is a tag or digest that was given apart."""
+    """Return the parts of `reference`; `tag` is a tag or digest that was given apart. A reference
+    that is malformed, or may be an identifier, is `unresolved`.
+    """
     if len(reference) + len(tag) <= _SHORT:
         return _parse_short(reference, tag)
     return _parse(reference, tag)

@@ -164,8 +164,9 @@ def to_input(
 
 
 def begin_input(request: AuthzRequest, options: InputOptions | None = None) -> Draft:
-    """Return the parts that `finish_input` makes the document of, without asking the host for
-    facts."""
+    """Read a request without asking the host for facts; `finish_input` makes the document of the
+    result. Raise RequestError where no policy may be asked.
+    """
     options = options or _USUAL
     target = parse_target(request.uri)
     route, name = find_route(request.method, target.route)
@@ -266,7 +267,9 @@ def _mask_target(request: AuthzRequest, target: Target) -> tuple[dict[str, list[
 
 
 def refused_input(request: AuthzRequest) -> Input:
-    """Return the log's description of a request that no policy decided: its action and target."""
+    """Return the log's description of a request that no policy decided: its action, target and path
+    without secrets; `{}` if its target cannot be read.
+    """
     try:
         target = parse_target(request.uri)
         route, name = find_route(request.method, target.route)
@@ -354,8 +357,8 @@ _NO_VIEWS: Final[_Views] = {
 
 
 def _views(action: str, body: Any, target: Target, name: str, resolve: Resolve) -> _Views:
-    """Return the views of a request by its action; views that no host path of ours resolves are
-    marked.
+    """Return the views of a request by its action, the defaults for an action without views.
+    `unresolved` names the views with a part that only the daemon can resolve.
     """
     make = _BY_ACTION.get(action)
     if make is None:

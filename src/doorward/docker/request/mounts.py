@@ -107,7 +107,9 @@ def host_mount(
     propagation: str = "",
     driver: str = "",
 ) -> Mount:
-    """A mount of something on the host, its path cleaned and its links followed."""
+    """Return the row of a mount from the host, with its path cleaned and its links followed. It is
+    `unresolved` if the source is not an absolute path or if `resolve` returns None.
+    """
     absolute = source.startswith("/") and "\x00" not in source
     clean = _clean(source) if absolute else source
     resolved = resolve(clean) if absolute else None
@@ -267,7 +269,9 @@ def _tmpfs_flags(options: Mapping[str, Any]) -> list[str]:
 def volume_mounts(
     driver: str, options: Mapping[str, str], target: str, resolve: Resolve
 ) -> list[Mount]:
-    """Return the folders and devices of the host in a volume with these driver options."""
+    """Return the rows for the folders and devices of the host in a volume with these driver
+    options: none without options, an unresolved row for options that are not understood.
+    """
     if not options:
         return []
     if driver not in ("", "local"):

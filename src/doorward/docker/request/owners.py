@@ -56,7 +56,9 @@ def _labels_of_build(query: Mapping[str, list[str]]) -> Any:
 
 
 def named_objects(view: Mapping[str, Any]) -> list[Named]:
-    """Return the objects that a request acts on, by their names; each once, in order."""
+    """Return the objects that a request acts on or will use, each once, by kind and name; [] for
+    most actions that create, list or prune.
+    """
     action = view["action"]
     find = _BY_ACTION.get(action)
     kind, _, verb = action.partition(".")

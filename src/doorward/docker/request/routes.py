@@ -103,5 +103,7 @@ _PLAIN: Final = {
 
 
 def find_route(method: str, path: str) -> tuple[Route, str]:
-    """The route of a decoded path without its version, and the name in it (`""` if none)."""
+    """Return the route of a decoded path without its version, `UNKNOWN` if none matches, and the
+    name in it (`""` if none).
+    """
     return _PLAIN.get((method, path)) or _match(method, path)

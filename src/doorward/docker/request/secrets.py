@@ -160,7 +160,7 @@ _PARAMETERS: Final[Mapping[str, Callable[[str], str]]] = {
 
 
 def mask_path(path: str, query: Mapping[str, list[str]]) -> str:
-    """The path as sent; with its query rewritten from `query`, where that was masked."""
+    """Return `path` with its query replaced by the masked `query`."""
     parts = [f"{quote(k)}={quote(v, safe='*')}" for k, vs in query.items() for v in vs]
     return f"{path.partition('?')[0]}?{'&'.join(parts)}"
 

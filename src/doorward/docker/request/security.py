@@ -165,7 +165,9 @@ def _capabilities(names: Iterable[str]) -> list[str]:
 
 
 def _paths(value: list[str] | None, usual: frozenset[str]) -> str:
-    """`default`, too, for a list that has all of the daemon's: an inspected container shows it."""
+    """Return `default` for None and for a list that has all of the `usual` paths, as an inspected
+    container shows them; `none` for an empty list, else `custom`.
+    """
     if value is None or usual <= set(value):
         return "default"
     return "custom" if value else "none"

@@ -51,7 +51,9 @@ class Solve(NamedTuple):
 
 
 def solve_views(solve: Solve) -> dict[str, Any]:
-    """The views of a request: `build`, with the `images` and the `remote` that it names."""
+    """Return the views of a BuildKit call: `build`, with the `images` and the `remote` that it
+    names. If it cannot be read completely there is only `build`, with `readable` False.
+    """
     try:
         return _control(solve.message) if solve.method == _CONTROL else _bridge(solve.message)
     except (_UnreadableError, UnicodeDecodeError, RequestError):

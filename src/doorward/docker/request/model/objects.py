@@ -69,7 +69,9 @@ _OWNERS: Final = {
 
 
 def _check_volume(volume: Mapping[str, Any]) -> _Fault:
-    """The options are none, or one of the forms that the local driver gives to mount(2)."""
+    """Return the fault of a volume's options; None if there are none, or if they have one of the
+    forms that the local driver gives to mount(2).
+    """
     field = "Options" if "Options" in volume else "DriverOpts"
     options = volume.get(field) or {}
     driver = volume.get("Name" if field == "Options" else "Driver") or "local"
@@ -101,7 +103,9 @@ _LOCAL: Final = frozenset(("type", "o", "device"))
 
 
 def _check_log(log: Mapping[str, Any]) -> _Fault:
-    """Each option is of its own type, whatever the driver."""
+    """Return the fault of the first log option whose value is not of its form; None if there is
+    none. Options that are not known pass.
+    """
     field = "Config" if "Config" in log else "Options"
     for name, text in (log.get(field) or {}).items():
         pattern = _LOG_OPTIONS.get(name)
@@ -130,13 +134,17 @@ _LOG_OPTIONS: Final[Mapping[str, re.Pattern[str]]] = {
 
 
 def _check_reference(reference: Mapping[str, Any]) -> _Fault:
-    """The name of the file in the container is not a template."""
+    """Return the fault of a file's name in the container that has a template (`{{`); None for
+    others.
+    """
     name = (reference.get("File") or {}).get("Name") or ""
     return ("File.Name", "a path") if "{{" in name else None
 
 
 def _check_network(network: Mapping[str, Any]) -> _Fault:
-    """The gateway and the range of a subnet are with a subnet: alone, the daemon chooses one."""
+    """Return the fault of a gateway or range without a subnet, of which the daemon would choose
+    one; None if there is none.
+    """
     for config in (network.get("IPAM") or {}).get("Config") or ():
         if config and not config.get("Subnet") and any(config.values()):
             return "IPAM.Config[].Subnet", "there where other addresses of it are"

@@ -180,7 +180,10 @@ STRUCTS: Final[Mapping[str, Struct]] = {name: struct for name, (struct, _) in _S
 def read_body(
     body: bytes, read: Reader | None, notes: Notes, templates: Templates | None = None
 ) -> Any:
-    """The JSON value that `body` is, read by `read`; by a template of `templates` where it fits."""
+    """Return the JSON value in `body`, read by `read`, or faster by one of the `templates` if it
+    fits. Raise RequestError if it is malformed, ambiguous or of other types; faults and unknown
+    fields are added to `notes`.
+    """
     read = read or _READ_LOOSE
     if templates is not None:
         value = templates.read(body, notes)
