@@ -85,10 +85,12 @@ def find_hidden(
     *,
     now_ns: int | None = None,
 ) -> Hidden:
-    """Return the items that the rules of `lists` do not allow; each item is decided on alone.
+    """Return the items that the rules of `lists` do not allow; each item is decided on alone. A
+    null in place of a list is passed over.
 
     `now_ns` replaces the policy's clock. Raise ListError if a rule does not exist or the body has
-    no array there, RegoError if a rule fails, EvalError past the snapshot's deadline.
+    no array there, RegoError if a rule fails, EvalError past the snapshot's deadline and once the
+    caller's work is cancelled.
     """
     ends_at = None if snapshot.deadline is None else monotonic() + snapshot.deadline
     hidden = Hidden({}, {}, {})

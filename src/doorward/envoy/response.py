@@ -181,7 +181,8 @@ def _to_answer(
     """Return the answer to an object result; raise ResultError if a field that is used is
     malformed.
 
-    With `dry_run` a denial is answered as OK without its body and headers.
+    With `dry_run` a denial is answered as OK without its body and headers. `v2` has no dynamic
+    metadata, and of an allowed result only the headers.
     """
     allowed = read_allowed(result)
     response = auth.CheckResponse()

@@ -75,7 +75,9 @@ class Http2Server:
         )
 
     def start(self) -> None:
-        """Start the thread and block until connections are accepted."""
+        """Start the thread and block until connections are accepted or that has failed; a failure
+        is reported, not raised.
+        """
         self._server.start()
 
     def call(self, function: Callable[[], object]) -> None:

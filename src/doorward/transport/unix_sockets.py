@@ -50,8 +50,8 @@ def bind_unix(path: str | Path, *, mode: int, backlog: int) -> socket.socket:
 def clear_stale(path: str | Path) -> None:
     """Delete the socket file of a server that is gone; does nothing if there is no file.
 
-    Raise PathTakenError if a server still listens on it or the file is not a socket; waits at most
-    `PROBE_TIMEOUT` seconds.
+    Raise PathTakenError if a server still listens on it or the file is not a socket, OSError if
+    that cannot be found out in `PROBE_TIMEOUT` seconds or the file cannot be deleted.
     """
     try:
         mode = os.lstat(path).st_mode

@@ -258,7 +258,7 @@ def test_units_are_valid(tmp_path: Path) -> None:
         ({"app_port": 8000}, "ports of their own"),
         ({"app_port": 70000}, "from 1 to 65535"),
         ({"user": 0}, "must not run as root"),
-        ({"policies": ()}, "a policy is needed"),
+        ({"policies": ()}, "at least one policy"),
         ({"policies": (POLICY, POLICY)}, "the same name"),
         ({"policies": (Policy("../x.rego", ""),)}, "name of a policy"),
         ({"policies": (Policy("x.rego", "#" * 600_000),)}, "too long"),

@@ -205,7 +205,7 @@ class Daemon:
         )
 
     def arguments(self) -> list[str]:
-        """Return the words of the daemon's command line, the program first; [] if it does not run."""
+        """Return the words of the daemon's command line, program first; [] if it does not run."""
         pid = self.pid()
         return self._cmdline(pid) if pid else []
 

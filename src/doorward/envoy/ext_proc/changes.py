@@ -148,7 +148,7 @@ def _plan(
         node.drops, node.has_index = frozenset(indexes), True
     for path, value in values:
         if (known := sets.at(path)) is not None and _differ(known.value, value):
-            raise PathError("two values are set at one path")
+            raise PathError("two different values are set at one path")
         sets.add(path).value = value
     names = None if keep is None else [keeps]
     return _outcome(names, [removes], [sets], is_set=False)
@@ -253,7 +253,7 @@ def _outcome(keeps: _Nodes | None, removes: _Nodes, sets: _Nodes, *, is_set: boo
         keeps = None
     ends = [node for node in sets if node.ends]
     if any([_differ(node.value, ends[0].value) for node in ends[1:]]):
-        raise PathError("two values are set at one path")
+        raise PathError("two different values are set at one path")
     if ends:
         return _Replaced(ends[0].value, _outcome(keeps, removes, [], is_set=True))
     if keeps is None and not any([node.below or node.drops for node in (*removes, *sets)]):
@@ -276,11 +276,11 @@ def _apply(outcome: Any, value: Value) -> Any:
     parts: _Parts = outcome
     if isinstance(value, dict):
         if parts.has_index and not parts.is_set:
-            raise PathError("an index into an object")
+            raise PathError("a path has an index where the body has an object")
         return _members(parts, value)
     if isinstance(value, list):
         if parts.has_key and not parts.is_set:
-            raise PathError("a key into an array")
+            raise PathError("a path has a key where the body has an array")
         return _items(parts, value)
     if parts.is_for_members_only:
         return HIDDEN

@@ -201,7 +201,7 @@ class ResponseExchange:
                 return messages.write_trailers({name.decode("latin-1") for name, _ in read.headers})
             case "response_trailers", "foreign" | "unread":
                 return messages.write_trailers(())
-        problem = f"{read.phase or 'an unknown message'} is not what comes next"
+        problem = f"{read.phase or 'an unknown message'} came out of order"
         raise GrpcError(Status.FAILED_PRECONDITION, problem)
 
     def finish(self) -> None:
@@ -593,10 +593,10 @@ class ResponseExchange:
 
 
 _UNREADABLE: Final[dict[State, str]] = {
-    "unread": "the policy has two answers: to pass unread, and not to",
+    "unread": "`stream` is true when it is evaluated alone, and not true in the decision",
     "opaque": "the body is not JSON, and the policy does not let it pass unread",
-    "encoded": "the body is compressed in a way that is not read",
-    "partial": "the body is a part of one",
+    "encoded": "the body is compressed by other means than gzip",
+    "partial": "the response has only a part of the body",
 }
 
 

@@ -86,7 +86,7 @@ class _ListBlock:
 
     def __post_init__(self) -> None:
         if self.name in _TAKEN:
-            raise OptionError("name", "must be a name that the input can have")
+            raise OptionError("name", "must be a name that the input does not have yet")
 
 
 _LISTS: Final = named(_ListBlock)

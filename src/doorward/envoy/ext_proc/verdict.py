@@ -93,7 +93,7 @@ def read_response_verdict(result: Value | Undefined) -> ResponseVerdict:
         headers = check_headers(read_headers(document, "headers", "response headers"))
         status = read_http_status(document)
         if status < 200 or status in (204, 304):
-            raise failed("response http status", f"no denial has the status {status}")
+            raise failed("response http status", f"a denial cannot have the status {status}")
         return ResponseVerdict(False, status, headers, read_body(document))
     subject = "response headers to send to client"
     added = check_headers(read_headers(document, "response_headers_to_add", subject))

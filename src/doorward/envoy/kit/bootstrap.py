@@ -254,8 +254,8 @@ def _to_connection_manager(options: Bootstrap) -> Document:
 
 
 def _to_header_removals(options: Bootstrap) -> list[Document]:
-    """Return the filter that removes headers that clients may forge; `[]` if none are to be
-    removed.
+    """Return the filter that removes headers that clients may forge: `strip_headers`, and without
+    `trusted_hops` those that name a client's origin. `[]` if there are none.
     """
     headers = options.strip_headers + (() if options.trusted_hops else ORIGINS)
     if not headers:  # Envoy refuses an empty list
@@ -306,7 +306,9 @@ def _to_access_log() -> Document:
 
 
 def _to_routes(options: Bootstrap) -> Document:
-    """Return the single route, to the application, with its limits."""
+    """Return the single route, to the application, with its timeout. The `authorization` header is
+    removed from requests unless `forward_authorization` is set.
+    """
     routes: Document = {
         "name": "ingress",
         "virtual_hosts": [

@@ -242,7 +242,7 @@ def _check(description: Description) -> None:
         ("decision", _DECISION, description.decision),
     ):
         if pattern.fullmatch(text) is None:
-            raise ValueError(f"`{text}` cannot be the {subject}")
+            raise ValueError(f"`{text}` cannot be the {subject}: it must match {pattern.pattern}")
     if description.responses and _DECISION.fullmatch(description.responses) is None:
         raise ValueError(f"`{description.responses}` cannot be the decision on responses")
     if description.lists and not description.responses:
@@ -257,14 +257,14 @@ def _check(description: Description) -> None:
         raise ValueError(f"`{description.scraped_from}` cannot be a namespace")
     ports = (description.app_port, description.port, description.diagnostic_port)
     if not all(0 < port < 65536 for port in ports):
-        raise ValueError("a port is from 1 to 65535")
+        raise ValueError("a port must be from 1 to 65535")
     if len(set(ports)) < len(ports):
         raise ValueError("application, Envoy and diagnostic address need ports of their own")
     if description.user == 0:
         raise ValueError("Envoy must not run as root")
     names = [policy.name for policy in description.policies]
     if not any(name.endswith(".rego") for name in names):
-        raise ValueError("a policy is needed")
+        raise ValueError("at least one policy, a `.rego` file, is needed")
     if len(set(names)) < len(names):
         raise ValueError("two policies have the same name")
     for name in names:

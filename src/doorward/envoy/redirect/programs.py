@@ -73,7 +73,9 @@ def has_legacy_table(table: str, family: Family) -> bool:
 
 
 def check_capability() -> None:
-    """Raise MissingCapability unless this process has the capability NET_ADMIN."""
+    """Raise MissingCapability if this process lacks the capability NET_ADMIN; do nothing if the
+    kernel does not list capabilities.
+    """
     status = Path("/proc/self/status").read_text()
     effective = re.search(r"^CapEff:\s*([0-9a-f]+)", status, re.MULTILINE)
     if effective and not int(effective[1], 16) >> NET_ADMIN & 1:

@@ -37,7 +37,7 @@ class Budget:
         are not left.
         """
         if self.used + size > self.limit:
-            raise GrpcError(Status.RESOURCE_EXHAUSTED, "too many incomplete messages")
+            raise GrpcError(Status.RESOURCE_EXHAUSTED, "the messages of all calls take too many bytes")
         self.used += size
 
     def give(self, size: int) -> None:
