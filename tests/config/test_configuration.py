@@ -75,10 +75,10 @@ def test_limits_of_a_decision_are_read() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("deadline_seconds: 0", "must be from above 0 to 3600 but is 0"),
-        ("deadline_seconds: -1", "must be from above 0 to 3600 but is -1"),
-        ("deadline_seconds: 3601", "must be from above 0 to 3600 but is 3601"),
-        ("deadline_seconds: .nan", "must be from above 0 to 3600 but is nan"),
+        ("deadline_seconds: 0", "must be above 0 and at most 3600 but is 0"),
+        ("deadline_seconds: -1", "must be above 0 and at most 3600 but is -1"),
+        ("deadline_seconds: 3601", "must be above 0 and at most 3600 but is 3601"),
+        ("deadline_seconds: .nan", "must be above 0 and at most 3600 but is nan"),
         ("deadline_seconds: 5s", "must be a number but is a string"),
         ("max_items: -1", "must not be negative but is -1"),
         ("max_items: 1.5", "must be an integer but is a number"),

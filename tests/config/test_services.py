@@ -37,7 +37,7 @@ def with_credentials(**credentials: Any) -> Any:
         ({"keys": {"k": {"algorithm": "HS256"}}}, "no keys provided for key ID k"),
         ({"keys": {"k": {"algorithm": "FOO", "key": "x"}}}, "unsupported algorithm 'FOO'"),
         ({"bundles": {"x": {"resource": "/x"}}}, 'service name "" not found'),
-        ({"bundles": {"../x": {}}, "services": SERVICE}, "cannot have this name"),
+        ({"bundles": {"../x": {}}, "services": SERVICE}, "must be printable, not empty"),
         (
             {"bundles": {"x": {"polling": {"min_delay_seconds": 1}}}, "services": SERVICE},
             "configuration missing 'max_delay_seconds'",

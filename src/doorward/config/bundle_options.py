@@ -164,7 +164,10 @@ def _read_bundles(top: Block, key: str, warnings: list[str]) -> Mapping[str, Bun
     for name, value in block.values.items():
         is_name = name and ".." not in name.split("/") and name.isprintable()
         if value is not None and not is_name:
-            raise ConfigError(f"{block.location(name)}: a bundle cannot have this name")
+            raise ConfigError(
+                f"{block.location(name)}: the name of a bundle must be printable, not empty and "
+                "without `..` as a part"
+            )
     return named(BundleOptions, skips_null=True).read(top, key, warnings)
 
 

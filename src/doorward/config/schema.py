@@ -281,7 +281,10 @@ def number(
     is the text of the error; `{value}` in it is replaced.
     """
     first = f"above {above:g}" if above is not None else f"{least:g}" if least is not None else ""
-    expected = f"must be from {first} to {most:g}" if math.isfinite(most) else f"must be {first}"
+    expected = f"must be {first}"
+    if math.isfinite(most):
+        between = f"{first} and at most" if above is not None else f"from {first} to"
+        expected = f"must be {between} {most:g}"
     if least == 0 and not math.isfinite(most):
         expected = "must not be negative"
 

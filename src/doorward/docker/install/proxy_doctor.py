@@ -131,8 +131,8 @@ def _get(path: str, target: str) -> Any:
     """Send a GET request to the Unix socket at `path` and return the body: parsed JSON if it begins
     with `[` or `{`, else bytes.
 
-    None for a status other than 200, invalid JSON (also of more than `_MOST` bytes), and if there
-    is no answer.
+    None for a status other than 200, invalid JSON (also of more than `_MOST` bytes), and if no
+    answer comes.
     """
     connection = UnixConnection(path, _TIMEOUT)
     try:

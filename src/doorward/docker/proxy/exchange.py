@@ -422,8 +422,8 @@ class Exchange:
 
     async def _response(self, upstream: Wire) -> ResponseHead:
         """Return the head of the daemon's final response. Raise the refusal of the body's
-        inspection if there was one, CutError if the client has left, and RefusedError 502 if there
-        is no valid response.
+        inspection if there was one, CutError if the client has left, and RefusedError 502 if no
+        valid response comes.
         """
         try:
             for _ in range(MOST_INTERIM):

@@ -244,7 +244,10 @@ def _check(description: Description) -> None:
         if pattern.fullmatch(text) is None:
             raise ValueError(f"`{text}` cannot be the {subject}: it must match {pattern.pattern}")
     if description.responses and _DECISION.fullmatch(description.responses) is None:
-        raise ValueError(f"`{description.responses}` cannot be the decision on responses")
+        raise ValueError(
+            f"`{description.responses}` cannot be the decision on responses: it must match "
+            f"{_DECISION.pattern}"
+        )
     if description.lists and not description.responses:
         raise ValueError("lists need a decision on responses")
     for each in description.lists:
@@ -254,7 +257,9 @@ def _check(description: Description) -> None:
     if len({each.name for each in description.lists}) < len(description.lists):
         raise ValueError("two lists have the same name")
     if description.scraped_from and _NAME.fullmatch(description.scraped_from) is None:
-        raise ValueError(f"`{description.scraped_from}` cannot be a namespace")
+        raise ValueError(
+            f"`{description.scraped_from}` cannot be a namespace: it must match {_NAME.pattern}"
+        )
     ports = (description.app_port, description.port, description.diagnostic_port)
     if not all(0 < port < 65536 for port in ports):
         raise ValueError("a port must be from 1 to 65535")
@@ -269,6 +274,8 @@ def _check(description: Description) -> None:
         raise ValueError("two policies have the same name")
     for name in names:
         if _FILE.fullmatch(name) is None:
-            raise ValueError(f"`{name}` cannot be the name of a policy")
+            raise ValueError(
+                f"`{name}` cannot be the name of a policy: it must match {_FILE.pattern}"
+            )
     if sum(len(policy.text.encode()) for policy in description.policies) > _MOST:
         raise ValueError("the policies are too long for one ConfigMap")

@@ -37,7 +37,9 @@ class Budget:
         are not left.
         """
         if self.used + size > self.limit:
-            raise GrpcError(Status.RESOURCE_EXHAUSTED, "the messages of all calls take too many bytes")
+            raise GrpcError(
+                Status.RESOURCE_EXHAUSTED, "the messages of all calls take too many bytes"
+            )
         self.used += size
 
     def give(self, size: int) -> None:
