@@ -59,7 +59,7 @@ def test_json_is_the_input(text: str) -> None:
         ("podman run alpine", "paste a command"),
         ("{", "not JSON"),
         ("curl 'x", "not complete"),
-        ("curl -X", "has no value"),
+        ("curl -X", "needs a value"),
         ("curl -X DELETE", "has no URL"),
         ("curl -X DELETEGEThttp://localhost/people -H 'a: b'", "has no URL"),
         ("curl http://x -d @/etc/passwd", "not read"),

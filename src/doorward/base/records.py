@@ -54,6 +54,7 @@ def record(
 def replace(old: _C, /, **changes: Any) -> _C:
     """Return a copy of a record with other values of some fields, like `dataclasses.replace` in a
     fifth of the time. `__post_init__` is not called, so that the values are not checked.
+    AttributeError for an unknown field.
     """
     kind = type(old)
     copy = _copies.get(kind)

@@ -116,7 +116,7 @@ def _read_curl(text: str) -> HttpRequest:
         if takes and not equals:
             index += 1
             if index >= len(words):
-                raise PastedError(f"{name} has no value")
+                raise PastedError(f"{name} needs a value")
             value = words[index]
         if name in ("-X", "--request"):
             method = value.upper()

@@ -63,7 +63,7 @@ def text_of(request: Request, name: str) -> str:
     """Return a string field of at most `MAX_TEXT` characters; PlaygroundError for another value."""
     value = request.get(name)
     if not isinstance(value, str) or len(value) > MAX_TEXT:
-        raise PlaygroundError(f"`{name}` must be a text")
+        raise PlaygroundError(f"`{name}` must be a text of at most {MAX_TEXT} characters")
     return value
 
 

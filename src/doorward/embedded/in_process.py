@@ -69,7 +69,8 @@ def from_folder(
 
     `data` is added to the data of the files, also after each reload. `log` is called with whole
     lines of JSON of the decision log (extra `server`); credentials in them are masked unless
-    `log_options` turns that off. Raise LoadError or CompileError if the files cannot be used.
+    `log_options` turns that off. Raise LoadError or CompileError if the files cannot be used, and
+    InputError if `data` has a value that Rego does not have.
     """
     sources = Sources(tuple([os.fspath(path) for path in paths]), ignore=tuple(ignore), signed=True)
     return DecisionPoint(sources, data, log=log, log_options=log_options, settings=settings)
@@ -109,7 +110,7 @@ def from_modules(
     settings: Settings | None = None,
 ) -> DecisionPoint:
     """Return a decision point for policies in memory, by file name. Raise CompileError if they are
-    wrong.
+    wrong, and InputError if `data` has a value that Rego does not have.
     """
     return DecisionPoint(
         Sources(), data, modules, log=log, log_options=log_options, settings=settings

@@ -62,7 +62,7 @@ class Site:
 
 
 def to_files(proxy: str, site: Site) -> dict[str, str]:
-    """Return the configuration of a proxy of `PROXY_FILES`, text by file name."""
+    """Return the configuration of a proxy, one of the keys of `PROXY_FILES`: text by file name."""
     return PROXY_FILES[proxy](site)
 
 

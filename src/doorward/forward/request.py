@@ -93,8 +93,8 @@ def read_question(
     """Return the client's request as the proxy `name` describes it.
 
     `target` is what follows the endpoint, which only Envoy uses. Raise SecretError without the
-    secret, and AmbiguousRequestError if a header is missing, repeated or may only be set by a
-    proxy.
+    secret, and AmbiguousRequestError if a header is missing, repeated, malformed, or may only be
+    set by a proxy.
     """
     proxy = PROXIES[name]
     _check_secret(pairs, options)

@@ -72,7 +72,7 @@ class _Backend(httpcore.NetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
-        """Connect over TCP within the deadline of the exchange."""
+        """Connect over TCP within the exchange's deadline; httpcore.ConnectTimeout after it."""
         left = _left(timeout, httpcore.ConnectTimeout)
         return _Stream(
             self._inner.connect_tcp(host, port, left, local_address, socket_options=socket_options)
@@ -84,7 +84,9 @@ class _Backend(httpcore.NetworkBackend):
         timeout: float | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
-        """Connect over a Unix socket within the deadline of the exchange."""
+        """Connect over a Unix socket within the deadline of the exchange; httpcore.ConnectTimeout
+        after it.
+        """
         left = _left(timeout, httpcore.ConnectTimeout)
         return _Stream(self._inner.connect_unix_socket(path, left, socket_options=socket_options))
 
@@ -123,7 +125,9 @@ class _Stream(httpcore.NetworkStream):
         server_hostname: str | None = None,
         timeout: float | None = None,
     ) -> httpcore.NetworkStream:
-        """Perform the TLS handshake within the deadline of the exchange."""
+        """Perform the TLS handshake within the deadline of the exchange; httpcore.ConnectTimeout
+        after it.
+        """
         left = _left(timeout, httpcore.ConnectTimeout)
         return _Stream(self._inner.start_tls(ssl_context, server_hostname, left))
 

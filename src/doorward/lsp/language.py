@@ -72,7 +72,8 @@ class RenameError(ValueError):
 
 class Policies:
     """The policies of an editor's workspace, by file name, with what was parsed of each. An offset
-    that is not in a name, or a file that is not known, gives empty results.
+    that is not in a name, or a file that is not known, gives empty results, except where a method
+    says otherwise.
     """
 
     def __init__(self, registry: Registry = REGISTRY) -> None:
@@ -278,7 +279,9 @@ class Policies:
         return self._signatures(file, call), call.operand
 
     def formatted(self, file: str) -> str | None:
-        """Return the formatted text of a file; None if it cannot be parsed or formatted."""
+        """Return the formatted text of a known file; None if it cannot be parsed or formatted.
+        KeyError for an unknown file.
+        """
         try:
             return format_source(Source(file, self.texts[file]))
         except RegoError:

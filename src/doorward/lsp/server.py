@@ -194,7 +194,7 @@ class _Editor:
 
     def _read(self, name: str) -> None:
         """Read a policy from disk unless it is open, at most `MAX_BYTES`; a file that cannot be
-        read is ignored.
+        read or is not UTF-8 is ignored.
         """
         uri = from_fs_path(name)
         if uri is None or uri in self._open:

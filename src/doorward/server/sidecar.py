@@ -88,7 +88,7 @@ class Sidecar:
         """Load the policies, and create and bind all parts without serving. `shared` is set in one
         of several workers, which gets snapshot and sockets from its parent.
 
-        Raise StartupError, LoadError or CompileError if that is impossible.
+        Raise StartupError, ConfigError, LoadError or CompileError if that is impossible.
         """
         if shared is None:
             options = identified_options(options)
@@ -484,8 +484,8 @@ class Sidecar:
         self._logs.start()
 
     def _wait_until_ready(self, timeout: float) -> None:
-        """Wait until bundles and discovery are active; close everything and raise StartupError
-        after `timeout` seconds.
+        """Wait until bundles and discovery are active. After `timeout` seconds, or if `stop` is
+        called, close everything and raise StartupError.
         """
         until = time.monotonic() + timeout
         while set(self.health.down()) & {"bundle", "discovery"}:

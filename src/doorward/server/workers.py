@@ -98,6 +98,9 @@ class WorkerGroup:
     """All workers of one decision point. Call `start`, then `run`, which returns after `stop`."""
 
     def __init__(self, options: SidecarOptions) -> None:
+        """Load the policies and bind all sockets, without starting a worker. Raise StartupError,
+        ConfigError, LoadError or CompileError if that is impossible.
+        """
         options = self._options = identified_options(options)
         self._stop = _Stop(self)
         self._health = Health()
@@ -209,8 +212,8 @@ class WorkerGroup:
             self._plane.start()
 
     def _wait_until_ready(self, timeout: float) -> None:
-        """Supervise until bundles and discovery are active; close everything and raise StartupError
-        after `timeout` seconds.
+        """Supervise until bundles and discovery are active. After `timeout` seconds, or if `stop`
+        is called, close everything and raise StartupError.
         """
         until = time.monotonic() + timeout
         while not self._plane.is_ready:
@@ -408,7 +411,8 @@ class _Active:
 
 def _work(options: SidecarOptions, shared: Shared, number: int, channel: Channel) -> int:
     """Run a worker: serve on the parent's sockets, and report the state over `channel`. Return the
-    exit code: 0 after SIGTERM, 1 if the parent or the HTTP server is gone.
+    exit code: 0 after SIGTERM, 1 if the parent or the HTTP server is gone. A parent that is gone
+    before the worker may serve gives 0.
     """
     stop, alarm = SignalSafeEvent(), Alarm()
 
