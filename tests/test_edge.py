@@ -10,10 +10,11 @@ import threading
 from collections.abc import Callable
 
 import pytest
-from tests.waiting import PATIENCE, wait_until
+from tests.clock import VirtualClock
+from tests.waiting import PATIENCE
 
 from doorward import edge
-from doorward.edge import FAULTS, Edge, Part, Parts, SignalSafeEvent, counts, repeat
+from doorward.edge import FAULTS, Edge, Part, Parts, SignalSafeEvent, counts, loop_thread, repeat
 
 
 def raised(error: BaseException, depth: int = 0) -> BaseException:
@@ -83,16 +84,13 @@ def test_of_a_deep_recursion_both_ends_are_shown(caplog: pytest.LogCaptureFixtur
     assert shown[5] == "… 477 frames"
 
 
-def test_senders_of_requests_do_not_fill_the_log(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = 100.0
-    monkeypatch.setattr(edge, "monotonic", lambda: now)
-    mine = Edge("test-quiet", "it failed")
+def test_senders_of_requests_do_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    clock = VirtualClock()
+    mine = Edge("test-quiet", "it failed", clock=clock)
     with caplog.at_level(logging.ERROR):
         for _ in range(10):
             mine.report(raised(ValueError()))
-        now += 2
+        clock.advance(2.0)
         mine.report(raised(ValueError()))
     assert [vars(record)["more"] for record in caplog.records] == [0, 9]
     assert mine.count == 11
@@ -108,26 +106,20 @@ def test_a_log_that_fails_is_no_second_fault(monkeypatch: pytest.MonkeyPatch) ->
     assert mine.count == 1
 
 
-class Clock:
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now = 0.0
-        monkeypatch.setattr(edge, "monotonic", lambda: self.now)
-
-
-def test_a_part_that_works_and_says_nothing_is_stuck(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = Clock(monkeypatch)
-    part = Part("p", within=10)
-    clock.now = 100
+def test_a_part_that_works_and_says_nothing_is_stuck() -> None:
+    clock = VirtualClock()
+    part = Part("p", within=10, clock=clock)
+    clock.advance(100.0)
     before = part.problem
     part.beat()
-    clock.now += 9
+    clock.advance(9.0)
     in_time = part.problem
-    clock.now += 2
+    clock.advance(2.0)
     late = part.problem
     part.beat()
     again = part.problem
     part.rest()
-    clock.now += 1000
+    clock.advance(1000.0)
     assert (before, in_time, late, again, part.problem) == (None, None, "stuck", None, None)
 
 
@@ -156,32 +148,31 @@ def test_parts_are_watched_until_they_are_taken_out() -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError, MemoryError, RecursionError, SystemExit])
-def test_a_loop_outlives_whatever_a_round_raises(
-    error: type[BaseException], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(edge, "FIRST_PAUSE", 0.001)
-    monkeypatch.setattr(edge, "LONGEST_PAUSE", 0.002)
-    mine, stop, part = Edge("test-loop", "it failed"), threading.Event(), Part("p", within=10)
-    rounds, broken = 0, True
+def test_a_loop_outlives_whatever_a_round_raises(error: type[BaseException]) -> None:
+    clock, stop = VirtualClock(threads=1), threading.Event()
+    mine, part = Edge("test-loop", "it failed"), Part("p", within=10)
+    times: list[float] = []
+    broken = True
 
     def step() -> bool:
-        nonlocal rounds
-        rounds += 1
+        times.append(clock.now())
         if broken:
             raise error
-        return not stop.wait(0.001)
+        return not clock.wait(stop, 10.0)
 
-    thread = threading.Thread(target=repeat, args=(step, mine), kwargs={"stop": stop, "part": part})
+    thread = loop_thread(step, mine, name="test-loop", stop=stop, part=part, clock=clock)
     thread.start()
-    wait_until(lambda: rounds > 5)
-    assert part.problem == "failing"
+    clock.advance(4.0)
+    assert [round(each, 6) for each in times] == [0.0, 0.1, 0.3, 0.7, 1.5, 3.1]
+    failing = part.problem
     broken = False
-    wait_until(lambda: part.problem is None)
+    clock.advance(20.0)
+    assert (failing, part.problem) == ("failing", None)
     assert thread.is_alive()
     stop.set()
     thread.join()
     assert not thread.is_alive()
-    assert mine.count >= 5
+    assert mine.count == 6
 
 
 def test_a_fault_that_stays_does_not_take_the_processor() -> None:

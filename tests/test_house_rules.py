@@ -343,6 +343,23 @@ def test_every_thread_runs_a_guarded_loop(path: Path) -> None:
             assert target.removeprefix("self.") in guarded, f"line {node.lineno}"
 
 
+OF_KERNEL = {"self._events.wait"}
+"""Waits for a descriptor, in modules that take a clock."""
+
+
+@for_each(MODULES)
+def test_a_module_that_takes_a_clock_reads_and_waits_with_no_other(path: Path) -> None:
+    """A test that sets the clock would wait for the machine where it does not expect that."""
+    tree = parsed_file(path)
+    imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    if "doorward.base.clock" in imported:
+        for _, call in calls(tree):
+            name = ast.unparse(call.func)
+            has_limit = name.endswith(".wait") and (call.args or call.keywords)
+            bypasses = called(call) in {"monotonic", "sleep"} or has_limit
+            assert not bypasses or is_of_clock(call) or name in OF_KERNEL, f"line {call.lineno}"
+
+
 SLEEPING = {
     "acceptance/test_attacks.py": {"_exchange_once"},
     "cli/test_restart.py": {"run"},
@@ -404,6 +421,12 @@ def called(call: ast.Call) -> str:
     return ast.unparse(call.func).rpartition(".")[2]
 
 
+def is_of_clock(call: ast.Call) -> bool:
+    """Whether a call is a method of a `Clock`: in tests its seconds are not the machine's."""
+    receiver = ast.unparse(call.func).rpartition(".")[0]
+    return receiver.rpartition(".")[2].lstrip("_") == "clock"
+
+
 def seconds(node: ast.expr) -> float:
     """A number that is written there; 0 for anything else."""
     value = node.value if isinstance(node, ast.Constant) else 0
@@ -415,7 +438,7 @@ def limits(call: ast.Call) -> Iterator[float]:
     name = called(call)
     if name not in OWN_CLOCKS:
         yield from (seconds(each.value) for each in call.keywords if each.arg in LIMITS)
-    if name in LIMITED and call.args:
+    if name in LIMITED and call.args and not is_of_clock(call):
         yield seconds(call.args[-1])
 
 

@@ -31,9 +31,10 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from time import monotonic
 from types import TracebackType
 from typing import Final
+
+from doorward.base.clock import SYSTEM_CLOCK, Clock
 
 __all__ = ["FAULTS", "Edge", "Part", "Parts", "SignalSafeEvent", "counts", "loop_thread", "repeat"]
 
@@ -58,10 +59,11 @@ class Edge:
     tracebacks.
     """
 
-    def __init__(self, name: str, message: str) -> None:
+    def __init__(self, name: str, message: str, *, clock: Clock = SYSTEM_CLOCK) -> None:
         self.name = name
         self.count = 0
         self._message = message
+        self._now = clock.now
         self._lock = threading.Lock()
         self._quiet_until = 0.0
         self._suppressed = 0
@@ -88,7 +90,7 @@ class Edge:
         """Count a fault. Return None if it must not be logged now; else the number of faults that
         were not logged since the last line.
         """
-        now = monotonic()
+        now = self._now()
         with self._lock:
             self.count += 1
             if now < self._quiet_until:
@@ -155,17 +157,18 @@ class Part:
     `TOO_MANY` faults in a row.
     """
 
-    def __init__(self, name: str, *, within: float) -> None:
+    def __init__(self, name: str, *, within: float, clock: Clock = SYSTEM_CLOCK) -> None:
         self.name = name
         self.within = within
         self.thread: threading.Thread | None = None
-        self._last = monotonic()
+        self._now = clock.now
+        self._last = self._now()
         self._works = False
         self._faults = 0
 
     def beat(self) -> None:
         """Record that a round begins or makes progress."""
-        self._last = monotonic()
+        self._last = self._now()
         self._works = True
 
     def rest(self) -> None:
@@ -185,7 +188,7 @@ class Part:
         """`dead`, `stuck` or `failing`; None if the part is well."""
         if self.thread is not None and not self.thread.is_alive():
             return "dead"
-        if self._works and monotonic() - self._last > self.within:
+        if self._works and self._now() - self._last > self.within:
             return "stuck"
         return "failing" if self._faults >= TOO_MANY else None
 
@@ -252,7 +255,12 @@ class SignalSafeEvent(threading.Event):
 
 
 def repeat(
-    step: Callable[[], bool], edge: Edge, *, stop: threading.Event, part: Part | None = None
+    step: Callable[[], bool],
+    edge: Edge,
+    *,
+    stop: threading.Event,
+    part: Part | None = None,
+    clock: Clock = SYSTEM_CLOCK,
 ) -> None:
     """Call `step` until it returns False or `stop` is set; exceptions are reported to `edge`, not
     raised.
@@ -270,7 +278,7 @@ def repeat(
             if part is not None:
                 part.failed()
                 part.rest()
-            stop.wait(pause)
+            clock.wait(stop, pause)
             pause = min(pause * 2, LONGEST_PAUSE)
         else:
             pause = FIRST_PAUSE
@@ -285,12 +293,13 @@ def loop_thread(
     name: str,
     stop: threading.Event,
     part: Part | None = None,
+    clock: Clock = SYSTEM_CLOCK,
 ) -> threading.Thread:
-    """Return a daemon thread, not started, that runs `repeat(step, edge, stop=stop, part=part)`."""
+    """Return a daemon thread, not started, that runs `repeat` with these arguments."""
     return threading.Thread(
         target=repeat,
         args=(step, edge),
-        kwargs={"stop": stop, "part": part},
+        kwargs={"stop": stop, "part": part, "clock": clock},
         name=name,
         daemon=True,
     )

@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.waiting import PATIENCE, wait_until
+from tests.clock import VirtualClock
+from tests.waiting import wait_until
 
-from doorward import edge
+from doorward.base.clock import SYSTEM_CLOCK, Clock
 from doorward.bundles.loader import LoadError
 from doorward.bundles.sources import Sources
+from doorward.edge import LONGEST_PAUSE
 from doorward.pdp import reload
 from doorward.pdp.pdp import PDP
 from doorward.pdp.reload import Watcher
@@ -31,7 +32,7 @@ BROKEN = "package a\n\nallow := nope(\n"
 class Watched:
     """A decision point whose files are watched, quickly."""
 
-    def __init__(self, *paths: str) -> None:
+    def __init__(self, *paths: str, interval: float = 0.02, clock: Clock = SYSTEM_CLOCK) -> None:
         self.paths = paths
         self.health = Health()
         self.failures: list[bool] = []
@@ -43,7 +44,8 @@ class Watched:
             health=self.health,
             on_reload=self.failures.append,
             roots=Sources(paths).roots,
-            interval=0.02,
+            interval=interval,
+            clock=clock,
         )
 
     def read(self) -> Snapshot:
@@ -52,6 +54,10 @@ class Watched:
     @property
     def allow(self) -> object:
         return self.pdp.decide("a/allow").result
+
+    def state(self) -> tuple[object, bool, object]:
+        """The active policy, whether the last reload failed, and what is wrong with the thread."""
+        return self.allow, self.health.reload_error is not None, self.health.stopped
 
 
 @pytest.fixture
@@ -64,6 +70,21 @@ def policy(tmp_path: Path) -> Path:
 @pytest.fixture
 def watched(policy: Path) -> Iterator[Watched]:
     watched_ = Watched(str(policy))
+    watched_.watcher.start()
+    yield watched_
+    watched_.watcher.close()
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock(threads=1)
+
+
+@pytest.fixture
+def polled(policy: Path, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watched]:
+    """Files that are polled each second of the clock, as on a system without inotify."""
+    monkeypatch.setattr(reload, "open_events", lambda: None)
+    watched_ = Watched(str(policy), interval=1.0, clock=clock)
     watched_.watcher.start()
     yield watched_
     watched_.watcher.close()
@@ -188,25 +209,59 @@ FAULTS = [UnknownError("secret"), MemoryError(), RecursionError(), SystemExit(),
 
 @pytest.mark.parametrize("error", FAULTS)
 def test_a_reload_that_fails_in_any_way_keeps_the_old_and_is_tried_again(
-    watched: Watched, policy: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+    polled: Watched,
+    policy: Path,
+    clock: VirtualClock,
+    monkeypatch: pytest.MonkeyPatch,
+    error: BaseException,
 ) -> None:
     failing = [True]
 
     def read() -> Snapshot:
         if failing:
             raise error
-        return Watched.read(watched)
+        return Watched.read(polled)
 
-    monkeypatch.setattr(reload, "FIRST_RETRY", 0.01)
-    monkeypatch.setattr(watched.watcher, "_read", read)
+    monkeypatch.setattr(polled.watcher, "_read", read)
     rename_over(policy, SECOND)
-    wait_until(lambda: watched.health.reload_error is not None)
-    assert watched.allow == 1
-    assert "secret" not in (watched.health.reload_error or "")
+    clock.advance(1.0 + reload.SETTLE)
+    assert polled.failures == [True]
+    assert polled.state() == (1, True, ())
+    assert "secret" not in (polled.health.reload_error or "")
     failing.clear()  # and the files stay as they are
-    wait_until(lambda: watched.allow == 2)
-    wait_until(lambda: watched.health.reload_error is None)
-    assert watched.health.stopped == ()
+    clock.advance(0.5)
+    assert polled.state() == (1, True, ())
+    clock.advance(1.5)
+    assert polled.state() == (2, False, ())
+
+
+def test_retries_come_after_pauses_that_double_up_to_a_limit(
+    polled: Watched, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times: list[float] = []
+
+    def read() -> Snapshot:
+        times.append(clock.now())
+        if clock.now() < 120.0:
+            raise LoadError(["no"])
+        return Watched.read(polled)
+
+    monkeypatch.setattr(polled.watcher, "_read", read)
+    assert not polled.watcher.reload()
+    clock.advance(1000.0)
+    assert times == [0.0, 1.0, 3.0, 7.0, 15.0, 31.0, 61.0, 91.0, 121.0]
+    assert polled.failures == [True] * 8 + [False]
+    times.clear()
+    clock.advance(0.5)  # after a success they begin again
+    monkeypatch.setattr(polled.watcher, "_read", lambda: fail(times, clock))
+    polled.watcher.reload()
+    clock.advance(8.0)
+    assert times == [1000.5, 1002.0, 1004.0, 1008.0]
+
+
+def fail(times: list[float], clock: VirtualClock) -> Snapshot:
+    times.append(clock.now())
+    raise LoadError(["no"])
 
 
 def test_workers_that_cannot_be_replaced_say_why(
@@ -224,10 +279,13 @@ def test_workers_that_cannot_be_replaced_say_why(
 
 @pytest.mark.parametrize("error", [UnknownError(), MemoryError(), OSError()])
 def test_a_watcher_that_cannot_look_says_so_and_looks_again(
-    policy: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+    polled: Watched,
+    policy: Path,
+    clock: VirtualClock,
+    monkeypatch: pytest.MonkeyPatch,
+    error: BaseException,
 ) -> None:
-    monkeypatch.setattr(edge, "FIRST_PAUSE", 0.001)
-    watched, failing = Watched(str(policy)), [True]
+    failing = [True]
     read = reload.read_signature
 
     def fail(files: reload.Files) -> reload.Signature:
@@ -236,54 +294,50 @@ def test_a_watcher_that_cannot_look_says_so_and_looks_again(
         return read(files)
 
     monkeypatch.setattr(reload, "read_signature", fail)
-    watched.watcher.start()
-    try:
-        wait_until(lambda: watched.health.stopped == (("policy-watch", "failing"),))
-        write_over(policy, SECOND)
-        failing.clear()
-        wait_until(lambda: watched.allow == 2)
-        wait_until(lambda: watched.health.stopped == ())
-    finally:
-        watched.watcher.close()
+    clock.advance(10.0)
+    assert polled.state() == (1, False, (("policy-watch", "failing"),))
+    write_over(policy, SECOND)
+    failing.clear()
+    clock.advance(LONGEST_PAUSE + 2.0)
+    assert polled.state() == (2, False, ())
 
 
 def test_a_watcher_that_is_stuck_or_dead_is_known_to_be(
-    policy: Path, monkeypatch: pytest.MonkeyPatch
+    polled: Watched, policy: Path, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reload, "STUCK_AFTER", 0.05)
-    watched, go_on = Watched(str(policy)), threading.Event()
+    during: list[object] = []
 
     def read() -> Snapshot:
-        go_on.wait(PATIENCE)
-        return Watched.read(watched)
+        for _ in range(2):
+            clock.advance(reload.STUCK_AFTER * 0.75)
+            during.append(polled.state())
+        return Watched.read(polled)
 
-    monkeypatch.setattr(watched.watcher, "_read", read)
-    watched.watcher.start()
+    monkeypatch.setattr(polled.watcher, "_read", read)
     write_over(policy, SECOND)
-    wait_until(lambda: watched.health.stopped == (("policy-watch", "stuck"),))
-    assert watched.allow == 1
-    go_on.set()
-    wait_until(lambda: watched.allow == 2)
-    wait_until(lambda: watched.health.stopped == ())
-    watched.watcher._stop.set()  # not told to: it ends by itself
-    if watched.watcher._events is not None:
-        watched.watcher._events.wake()
-    wait_until(lambda: watched.health.stopped == (("policy-watch", "dead"),))
-    watched.watcher.close()
-    assert watched.health.stopped == ()
+    clock.advance(2.0)
+    assert during == [(1, False, ()), (1, False, (("policy-watch", "stuck"),))]
+    clock.advance(1.0)  # the next round
+    assert polled.state() == (2, False, ())
+    polled.watcher._stop.set()  # not told to: it ends by itself
+    wait_until(lambda: polled.health.stopped == (("policy-watch", "dead"),))
+    polled.watcher.close()
+    assert polled.health.stopped == ()
 
 
 def test_a_failure_is_said_once_and_counted_each_time(
-    watched: Watched, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    polled: Watched,
+    clock: VirtualClock,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     def read() -> Snapshot:
         raise LoadError(["no"])
 
-    monkeypatch.setattr(reload, "FIRST_RETRY", 0.001)
-    monkeypatch.setattr(reload, "LAST_RETRY", 0.001)
-    monkeypatch.setattr(watched.watcher, "_read", read)
-    watched.watcher.reload()
-    wait_until(lambda: len(watched.failures) > 5)
+    monkeypatch.setattr(polled.watcher, "_read", read)
+    polled.watcher.reload()
+    clock.advance(60.0)
+    assert polled.failures == [True] * 6
     assert [record.getMessage() for record in caplog.records] == [
         "Reload failed; the previous policies stay active."
     ]
@@ -345,18 +399,23 @@ class Files:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, interval: float = 0.25) -> None:
         self.number = 0
-        self.now = self.spent = 0.0
+        self.clock = VirtualClock()
+        self.spent = 0.0
         monkeypatch.setattr(reload, "read_signature", self.signature)
-        monkeypatch.setattr(time, "monotonic", lambda: self.now)
-        monkeypatch.setattr(time, "thread_time", lambda: self.spent)
-        self.polls = reload._Polls(lambda: [], self.signature(lambda: []), interval)
+        self.polls = reload._Polls(
+            list, self.signature(list), interval, clock=self.clock, used=lambda: self.spent
+        )
+
+    @property
+    def now(self) -> float:
+        return self.clock.now()
 
     def signature(self, _files: reload.Files) -> reload.Signature:
         return (("f", 1, 1, 1, 1, self.number),)
 
     def wait(self) -> bool:
         """until the next poll; whether the files are to be read then."""
-        self.now += self.polls.pause
+        self.clock.advance(self.polls.pause)
         return self.polls.is_due()
 
 
@@ -388,7 +447,7 @@ def test_the_time_that_a_read_waits_for_the_processor_is_no_time_to_look_away(
 ) -> None:
     files = Files(monkeypatch)
     with files.polls.reading():
-        files.now += 0.75
+        files.clock.advance(0.75)
         files.spent += 0.05
     assert files.polls.pause == 0.25
     with files.polls.reading():

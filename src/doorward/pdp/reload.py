@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Final, TypeAlias
 
+from doorward.base.clock import SYSTEM_CLOCK, Clock
 from doorward.bundles.loader import LoadError
 from doorward.edge import FAULTS, Edge, Part, SignalSafeEvent, loop_thread
 from doorward.pdp.file_events import FileEvents, open_events, watched_names
@@ -98,9 +99,20 @@ def changes(
 class _Polls:
     """Decides when the files are polled next, and by the results, when they should be read."""
 
-    def __init__(self, files: Files, known: Signature, interval: float) -> None:
+    def __init__(
+        self,
+        files: Files,
+        known: Signature,
+        interval: float,
+        *,
+        clock: Clock = SYSTEM_CLOCK,
+        used: Callable[[], float] = time.thread_time,
+    ) -> None:
+        """`used` returns the processor time of this thread in seconds."""
         self._files = files
         self._interval = interval
+        self._clock = clock
+        self._used = used
         self._known: Signature | None = known
         self._before = known
         self._since: float | None = None
@@ -116,10 +128,10 @@ class _Polls:
         """Poll the files; return True if they should be read now. Sets `pause` for the next
         poll.
         """
-        started = time.thread_time()
+        started = self._used()
         seen = read_signature(self._files)
-        self._rest = (time.thread_time() - started) / LOOKING
-        due = self._judge(seen, time.monotonic())
+        self._rest = (self._used() - started) / LOOKING
+        due = self._judge(seen, self._clock.now())
         self._pause = self._interval if self._since is None else min(SETTLE, self._interval)
         self._before = seen
         return due
@@ -171,11 +183,11 @@ class _Polls:
         """Context manager around a read. The next pause is at least as long as the processor time
         of the read, to bound the load.
         """
-        started = time.thread_time()
+        started = self._used()
         try:
             yield
         finally:
-            self._rest = max(self._rest, time.thread_time() - started)
+            self._rest = max(self._rest, self._used() - started)
 
 
 class Stop(SignalSafeEvent):
@@ -237,13 +249,15 @@ class Watcher:
         roots: Sequence[str] = (),
         interval: float = INTERVAL,
         stop: Stop | None = None,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         """`files` lists the files to poll every `interval` seconds. `read` builds the snapshot,
         within the context manager `building`, and `replace` activates it, unless `read` does both.
         `on_reload` is called with True after a failure, and with False after a success.
 
         `roots` are the folders in which new files may appear. `stop` ends the watch and waits
-        between two polls; without it, the thread sleeps until the kernel reports a change.
+        between two polls; without it, the thread sleeps until the kernel reports a change. `clock`
+        decides when polls and retries are due; the sleep is the kernel's, and takes its time.
         """
         self._read = read
         self._replace = replace
@@ -252,6 +266,7 @@ class Watcher:
         self._building = building
         self._stop = stop or Stop()
         self._sleeps = stop is None
+        self._clock = clock
         self._files = files
         self._roots = roots
         self._home = _Home(roots, files)
@@ -259,14 +274,19 @@ class Watcher:
         self._is_stale = True
         """True if the files may be in other folders than the watched ones."""
         self._watch_at = 0.0
-        self._polls = _Polls(files, read_signature(files), interval)
+        self._polls = _Polls(files, read_signature(files), interval, clock=clock)
         self._said = ""
         self._halves = 0
         self._retry_pause = FIRST_RETRY
         self._retry_at: float | None = None
-        self._part = Part("policy-watch", within=STUCK_AFTER)
+        self._part = Part("policy-watch", within=STUCK_AFTER, clock=clock)
         self._thread = loop_thread(
-            self.run_once, _WATCH, name="policy-watch", stop=self._stop, part=self._part
+            self.run_once,
+            _WATCH,
+            name="policy-watch",
+            stop=self._stop,
+            part=self._part,
+            clock=clock,
         )
 
     def start(self, *, reading: float = 0.0) -> None:
@@ -315,25 +335,29 @@ class Watcher:
         `close`.
         """
         if not (self._polls.are_at_rest and self._is_watched()):
-            return not self._stop.wait(self._polls.pause)
+            return not self._pause(self._polls.pause)
         assert self._events is not None
         self._part.rest()
-        seconds = SELDOM if self._retry_at is None else self._retry_at - time.monotonic()
+        seconds = SELDOM if self._retry_at is None else self._retry_at - self._clock.now()
         seconds = max(0.0, min(seconds, SELDOM))
         if self._sleeps:
             self._is_stale = self._events.wait(seconds)
             # What changes all the time is not to take all the time.
-            return not self._stop.wait(self._polls.rest)
-        until = time.monotonic() + seconds
+            return not self._pause(self._polls.rest)
+        until = self._clock.now() + seconds
         self._stop.descriptor = self._events.fileno()
         try:
-            while not (ended := self._stop.wait(until - time.monotonic())):
+            while not (ended := self._pause(max(0.0, until - self._clock.now()))):
                 self._is_stale = self._events.drain()
-                if self._is_stale or time.monotonic() >= until:
+                if self._is_stale or self._clock.now() >= until:
                     break
         finally:
             self._stop.descriptor = None
-        return not (ended or self._stop.wait(self._polls.rest))
+        return not (ended or self._pause(self._polls.rest))
+
+    def _pause(self, seconds: float) -> bool:
+        """Wait for `seconds`, or until the watch ends; return True if it ends."""
+        return self._clock.wait(self._stop, seconds)
 
     def _is_watched(self) -> bool:
         """Return True if the kernel reports all changes since the last poll. If other folders may
@@ -341,7 +365,7 @@ class Watcher:
         """
         if not self._is_stale:
             return True
-        now = time.monotonic()
+        now = self._clock.now()
         if now >= self._watch_at:
             with self._polls.reading():
                 self._is_stale = not self._watch()
@@ -362,7 +386,7 @@ class Watcher:
         return self._events is not None and self._events.watch(watched_names(self._roots, files))
 
     def _is_retry_due(self) -> bool:
-        return self._retry_at is not None and time.monotonic() >= self._retry_at
+        return self._retry_at is not None and self._clock.now() >= self._retry_at
 
     def reload(self) -> bool:
         """Read all files again and activate them; return True on success. After a failure the
@@ -415,7 +439,7 @@ class Watcher:
 
     def _retry_later(self) -> None:
         """Make a retry due after the present pause, and double the pause, up to `LAST_RETRY`."""
-        self._retry_at = time.monotonic() + self._retry_pause
+        self._retry_at = self._clock.now() + self._retry_pause
         self._retry_pause = min(self._retry_pause * 2, LAST_RETRY)
 
 
