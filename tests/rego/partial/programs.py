@@ -31,17 +31,22 @@ _VALUES: Final[tuple[Any, ...]] = (
 )
 _REPLACED: Final = ("data.g.h", "data.g.k", "data.g.k.m", "data.g", "input.u.a", "input.k")
 """What `with` replaces, beside other members that it leaves alone."""
+_IMPORTS: Final = "import future.keywords.and\nimport future.keywords.or\n"
 _OPERATORS: Final = ("==", "!=", "<", ">=", "=")
 
 
 def program(draw: Random) -> str:
     """A module `a` with the rule `p`."""
-    return "package a\n\n" + "\n\n".join(_Writer(draw).rules()) + "\n"
+    is_logical = draw.random() < 0.3
+    head = f"package a\n\n{_IMPORTS if is_logical else ''}\n"
+    return head + "\n\n".join(_Writer(draw, is_logical=is_logical).rules()) + "\n"
 
 
 class _Writer:
-    def __init__(self, draw: Random) -> None:
+    def __init__(self, draw: Random, *, is_logical: bool) -> None:
         self._draw = draw
+        self._is_logical = is_logical
+        """Whether `and` and `or` are imported."""
         self._before: set[str] = set()
         """The rules so far."""
 
@@ -116,6 +121,8 @@ class _Writer:
             f"[{path}, 1]",
             f"count({path})",
             f'sprintf("%v", [{path}])',
+            f"({path} - ({self._draw.randint(0, 2)} - {self._draw.choice(_PATHS)}))",
+            f"(({path} in [1, {self._known()}]) == {self._draw.choice(['true', 'false'])})",
         ]
         for name in sorted(self._before & more.keys()):
             choices += more[name]
@@ -131,6 +138,9 @@ class _Writer:
         draw = self._draw
         simple = f"{self._term()} {draw.choice(_OPERATORS)} {self._term()}"
         chance = draw.random()
+        if self._is_logical and draw.random() < 0.25:
+            replaced = f" with {draw.choice(_REPLACED)} as {self._known()}"
+            return self._logical() + draw.choice(["", replaced])
         if chance < 0.35:
             return simple
         if chance < 0.5:
@@ -186,6 +196,32 @@ class _Writer:
         for name in sorted(self._before & more.keys()):
             choices += more[name]
         return draw.choice(choices)
+
+    def _logical(self) -> str:
+        """Operands of `and` and `or`: expressions, negated ones, and bodies with variables of their
+        own and `with`."""
+        draw = self._draw
+        word = draw.choice(["and", "or"])
+        return f"{self._operand()} {word} {self._operand()}"
+
+    def _operand(self) -> str:
+        draw = self._draw
+        path = draw.choice(_PATHS)
+        # A brace would begin a body.
+        simple = f"{path} {draw.choice(_OPERATORS[:4])} {self._term()}"
+        replaced = f"with {draw.choice(_REPLACED)} as {self._known()}"
+        return draw.choice(
+            [
+                simple,
+                path,
+                f"not {simple}",
+                f"({simple} and not {path})",
+                f"{{ some z in {path}; z {self._test()} }}",
+                f"{{ z := {path}; z {self._test()} }}",
+                f"{{ {simple} {replaced} }}",
+                f"{{ {simple}; not {path} }}",
+            ]
+        )
 
 
 def document(draw: Random, unknowns: list[str], known: Any) -> Any:

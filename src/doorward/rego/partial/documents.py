@@ -360,7 +360,8 @@ class _Virtual:
         """
         search, walk, default = self.search, self.walk, self.node.default
         if not search.is_unknown(Ref(self.path), walk.b1):
-            value = self._value()
+            with search.disabled.suspended():
+                value = self._value()
             if value is not UNDEFINED:
                 yield from self._inside(Constant(value), walk.b1, self.pos + 1)
             return
@@ -461,7 +462,8 @@ class _Virtual:
             if unknown:
                 yield from self._support(self._partial_support)
             else:
-                document = Constant(self._whole())
+                with search.disabled.suspended():
+                    document = Constant(self._whole())
                 yield from search.unify(document, walk.result, walk.b1, walk.b2, walk.site)
         elif (unknown and search.settings.shallow) or search.disabled.has(
             self.plugged[: self.pos + 1]
@@ -496,7 +498,8 @@ class _Virtual:
                         yield from self._answer(rule, bindings)
         else:
             key = plug(self.path[self.pos + 1], walk.b1)
-            value = self._below(key) if type(key) is Constant else self._whole()
+            with search.disabled.suspended():
+                value = self._below(key) if type(key) is Constant else self._whole()
             yield from self._inside(Constant(value), walk.b1, self.pos + 1)
 
     def _note_key_conflict(self) -> None:

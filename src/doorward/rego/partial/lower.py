@@ -271,11 +271,11 @@ class _Stages:
             case nodes.Every():
                 return [self._mark(self._every(expr.term), expr)]
             case nodes.Not(body):
-                return self._close(expr, (body,), holds=False)
-            case nodes.And(left, right):
-                return [self._mark(e, expr) for e in (*self.body(left), *self.body(right))]
+                return self._close(expr, (self.body(body),), holds=False)
+            case nodes.And():
+                return self._both(expr, expr.term)
             case nodes.Or(left, right):
-                return self._close(expr, (left, right), holds=True)
+                return self._close(expr, (self.body(left), self.body(right)), holds=True)
             case nodes.Call() as call if call.name == "print" and not call.infix:
                 return []
             case nodes.Call(args=(_, value)) as call if call.infix and call.name == "assign":
@@ -298,17 +298,31 @@ class _Stages:
     def _mark(self, lowered: Expr, expr: nodes.Expr) -> Expr:
         return replace(lowered, negated=expr.negated, withs=self._withs(expr), span=expr.span)
 
-    def _close(
-        self, expr: nodes.Expr, operands: Sequence[nodes.Body], *, holds: bool
-    ) -> list[Expr]:
-        """Lower `or` (`holds` is True) or the `not` of a body (`holds` is False) to a comparison of
-        comprehensions with empty arrays. Variables of the operands stay local to their
-        comprehension.
+    def _both(self, expr: nodes.Expr, both: nodes.And) -> list[Expr]:
+        """Lower `and` to the expressions of its operands. An operand in braces with variables,
+        which are its own, becomes a comprehension instead; so does one with a `with` of its own
+        under the `with` of the whole, since an expression has one level of them.
+        """
+        lowered: list[Expr] = []
+        for operand, braces in zip((both.left, both.right), both.braces, strict=True):
+            body = self.body(operand)
+            has_variables = braces and any(map(_has_local, operand))
+            if has_variables or (expr.withs and any([each.withs for each in body])):
+                lowered += self._close(expr, (body,), holds=True)
+            elif expr.withs:
+                lowered += [replace(each, withs=self._withs(expr)) for each in body]
+            else:
+                lowered += body
+        return lowered
+
+    def _close(self, expr: nodes.Expr, bodies: Sequence[Body], *, holds: bool) -> list[Expr]:
+        """Return a comparison of comprehensions with empty arrays: one of the bodies holds, or with
+        `holds` False none. Variables of a body stay local to its comprehension.
         """
         self.closures += 1
-        # Each operand becomes `[true | body]`, which is [] if the body does not hold.
-        answers = array([Comprehension("array", None, TRUE, self.body(body)) for body in operands])
-        none = Constant([[] for _ in operands])
+        # Each body becomes `[true | body]`, which is [] if it does not hold.
+        answers = array([Comprehension("array", None, TRUE, body) for body in bodies])
+        none = Constant([[] for _ in bodies])
         lowered = Expr((answers, none), "neq" if holds else "equal")
         return [self._mark(lowered, expr)]
 
@@ -668,6 +682,12 @@ def _map_closures(expr: Expr, whole: object, below: object) -> Expr:
     if any(type(arg) not in (Constant, Var) for arg in expr.args):
         expr = replace(expr, args=tuple([change(arg) for arg in expr.args]))
     return expr
+
+
+def _has_local(expr: nodes.Expr) -> bool:
+    """Return True if an expression has a variable other than `input` and `data`."""
+    names = (node.name for node in walk(expr) if isinstance(node, nodes.Var))
+    return any(name not in ROOTS for name in names)
 
 
 def _names(term: Term) -> Iterable[str]:

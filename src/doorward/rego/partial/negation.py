@@ -41,8 +41,9 @@ def negated(search: SearchContext, site: Site) -> Solutions:
     """
     positive = negated_as(site.expr, negated=False, withs=())
     if not search.is_unknown_expr(site.expr, site.bindings):
-        for _ in search.body((positive,), site.bindings, search.number()):
-            return
+        with search.disabled.suspended():
+            for _ in search.body((positive,), site.bindings, search.number()):
+                return
         yield
         return
     number = search.number()

@@ -255,9 +255,10 @@ class Search:
         domain = plug(every.domain, bindings)
         if type(domain) is not Constant or type(domain.value) not in (list, dict, frozenset):
             return
-        for key, value in iterate(domain.value):
-            if not self._holds_for(every, Constant(key), Constant(value), bindings, site):
-                return
+        with self.disabled.suspended():
+            for key, value in iterate(domain.value):
+                if not self._holds_for(every, Constant(key), Constant(value), bindings, site):
+                    return
         yield
 
     def _holds_for(
@@ -484,7 +485,8 @@ class Search:
         if self.is_unknown(closure, where):
             yield from self.save_equation(a, b, b1, b2, site)
         else:
-            value = Constant(self._comprehend(closure, where))
+            with self.disabled.suspended():
+                value = Constant(self._comprehend(closure, where))
             other, there = (b, b2) if first else (a, b1)
             yield from self.unify(value, other, where, there, site)
 

@@ -6,6 +6,7 @@ Everything is undone in reverse order as the search goes back, so one state serv
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
@@ -388,6 +389,17 @@ class Disabled:
 
     def pop(self) -> None:
         self._passing.pop()
+
+    @contextmanager
+    def suspended(self) -> Iterator[None]:
+        """Context for an evaluation that uses nothing unknown: what `with` added does not count, so
+        that the evaluation leaves nothing in the residual and its result alone says what holds.
+        """
+        passing, self._passing = self._passing, []
+        try:
+            yield
+        finally:
+            self._passing = passing
 
     def from_caller(self, path: Path) -> bool:
         """Return True if the caller disabled the inlining of a document at, above or below

@@ -407,9 +407,10 @@ class TermWriter:
             left, right, result = call.args
             self.term(result)
             self.layout.write(" = ")
-            self.term(left)
+            # OPA writes none of these parentheses, and with them the value of its text.
+            self.operand_term(left, parens=_is_looser(left, call.name))
             self.layout.write(f" {sign} ")
-            self.term(right)
+            self.operand_term(right, parens=_is_looser(right, call.name, 1))
         else:
             self.plain_call(call)
 
