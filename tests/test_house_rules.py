@@ -442,6 +442,28 @@ def limits(call: ast.Call) -> Iterator[float]:
         yield seconds(call.args[-1])
 
 
+ALL_SCRIPTS = {
+    "rego/golang/layouts.py": "the text is ASCII",
+    "rego/golang/strings.py": "digits of any script, as in Go",
+    "rego/golang/yaml.py": "digits of any script, as in Go",
+    "transport/grpc/methods.py": "bytes",
+    "transport/http2/headers.py": "bytes",
+}
+"""Modules that ask for digits without asking for ASCII, with the reason."""
+
+
+def test_digits_are_those_of_ascii() -> None:
+    """`int` refuses some of the others: `parse_digits` takes what comes from outside."""
+    asks = re.compile(r"\bis(?:digit|decimal|numeric)\b")
+    found = {
+        path.relative_to(SOURCE / "doorward").as_posix()
+        for path in MODULES
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if asks.search(line) and "isascii" not in line
+    }
+    assert found == set(ALL_SCRIPTS)
+
+
 def test_tests_wait_for_conditions_and_never_for_a_time() -> None:
     """`wait_until` waits, and gives up after `PATIENCE`, far beyond what a busy machine takes.
 

@@ -123,6 +123,7 @@ def test_a_service_has_a_name() -> None:
         ({"OTEL_EXPORTER_OTLP_ENDPOINT": "ftp://x"}, "must be the URL of a collector"),
         ({"OTEL_EXPORTER_OTLP_COMPRESSION": "br"}, "`br` is not supported"),
         ({"OTEL_EXPORTER_OTLP_TIMEOUT": "soon"}, "must be a positive number of milliseconds"),
+        ({"OTEL_EXPORTER_OTLP_TIMEOUT": "٣"}, "must be a positive number of milliseconds"),
     ],
 )
 def test_variables_that_cannot_be_followed_are_refused(

@@ -146,7 +146,16 @@ def test_a_file_that_is_no_socket_is_never_removed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "address",
-    ["nope", "127.0.0.1", "127.0.0.1:x", "127.0.0.1:70000", "ftp://127.0.0.1:1", "a:b:c"],
+    [
+        "nope",
+        "127.0.0.1",
+        "127.0.0.1:x",
+        "127.0.0.1:70000",
+        "127.0.0.1:" + "9" * 5000,
+        "a:²",
+        "ftp://127.0.0.1:1",
+        "a:b:c",
+    ],
 )
 def test_an_address_that_is_none_is_refused(address: str) -> None:
     with pytest.raises(BindError, match="listen "):

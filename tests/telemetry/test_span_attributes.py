@@ -54,8 +54,9 @@ def test_a_port_is_named_that_is_not_the_usual_one(
     assert (attributes["server.address"], attributes.get("server.port")) == (address, port)
 
 
-def test_what_is_not_known_is_not_named() -> None:
-    attributes = of({"content-length": "x"}, "/run/doorward.sock")
+@pytest.mark.parametrize("length", ["x", "²", "0", "-1"])
+def test_what_is_not_known_is_not_named(length: str) -> None:
+    attributes = of({"content-length": length}, "/run/doorward.sock")
     assert set(attributes) == {
         "http.request.method",
         "network.protocol.version",

@@ -13,6 +13,8 @@ from typing import Final, TextIO
 
 import click
 
+from doorward.base.digits import parse_digits
+
 __all__ = ["echo", "is_colored", "paint"]
 
 BAD: Final = "red"
@@ -96,7 +98,7 @@ def _difference(line: str) -> str:
     """Return a line of a replay's report with the kind of change in color; comments are dimmed."""
     number, _, rest = line.partition(". ")
     kind, colon, after = rest.partition(":")
-    if number.isdecimal() and kind in _KINDS:
+    if parse_digits(number) is not None and kind in _KINDS:
         return f"{number}. {click.style(kind, fg=_KINDS[kind], bold=True)}{colon}{after}"
     return click.style(line, fg=QUIET) if line.startswith("   # ") else line
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from doorward.base.digits import parse_digits
+
 __all__ = ["seconds"]
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0}
@@ -15,7 +17,7 @@ def seconds(duration: str, flag: str = "") -> float | None:
     """
     for unit, factor in _UNITS.items():
         number = duration.removesuffix(unit)
-        if number != duration and number.replace(".", "", 1).isdecimal():
+        if number != duration and parse_digits(number.replace(".", "", 1)) is not None:
             return float(number) * factor or None
     raise click.UsageError(
         f'invalid argument "{duration}" for "{flag}" flag: use a duration such as 500ms, 2s or 1m'

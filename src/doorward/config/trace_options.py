@@ -9,6 +9,7 @@ from dataclasses import field
 from typing import Final, Literal
 from urllib.parse import unquote, urlsplit
 
+from doorward.base.digits import parse_digits
 from doorward.base.records import record
 from doorward.config.blocks import Block, ConfigError
 from doorward.config.schema import (
@@ -107,8 +108,8 @@ def options_of_environment(environment: Mapping[str, str]) -> TraceOptions:
     zipping = given("COMPRESSION") or "none"
     if zipping not in ("gzip", "none"):
         raise ConfigError(f"OTEL_EXPORTER_OTLP_COMPRESSION: `{zipping}` is not supported")
-    milliseconds = given("TIMEOUT") or "10000"
-    if not milliseconds.isdecimal() or int(milliseconds) == 0:
+    milliseconds = parse_digits(given("TIMEOUT") or "10000")
+    if not milliseconds:
         raise ConfigError("OTEL_EXPORTER_OTLP_TIMEOUT must be a positive number of milliseconds")
     pairs = [pair.partition("=") for pair in given("HEADERS").split(",") if "=" in pair]
     is_named = environment.get("OTEL_SERVICE_NAME") or (

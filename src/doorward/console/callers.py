@@ -11,6 +11,7 @@ import binascii
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+from doorward.base.digits import parse_digits
 from doorward.rego import Environment, from_json
 from doorward.rego.shared import mask_credentials, verified_token
 
@@ -101,7 +102,11 @@ def _decode_value(value: str) -> str:
     """Return the name that a base64url value encodes; "" unless it decodes to a plain ASCII
     name.
     """
-    if not 4 <= len(value) <= LONGEST or value.isdecimal() or (value.isalpha() and value.islower()):
+    if (
+        not 4 <= len(value) <= LONGEST
+        or parse_digits(value) is not None
+        or (value.isalpha() and value.islower())
+    ):
         return ""
     try:
         text = base64.urlsafe_b64decode(value + "=" * (-len(value) % 4)).decode("ascii")

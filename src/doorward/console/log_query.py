@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from doorward.base.digits import parse_digits
 from doorward.base.records import record
 from doorward.config.configuration import DecisionLogs
 from doorward.console.callers import caller_of
@@ -279,7 +280,7 @@ def _summary(number: int, row: Any) -> dict[str, Any]:
         "role": noted["role"] or caller.role,
         "reason": noted["reason"],
         "revision": noted["revision"] or _revision(_document(bundles)),
-        "eval_us": int(eval_ns) / 1000 if str(eval_ns).isdecimal() else 0.0,
+        "eval_us": (parse_digits(str(eval_ns)) or 0) / 1000,
     }
 
 

@@ -23,6 +23,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
+from doorward.base.digits import parse_digits
 from doorward.control.chunks import Chunk
 
 __all__ = ["DiskOutbox", "MemoryOutbox", "Outbox", "SpoolError"]
@@ -363,4 +364,5 @@ def _content_of(path: str) -> bytes | None:
 def _events_of(name: str) -> int:
     """The number of events in a chunk file, from its name; 1 if the name has none."""
     number = name.removesuffix(_END).rpartition("-")[2]
-    return int(number) if number.isdigit() else 1
+    parsed = parse_digits(number)
+    return 1 if parsed is None else parsed

@@ -26,6 +26,7 @@ from time import monotonic, sleep
 from typing import Any, Final, TypeAlias
 
 from doorward.base.cancellation import Cancellation
+from doorward.base.digits import parse_digits
 from doorward.docker.plugin import Response, Waiting
 from doorward.edge import FAULTS, Edge, Part, Parts
 from doorward.telemetry.rate_limited_log import RateLimitedLog
@@ -121,11 +122,12 @@ def bind_tcp(address: str) -> socket.socket:
     """Return a socket that listens at `host:port`; raise BindError for another form or if it cannot
     be bound.
     """
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdecimal() or int(port) > 65535:
+    host, _, digits = address.rpartition(":")
+    port = parse_digits(digits)
+    if not host or port is None or port > 65535:
         raise BindError(f"{address}: expected HOST:PORT")
     try:
-        return socket.create_server((host.strip("[]"), int(port)), backlog=BACKLOG)
+        return socket.create_server((host.strip("[]"), port), backlog=BACKLOG)
     except OSError as error:
         raise BindError(f"{address}: {(error.strerror or str(error)).lower()}") from None
 

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable
 from typing import Final, NoReturn
 
+from doorward.base.digits import parse_digits
 from doorward.enforcement.errors import AmbiguousRequestError, shown
 
 __all__ = ["MAX_FIELDS", "check_names", "check_pairs"]
@@ -87,7 +88,8 @@ def check_names(names: Iterable[str], what: str) -> None:
             if above in values:
                 _refuse(f"{what} that is both a value and a collection: {shown(name)}")
             # PHP numbers what has no key, from 0 on.
-            kind = "number" if path[end].isdecimal() else "next" if not path[end] else ""
+            number = parse_digits(path[end])
+            kind = "next" if not path[end] else "" if number is None else "number"
             if kind and collections.get(above, kind) not in ("", kind):
                 _refuse(f"{what} with and without a number: {shown(name)}")
             collections[above] = kind or collections.get(above, "")

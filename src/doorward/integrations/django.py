@@ -19,6 +19,7 @@ from io import BytesIO
 from operator import or_
 from typing import Any, Final
 
+from doorward.base.digits import parse_digits
 from doorward.base.exporting import missing
 
 try:
@@ -151,9 +152,9 @@ class PolicyMiddleware:
             environ[key] = meta.get(key, "").encode().decode("latin-1")
         if (scope := getattr(request, "scope", None)) is not None:
             environ |= _from_scope(scope)
-        length = meta.get("CONTENT_LENGTH") or "0"
+        length = parse_digits(meta.get("CONTENT_LENGTH") or "0")
         if not options.skip_body:
-            if length.isdecimal() and int(length) <= options.max_body:
+            if length is not None and length <= options.max_body:
                 environ["wsgi.input"] = BytesIO(request.body)
             else:
                 # Cut, whatever it holds: what the policy may not see is not read for it.

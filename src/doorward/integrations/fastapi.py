@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from inspect import isawaitable
 from typing import Annotated, Any, Final, TypeAlias
 
+from doorward.base.digits import parse_digits
 from doorward.base.exporting import missing, renamed
 
 try:
@@ -224,7 +225,7 @@ async def _body_of(request: Request, limit: int) -> tuple[bytes, bool]:
     form.
     """
     length = request.headers.get("content-length", "")
-    is_long = length.isdecimal() and int(length) > limit
+    is_long = (parse_digits(length) or 0) > limit
     if is_long or "transfer-encoding" in request.headers:
         return b" ", True  # what is longer than the policy may see is not read for it
     is_cut = False

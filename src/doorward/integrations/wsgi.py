@@ -14,6 +14,7 @@ from io import BytesIO, RawIOBase
 from typing import Any, Final, NoReturn, TypeAlias
 from urllib.parse import quote, unquote_to_bytes
 
+from doorward.base.digits import parse_digits
 from doorward.enforcement.check import HttpCheck, HttpOptions
 from doorward.enforcement.errors import AmbiguousRequestError, RequestError
 from doorward.enforcement.http_input import HttpRequest, join_headers
@@ -193,7 +194,7 @@ def _source(environ: Environ) -> tuple[str, int] | None:
     address.
     """
     address, port = environ.get("REMOTE_ADDR"), str(environ.get("REMOTE_PORT", ""))
-    return (address, int(port) if port.isdecimal() else 0) if address else None
+    return (address, parse_digits(port) or 0) if address else None
 
 
 def _read_body(
@@ -208,9 +209,9 @@ def _read_body(
     stream = environ["wsgi.input"]
     length = headers.get("content-length")
     if length is not None:
-        if not length.isdecimal() or not length.isascii():
+        content_length = parse_digits(length)
+        if content_length is None:
             _refuse("content-length is not a number")
-        content_length = int(length)
     elif environ.get("wsgi.input_terminated"):
         content_length = options.max_body + 1
     else:

@@ -15,6 +15,7 @@ from urllib.parse import unquote_to_bytes
 
 from starlette.requests import ClientDisconnect, Request
 
+from doorward.base.digits import parse_digits
 from doorward.bundles.loader import LoadError, read_document
 from doorward.config.configuration import Server
 from doorward.rego import UNDEFINED, Undefined, Value
@@ -124,7 +125,7 @@ async def read_body(request: Request, limits: Server, room: Room) -> bytes:
     Raise BadRequest if it is too large, late or cut off, NoRoomError if memory is not free in time.
     """
     length = request.headers.get("content-length", "")
-    if length.isdecimal() and int(length) > limits.max_length:
+    if (parse_digits(length) or 0) > limits.max_length:
         raise BadRequest("request body too large")
     chunks: list[bytes] = []
     size = 0

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import field
 from typing import Any, Final
 
+from doorward.base.digits import parse_digits
 from doorward.base.records import record
 from doorward.edge import Parts
 from doorward.telemetry.rate_limited_log import RateLimitedLog
@@ -83,15 +84,16 @@ def _bind_tcp(address: str) -> socket.socket:
 
     Raise BindError for another form, OSError if the address is not available.
     """
-    host, colon, port = address.rpartition(":")
-    if not colon or "://" in address or not port.isdecimal() or int(port) > 65535:
+    host, colon, digits = address.rpartition(":")
+    port = parse_digits(digits)
+    if not colon or "://" in address or port is None or port > 65535:
         raise BindError(f"listen {address}: expected HOST:PORT, :PORT or unix:///PATH")
     host = host.removeprefix("[").removesuffix("]")
     if not host:
         dual_stack = socket.has_dualstack_ipv6()
         every = "::" if dual_stack else "0.0.0.0"
-        return bind_tcp(every, int(port), backlog=BACKLOG, dual_stack=dual_stack)
-    return bind_tcp(host, int(port), backlog=BACKLOG)
+        return bind_tcp(every, port, backlog=BACKLOG, dual_stack=dual_stack)
+    return bind_tcp(host, port, backlog=BACKLOG)
 
 
 class HttpServer:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
+from doorward.base.digits import parse_digits
 from doorward.rego.tools import Body, Expr, Module, Node, Ref, Rule, Scalar, Var, rewrite, walk
 
 __all__ = ["in_words", "name_variables"]
@@ -61,7 +62,7 @@ def name_variables(exprs: Sequence[Expr]) -> list[Expr]:
 
 def _is_generated(name: str) -> bool:
     """Return True for a variable that partial evaluation or the compiler named, such as `_3`."""
-    return name.startswith(_GENERATED) or (name[:1] == "_" and name[1:].isdigit())
+    return name.startswith(_GENERATED) or (name[:1] == "_" and parse_digits(name[1:]) is not None)
 
 
 def _short_names() -> Iterator[str]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from doorward.base.digits import parse_digits
+
 __all__ = ["request_attributes", "response_attributes"]
 
 _PORTS: Final = {"http": 80, "https": 443}
@@ -48,8 +50,8 @@ def request_attributes(
         attributes["client.address"] = forwarded or str(peer[0] if peer else "")
     if agent := header("user-agent"):
         attributes["user_agent.original"] = agent
-    if (length := header("content-length") or "").isdecimal() and int(length):
-        attributes["http.request.body.size"] = int(length)
+    if length := parse_digits(header("content-length") or ""):
+        attributes["http.request.body.size"] = length
     return attributes
 
 
@@ -69,7 +71,6 @@ def _host_and_port(authority: str) -> tuple[str, int]:
     """Return the host and port of a `Host` header: `[::1]:80` -> `("::1", 80)`; the port is 0 if
     there is none.
     """
-    host, colon, port = authority.rpartition(":")
-    if not colon or not port.isdecimal() or len(port) > 5:
-        host, port = authority, "0"
-    return host.strip("[]"), int(port)
+    host, colon, digits = authority.rpartition(":")
+    port = parse_digits(digits) if colon and len(digits) <= 5 else None
+    return (authority if port is None else host).strip("[]"), port or 0

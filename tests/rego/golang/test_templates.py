@@ -68,6 +68,17 @@ def test_constants_that_go_refuses_are_errors(constant: str) -> None:
         render(f'{{{{printf "%x" {constant}}}}}')
 
 
+def test_names_hold_letters_and_decimal_digits() -> None:
+    names: dict[Key, Value] = {"é": 1, "a٣": 2, "٣": 3, "_a": 4}
+    assert render("{{.é}}{{.a٣}}{{.٣}}{{._a}}{{$a٣ := 5}}{{$a٣}}", names) == "12345"
+
+
+@pytest.mark.parametrize("name", [".²", ".a²", ".a½", ".Ⅷ", "$²", "x²", "٣a"])
+def test_names_with_other_characters_are_errors(name: str) -> None:
+    with pytest.raises(BuiltinError):
+        render(f"{{{{{name} := 1}}}}{{{{{name}}}}}", {name[1:]: 1})
+
+
 @pytest.mark.parametrize(
     ("template", "text"),
     [

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from doorward.base.digits import parse_digits
 from doorward.docker.commands.options import CommandError, Options, Setter, read_options
 from doorward.docker.commands.values import (
     read_cpus,
@@ -340,9 +341,10 @@ def _port_range(text: str) -> range:
     Raise CommandError for other forms and for more than `_MOST_PORTS` ports.
     """
     first, dash, last = text.partition("-")
-    if not first.isdecimal() or (dash and not last.isdecimal()):
+    low, high = parse_digits(first), parse_digits(last if dash else first)
+    if low is None or high is None:
         raise CommandError(f"`{text}` is not a port")
-    ports = range(int(first), int(last or first) + 1)
+    ports = range(low, high + 1)
     if not 0 < len(ports) <= _MOST_PORTS:
         raise CommandError(f"`{text}` is not a range of at most {_MOST_PORTS} ports")
     return ports

@@ -17,6 +17,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple, NoReturn
 
+from doorward.base.digits import parse_digits
+
 __all__ = ["MOST_DOCKERFILE", "Dockerfile", "DockerfileError", "read_dockerfile"]
 
 MOST_DOCKERFILE: Final = 256 * 1024
@@ -295,7 +297,7 @@ class _Reader:
         if len(words) not in (1, 3) or (len(words) == 3 and words[1].lower() != "as"):
             self._refuse("FROM is not of the form IMAGE [AS NAME]")
         reference = self._expand(words[0])
-        if reference.isdecimal():
+        if parse_digits(reference) is not None:
             self._refuse("FROM names a number")
         if reference.lower() in self._stages:
             if reference not in self._stages:
@@ -369,8 +371,8 @@ class _Reader:
         """Add the image of a `--from` to the images; a stage of the file adds nothing.
         DockerfileError for a stage that does not come before, and for other texts.
         """
-        if reference.isdecimal():
-            if later or int(reference) >= len(self._stages) - 1:
+        if (number := parse_digits(reference)) is not None:
+            if later or number >= len(self._stages) - 1:
                 self._refuse("stage of --from does not come before")
         elif not _REFERENCE.fullmatch(reference):
             self._refuse("--from does not name a stage or an image")

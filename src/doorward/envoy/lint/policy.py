@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from doorward.base.digits import parse_digits
 from doorward.envoy.lint.finding import Finding
 from doorward.rego import RegoError
 from doorward.rego.shared import Source, Span
@@ -292,7 +293,7 @@ def _duration(term: Node) -> float | None:
     if isinstance(value, str):
         for unit, factor in (("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9), ("s", 1.0), ("m", 60.0)):
             number = value.removesuffix(unit)
-            if number != value and number.replace(".", "", 1).isdecimal():
+            if number != value and parse_digits(number.replace(".", "", 1)) is not None:
                 return float(number) * factor
         return None
     return float(value) / 1e9 if type(value) is int else None

@@ -27,7 +27,7 @@ from doorward.rego.golang.regexp import (
     quote_meta,
     small_matcher,
 )
-from doorward.rego.golang.strings import MAX_TEXT, quote
+from doorward.rego.golang.strings import MAX_TEXT, is_word_character, quote
 from doorward.rego.values import Value
 
 __all__: list[str] = []
@@ -262,7 +262,7 @@ def _reference(text: str) -> tuple[str, str]:
     """
     braced = text.startswith("{")
     start = end = int(braced)
-    while end < len(text) and (text[end] == "_" or text[end].isalnum()):
+    while end < len(text) and is_word_character(text[end]):
         end += 1
     if braced and (end == len(text) or text[end] != "}"):
         return "", text

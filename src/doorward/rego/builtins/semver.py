@@ -99,6 +99,6 @@ def _rank(identifier: str) -> tuple[bool, int, str]:
     """The key to order a pre-release part by: numbers by value, and before names, which are ordered
     by their characters.
     """
-    if identifier.isdigit():
+    if identifier.isascii() and identifier.isdecimal():
         return False, int(identifier), ""
     return True, 0, identifier

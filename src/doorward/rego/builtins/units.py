@@ -83,7 +83,8 @@ def units_parse_bytes(x: str) -> int:
     factor = _BYTES.get(unit)
     if factor is None:
         raise BuiltinError(f"units.parse_bytes: byte unit {unit} not recognized")
-    if len(amount) < _PLAIN and amount.isdecimal() and (integer := int(amount) * factor) < _EXACT:
+    is_plain = len(amount) < _PLAIN and amount.isascii() and amount.isdecimal()
+    if is_plain and (integer := int(amount) * factor) < _EXACT:
         return integer
     value = quotient(*_amount(amount, "units.parse_bytes", "byte amount"))
     return whole_part(*multiply(value, (factor, 0)))

@@ -304,9 +304,23 @@ def _compile(text: str, *, captures: bool) -> Any:
         # RE2 takes less memory for a pattern than Go does.
         kind = LimitError if error.startswith("pattern too large") else BuiltinError
         raise kind(_explain(error, text))
+    if not text.isascii() and "<" in text:
+        _check_names(text)
     if "\\C" in text and _has_byte_escape(text):
         raise BuiltinError("error parsing regexp: invalid escape sequence: `\\C`")
     return compiled
+
+
+def _check_names(text: str) -> None:
+    """Raise BuiltinError if a group of the pattern, which RE2 accepts, has a name outside ASCII: Go
+    allows none.
+    """
+    groups = _RE2(text.encode("utf-8", "surrogatepass"), _options(captures=True))
+    for name, _ in groups.NamedCapturingGroups():
+        if not name.isascii():
+            raise BuiltinError(
+                f"error parsing regexp: invalid named capture: `(?P<{name.decode()}>`"
+            )
 
 
 def _explain(error: str, text: str) -> str:

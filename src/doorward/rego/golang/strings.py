@@ -11,7 +11,7 @@ from typing import Final
 from doorward.rego.golang.octets import from_bytes
 from doorward.rego.values import CONTROL_ESCAPES
 
-__all__ = ["MAX_TEXT", "is_graphic", "lower", "quote", "upper"]
+__all__ = ["MAX_TEXT", "is_graphic", "is_word_character", "lower", "quote", "upper"]
 
 MAX_TEXT: Final = 1 << 24
 """The most characters of a text that formatting, joining and replacing may make; more is a
@@ -24,6 +24,13 @@ _ESCAPES: Final = {**CONTROL_ESCAPES, "\\": "\\\\"}
 def is_graphic(char: str) -> bool:
     """Return True if Go prints the character unescaped (`strconv.IsPrint`)."""
     return char.isprintable()
+
+
+def is_word_character(char: str) -> bool:
+    """Return True for a letter, a decimal digit or `_`, as Go means in names; Python's `isalnum`
+    and `\\w` also mean `²` and `½`.
+    """
+    return char == "_" or char.isalpha() or char.isdecimal()
 
 
 def quote(text: str | bytes, mark: str = '"', *, ascii_only: bool = False) -> str:

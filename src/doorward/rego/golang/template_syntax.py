@@ -20,6 +20,7 @@ from typing import Final, TypeAlias
 from doorward.base.records import record
 from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.golang.octets import combine
+from doorward.rego.golang.strings import is_word_character
 
 __all__ = [
     "Action",
@@ -162,13 +163,14 @@ _TOKEN: Final = re.compile(
     r"|(?P<number>[+-]?(?:0[xX][0-9a-fA-F_]*\.?[0-9a-fA-F_]*(?:[pP][+-]?[0-9_]*)?"
     r"|0[bB][01_]*|0[oO][0-7_]*"
     r"|(?:[0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)(?:[eE][+-]?[0-9_]*)?))"
-    r"|(?P<field>\.[^\W\d]\w*)"
+    r"|(?P<field>\.\w+)"
     r"|(?P<dot>\.)"
     r"|(?P<variable>\$\w*)"
-    r"|(?P<word>[^\W\d]\w*)"
+    r"|(?P<word>\w+)"
     r"|(?P<mark>:=|[=|,()])"
 )
 _SPACES: Final = " \t\r\n"
+_NAMED: Final = frozenset({"field", "variable", "word"})
 _KEYWORDS: Final = frozenset(
     {"if", "range", "with", "else", "end", "define", "block", "template", "break", "continue"}
 )
@@ -233,6 +235,10 @@ def _action(source: str, at: int) -> tuple[list[_Token], int, bool]:
         match = _TOKEN.match(source, at)
         if not match:
             raise _fail("unclosed action" if at >= len(source) else "unexpected character")
+        if match.lastgroup in _NAMED and not all(
+            map(is_word_character, match.group().lstrip(".$"))
+        ):
+            raise _fail("bad character")
         at = match.end()
         if match.lastgroup == "space" and source.startswith("-}}", at):
             at -= 1  # the last space belongs to the trim marker

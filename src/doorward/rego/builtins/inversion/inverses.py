@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
+from doorward.base.digits import parse_digits
 from doorward.rego.builtins.inversion.witnesses import (
     glob_witnesses,
     group_witnesses,
@@ -662,7 +663,7 @@ def _scan_verb(verb: str, text: str) -> Any:
             return text[1:-1]
         case "t":
             return text == "true"
-        case "v" if text.removeprefix("-").isdecimal() and len(text) < 19:
+        case "v" if parse_digits(text.removeprefix("-")) is not None and len(text) < 19:
             return int(text)
     return text
 
