@@ -121,6 +121,7 @@ def test_a_service_has_a_name() -> None:
         ({"OTEL_TRACES_EXPORTER": "zipkin"}, "`zipkin` is not supported"),
         ({"OTEL_EXPORTER_OTLP_PROTOCOL": "http/json"}, "`http/json` is not supported"),
         ({"OTEL_EXPORTER_OTLP_ENDPOINT": "ftp://x"}, "must be the URL of a collector"),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://["}, "must be the URL of a collector"),
         ({"OTEL_EXPORTER_OTLP_COMPRESSION": "br"}, "`br` is not supported"),
         ({"OTEL_EXPORTER_OTLP_TIMEOUT": "soon"}, "must be a positive number of milliseconds"),
         ({"OTEL_EXPORTER_OTLP_TIMEOUT": "٣"}, "must be a positive number of milliseconds"),

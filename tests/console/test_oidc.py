@@ -153,7 +153,8 @@ def test_a_person_logs_in_at_the_issuer(server: Server) -> None:
 
 def test_a_page_behind_a_proxy_that_ends_tls_is_of_this_server(server: Server) -> None:
     statuses = []
-    for origin in ("https://console.example", "https://console.example.evil", "null", ""):
+    origins = ("https://console.example", "https://console.example.evil", "http://[", "null", "")
+    for origin in origins:
         answer = httpx.post(
             f"{server.origin}/console/api/login",
             json={"token": "x"},
@@ -161,7 +162,7 @@ def test_a_page_behind_a_proxy_that_ends_tls_is_of_this_server(server: Server) -
             timeout=PATIENCE,
         )
         statuses.append((answer.status_code, "origin" in answer.text or "page" in answer.text))
-    assert statuses == [(403, False), *[(403, True)] * 3]
+    assert statuses == [(403, False), *[(403, True)] * 4]
 
 
 def test_whom_the_policy_does_not_let_in_gets_no_session(server: Server) -> None:
@@ -421,6 +422,7 @@ def test_a_login_ends_with_its_time_and_its_first_answer(monkeypatch: pytest.Mon
         ({"issuer": "https://evil.example"}, "another issuer"),
         ({"authorization_endpoint": None}, "has no authorization_endpoint"),
         ({"authorization_endpoint": "javascript:alert(1)"}, "has no authorization_endpoint"),
+        ({"authorization_endpoint": "https://["}, "has no authorization_endpoint"),
         ({"authorization_endpoint": "http://issuer.example/auth"}, "not as safe"),
         ({"authorization_endpoint": f"{ISSUER}/auth#x"}, "has no authorization_endpoint"),
     ],

@@ -7,9 +7,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Final, Literal, TypeAlias
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from doorward.base.records import record
+from doorward.base.urls import split_url
 from doorward.bundles.signatures import Key, Verification
 from doorward.config.blocks import Block, ConfigError
 from doorward.config.schema import (
@@ -151,7 +152,7 @@ class BundleOptions:
         """The path of a bundle that is a local file or folder; None for a bundle of a service."""
         if not self.resource.startswith("file://"):
             return None
-        return unquote(urlsplit(self.resource).path)
+        return unquote(split_url(self.resource).path)
 
 
 def _read_bundles(top: Block, key: str, warnings: list[str]) -> Mapping[str, BundleOptions]:

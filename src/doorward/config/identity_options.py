@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from typing import Final
-from urllib.parse import urlsplit
 
 from doorward.base.records import record
+from doorward.base.urls import split_url
 from doorward.config.schema import TEXT, TEXTS, OptionError, number, option, optional, section
 
 __all__ = ["Issuer", "LoginClient"]
@@ -41,14 +41,14 @@ class LoginClient:
     @property
     def host(self) -> str:
         """The host name by which browsers reach the console."""
-        return urlsplit(self.console_url).hostname or ""
+        return split_url(self.console_url).hostname or ""
 
     def __post_init__(self) -> None:
         """Raise OptionError without an id, or if the console's URL is not safe or has a path."""
         if not self.client_id:
             raise OptionError("client_id", "must be the id of the console at the issuer")
         _check_url("console_url", self.console_url)
-        if urlsplit(self.console_url).path.strip("/"):
+        if split_url(self.console_url).path.strip("/"):
             raise OptionError("console_url", "must be a scheme and a host without a path")
 
 
@@ -96,7 +96,7 @@ class Issuer:
 
     def is_as_safe(self, url: str) -> bool:
         """Return True if `url` is https, or http with an issuer that is http too."""
-        scheme = urlsplit(url).scheme
+        scheme = split_url(url).scheme
         return scheme == "https" or (scheme == "http" and self.issuer.startswith("http://"))
 
 
@@ -104,7 +104,7 @@ def _check_url(key: str, url: object) -> None:
     """Raise `OptionError` unless the URL is https, or http on this host, and has no user, query and
     fragment.
     """
-    parts = urlsplit(url) if isinstance(url, str) else None
+    parts = split_url(url) if isinstance(url, str) else None
     is_local = parts is not None and parts.hostname in _LOCAL
     if parts is None or not parts.hostname or parts.username or parts.query or parts.fragment:
         raise OptionError(key, "must be a URL without a user, a query and a fragment")

@@ -7,10 +7,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 from typing import Final, Literal
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from doorward.base.digits import parse_digits
 from doorward.base.records import record
+from doorward.base.urls import split_url
 from doorward.config.blocks import Block, ConfigError
 from doorward.config.schema import (
     SWITCH,
@@ -96,7 +97,7 @@ def options_of_environment(environment: Mapping[str, str]) -> TraceOptions:
         )
     is_grpc = protocol == "grpc"
     url = given("ENDPOINT") or f"http://{_ADDRESSES['grpc' if is_grpc else 'http']}"
-    parts = urlsplit(url if "://" in url else f"http://{url}")
+    parts = split_url(url if "://" in url else f"http://{url}")
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigError("OTEL_EXPORTER_OTLP_ENDPOINT must be the URL of a collector")
     if not is_grpc and not environment.get(_EXPORTERS[1]):

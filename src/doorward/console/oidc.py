@@ -20,10 +20,11 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 import httpx
 
+from doorward.base.urls import split_url
 from doorward.config.identity_options import Issuer, LoginClient
 from doorward.pdp.issuer_documents import DocumentError, fetch_document, issuer_client
 from doorward.rego import Engine, RegoError
@@ -131,7 +132,7 @@ class OidcLogin:
             "code_challenge": challenge,
             "code_challenge_method": "S256",
         }
-        separator = "&" if urlsplit(url).query else "?"
+        separator = "&" if split_url(url).query else "?"
         return Beginning(f"{url}{separator}{urlencode(parameters)}", cookie)
 
     def finish(self, parameters: Mapping[str, str], cookie: str) -> str:
@@ -223,7 +224,7 @@ class OidcLogin:
                 raise OidcError("the metadata of the issuer name another issuer")
             self._document, self._read_at = document, now
         url = self._document.get(name)
-        parts = urlsplit(url) if isinstance(url, str) and len(url) < 2_000 else urlsplit("")
+        parts = split_url(url if isinstance(url, str) and len(url) < 2_000 else "")
         if not isinstance(url, str) or not parts.netloc or parts.fragment:
             raise OidcError(f"the issuer's document has no {name}")
         if not self._issuer.is_as_safe(url):

@@ -15,10 +15,11 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection
 from typing import Final, NamedTuple
-from urllib.parse import urlsplit
 
 from starlette.requests import Request
 from starlette.responses import Response
+
+from doorward.base.urls import split_url
 
 __all__ = ["COOKIE", "SECONDS", "Sessions", "digest_of", "is_same_origin", "set_cookie"]
 
@@ -86,7 +87,7 @@ def is_same_origin(request: Request, origins: Collection[str] = ()) -> bool:
     origin = request.headers.get("origin", "")
     if origin in origins:
         return True
-    parts = urlsplit(origin) if len(origin) < 1_000 else urlsplit("")
+    parts = split_url(origin if len(origin) < 1_000 else "")
     host = request.headers.get("host", "")
     return bool(host) and parts.netloc == host and parts.scheme == request.url.scheme
 

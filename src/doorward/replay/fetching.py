@@ -7,10 +7,10 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
 
 import httpx
 
+from doorward.base.urls import split_url
 from doorward.http_client.deadlines import finished_by, with_deadlines
 from doorward.replay.reading import ReplayError
 
@@ -82,5 +82,5 @@ def _download(client: httpx.Client, url: str, path: Path, headers: Mapping[str, 
 
 def _show(url: str) -> str:
     """Return the URL without its user and query, which may be credentials."""
-    parts = urlsplit(url)
+    parts = split_url(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
