@@ -455,13 +455,13 @@ ALL_SCRIPTS = {
 def test_digits_are_those_of_ascii() -> None:
     """`int` refuses some of the others: `parse_digits` takes what comes from outside."""
     asks = re.compile(r"\bis(?:digit|decimal|numeric)\b")
-    found = {
+    modules = {
         path.relative_to(SOURCE / "doorward").as_posix()
         for path in MODULES
         for line in path.read_text(encoding="utf-8").splitlines()
         if asks.search(line) and "isascii" not in line
     }
-    assert found == set(ALL_SCRIPTS)
+    assert modules == set(ALL_SCRIPTS)
 
 
 def test_tests_wait_for_conditions_and_never_for_a_time() -> None:
