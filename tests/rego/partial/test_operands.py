@@ -75,7 +75,7 @@ def test_what_is_known_leaves_nothing_under_a_with(known: str) -> None:
 
 
 def compare(rules: str) -> None:
-    """Assert that the residual of `p` decides as `p` does for all combinations of values, by its text
+    """Assert that the residual of `p` decides as `p` does for all values, by its text
     and by the text that the formatter writes."""
     modules = {"a.rego": HEAD + rules}
     engine = Engine(modules, data=from_python(DATA))
