@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from doorward.enforcement.bodies import MAX_DEPTH
 from doorward.envoy.ext_proc import bodies
 from doorward.envoy.ext_proc.bodies import BodyError, parse_body, state_of, to_bytes
 from doorward.rego import to_json
@@ -26,6 +29,8 @@ from doorward.rego import to_json
         "-0",
         "[-0]",
         "0",
+        "1.10",
+        "12345678901234567.5",
     ],
 )
 def test_a_body_comes_back_with_its_digits(text: str) -> None:
@@ -61,6 +66,29 @@ def test_a_body_with_two_readings_or_none_is_refused(text: str) -> None:
     with pytest.raises(BodyError) as caught:
         parse_body(text.encode(), "", 1000)
     assert caught.value.code == "response_malformed"
+
+
+@pytest.mark.parametrize("depth", [*range(MAX_DEPTH - 16, MAX_DEPTH + 16), 10 * MAX_DEPTH])
+def test_a_body_is_nested_as_deeply_as_requests_are(depth: int) -> None:
+    text = b"[" * depth + b"]" * depth
+    if depth <= MAX_DEPTH:
+        assert to_bytes(parse_body(text, "", 10_000)[0]) == text
+    else:
+        with pytest.raises(BodyError, match="not JSON"):
+            parse_body(text, "", 10_000)
+
+
+def test_a_body_that_grows_is_not_decompressed_to_its_end() -> None:
+    bomb = gzip.compress(bytes(100 << 20), compresslevel=1)
+    tracemalloc.start()
+    try:
+        with pytest.raises(BodyError) as caught:
+            parse_body(bomb, "gzip", 1000)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert caught.value.code == "response_too_large"
+    assert peak < 10 << 20
 
 
 JSON: Any = st.recursive(

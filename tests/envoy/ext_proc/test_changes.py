@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from doorward.enforcement.body_paths import Path, PathError, values_at
@@ -146,6 +146,89 @@ def test_a_removed_value_is_not_shown_by_setting_another(
     for path in leaves(body):
         if any(matches(each, path) for each in remove):
             assert f"at {path}" not in shown
+
+
+DROPS = st.dictionaries(
+    st.lists(KEYS, max_size=2).map(tuple), st.sets(st.integers(0, 2), min_size=1), max_size=1
+)
+
+
+def below(patterns: Sequence[Path], name: str | int) -> list[Path]:
+    """The rests of the patterns that a member matches."""
+    return [each[1:] for each in patterns if each and matches(each[:1], (name,))]
+
+
+def changed(
+    body: Any,
+    keep: Sequence[Path] | None,
+    remove: Sequence[Path],
+    set: Sequence[Path],
+    drop: Sequence[tuple[Path, Any]],
+    *,
+    value: Any,
+    is_set: bool = False,
+) -> Any:
+    """What `change` returns, without plans; `value` is set at each path of `set`."""
+    if () in remove:
+        return HIDDEN
+    keep = None if keep is not None and () in keep else keep
+    if () in set:
+        return changed(value, keep, remove, [], drop, value=value, is_set=True)
+    dropped = {index for path, indexes in drop if path == () for index in indexes}
+    steps = [each[0] for each in (*remove, *set, *[path for path, _ in drop]) if each]
+    if not isinstance(body, dict | list):
+        if keep is not None:
+            return HIDDEN
+        if (steps or dropped) and body is not None and not is_set:
+            raise PathError
+        return body
+    wrong = str if isinstance(body, list) else int
+    if any(isinstance(each, wrong) and each != "*" for each in steps) and not is_set:
+        raise PathError
+    if dropped and isinstance(body, dict) and not is_set:
+        raise PathError
+    left: dict[Any, Any] = {}
+    for name, each in body.items() if isinstance(body, dict) else enumerate(body):
+        kept = None if keep is None else below(keep, name)
+        if kept == [] or (isinstance(body, list) and name in dropped):
+            continue
+        drops = [(path[1:], rows) for path, rows in drop if below([path], name)]
+        member = changed(
+            each, kept, below(remove, name), below(set, name), drops, value=value, is_set=is_set
+        )
+        if member is not HIDDEN:
+            left[name] = member
+    return list(left.values()) if isinstance(body, list) else left
+
+
+LIST: Any = {"b": [{"a": 1, "c": 2}, None, [{"a": 1}], []]}
+
+
+@given(BODIES, st.none() | PATHS, PATHS, PATHS, BODIES, DROPS)
+@example(LIST, None, [("b", "*", "*", "a")], [], None, {})
+@example({"b": [{"a": 1}, None]}, None, [("b", "*", "a")], [], None, {})
+@example(LIST, [("b", "*", "c")], [], [], None, {("b",): {0}})
+@example({"a": 1}, None, [("a", 0)], [("a",)], {"b": 1}, {})
+@example({"a": 1}, None, [("a", "b")], [("a",)], [1], {})
+@example({"a": 1}, None, [], [("a",)], {"b": 1}, {("a",): {0}})
+def test_plans_change_a_body_as_its_paths_say(
+    body: Any,
+    keep: list[Path] | None,
+    remove: list[Path],
+    set: list[Path],
+    value: Any,
+    drop: dict[Path, Any],
+) -> None:
+    try:
+        expected = changed(body, keep, remove, set, list(drop.items()), value=value)
+    except PathError:
+        expected = PathError
+    try:
+        sets = [(path, value) for path in set]
+        left = change(body, keep=keep, remove=remove, set=sets, drop=drop)
+    except PathError:
+        left = PathError
+    assert left == expected
 
 
 def test_items_are_dropped_by_their_index_in_the_body_as_it_came() -> None:

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from envoy.config.core.v3 import base_pb2
 from envoy.service.ext_proc.v3 import external_processor_pb2 as pb
 from prometheus_client import CollectorRegistry
 
 from doorward.bundles.loader import Loaded
 from doorward.decision_log.log import event_of
-from doorward.envoy.ext_proc.exchange import Processor, ResponseExchange
+from doorward.envoy.ext_proc import messages
+from doorward.envoy.ext_proc.exchange import (
+    CONDITIONS,
+    READ_HEADERS,
+    STALE,
+    Processor,
+    ResponseExchange,
+)
 from doorward.envoy.ext_proc.metrics import Metrics
 from doorward.envoy.ext_proc.options import ListOptions, Options
 from doorward.pdp.decision import Answered
@@ -138,6 +147,7 @@ def test_the_input_is_that_of_the_request_with_the_response() -> None:
     assert (http["method"], http["path"], http["host"]) == ("GET", "/a?q=1", "shop")
     assert (http["scheme"], http["protocol"]) == ("https", "HTTP/2")
     assert event["input"]["parsed_query"] == {"q": ["1"]}
+    assert event["input"]["attributes"]["metadataContext"] == {}
     source = event["input"]["attributes"]["source"]["address"]["socketAddress"]
     assert source == {"address": "192.0.2.1", "portValue": 1234}
     assert event["input"]["response"] == {
@@ -146,6 +156,30 @@ def test_the_input_is_that_of_the_request_with_the_response() -> None:
         "body_state": "parsed",
         "parsed_body": {"a": 1},
         "size": 7,
+    }
+
+
+def test_metadata_of_filters_is_in_the_input_where_there_is_some() -> None:
+    message = pb.ProcessingRequest.FromString(request())
+    message.metadata_context.filter_metadata["jwt"].fields["sub"].string_value = "ann"
+    calls = Calls("package envoy.response\n\nallow := true\n")
+    exchange = calls.open()
+    exchange.answer(message.SerializeToString())
+    exchange.answer(response_headers(RESPONSE, ends=True))
+    [event] = calls.events()
+    metadata = event["input"]["attributes"]["metadataContext"]
+    assert metadata == {"filterMetadata": {"jwt": {"sub": "ann"}}}
+
+
+def test_an_empty_body_is_none_of_size_0() -> None:
+    calls = Calls("package envoy.response\n\nallow := true\n")
+    calls.respond(b"")
+    [event] = calls.events()
+    assert event["input"]["response"] | {"headers": {}} == {
+        "status": 200,
+        "headers": {},
+        "body_state": "none",
+        "size": 0,
     }
 
 
@@ -207,6 +241,8 @@ def test_a_request_that_cannot_be_read_is_refused(path: str) -> None:
     answer = read(exchange.answer(request(REQUEST | {":path": path})))
     assert answer.immediate_response.status.code == 400
     exchange.finish()
+    code = answer.immediate_response.details.removeprefix("doorward_")
+    assert calls.count("denied", code) == 1
 
 
 MESSAGES = {
@@ -218,6 +254,8 @@ MESSAGES = {
     "no message": b"\xff",
     "no status": response_headers({"content-type": "a"}),
     "a long status": response_headers({":status": "2000"}),
+    "a sign": response_headers({":status": "+20"}),
+    "another digit": response_headers({":status": "20\u0660"}),
 }
 
 
@@ -235,6 +273,8 @@ MESSAGES = {
         ["request", "nothing"],
         ["request", "no status"],
         ["request", "a long status"],
+        ["request", "a sign"],
+        ["request", "another digit"],
         ["request", "response", "response"],
         ["request", "response", "trailers"],
         ["request", "response", "body", "body"],
@@ -322,9 +362,223 @@ def test_a_rule_that_streams_is_not_let_through_unread_where_the_proxy_sends_the
     assert calls.count("failed", "mode_override_refused") == 1
 
 
-def test_a_response_that_streams_may_not_be_changed() -> None:
-    calls = Calls(
-        'package envoy.response\n\nallow := true\n\nstream := true\n\nremove contains ["a"]\n'
-    )
+STREAM = """package envoy.response
+
+allow := true
+
+stream if input.response.headers["x-kind"] == "free"
+
+response_headers_to_add := {"x-a": "1"}
+
+response_headers_to_remove := ["x-b"]
+"""
+
+
+def test_a_response_that_streams_is_not_asked_for_and_has_the_headers_of_the_policy() -> None:
+    exchange = Calls(STREAM).open()
+    exchange.answer(request())
+    headers = RESPONSE | {"x-kind": "free", "x-b": "1"}
+    answer = read(exchange.answer(response_headers(headers)))
+    assert answer.mode_override.response_body_mode == 0
+    after = headers_after(answer.response_headers.response.header_mutation, headers)
+    assert after == RESPONSE | {"x-kind": "free", "x-a": "1"}
+
+
+def test_what_a_new_policy_makes_of_bodies_stays_out_of_the_log() -> None:
+    first = 'package envoy.response\n\nallow := true\n\nbody := "a"\n'
+    calls = Calls(first)
+    calls.respond(b'{"a":"CANARY"}')
+    next_one = "package envoy.response\n\nallow := true\n\nbody := input.response.parsed_body.a\n"
+    calls.pdp.replace(build(Loaded({"p.rego": next_one})))
+    calls.respond(b'{"a":"CANARY"}')
+    before, after = calls.events()
+    assert before["result"]["body"] == "a"
+    assert "CANARY" not in repr(after)
+
+
+def test_a_new_policy_lets_its_responses_stream() -> None:
+    calls = Calls()
+    exchange = calls.open()
+    exchange.answer(request())
+    assert exchange.answer(response_headers(RESPONSE)) == messages.CONTINUE_RESPONSE
+    calls.pdp.replace(build(Loaded({"p.rego": STREAM})))
+    exchange = calls.open()
+    exchange.answer(request())
+    answer = read(exchange.answer(response_headers(RESPONSE | {"x-kind": "free"})))
+    assert answer.HasField("mode_override")
+
+
+def test_a_decision_that_fails_is_denied_and_says_its_code() -> None:
+    calls = Calls("package envoy.response\n\nallow := [true, false][_]\n")
+    assert calls.respond().immediate_response.status.code == 403
+    assert calls.count("failed", "eval_conflict_error") == 1
+
+
+CHANGES = {
+    "keep": 'keep contains ["id"]',
+    "remove": 'remove contains ["secret"]',
+    "set": 'set contains {"path": ["secret"], "value": 0}',
+    "lists": 'lists contains "none"',
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_a_response_that_streams_may_not_be_changed(change: str) -> None:
+    calls = Calls(f"package envoy.response\n\nallow := true\n\nstream := true\n\n{change}\n")
     answer = calls.respond(BODY, **{"content-type": "text/html"})
     assert answer.immediate_response.status.code == 403
+    assert calls.count("failed", "result_error") == 1
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_each_kind_of_change_has_its_effect_alone(name: str) -> None:
+    rule = "package envoy.response\n\nallow := true\n\n"
+    lists = {"none": ListOptions(("items",), "d/r")} if name == "lists" else {}
+    answer = Calls(rule + CHANGES[name], lists=lists).respond(
+        b'{"items":["CANARY"],"secret":"CANARY","id":1}'
+    )
+    body = json.loads(answer.response_body.response.body_mutation.body)
+    expected: dict[str, Any] = {"items": ["CANARY"], "secret": "CANARY", "id": 1}
+    match name:
+        case "keep":
+            expected = {"id": 1}
+        case "remove":
+            del expected["secret"]
+        case "set":
+            expected["secret"] = 0
+        case "lists":
+            expected["items"] = []
+    assert body == expected
+
+
+@pytest.mark.parametrize(
+    ("method", "removed"),
+    [
+        ("GET", {*READ_HEADERS, *CONDITIONS}),
+        ("HEAD", {*READ_HEADERS, *CONDITIONS}),
+        ("PUT", {*READ_HEADERS}),
+    ],
+)
+def test_a_request_loses_what_would_make_its_response_unreadable(
+    method: str, removed: set[str]
+) -> None:
+    headers = dict.fromkeys([*READ_HEADERS, *CONDITIONS, "x-other"], "a")
+    exchange = Calls().open()
+    answer = read(exchange.answer(request(REQUEST | {":method": method} | headers)))
+    mutation = answer.request_headers.response.header_mutation
+    assert set(mutation.remove_headers) == removed
+    assert not mutation.set_headers
+    bare = read(Calls().open().answer(request()))
+    assert not bare.request_headers.response.header_mutation.remove_headers
+
+
+def headers_after(mutation: Any, headers: dict[str, str]) -> dict[str, str]:
+    """The headers after a mutation, as Envoy applies it; a value that is appended stands behind
+    `, `.
+    """
+    after = dict(headers)
+    for each in mutation.set_headers:
+        name, value = each.header.key.lower(), each.header.raw_value.decode()
+        appends = each.append_action == base_pb2.HeaderValueOption.APPEND_IF_EXISTS_OR_ADD
+        after[name] = f"{after[name]}, {value}" if appends and name in after else value
+    for name in mutation.remove_headers:
+        after.pop(name, None)
+    return after
+
+
+ALLOW = "package envoy.response\n\nallow := true\n"
+PLAIN = b'{"id":1}'
+GZIP = gzip.compress(PLAIN, mtime=0)
+
+
+@pytest.mark.parametrize(
+    ("policy", "body", "headers", "expected"),
+    [
+        pytest.param(ALLOW, PLAIN, {"content-length": "8"}, {"content-length": "8"}, id="as it is"),
+        pytest.param(
+            ALLOW + 'remove contains ["id"]', PLAIN, {"content-length": "8"},
+            {"content-length": "2"}, id="another length",
+        ),
+        pytest.param(
+            ALLOW, GZIP, {"content-length": str(len(GZIP)), "content-encoding": "gzip"},
+            {"content-length": "8"}, id="decompressed",
+        ),
+        pytest.param(
+            ALLOW, PLAIN, dict.fromkeys([*STALE, "cdn-cache-control"], "1") | {"x-a": "1"},
+            {"x-a": "1"}, id="what was true of the body before",
+        ),
+        pytest.param(
+            ALLOW, PLAIN, {"cache-control": "public, max-age=9"}, {}, id="no cache of all",
+        ),
+        pytest.param(
+            ALLOW, PLAIN, {"cache-control": "No-Store"}, {"cache-control": "private, no-store"},
+            id="no cache at all",
+        ),
+        pytest.param(
+            ALLOW + 'response_headers_to_add := {"Cache-Control": "max-age=1"}', PLAIN,
+            {"cache-control": "public"}, {"cache-control": "max-age=1"},
+            id="the cache of the policy",
+        ),
+        pytest.param(
+            ALLOW + 'response_headers_to_add := {"x-a": ["1", "2"]}', PLAIN, {"x-a": "0"},
+            {"x-a": "1, 2"}, id="the values of the policy alone",
+        ),
+        pytest.param(
+            ALLOW + 'response_headers_to_remove := ["X-A"]', PLAIN, {"x-a": "0"}, {}, id="removed",
+        ),
+        pytest.param(ALLOW, b"", {"content-length": "8"}, {}, id="the length of no body"),
+    ],
+)  # fmt: skip
+def test_headers_are_those_of_the_body_that_the_client_gets(
+    policy: str, body: bytes, headers: dict[str, str], expected: dict[str, str]
+) -> None:
+    answer = Calls(policy).respond(body, **headers).response_body.response
+    after = headers_after(answer.header_mutation, RESPONSE | headers)
+    assert after == RESPONSE | {"cache-control": "private"} | expected
+
+
+@pytest.mark.parametrize("ends", [True, False], ids=["no body", "an empty body"])
+@pytest.mark.parametrize("path", ["/a", "/denied"])
+def test_a_trial_run_leaves_the_headers_of_a_response_without_a_body(ends: bool, path: str) -> None:
+    exchange = Calls(dry_run=True).open()
+    exchange.answer(request(REQUEST | {":path": path}))
+    answer = read(exchange.answer(response_headers(RESPONSE | {"etag": "1"}, ends=ends)))
+    if not ends:
+        answer = read(exchange.answer(response_body(b"")))
+    assert answer.WhichOneof("response") == ("response_headers" if ends else "response_body")
+    part = answer.response_headers if ends else answer.response_body
+    assert not part.response.header_mutation.ByteSize()
+
+
+def test_attributes_of_another_type_are_as_good_as_absent() -> None:
+    message = pb.ProcessingRequest.FromString(request())
+    for each in message.attributes[FILTER].fields.values():
+        each.number_value = 1
+    calls = Calls(log_bodies=True)
+    exchange = calls.open()
+    exchange.answer(message.SerializeToString())
+    ends = pb.ProcessingRequest.FromString(response_headers(RESPONSE, ends=True))
+    ends.attributes[FILTER].fields["response.code_details"].number_value = 1
+    exchange.answer(ends.SerializeToString())
+    [event] = calls.events()
+    attributes = event["input"]["attributes"]
+    assert attributes["request"]["http"]["protocol"] == "HTTP/1.1"
+    assert "source" not in attributes
+    assert event["custom"]["response"]["outcome"] == "passed"
+
+
+def test_bad_responses_do_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    calls = Calls()
+    for _ in range(50):
+        calls.respond(b"{")
+    assert 0 < len(caplog.records) < 50
+    assert {each.message for each in caplog.records} == {"A response was not let through"}
+
+
+def test_a_logged_body_counts_against_the_memory_of_the_log() -> None:
+    for log_bodies, most in ((True, 10**9), (False, 100_000)):
+        calls = Calls(log_bodies=log_bodies)
+        calls.respond(b'"%s"' % (b"a" * 100_000))
+        [answered] = calls.log.answered
+        assert (answered.size > 100_000) is log_bodies
+        assert 0 < answered.size < most
