@@ -95,7 +95,8 @@ class VirtualClock:
     def _await_pauses(self) -> None:
         limit = time.monotonic() + PATIENCE
         while busy := self._busy():
-            assert time.monotonic() < limit, f"{busy} did not pause"
+            if time.monotonic() >= limit:
+                raise AssertionError(f"{busy} did not pause")
             self._changed.wait(_POLL)
 
     def _busy(self) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from time import monotonic
 
 import pytest
 from tests.waiting import PATIENCE
@@ -12,9 +11,9 @@ from doorward.base.clock import SYSTEM_CLOCK
 from doorward.edge import SignalSafeEvent
 
 
-def test_the_time_is_monotonic_seconds() -> None:
-    before = monotonic()
-    assert before <= SYSTEM_CLOCK.now() <= monotonic()
+def test_the_time_does_not_go_back() -> None:
+    times = [SYSTEM_CLOCK.now() for _ in range(100)]
+    assert times == sorted(times)
 
 
 @pytest.mark.parametrize("kind", [threading.Event, SignalSafeEvent])
@@ -37,5 +36,5 @@ def test_an_event_decides_how_it_is_waited_for() -> None:
             return True
 
     limits: list[float | None] = []
-    assert SYSTEM_CLOCK.wait(Supervising(), 2.5)
-    assert limits == [2.5]
+    assert SYSTEM_CLOCK.wait(Supervising(), 0.5)
+    assert limits == [0.5]

@@ -89,8 +89,8 @@ def compare(rules: str) -> None:
     ]
     for values in product(*VALUES.values()):
         names = dict(zip(VALUES, values, strict=True))
-        for left_out in (None, *names):
-            input = from_python({k: v for k, v in names.items() if k != left_out})
+        for absent in (None, *names):
+            input = from_python({k: v for k, v in names.items() if k != absent})
             expected = bool(query.results(input))
             for texts in residuals:
                 assert any(each.results(input) for each in texts) is expected, input
