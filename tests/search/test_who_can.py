@@ -118,6 +118,10 @@ allow if {
         "input.user != null",
         'not input.user == "ann"',
         "lookup[input.user]",
+        '(input.user in {"ann"}) == false',
+        'not (input.user in {"ann"}) == true',
+        'not ("ann" == input.user) == true',
+        'x := input.user == "ann"; is_boolean(x)',
     ],
 )
 def test_what_bounds_nobody_is_a_condition(condition: str) -> None:
@@ -214,6 +218,9 @@ ATOMS = [
     "input.user in members",
     "not members[input.user]",
     "input.user",
+    '(input.user in {"ann", "new"}) == false',
+    'not (input.user == "ann") == true',
+    "x := input.user in data.lists.a; x == false",
     'input.kind == "a"',
     'startswith(input.user, "e")',
 ]

@@ -385,8 +385,8 @@ def _values(engine: Engine, text: str) -> list[Value] | None:
 
 
 def _lookups(term: Term, path: Path, engine: Engine) -> Iterator[str]:
-    """Yield queries with the variable `found`. For each query: wherever the term has a value, one
-    of the solutions for `found` is the input at the path.
+    """Yield queries with the variable `found`. For each query: wherever the term, an expression,
+    holds, one of the solutions for `found` is the input at the path.
     """
     match term:
         case Call(args=(left, right)) if term.name in _EQUATIONS:
@@ -396,14 +396,21 @@ def _lookups(term: Term, path: Path, engine: Engine) -> Iterator[str]:
         case Call(args=(leaf, collection)) if term.name == "internal.member_2":
             if _leaf(leaf) == path and (text := _source(collection, engine)):
                 yield f"some found in {text}"
+    yield from _lookups_within(term, path, engine)
+
+
+def _lookups_within(term: Term, path: Path, engine: Engine) -> Iterator[str]:
+    """Yield queries as `_lookups` does, for a term that has a value, which may be false: as an
+    operand, an equation or a membership says nothing of its own operands.
+    """
     match term:
         # If an operand or item is undefined, so is the term around it.
         case Call(args=args):
             for arg in args:
-                yield from _lookups(arg, path, engine)
+                yield from _lookups_within(arg, path, engine)
         case Array(items=items) | Set(items=items):
             for item in items:
-                yield from _lookups(item, path, engine)
+                yield from _lookups_within(item, path, engine)
         case Ref(args=args):
             for number, arg in enumerate(args):
                 if _leaf(arg) == path:
@@ -411,7 +418,7 @@ def _lookups(term: Term, path: Path, engine: Engine) -> Iterator[str]:
                     if text := _source(upto, engine):
                         # As an operand, false is a value; as an expression it would not hold.
                         yield f"_ = {text}"
-                yield from _lookups(arg, path, engine)
+                yield from _lookups_within(arg, path, engine)
 
 
 def _leaf(term: Term) -> Path | None:

@@ -165,6 +165,17 @@ PROVED = {
         "input.t == null; not time.parse_rfc3339_ns(input.t) <= time.now_ns()"
     ),
     "a denied sum": "not input.a + 1 > 5; input.a > 5",
+    "a membership that is true": '(input.x in {"a"}) == true; not startswith(input.x, "a")',
+    "a membership that is false": (
+        '(input.x in {"a"}) == false; startswith(input.x, "a"); regex.match("^a?$", input.x)'
+    ),
+    "an inequality that is false": '(input.x != "a") == false; regex.match("^b$", input.x)',
+    "a test of a text that is false": (
+        'startswith(input.x, "a") == false; not contains(input.x, "")'
+    ),
+    "a test in another case that is false": (
+        '(lower(input.x) == "a") == false; not startswith(input.x, "")'
+    ),
 }
 NOT_PROVED = {
     "default makes false a value": 'allow == false; input.m == "PUT"',
@@ -173,6 +184,18 @@ NOT_PROVED = {
     "a type error is true under not": 'not startswith(input.f, "a"); input.f == false',
     "an allowed request": 'allow; input.m == "GET"',
     "an unknown item": "some i; input.xs[i] == 1; not input.xs[0] == 1",
+    "a membership that is false of another value": (
+        '(input.x in {"a"}) == false; not startswith(input.x, "")'
+    ),
+    "an equation that is false of another value": (
+        'false == (input.x == "a"); not startswith(input.x, "")'
+    ),
+    "an inequality that is false of an equal text": (
+        '(input.x != "a") == false; regex.match("^a$", input.x)'
+    ),
+    "an inequality that is true of another value": (
+        '(input.x != "a") == true; not startswith(input.x, "")'
+    ),
     "another input": 'input.x == "a"; allow with input as {"m": "GET", "u": "kim"}',
     "undefined": "not input.x == 1; not input.x == 2",
     "a name that is longer": 'input.m == "GET"; not input.mm == "GET"',
@@ -488,6 +511,40 @@ def test_the_checker_accepts_what_refutes(refutation: Step) -> None:
 @pytest.mark.parametrize("refutation", UNSOUND, ids=str)
 def test_the_checker_refuses_what_does_not(refutation: Step) -> None:
     assert not checker().accepts(refutation, TEXTS)
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ('internal.member_2(input.x, {"a"}, false)', 'not startswith(input.x, "")'),
+        ('(input.x == "a") = false', 'not startswith(input.x, "")'),
+        ('(input.x != "a") = false', "regex.match(`^a$`, input.x)"),
+        ('input.x != "a"', 'not startswith(input.x, "")'),
+        # Go refuses the pattern, so that the call has no value for any text.
+        ("not regex.match(`.{0,1001}`, input.x)", 'contains(input.x, "")'),
+    ],
+)
+def test_the_checker_refuses_texts_that_the_engine_accepts(texts: tuple[str, ...]) -> None:
+    assert not checker().accepts(Texts("input.x", (0, 1)), texts)
+
+
+@pytest.mark.parametrize(
+    ("refutation", "texts"),
+    [
+        (Denied(0, (0, 0), (1,)), ('not data.support.q["1"]', "input.x = 1")),
+        (
+            Derived((0, 0), (), (1,), Contradiction(2, 0)),
+            ('not data.support.q["1"]', "input.x = 1"),
+        ),
+        (Split(0, (Cases("input.x", 1, ((1, Fails(2)),)),)), ("data.support.r.s", "input.x = 1")),
+    ],
+    ids=["a number is no text", "a fact about a number", "a path with a variable"],
+)
+def test_the_checker_refuses_rules_at_other_paths(refutation: Step, texts: tuple[str, ...]) -> None:
+    support = (
+        "package support\n\nq[1] if input.x = 1\nr.s if input.x = 2\nr[k] if { k = input.k }\n"
+    )
+    assert not Checker(Engine({"s.rego": support}), [support]).accepts(refutation, texts)
 
 
 def test_no_steps_are_no_proof() -> None:

@@ -66,6 +66,7 @@ from doorward.search.proofs.reading import (
     reads,
     set_at,
     sides_of,
+    start_of,
     text_of,
     turn,
     variables_of,
@@ -118,6 +119,13 @@ _SECONDS: Final = 1.0
 _SLICE: Final = 0x1000
 """The number of characters whose case is tested in one evaluation."""
 _YES: Final = Expr(Scalar(True))
+_SAMPLE: Final = "sample"
+"""The field of the input that has the sample values of a term."""
+_NO_TEXTS: Final[Sequence[Any]] = (
+    *(None, False, True, 0, 1, -1.5, [], ["a"], [[]], {}, {"a": "a"}, {"": ""}),
+    *(frozenset(), frozenset({"a"})),
+)
+"""Sample values of all types but texts."""
 
 
 @record
@@ -450,9 +458,10 @@ class Checker:
 
     def _texts_of(self, term: str, expr: Expr) -> tuple[bool, list[tuple[Automaton, bool]]]:
         """Return True if the expression requires the term to be a text, and the automata that it
-        must or must not satisfy. ValueError if not supported.
+        must or must not satisfy. ValueError if not supported, or if the engine's answers for
+        sample values differ from the automata.
         """
-        call, is_true, needed = expr.term, not expr.negated, not expr.negated
+        call, is_true = expr.term, not expr.negated
         if isinstance(call, Call) and call.name in ("eq", "equal") and not expr.negated:
             for inner, answer in (call.args, call.args[::-1]):
                 is_answer = isinstance(answer, Scalar) and isinstance(answer.value, bool)
@@ -461,14 +470,36 @@ class Checker:
                     break
         if not isinstance(call, Call):
             raise ValueError("the expression is not a condition on a text")
-        if call.name == "neq":
-            if expr.negated:
-                raise ValueError("the expression is not a condition on a text")
-            is_true, needed = False, False
+        # `!=` is true for the texts that its automaton refuses.
+        is_accepted = is_true is not (call.name == "neq")
         automata = self._automata(term, call)
-        if is_true and len(automata) != 1:
-            return needed, [(union(automata), True)]
-        return needed, [(each, is_true) for each in automata]
+        if is_accepted and len(automata) != 1:
+            automata = [union(automata)]
+        conditions = [(each, is_accepted) for each in automata]
+        return self._needs_text(term, expr, conditions), conditions
+
+    def _needs_text(
+        self, term: str, expr: Expr, conditions: Sequence[tuple[Automaton, bool]]
+    ) -> bool:
+        """Return True if an expression, evaluated with sample values for the term, holds for none
+        that is not a text. ValueError if it holds for other sample texts than `conditions`, or
+        reads anything else.
+
+        The reading of an expression is tested by evaluation, so that a mistake in it, which the
+        refuter may share, does not pass.
+        """
+        query = self._plain.prepare(text_of(read_fields(expr, {term: _SAMPLE})))
+        if set(query.documents.base) != {("input", _SAMPLE)}:
+            raise ValueError("the expression reads more than the term")
+
+        def holds(document: Any) -> bool:
+            return has_result(query, document, _SECONDS)
+
+        for text in _sample_texts(expr):
+            is_excluded = have_no_text([*conditions, (of_text(text), True)])
+            if holds({_SAMPLE: text}) is is_excluded:
+                raise ValueError("the expression holds for other texts than its automata")
+        return not holds({}) and not any(holds({_SAMPLE: each}) for each in _NO_TEXTS)
 
     def _automata(self, term: str, call: Call) -> list[Automaton]:
         """Return automata for the term's texts: a text satisfies the call if one of them accepts
@@ -813,15 +844,20 @@ class Checker:
         return None
 
     def _rules(self, path: tuple[str, ...] | None) -> list[Rule]:
-        """Return the support rules at a path, without defaults that are false; [] for None."""
-        return [
-            rule
-            for tree in self._trees()
-            for rule in tree.rules
-            if path is not None
-            and path_of(tree, rule) == path
-            and not (rule.default and rule.head.value == Scalar(False))
-        ]
+        """Return the support rules at a path, without defaults that are false; [] for None.
+        ValueError if a rule whose path is not constant may be at, above or below the path.
+        """
+        if path is None:
+            return []
+        rules = []
+        for tree in self._trees():
+            for rule in tree.rules:
+                names = path_of(tree, rule)
+                if names is None and meet(start_of(tree, rule), path):
+                    raise ValueError("the path of a rule is not constant")
+                if names == path and not (rule.default and rule.head.value == Scalar(False)):
+                    rules.append(rule)
+        return rules
 
     def _trees(self) -> list[Module]:
         """Return the parsed support modules."""
@@ -846,3 +882,11 @@ def _case_table(name: str) -> dict[int, int]:
         pairs = zip(chars, map(ord, changed), strict=True)
         table |= {char: new for char, new in pairs if char != new}
     return table
+
+
+def _sample_texts(expr: Expr) -> set[str]:
+    """Return the texts in an expression, and texts that differ a little from them."""
+    constants = [node.value for node in walk(expr) if isinstance(node, Scalar)]
+    texts = {"", "a", *(str(each) for each in constants if isinstance(each, str))}
+    longer = {part for each in texts for part in (f"{each}a", f"a{each}", each[1:], each[:-1])}
+    return {text for each in texts | longer for text in (each, each.upper(), each.lower())}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from typing import Any, Final
 
 from doorward.rego.tools import (
@@ -40,6 +41,7 @@ __all__ = [
     "reads",
     "set_at",
     "sides_of",
+    "start_of",
     "text_of",
     "turn",
     "variables_of",
@@ -291,14 +293,22 @@ def adds_member(rule: Rule) -> bool:
 
 
 def path_of(tree: Module, rule: Rule) -> tuple[str, ...] | None:
-    """Return the full path of a rule in a module, its constants as texts; None if it has a variable
-    in it.
+    """Return the full path of a rule in a module; None if a variable or a constant that is not a
+    text is in it: `p[1]` is not `p["1"]`.
     """
-    ref = rule.head.ref
-    if not isinstance(ref.head, Var) or not all(isinstance(arg, Scalar) for arg in ref.args):
-        return None
-    rest = [str(arg.value) for arg in ref.args if isinstance(arg, Scalar)]
-    return (*tree.package.path, ref.head.name, *rest)
+    names = start_of(tree, rule)
+    is_whole = len(names) == len(tree.package.path) + 1 + len(rule.head.ref.args)
+    return names if is_whole else None
+
+
+def start_of(tree: Module, rule: Rule) -> tuple[str, ...]:
+    """Return the path of a rule in a module up to its first part that is not a text."""
+    head, args = rule.head.ref.head, rule.head.ref.args
+    if not isinstance(head, Var):
+        return tree.package.path
+    values = [arg.value if isinstance(arg, Scalar) else None for arg in args]
+    names = takewhile(lambda value: type(value) is str, values)
+    return (*tree.package.path, head.name, *map(str, names))
 
 
 def has_number(value: Any) -> bool:

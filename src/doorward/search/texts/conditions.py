@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Final
 
+from doorward.base.records import record
 from doorward.rego import Engine
 from doorward.rego.tools import Call, Expr, Scalar, Term
 from doorward.search.terms import is_constant, is_open, members_of, term_text, value_of
@@ -35,6 +36,8 @@ __all__ = ["condition_of"]
 
 _SURROGATES: Final = range(0xD800, 0xE000)
 _CASES: Final = ("lower", "upper")
+_TOTAL: Final = ("eq", "equal", "neq", "internal.member_2")
+"""Calls that are true or false for operands of any type."""
 
 
 def condition_of(expr: Expr) -> tuple[str, Language, bool] | None:
@@ -45,35 +48,42 @@ def condition_of(expr: Expr) -> tuple[str, Language, bool] | None:
     call = expr.term
     if not isinstance(call, Call):
         return None
-    negated = expr.negated
-    if call.name in ("eq", "equal") and len(call.args) == 2:
-        left, right = call.args
-        for inner, constant in ((left, right), (right, left)):
-            if (
-                isinstance(inner, Call)
-                and constant in (Scalar(True), Scalar(False))
-                and not negated
-            ):
-                positive = _texts_of(inner)
-                if positive is not None:
-                    is_true = constant == Scalar(True)
-                    language = positive[1] if is_true else complement(positive[1])
-                    return positive[0], language, True
-    accepted = _texts_of(call)
-    if accepted is None:
+    compared = None if expr.negated else _compared_with_boolean(call)
+    call, answer = compared or (call, not expr.negated)
+    test = _test_of(call)
+    if test is None:
         return None
-    term, language = accepted
-    is_unequal = call.name == "neq"
-    if negated and is_unequal:
+    language = test.language if answer else complement(test.language)
+    # A negated expression also holds if the call has no value.
+    return test.term, language, not expr.negated and test.others is not answer
+
+
+@record
+class _Test:
+    """A call that is true or false for a term, by its text. `language`: the texts for which the
+    call is true; `others`: its value for any value that is not a text, None if it has none.
+    """
+
+    term: str
+    language: Language
+    others: bool | None
+
+
+def _compared_with_boolean(call: Call) -> tuple[Call, bool] | None:
+    """Return the call and the boolean that a call compares as equal, `f(x) == true`; None for
+    other calls.
+    """
+    if call.name not in ("eq", "equal") or len(call.args) != 2:
         return None
-    return (term, complement(language), False) if negated or is_unequal else (term, language, True)
+    for inner, constant in (call.args, call.args[::-1]):
+        value = constant.value if isinstance(constant, Scalar) else None
+        if isinstance(inner, Call) and isinstance(value, bool):
+            return inner, value
+    return None
 
 
-def _texts_of(call: Call) -> tuple[str, Language] | None:
-    """Return the term that a call tests, as text, and the language of its texts for which the call
-    is true.
-
-    For `!=` it is the language of the equal texts. For a test of `lower(x)` or `upper(x)` the term
+def _test_of(call: Call) -> _Test | None:
+    """Return the test of a text that a call makes. For a test of `lower(x)` or `upper(x)` the term
     is `x`. None if the call or its pattern is not supported.
     """
     try:
@@ -83,10 +93,15 @@ def _texts_of(call: Call) -> tuple[str, Language] | None:
     if accepted is None:
         return None
     term, language = accepted
+    # Comparisons have a value for all operands, the other tests and changes of case for texts.
+    changes_case = any(_case_of(arg) is not None for arg in call.args)
+    is_total = call.name in _TOTAL and not changes_case
     while (name := _case_of(term)) is not None:
         language = before(language, lambda ranges, name=name: _origin(name, ranges))  # type: ignore[misc]
         term = term.args[0]  # type: ignore[union-attr] # a call of `lower` or `upper`
-    return term_text(term), language
+    is_unequal = call.name == "neq"
+    language = complement(language) if is_unequal else language
+    return _Test(term_text(term), language, is_unequal if is_total else None)
 
 
 def _accepted_by(call: Call) -> tuple[Term, Language] | None:
