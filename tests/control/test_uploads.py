@@ -10,16 +10,20 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from tests.waiting import wait_until
+from tests.clock import VirtualClock
+from tests.waiting import PATIENCE, wait_until
 
+from doorward.base.clock import SYSTEM_CLOCK, Clock
 from doorward.config.configuration import ConfigError, parse_config
 from doorward.config.services import Service
 from doorward.config.upload_options import FileOptions, UploadOptions
+from doorward.control.bundles import FIRST_RETRY
 from doorward.control.chunks import Chunk, ChunkEncoder
 from doorward.control.client import ServiceClient
 from doorward.control.log_file import LogFile
@@ -223,11 +227,18 @@ class Sink:
         return httpx.Response(self.status)
 
 
-def uploads(sink: Callable[[httpx.Request], httpx.Response], **options: Any) -> Uploads:
+def uploads(
+    sink: Callable[[httpx.Request], httpx.Response],
+    clock: Clock = SYSTEM_CLOCK,
+    **options: Any,
+) -> Uploads:
     client = ServiceClient(Service("s", "http://s"), transport=httpx.MockTransport(sink))
     lost: Counter[str] = Counter()
     sender = Uploads(
-        UploadOptions("s", **options), client, on_lost=lambda reason, n: lost.update({reason: n})
+        UploadOptions("s", **options),
+        client,
+        on_lost=lambda reason, n: lost.update({reason: n}),
+        clock=clock,
     )
     sender.lost = lost  # type: ignore[attr-defined]  # for the test to read
     return sender
@@ -295,13 +306,103 @@ def test_what_finds_no_room_is_counted() -> None:
 
 
 def test_an_immediate_upload_waits_for_a_full_chunk_only() -> None:
-    sink = Sink()
-    sender = uploads(sink, trigger="immediate", chunk_bytes=400, min_delay=900, max_delay=900)
+    sink, clock = Sink(), VirtualClock(threads=1)
+    sender = uploads(
+        sink, clock, trigger="immediate", chunk_bytes=400, min_delay=900, max_delay=900
+    )
     sender.start()
     sender.write(lines(50))
-    wait_until(lambda: sink.seen)
-    sender.close()
+    clock.settle()
     assert sorted(sink.seen) == list(range(50))
+    sender.write(lines(1, first=50))
+    clock.advance(899.0)
+    assert len(sink.seen) == 50
+    clock.advance(1.0)
+    assert sorted(sink.seen) == list(range(51))
+    sender.close()
+
+
+def test_an_upload_comes_after_the_delay_and_not_before() -> None:
+    sink, clock = Sink(), VirtualClock(threads=1)
+    sender = uploads(sink, clock, min_delay=300, max_delay=300)
+    sender.start()
+    for first in (0, 10):
+        sender.write(lines(10, first=first))
+        clock.advance(299.0)
+        assert sink.seen == list(range(first))
+        clock.advance(1.0)
+        assert sink.seen == list(range(first + 10))
+    sender.close()
+
+
+def test_a_failed_upload_is_repeated_after_pauses_that_grow_up_to_the_delay() -> None:
+    sink, clock = Sink(), VirtualClock(threads=1)
+    times: list[float] = []
+
+    def respond(request: httpx.Request) -> httpx.Response:
+        times.append(clock.now())
+        return sink(request)
+
+    sink.status = 503
+    sender = uploads(respond, clock, min_delay=60, max_delay=60)
+    sender.start()
+    sender.write(lines(10))
+    clock.advance(500.0)
+    pauses = [after - before for before, after in pairwise([0.0, *times])]
+    assert pauses[:2] == pytest.approx([60.0, FIRST_RETRY])
+    for number, pause in enumerate(pauses[2:], 1):
+        most = min(FIRST_RETRY * 1.6**number, 60.0)
+        assert 0.66 * most <= pause + 1e-9
+        assert pause <= most + 1e-9
+    assert max(pauses[2:]) > 0.66 * 60
+    sink.status = 200
+    clock.advance(60.0)
+    assert sink.seen == list(range(10))
+    count = len(times)
+    sender.write(lines(10, first=10))  # after a success the delay is that of the options
+    clock.advance(times[-1] + 59.0 - clock.now())
+    assert len(times) == count
+    clock.advance(1.0)
+    assert sink.seen == list(range(20))
+    sender.close()
+
+
+def test_an_upload_has_succeeded_only_when_no_thread_sends_any_more() -> None:
+    clock, both_send = VirtualClock(threads=1), threading.Barrier(2)
+    requests: list[float] = []
+    statuses: list[Any] = []
+
+    def respond(_request: httpx.Request) -> httpx.Response:
+        requests.append(clock.now())
+        if len(requests) > 2:
+            return httpx.Response(200)
+        both_send.wait(PATIENCE)
+        if threading.current_thread().name == "decision-log-upload-0":
+            return httpx.Response(200)
+        slow.wait(0.1)
+        return httpx.Response(503)
+
+    slow = threading.Event()
+    sender = uploads(respond, clock, chunk_bytes=400, min_delay=300, max_delay=300)
+    sender._on_status = statuses.append
+    sender.start()
+    sender.write(lines(2, size=150))
+    clock.advance(300.0)
+    assert [each.get("http_code") for each in statuses] == [503]
+    clock.advance(1.0)
+    assert requests == pytest.approx([300.0, 300.0, 300.0 + FIRST_RETRY])
+    assert statuses[1:] == [{}]
+    sender.close()
+
+
+def test_the_rate_allows_so_many_events_each_second() -> None:
+    clock = VirtualClock()
+    sender = uploads(Sink(), clock, rate=2.0)
+    for seconds, lost in ((0.0, 8), (0.25, 18), (0.5, 27), (100.0, 35)):
+        clock.advance(seconds)
+        sender.write(lines(10))
+        assert lost_of(sender) == {"rate_limit_exceeded": lost}
+    sender.close()
 
 
 def test_a_spool_goes_on_where_the_process_before_ended(tmp_path: Path) -> None:

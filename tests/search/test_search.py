@@ -18,7 +18,7 @@ from doorward.rego import Engine, Value
 from doorward.replay.compare import allows
 from doorward.replay.deciding import Version
 from doorward.replay.events import Event
-from doorward.search import Search, entry_points, rego_test
+from doorward.search import Search, are_same, entry_points, rego_test
 from doorward.search import search as search_for
 from doorward.search.candidates import Candidates
 from doorward.search.shape import shape_of
@@ -114,6 +114,22 @@ def test_the_test_of_a_finding_holds_for_the_new_version_only(change: tuple[str,
         suite = Suite(Loaded({"p.rego": source, "p_test.rego": module}, DATA))
         outcomes[name] = [result.outcome for result in run_tests(suite)]
     assert outcomes == {"old": ["FAIL"], "new": ["PASS"]}
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "count({[1 | input.a], [1 | input.NAME]}) == 1",
+        "count({{x: 1 | x := input.a}: 1, {x: 1 | x := input.NAME}: 2}) == 1",
+        'count({$"{input.a}", $"{input.NAME}"}) == 1',
+    ],
+)
+def test_versions_with_another_member_of_a_set_are_not_the_same(condition: str) -> None:
+    texts = [
+        f"package app\n\nallow if {{ {condition.replace('NAME', name)} }}\n" for name in ("a", "b")
+    ]
+    assert are_same(version(texts[0]), version(texts[0]))
+    assert not are_same(version(texts[0]), version(texts[1]))
 
 
 def test_the_shape_knows_what_is_compared_where() -> None:

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from doorward.base.clock import SYSTEM_CLOCK, Clock
 from doorward.config.upload_options import UploadOptions
 from doorward.control.answers import Client, ServiceError, status_text
 from doorward.control.bundles import backoff, choose_delay
@@ -53,12 +53,14 @@ class Uploads:
         on_lost: Callable[[str, int], object] = lambda _reason, _count: None,
         on_status: Callable[[Mapping[str, Any]], object] = lambda _status: None,
         parts: Parts | None = None,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         """`on_lost` is called with a reason and a number of lost events; `on_status` with the
         outcome of each attempt, {} after a success. SpoolError if the folder of the spool cannot be
         used.
         """
         self.options = options
+        self._clock = clock
         self._client = client
         self._on_lost = on_lost
         self._on_status = on_status
@@ -68,14 +70,14 @@ class Uploads:
         self._encoding = threading.Lock()
         self._outbox = self._make_outbox()
         self._allowed = max(options.rate or 0.0, 1.0)
-        self._counted = time.monotonic()
+        self._counted = clock.now()
         self._failures = 0
         self._failed = False
         self._due = threading.Event()
         self._stop = threading.Event()
         self._flushes = threading.Event()
         self._parts = parts or Parts()
-        self._part = Part("decision-log-upload", within=_WITHIN)
+        self._part = Part("decision-log-upload", within=_WITHIN, clock=clock)
         self._threads: list[threading.Thread] = []
 
     def _make_outbox(self) -> Outbox:
@@ -96,7 +98,12 @@ class Uploads:
             target = self._lead if number == 0 else self._help
             part = self._part if number == 0 else None
             thread = loop_thread(
-                target, _EDGE, name=f"decision-log-upload-{number}", stop=self._stop, part=part
+                target,
+                _EDGE,
+                name=f"decision-log-upload-{number}",
+                stop=self._stop,
+                part=part,
+                clock=self._clock,
             )
             self._threads.append(thread)
             thread.start()
@@ -135,7 +142,7 @@ class Uploads:
         rate = self.options.rate
         if rate is None:
             return lines
-        now = time.monotonic()
+        now = self._clock.now()
         self._allowed = min(self._allowed + (now - self._counted) * rate, max(rate, 1.0))
         self._counted = now
         taken = min(int(self._allowed), len(lines))
@@ -202,9 +209,9 @@ class Uploads:
         else:
             pause = choose_delay(options.min_delay, options.max_delay)
         if options.trigger == "immediate" and not self._failed:
-            self._due.wait(pause)
+            self._clock.wait(self._due, pause)
         else:
-            self._stop.wait(pause)
+            self._clock.wait(self._stop, pause)
         self._due.clear()
         if self._stop.is_set():
             return False
@@ -298,10 +305,10 @@ class Uploads:
         self._stop.set()
         self._due.set()
         self._flushes.set()
-        until = time.monotonic() + timeout
+        until = self._clock.now() + timeout
         for thread in self._threads:
-            thread.join(max(until - time.monotonic(), 0.0))
-        if self.options.trigger != "manual" and time.monotonic() < until:
+            thread.join(max(until - self._clock.now(), 0.0))
+        if self.options.trigger != "manual" and self._clock.now() < until:
             self.send()
         if not self.options.spool:
             left = len(self._events) + len(self._encoder)

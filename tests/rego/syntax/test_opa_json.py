@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode
+from dataclasses import replace
 from typing import Any
 
+import pytest
 from tests.corpora import GOLDEN, rows
 
-from doorward.rego.source import Source
-from doorward.rego.syntax.opa_json import module_to_json, term_to_json
-from doorward.rego.syntax.parser import parse_module, parse_term
+from doorward.rego.numbers import Number
+from doorward.rego.source import NOWHERE, Source
+from doorward.rego.syntax.format import format_tree
+from doorward.rego.syntax.nodes import Scalar, Set
+from doorward.rego.syntax.opa_json import expr_rank, module_to_json, rank, term_to_json
+from doorward.rego.syntax.parser import parse_module, parse_query, parse_term
+from doorward.rego.syntax.walk import Node, rewrite
 
 
 class Text(str):
@@ -48,8 +54,8 @@ def test_sets_and_objects_are_sorted_without_repetitions() -> None:
     text = '[{3, "b", 1.0, 1, x, input.a, [1], {1}, {"k": 1}, f(1), true, null, $"a"}]'
     (members,) = term_to_json(parse_term(text))["value"]
     assert [m["type"] for m in members["value"]] == [
-        *("null", "boolean", "number", "number", "string", "var", "ref", "array"),
-        *("object", "set", "call", "templatestring"),
+        *("null", "boolean", "number", "number", "string", "templatestring", "var", "ref"),
+        *("array", "object", "set", "call"),
     ]
     assert str(members["value"][2]["value"]) == "1.0"
     pairs = term_to_json(parse_term('{"b": 1, "a": 2, "b": 3}'))["value"]
@@ -62,6 +68,53 @@ def test_comprehensions_and_documents_have_a_place_in_the_order() -> None:
     assert [m["type"] for m in members] == [
         *("ref", "ref", "arraycomprehension", "objectcomprehension", "setcomprehension"),
     ]
+
+
+def test_bodies_are_ordered_by_what_they_contain() -> None:
+    """Declarations come before terms, then calls, then `every`, whatever stands first."""
+    inner = (
+        *("some x; x = 1", "some x in y", "some x, z in y", "x", "x or y", "x and y", "not {x; y}"),
+        *("not x", "x with input as 1", "x with input as 2", "f(x)", "every x in y {x}"),
+        *("every z, x in y {x}", "x; y"),
+    )
+    texts = [f"[1 | {each}]" for each in inner]
+    module = parse_module(
+        Source(
+            "p.rego",
+            "package p\nimport future.keywords.and\nimport future.keywords.or\n"
+            f"import future.keywords.not\nq := {{{', '.join(texts)}}}\n",
+        )
+    )
+    value = module.rules[0].head.value
+    assert isinstance(value, Set)
+    orders = [expr_rank(each.body[0])[0] for each in value.items]  # type: ignore[union-attr]
+    assert orders == [0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 2, 3, 3, 1]
+    assert len({rank(each) for each in value.items}) == len(texts)
+    assert len(term_to_json(value)["value"]) == len(texts)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "count({[1 | input.a], [1 | input.b]}) == 1",
+        "{{x | x := input.a}, {x | x := input.b}}",
+        "{{x: 1 | x := input.a}: 1, {x: 1 | x := input.b}: 2}",
+        '{$"{input.a}", $"{input.b}", $"{input.a}{input.b}", $"a"}',
+        "{[1 | not input.a], [1 | input.a]}",
+        "{[1 | input.a[_]], [1 | input.a[_]]}",
+        "{1.5, 2.5, input.a}",
+    ],
+)
+def test_members_differ_also_where_the_tree_was_not_parsed(text: str) -> None:
+    def change(node: Node) -> Node:
+        if isinstance(node, Scalar) and type(node.value) is Number:
+            node = replace(node, value=float(node.value))  # type: ignore[arg-type]
+        return replace(node, span=NOWHERE) if hasattr(node, "span") else node
+
+    (expr,) = parse_query(Source("", text), v0=False)
+    changed = rewrite(expr, change)
+    assert format_tree((changed,)) == format_tree((expr,))
+    assert format_tree((changed,)).strip() == text
 
 
 def test_what_newer_versions_brought() -> None:
