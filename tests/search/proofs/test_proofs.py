@@ -538,7 +538,7 @@ def test_the_checker_refuses_texts_that_the_engine_accepts(texts: tuple[str, ...
         ),
         (Split(0, (Cases("input.x", 1, ((1, Fails(2)),)),)), ("data.support.r.s", "input.x = 1")),
     ],
-    ids=["a number is no text", "a fact about a number", "a path with a variable"],
+    ids=["a number is not a text", "a fact about a number", "a path with a variable"],
 )
 def test_the_checker_refuses_rules_at_other_paths(refutation: Step, texts: tuple[str, ...]) -> None:
     support = (
