@@ -65,7 +65,7 @@ def test_a_loop_fails_with_the_conditions_that_read_its_variables(loop: str, rea
 def test_a_package_is_explained_by_the_rules_below_it() -> None:
     point = Point("package app\n\nallow if input.x == 1")
     decision = point.pdp.decide("app", {"x": 2})
-    noted = Reader().read(point.pdp.snapshot.engine, "app", decision.marks)
+    noted = Reader().read("app", decision.marks)
     assert noted.reason == "allow: input.x == 1"
 
 
@@ -76,11 +76,11 @@ def test_patterns_are_bounded_and_other_policies_begin_anew(
     point, reader = Point(PEOPLE), Reader()
     for method in ("GET", "POST", "PUT"):
         decision = point.pdp.decide("app/allow", {"method": method, "user": USER})
-        reader.read(point.pdp.snapshot.engine, "app/allow", decision.marks)
+        reader.read("app/allow", decision.marks)
     assert len(reader._patterns) <= 2
     point.replace("package app\n\nallow if input.x")
     decision = point.pdp.decide("app/allow", {})
-    noted = reader.read(point.pdp.snapshot.engine, "app/allow", decision.marks)
+    noted = reader.read("app/allow", decision.marks)
     assert (noted.reason, len(reader._patterns)) == ("allow: input.x", 1)
 
 

@@ -76,6 +76,15 @@ def test_other_policies_begin_at_nothing_and_other_data_does_not() -> None:
     assert rows(pdp, traffic) == [(3, 1, 0)]
 
 
+def test_a_decision_of_earlier_policies_is_not_counted() -> None:
+    pdp, traffic = counted()
+    late = pdp.decide("app/allow", {"user": "bob"})
+    pdp.replace(build(Loaded({"p.rego": "package app\n\nallow if input.x"}), Settings(marked=True)))
+    decide(pdp, {"x": True})
+    pdp.record(late, {"user": "bob"})
+    assert rows(pdp, traffic) == [(3, 1, 0)]
+
+
 def test_what_notes_nothing_is_not_counted() -> None:
     pdp, traffic = counted()
     pdp.record(pdp.decide_query("1"))

@@ -143,6 +143,19 @@ def test_rules_that_answered_and_that_failed_are_logged() -> None:
     assert "custom" not in query
 
 
+def test_rules_are_those_of_the_policies_that_decided() -> None:
+    marked = Settings(marked=True)
+    lines = Lines()
+    pdp = PDP(build(Loaded({"b.rego": RULES}), marked), log_to(lines, rules=True))
+    decision = pdp.decide("b/allow", {"method": "GET", "user": "ann"})
+    pdp.replace(build(Loaded({"a.rego": POLICY}), marked))
+    pdp.record(decision, {})
+    pdp.close()
+    (event,) = lines.events
+    assert [each["path"] for each in event["custom"]["rules"]] == ["b.allow", "b.is_owner"]
+    assert event["rule_labels"] == [{"severity": "low", "team": "platform"}, {"team": "platform"}]
+
+
 def test_rules_and_answers_of_builtins_are_logged_together() -> None:
     files = Loaded({"a.rego": "package a\n\nallow if time.now_ns() > 0"})
     settings = Settings(marked=True, notes_answers=True, registry=noting(REGISTRY))

@@ -13,8 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, Final, NamedTuple
 
-from doorward.rego import Engine, Policies
-from doorward.rego.shared import Mark, Marks
+from doorward.pdp.decision import RecordedMarks
+from doorward.rego import Policies
+from doorward.rego.shared import Mark
 from doorward.rego.tools import (
     Body,
     Expr,
@@ -75,20 +76,21 @@ class Reader:
         self._patterns: dict[tuple[Any, ...], Noted] = {}
         self._names: Mapping[str, str] = {}
 
-    def read(self, engine: Engine, path: str, marks: Marks | None) -> Noted:
+    def read(self, path: str, marks: RecordedMarks | None) -> Noted:
         """Return what the marks of a decision about `path` (`a/b`) say; an empty one without
         marks.
         """
         if marks is None:
             return Noted()
-        pattern = (path, *(marks if isinstance(marks, list) else marks.items()))
+        policies, outcomes = marks
+        pattern = (path, *(outcomes if isinstance(outcomes, list) else outcomes.items()))
         with self._lock:
-            if engine.policies is not self._policies or len(self._patterns) > PATTERNS:
-                self._policies, self._patterns = engine.policies, {}
-                self._names = short_names(engine.policies)
+            if policies is not self._policies or len(self._patterns) > PATTERNS:
+                self._policies, self._patterns = policies, {}
+                self._names = short_names(policies)
             noted = self._patterns.get(pattern)
             if noted is None:
-                noted = self._patterns[pattern] = _read(engine.read_marks(marks), path, self._names)
+                noted = self._patterns[pattern] = _read(marks.read(), path, self._names)
         return noted
 
 

@@ -40,7 +40,7 @@ def _row(entry: Entry) -> Row:
     """Return one decision as a row of the list, with texts cut and credentials masked."""
     decision, engine = entry.decision, entry.snapshot.engine
     answer = verdict(decision)
-    noted = _reader.read(engine, decision.path, decision.marks)
+    noted = _reader.read(decision.path, decision.marks)
     caller = caller_of(entry.input, engine.environment)
     return {
         "number": entry.number,
@@ -65,7 +65,7 @@ def note_for_log(answered: Answered, input: Any, result: Any) -> dict[str, str]:
     """
     decision, engine = answered.decision, answered.snapshot.engine
     caller = caller_of(input, engine.environment)
-    noted = _reader.read(engine, decision.path, decision.marks)
+    noted = _reader.read(decision.path, decision.marks)
     note = {
         "user": caller.user,
         "role": caller.role,

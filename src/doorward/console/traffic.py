@@ -42,13 +42,13 @@ class Traffic:
         self._failed: Counter[tuple[int, int]] = Counter()
 
     def observe(self, answered: Answered) -> None:
-        """Count the marks of one decision, nothing without marks; other policies than before reset
-        all counts.
+        """Count the marks of one decision. Other policies in force than before reset all counts;
+        nothing is counted without marks, or for a decision of earlier policies.
         """
         decision, _, snapshot = answered[:3]
-        marks = decision.marks
-        if marks is None:
+        if decision.marks is None or decision.marks.policies is not snapshot.engine.policies:
             return
+        marks = decision.marks.outcomes
         pattern = tuple(marks) if isinstance(marks, list) else tuple(marks.items())
         with self._lock:
             if snapshot.engine.policies is not self._policies:

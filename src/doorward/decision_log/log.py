@@ -484,8 +484,7 @@ class DecisionLog:
             if claims:
                 event.setdefault("custom", {})["claims"] = claims
         if self._options.rules and answered.decision.marks is not None:
-            engine = answered.snapshot.engine
-            add_rules(event, engine, engine.read_marks(answered.decision.marks))
+            add_rules(event, answered.decision.marks)
         if self._note is not None:
             # A token that is hidden by its name says who called; one that a policy masks does not.
             known = apply({"input": answered.input}, masks).get("input")

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from doorward.pdp.error_documents import diagnostic_document
 from doorward.pdp.snapshot import Snapshot, document_ref
-from doorward.rego import UNDEFINED, CompileError, RegoError, Undefined, Value
-from doorward.rego.shared import Key, Marks
+from doorward.rego import UNDEFINED, CompileError, Policies, RegoError, Undefined, Value
+from doorward.rego.shared import Key, Mark, Marks
 
 if TYPE_CHECKING:
     from doorward.rego import Explanation
@@ -24,6 +24,7 @@ __all__ = [
     "Answered",
     "Decision",
     "DecisionError",
+    "RecordedMarks",
     "RequestContext",
     "UndefinedDocumentError",
     "error_document",
@@ -35,6 +36,19 @@ class DecisionError(Exception):
     """A decision that failed outside of the policy, such as a query with several values or an
     internal fault. It has a message but no code.
     """
+
+
+class RecordedMarks(NamedTuple):
+    """The outcomes that a decision recorded, with the policies that recorded them: those in force
+    may be others by the time that the outcomes are read.
+    """
+
+    policies: Policies
+    outcomes: Marks
+
+    def read(self) -> list[Mark]:
+        """Return the outcomes in the order of the policies."""
+        return self.policies.read_marks(self.outcomes)
 
 
 class Decision(NamedTuple):
@@ -61,9 +75,9 @@ class Decision(NamedTuple):
     """The answers of impure built-ins by name, and then by the operands as JSON; None if answers
     are not noted.
     """
-    marks: Marks | None = None
-    """The definitions that answered, and where others failed, for `Engine.read_marks`; None if the
-    policies are not compiled with marks.
+    marks: RecordedMarks | None = None
+    """The definitions that answered, and where others failed; None if the policies are not compiled
+    with marks.
     """
     custom: Mapping[str, Any] | None = None
     """Fields that the adapter adds to the event, under `custom`."""

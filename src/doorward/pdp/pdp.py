@@ -13,12 +13,19 @@ from typing import Final, Protocol
 
 from doorward.edge import FAULTS, Edge
 from doorward.pdp.build_gate import BuildGate
-from doorward.pdp.decision import Answered, Decision, DecisionError, RequestContext, new_decision_id
+from doorward.pdp.decision import (
+    Answered,
+    Decision,
+    DecisionError,
+    RecordedMarks,
+    RequestContext,
+    new_decision_id,
+)
 from doorward.pdp.residuals import parse_client_query, unsafe_calls
 from doorward.pdp.snapshot import Document, PathKey, Snapshot
 from doorward.pdp.solutions import solutions_of
 from doorward.rego import UNDEFINED, CompileError, Query, RegoError, Undefined, Value, from_python
-from doorward.rego.shared import Key, Marks, within
+from doorward.rego.shared import Key, within
 
 __all__ = ["PDP", "DecisionObserver", "DecisionSink", "Tee"]
 
@@ -140,7 +147,7 @@ class PDP:
         result: Value | Undefined = UNDEFINED
         error: Exception | None = None
         notes: Notes | None = {} if snapshot.notes_answers else None
-        marks: Marks | None = None
+        marks: RecordedMarks | None = None
         # Usually no build is under way: one attribute is all that this costs then.
         has_turn = self.build_gate.are_taken and self.build_gate.begin()
         started = perf_counter_ns()
@@ -149,7 +156,8 @@ class PDP:
                 input = from_python(input, "input")
             if snapshot.is_marked:
                 document = snapshot.document(path, strict=strict)
-                result, marks = document.marked_answer(input, notes)
+                result, outcomes = document.marked_answer(input, notes)
+                marks = RecordedMarks(snapshot.engine.policies, outcomes)
             elif notes is not None:
                 result = _evaluate_and_note(snapshot.document(path, strict=strict), input, notes)
             else:

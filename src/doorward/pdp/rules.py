@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from doorward.rego import Engine
+from doorward.pdp.decision import RecordedMarks
 from doorward.rego.shared import Mark
 
 __all__ = ["add_rules", "rule_documents"]
@@ -21,10 +21,11 @@ MAX_RULES: Final = 64
 """The largest number of definitions in one event; `custom.rules_left_out` counts the others."""
 
 
-def add_rules(event: dict[str, Any], engine: Engine, marks: Sequence[Mark]) -> None:
-    """Add `custom.rules` and `rule_labels` of a decision by `engine` to its event; without marks
-    the event stays unchanged. Each set of labels is listed once; definitions that failed add none.
+def add_rules(event: dict[str, Any], recorded: RecordedMarks) -> None:
+    """Add `custom.rules` and `rule_labels` of a decision to its event; without outcomes the event
+    stays unchanged. Each set of labels is listed once; definitions that failed add none.
     """
+    marks = recorded.read()
     if not marks:
         return
     custom = event.setdefault("custom", {})
@@ -33,7 +34,7 @@ def add_rules(event: dict[str, Any], engine: Engine, marks: Sequence[Mark]) -> N
         custom["rules_left_out"] = len(marks) - MAX_RULES
     labels: list[dict[str, Any]] = []
     for mark in marks:
-        labels_of_rule = {} if mark.failed else engine.policies.labels(mark)
+        labels_of_rule = {} if mark.failed else recorded.policies.labels(mark)
         if labels_of_rule and labels_of_rule not in labels:
             labels.append(labels_of_rule)
     if labels:

@@ -243,6 +243,13 @@ class Policies:
         """
         return [] if self.code.plan.marks is None else list(self.code.plan.marks.definitions)
 
+    def read_marks(self, marks: Marks) -> list[Mark]:
+        """Return the outcomes recorded in `marks`, which `Query.marked_answer` returned, in the
+        order of the policies; [] if the code is not marked. The marks must be of these policies.
+        """
+        table = self.code.plan.marks
+        return [] if table is None else list(table.read(marks))
+
     def labels(self, mark: Mark) -> dict[str, Any]:
         """Return the `labels` that METADATA gives to a definition, its package and the packages
         above; of equal names the nearest wins. {} if there are none.
@@ -543,11 +550,8 @@ class Engine:
         return self.policies.emit()
 
     def read_marks(self, marks: Marks) -> list[Mark]:
-        """Return the outcomes recorded in `marks`, which `Query.marked_answer` returned, in the
-        order of the policies; [] if the code is not marked.
-        """
-        table = self.policies.code.plan.marks
-        return [] if table is None else list(table.read(marks))
+        """Return the outcomes recorded in `marks`, as `Policies.read_marks` does."""
+        return self.policies.read_marks(marks)
 
     def answers(self, code: Code, *, strict: bool) -> dict[int, Any]:
         """Return the cache of answers that depend only on data, by slot, for one code. It is shared
