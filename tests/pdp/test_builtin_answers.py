@@ -65,6 +65,25 @@ def test_answers_are_noted_by_name_and_operands(path: str, input: Any, notes: An
     assert notes_of(path, input) == notes
 
 
+def test_an_undefined_answer_is_not_noted() -> None:
+    custom = Registry(REGISTRY)
+
+    @custom.builtin("custom.find", any_, returns=any_, pure=False)
+    def find(name: Any) -> Any:
+        return UNDEFINED
+
+    settings = Settings(registry=noting(custom), notes_answers=True)
+    policy = 'package p\n\nx := custom.find("a")\n\nabsent if not x'
+    lines: list[bytes] = []
+    log = DecisionLog(lines.append, line_for("json"), labels={}, options=DecisionLogs(console=True))
+    pdp = PDP(build(Loaded({"p.rego": policy}), settings), log)
+    decision = pdp.decide("p/absent")
+    assert (decision.result, decision.builtins) == (True, {})
+    pdp.record(decision)
+    pdp.close()
+    assert json.loads(b"".join(lines))["result"] is True
+
+
 def test_answers_below_a_with_are_noted() -> None:
     (answers,) = notes_of("p/inner").values()
     assert list(answers) == ["[]"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from doorward.rego import Builtin, Context, Registry, to_json
+from doorward.rego import UNDEFINED, Builtin, Context, Registry, to_json
 
 __all__ = ["MAX_ANSWERS", "TIME_ALONE", "noting"]
 
@@ -47,11 +47,11 @@ def _recording(builtin: Builtin) -> Callable[..., Any]:
 
     def answer(context: Context, *operands: Any) -> Any:
         """Call the built-in and return its value; a value is noted under its operands as JSON.
-        Errors pass through and are not noted.
+        Errors pass through; neither they nor undefined answers are noted, as in OPA.
         """
         value = ask(context, *operands) if takes_context else ask(*operands)
         notes = (context.origin or context).answered
-        if notes is not None:
+        if notes is not None and value is not UNDEFINED:
             of_this = notes.setdefault(name, {})
             if len(of_this) < MAX_ANSWERS:
                 of_this[to_json(list(operands))] = value
