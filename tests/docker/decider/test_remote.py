@@ -269,11 +269,28 @@ def test_nobody_there() -> None:
         "http+unix://run%2Fx/v1/data",
         "http+unix://%2Frun%2F" + "x" * 108 + "/v1",
         "http+unix://%2Frun%2Fx/v1#f",
+        "http+unix://%2Frun%2F\u00e9/v1",
+        "http+unix://%2Frun%2F\udcff/v1",
+        f"http://{'a' * 64}.example/v1",
+        "http://a..example/v1",
+        "https://.example/v1",
+        "http://./v1",
+        "http://h\u00e9/v1",
+        "http://h/\u00e9",
+        "http://h/x?\u00e9",
+        "http://h/x y",
     ],
 )
 def test_what_is_no_url(url: str) -> None:
     with pytest.raises(UrlError):
         check_url(url)
+
+
+@pytest.mark.parametrize(
+    "host", ["h", "127.0.0.1", "[::1]", "a.example.", f"{'a' * 63}.example", "a_b", "xn--bcher-kva"]
+)
+def test_hosts_that_can_be_looked_up(host: str) -> None:
+    assert check_url(f"http://{host}:1/v1?a=%C3%A9").host == host.strip("[]")
 
 
 def test_policy_server_with_tls_is_verified(tmp_path: Path) -> None:
