@@ -23,10 +23,12 @@ from tests.waiting import PATIENCE, wait_until
 from doorward.envoy import grpcio_server as served
 from doorward.envoy import server as servers
 from doorward.envoy.addresses import parse_address
+from doorward.envoy.http2_server import GrpcListener
 from doorward.envoy.options import Options
 from doorward.envoy.server import Server, StartError
 from doorward.pdp.decision import Decision
 from doorward.rego.values import UNDEFINED, Undefined, Value
+from doorward.transport.grpc.methods import Services
 
 CHECK = "/envoy.service.auth.{}.Authorization/Check"
 
@@ -269,6 +271,20 @@ def test_state_follows_the_server(tmp_path: Path) -> None:
     server.stop(grace=0)
     assert states == ["NOT_READY", "OK", "NOT_READY"]
     assert server.wait(PATIENCE)
+
+
+def test_services_that_cannot_be_made_stop_the_start(tmp_path: Path) -> None:
+    def fail(*_: object) -> Services:
+        raise ValueError("no services")
+
+    states: list[str] = []
+    addr = f"unix://{tmp_path}/check.sock"
+    listener = GrpcListener(addr, fail, [], socket_mode=0o600, on_state=states.append)
+    with pytest.raises(StartError, match="did not start"):
+        listener.start()
+    assert states == ["NOT_READY", "ERROR"]
+    listener.stop(grace=0)
+    assert not (tmp_path / "check.sock").exists()
 
 
 def test_a_server_that_did_not_start_can_be_stopped(tmp_path: Path) -> None:

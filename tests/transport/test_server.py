@@ -16,7 +16,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from tests.transport.http2.frames import data, frame, headers, read, settings, window_update
 from tests.waiting import PATIENCE, wait_until
 
-from doorward.edge import Parts
+from doorward.edge import Edge, Parts
 from doorward.transport import loop as loops
 from doorward.transport import pool as pools
 from doorward.transport import slow_calls
@@ -347,6 +347,23 @@ def test_a_server_tells_that_it_is_alive() -> None:
     with serving(parts=parts):
         assert parts.problems == {"grpc": None}
     assert parts.problems == {}
+
+
+def test_a_server_that_cannot_begin_is_an_error(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Not the one of this process, which limits how often it reports.
+    monkeypatch.setattr(loops, "_EDGE", Edge("test", "a server could not begin"))
+
+    def make(_loop: asyncio.AbstractEventLoop) -> Services:
+        raise ValueError("no services")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = Http2Server(make, [listener])
+        with pytest.raises(loops.NotServingError):
+            server.start()
+        server.stop(grace=0)
+    assert "a server could not begin" in caplog.text
 
 
 def test_a_defect_of_a_call_to_the_loop_is_reported_and_survived(

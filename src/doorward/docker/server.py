@@ -36,7 +36,13 @@ from doorward.transport.http1.bodies import BodyBudget
 from doorward.transport.http1.connection import LATER, Application, HttpConnection, Respond
 from doorward.transport.http1.limits import Limits
 from doorward.transport.http1.messages import Request
-from doorward.transport.loop import Connections, Endpoint, LoopServer, exhaustion
+from doorward.transport.loop import (
+    Connections,
+    Endpoint,
+    LoopServer,
+    NotServingError,
+    exhaustion,
+)
 from doorward.transport.pool import Pool
 from doorward.transport.slow_calls import History
 from doorward.transport.unix_sockets import PathTakenError
@@ -210,8 +216,10 @@ class PluginServer:
         """Answer calls in a thread from now on, and return. Raise BindError if the server does not
         begin.
         """
-        if not self._server.start():
-            raise BindError("the plugin's server did not start")
+        try:
+            self._server.start()
+        except NotServingError:
+            raise BindError("the plugin's server did not start") from None
 
     @property
     def is_stuck(self) -> bool:

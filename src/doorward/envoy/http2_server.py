@@ -42,6 +42,7 @@ from doorward.transport.grpc.reflection import Reflection
 from doorward.transport.grpc.status import GrpcError, Status
 from doorward.transport.http2.headers import Request
 from doorward.transport.listeners import bind_tcp
+from doorward.transport.loop import NotServingError
 from doorward.transport.runner import AdaptiveRunner
 from doorward.transport.server import Http2Server, ServerOptions
 from doorward.transport.unix_sockets import PathTakenError, bind_unix
@@ -104,7 +105,8 @@ class GrpcListener:
         return self._address.target
 
     def start(self) -> None:
-        """Listen and serve in a thread; raise StartError if the address is not available.
+        """Listen and serve in a thread; raise StartError if the address is not available or the
+        server does not start.
 
         Also sets `port`, health to SERVING and the state to OK, or to ERROR if it fails.
         """
@@ -125,7 +127,11 @@ class GrpcListener:
             parts=self._parts,
             name=self._name,
         )
-        self._server.start()
+        try:
+            self._server.start()
+        except NotServingError:
+            self._on_state("ERROR")
+            raise StartError(f"{self._addr}: the gRPC server did not start") from None
         self._server.call(lambda: self._health.set_serving(True))
         self._on_state("OK")
         _log.info("Starting gRPC server.", extra={"addr": self.address})

@@ -23,7 +23,13 @@ from doorward.transport.http1.asgi import AsgiApp
 from doorward.transport.http1.connection import Answer, Application, HttpConnection, no_answer
 from doorward.transport.http1.limits import Limits
 from doorward.transport.listeners import bind_tcp
-from doorward.transport.loop import Connections, Endpoint, LoopServer, exhaustion
+from doorward.transport.loop import (
+    Connections,
+    Endpoint,
+    LoopServer,
+    NotServingError,
+    exhaustion,
+)
 from doorward.transport.tls import TlsContext
 from doorward.transport.unix_sockets import PathTakenError, bind_unix
 
@@ -129,8 +135,10 @@ class HttpServer:
         """Start the thread and block until every listener accepts requests; raise BindError if it
         fails.
         """
-        if not self._server.start():
-            raise BindError("the HTTP server did not start")
+        try:
+            self._server.start()
+        except NotServingError:
+            raise BindError("the HTTP server did not start") from None
 
     @property
     def alive(self) -> bool:

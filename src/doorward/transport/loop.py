@@ -28,6 +28,7 @@ __all__ = [
     "Connections",
     "Endpoint",
     "LoopServer",
+    "NotServingError",
     "ServedConnection",
     "exhaustion",
     "new_loop",
@@ -42,6 +43,10 @@ _IDLE_SWEEP: Final = 10.0
 _DRAINING_SWEEP: Final = SWEEP / 10
 _BACKLOG: Final = 1_024
 _EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+
+class NotServingError(Exception):
+    """A server whose loop ended before it served; the fault was reported."""
 
 
 class ServedConnection(Protocol):
@@ -194,14 +199,15 @@ class LoopServer:
         self._next_sweep: asyncio.TimerHandle | None = None
         self._is_idle = False
 
-    def start(self) -> bool:
-        """Start the thread and block until it serves or has failed; return True if it serves."""
+    def start(self) -> None:
+        """Start the thread and block until it serves; raise NotServingError if it fails."""
         self._thread.start()
         self._ready.wait()
-        if self._parts is not None and self._serving:
+        if not self._serving:
+            raise NotServingError
+        if self._parts is not None:
             self._part.thread = self._thread
             self._parts.add(self._part)
-        return self._serving
 
     @property
     def alive(self) -> bool:

@@ -75,8 +75,8 @@ class Http2Server:
         )
 
     def start(self) -> None:
-        """Start the thread and block until connections are accepted or that has failed; a failure
-        is reported, not raised.
+        """Start the thread and block until connections are accepted; raise NotServingError if that
+        fails.
         """
         self._server.start()
 

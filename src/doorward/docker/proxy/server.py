@@ -32,7 +32,13 @@ from doorward.docker.proxy.wire import Wire
 from doorward.docker.request.call import Caller
 from doorward.edge import FAULTS, Edge, Part, Parts
 from doorward.telemetry.rate_limited_log import RateLimitedLog
-from doorward.transport.loop import Connections, Endpoint, LoopServer, exhaustion
+from doorward.transport.loop import (
+    Connections,
+    Endpoint,
+    LoopServer,
+    NotServingError,
+    exhaustion,
+)
 from doorward.transport.pool import Pool
 from doorward.transport.slow_calls import History
 
@@ -107,8 +113,10 @@ class ProxyServer:
 
     def start(self) -> None:
         """Serve in a thread of its own, and return. Raise ProxyError if that does not begin."""
-        if not self._server.start():
-            raise ProxyError("the proxy did not start")
+        try:
+            self._server.start()
+        except NotServingError:
+            raise ProxyError("the proxy did not start") from None
 
     @property
     def is_stuck(self) -> bool:
