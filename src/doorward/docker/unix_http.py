@@ -51,7 +51,7 @@ def call_plugin(path: str, call: str, body: bytes = b"", *, timeout: float = 5.0
         response = connection.getresponse()
         content = response.read(_MAX_ANSWER)
         return json.loads(content) if response.status == 200 else None
-    except (OSError, ValueError, http.client.HTTPException):
+    except (OSError, ValueError, RecursionError, http.client.HTTPException):
         return None
     finally:
         connection.close()

@@ -83,6 +83,35 @@ def test_service_that_does_not_start_leaves_no_units(systemd: Systemd, tmp_path:
     assert list(systemd.folder.iterdir()) == []
 
 
+def test_missing_systemctl_leaves_no_units(
+    systemd: Systemd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(DaemonError, match="systemctl daemon-reload: no such file"):
+        systemd.start([])
+    assert list(systemd.folder.iterdir()) == []
+
+
+@pytest.mark.usefixtures("answering")
+def test_systemctl_that_hangs_leaves_no_units(
+    systemd: Systemd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "systemctl"
+    script.write_text("#!/bin/sh\n[ $1 != restart ] || exec sleep 60\n")
+    monkeypatch.setattr(units, "_SYSTEMCTL", 0.5)
+    with pytest.raises(DaemonError, match=r"systemctl restart: no end after 0\.5 s"):
+        systemd.start([])
+    assert list(systemd.folder.iterdir()) == []
+
+
+def test_unit_that_is_not_utf8_is_not_replaced(systemd: Systemd) -> None:
+    (systemd.folder / "doorward-x.socket").write_text("old socket")
+    (systemd.folder / "doorward-x.service").write_bytes(b"\xff")
+    with pytest.raises(DaemonError, match="not UTF-8"):
+        systemd.start([])
+    assert (systemd.folder / "doorward-x.service").read_bytes() == b"\xff"
+
+
 def test_old_units_come_back(
     systemd: Systemd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from doorward.base.records import record
 from doorward.docker.plugin import PROBE_HEADER
+from doorward.docker.processes import command_line
 from doorward.docker.unix_http import UnixConnection, call_plugin, listener_pid
 
 __all__ = ["ConfigFile", "Daemon", "DaemonError", "Reach"]
@@ -188,7 +189,7 @@ class Daemon:
         """
         if pid is None:
             return False
-        return "dockerd" in os.path.basename((self._cmdline(pid) or [""])[0])
+        return "dockerd" in os.path.basename((command_line(pid) or [""])[0])
 
     def check_process(self) -> bool:
         """Return True if the daemon runs, False if it does not.
@@ -207,14 +208,7 @@ class Daemon:
     def arguments(self) -> list[str]:
         """Return the words of the daemon's command line, program first; [] if it does not run."""
         pid = self.pid()
-        return self._cmdline(pid) if pid else []
-
-    def _cmdline(self, pid: int) -> list[str]:
-        """Return the words of a process's command line; [] if it has ended or cannot be read."""
-        try:
-            return Path(f"/proc/{pid}/cmdline").read_text().split("\x00")[:-1]
-        except OSError:
-            return []
+        return command_line(pid) if pid else []
 
     def has_plugin_flag(self) -> bool:
         """Return True if plugins were named on its command line, where a reload silently drops
@@ -233,12 +227,17 @@ class Daemon:
 
     def reload(self) -> None:
         """Send SIGHUP, at which the daemon reads its configuration again. Raise DaemonError if it
-        does not run.
+        does not run or the signal cannot be sent.
         """
         pid = self.pid()
         if pid is None:
             raise DaemonError("dockerd does not run")
-        os.kill(pid, signal.SIGHUP)
+        try:
+            os.kill(pid, signal.SIGHUP)
+        except OSError as error:
+            raise DaemonError(
+                f"dockerd, process {pid}: {(error.strerror or 'failed').lower()}"
+            ) from None
 
     def probe(self, nonce: str) -> int | None:
         """Send a request that the plugin remembers; the answer's status, None without an answer."""

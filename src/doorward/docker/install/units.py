@@ -16,12 +16,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Final, Protocol, TypeAlias
 
 from doorward.base.records import record
 from doorward.docker.install.daemon import DaemonError
+from doorward.docker.processes import command_line
 from doorward.docker.unix_http import call_plugin, listener_pid
 from doorward.docker.watch.status import INSTANCE
 
@@ -40,6 +42,8 @@ _START: Final = 300.0
 _END: Final = 300.0
 """Seconds after which a process is taken to hang that begins or ends, on a busy machine. One that
 ends instead of beginning is noticed at once."""
+_SYSTEMCTL: Final = 60.0
+"""Seconds after which systemctl counts as failed."""
 _START_CODE: Final = "from doorward.cli.main import main; main()"
 UNITS: Final = Path("/etc/systemd/system")
 
@@ -205,6 +209,11 @@ class Systemd:
         return f"doorward-{self.name}"
 
     @property
+    def _units(self) -> tuple[str, str]:
+        """The names of the unit files."""
+        return f"{self._stem}.socket", f"{self._stem}.service"
+
+    @property
     def _commands(self) -> tuple[tuple[str, ...], ...]:
         """The calls of systemctl that put the written units in force, in order."""
         return (
@@ -226,8 +235,8 @@ class Systemd:
     def start(self, arguments: Sequence[str], check: Check = no_check) -> None:
         """Write the units, restart the service and call `check`.
 
-        If the new process does not answer or `check` raises DaemonError, the old units are restored
-        and the error is raised; without old units the new ones are removed.
+        If systemctl fails, the new process does not answer or `check` raises DaemonError, the old
+        units are restored and the error is raised; without old units the new ones are removed.
         """
         old = self._texts()
         instance = secrets.token_hex(16)
@@ -241,20 +250,32 @@ class Systemd:
                 raise DaemonError(f"the plugin does not answer: journalctl -u {self._stem}.service")
             check()
         except DaemonError:
+            self._undo(old)
+            raise
+
+    def _undo(self, old: dict[str, str]) -> None:
+        """Write the units of before again and enable them, or remove the new ones if `old` is
+        empty; the files are there or gone even if systemctl fails.
+        """
+        with suppress(DaemonError):
             if old:
                 self._put(old)
             else:
                 self.stop()
-            raise
+        if not old:
+            for unit in self._units:
+                (self.folder / unit).unlink(missing_ok=True)
 
     def _texts(self) -> dict[str, str]:
-        """Return the texts of the installed unit files by name; {} unless both exist. OSError if
-        one cannot be read.
+        """Return the texts of the installed unit files by name; {} unless both exist. DaemonError
+        if one cannot be read.
         """
-        names = [f"{self._stem}.socket", f"{self._stem}.service"]
-        if not all((self.folder / name).exists() for name in names):
+        try:
+            return {name: (self.folder / name).read_text("utf-8") for name in self._units}
+        except FileNotFoundError:
             return {}
-        return {name: (self.folder / name).read_text() for name in names}
+        except (OSError, UnicodeDecodeError) as error:
+            raise DaemonError(f"{self.folder}: {_reason(error)}") from None
 
     def _put(self, units: dict[str, str]) -> None:
         """Write the unit files, enable them and restart the service; raise DaemonError if that
@@ -264,7 +285,7 @@ class Systemd:
             for name, text in units.items():
                 (self.folder / name).write_text(text)
         except OSError as error:
-            raise DaemonError(f"{self.folder}: {(error.strerror or 'failed').lower()}") from None
+            raise DaemonError(f"{self.folder}: {_reason(error)}") from None
         for command in self._commands:
             _systemctl(*command)
 
@@ -272,8 +293,7 @@ class Systemd:
         """Disable, end and remove both units and the socket. Raise DaemonError if systemctl
         fails.
         """
-        for suffix in ("service", "socket"):
-            unit = f"{self._stem}.{suffix}"
+        for unit in reversed(self._units):
             if (self.folder / unit).exists():
                 _systemctl("disable", "--now", unit)
                 (self.folder / unit).unlink()
@@ -282,15 +302,27 @@ class Systemd:
 
 
 def _systemctl(*arguments: str) -> None:
-    """Run `systemctl`; raise DaemonError with its first line of errors if it fails, TimeoutExpired
-    after 60 s.
+    """Run `systemctl`; raise DaemonError if it cannot be run or takes too long, and with its first
+    line of errors if it fails.
     """
-    done = subprocess.run(
-        ["systemctl", *arguments], capture_output=True, text=True, check=False, timeout=60
-    )
+    try:
+        done = subprocess.run(
+            ["systemctl", *arguments], capture_output=True, check=False, timeout=_SYSTEMCTL
+        )
+    except subprocess.TimeoutExpired:
+        raise DaemonError(f"systemctl {arguments[0]}: no end after {_SYSTEMCTL:g} s") from None
+    except OSError as error:
+        raise DaemonError(f"systemctl {arguments[0]}: {_reason(error)}") from None
     if done.returncode:
-        errors = done.stderr.strip().splitlines() or ["failed"]
+        errors = done.stderr.decode(errors="replace").strip().splitlines() or ["failed"]
         raise DaemonError(f"systemctl {arguments[0]}: {errors[0]}")
+
+
+def _reason(error: OSError | UnicodeDecodeError) -> str:
+    """Return the reason of an error of a file or program, in lower case."""
+    if isinstance(error, UnicodeDecodeError):
+        return "not UTF-8"
+    return (error.strerror or "failed").lower()
 
 
 _ERROR: Final = "Error: "
@@ -350,7 +382,7 @@ class Process:
         pid = self.pid()
         if pid is None:
             return []
-        return Path(f"/proc/{pid}/cmdline").read_text().split("\x00")[:-1]
+        return command_line(pid)
 
     def _start(self, program: Sequence[str]) -> None:
         """Start a program in the background, write the pidfile, and wait until the plugin answers.
@@ -374,7 +406,7 @@ class Process:
                     start_new_session=True,
                 )
         except OSError as error:
-            raise DaemonError(f"{self.folder}: {(error.strerror or 'failed').lower()}") from None
+            raise DaemonError(f"{self.folder}: {_reason(error)}") from None
         try:
             # At once, so that the next run knows the process if this one is killed now.
             self._pidfile.write_text(f"{process.pid}\n")
@@ -382,7 +414,7 @@ class Process:
             self._end(process.pid)
             process.wait()
             self._pidfile.unlink(missing_ok=True)
-            raise DaemonError(f"{self._pidfile}: {(error.strerror or 'failed').lower()}") from None
+            raise DaemonError(f"{self._pidfile}: {_reason(error)}") from None
         until = time.monotonic() + _START
         while not wait_for(self.socket, instance, 0.5):
             has_ended = process.poll() is not None or self._errors(begun)
@@ -444,10 +476,10 @@ class Process:
         """
         if pid is None:
             return False
-        command = _command(pid)
+        command = command_line(pid)
         # Of the installer itself, which may have the same words, these are not neighbours.
         pairs = set(pairwise(command))
-        return {(b"docker", b"serve"), (b"--socket", self.socket.encode())} <= pairs
+        return {("docker", "serve"), ("--socket", self.socket)} <= pairs
 
     def stop(self) -> None:
         """End the process and remove the pidfile; raise DaemonError if another process then serves
@@ -463,7 +495,7 @@ class Process:
                 return
             other = listener_pid(self.socket)
             # A plugin whose watchdog was killed becomes one itself, and is then the listener.
-            if time.monotonic() > until or (other is not None and any(_command(other))):
+            if time.monotonic() > until or (other is not None and command_line(other)):
                 raise DaemonError(
                     f"process {other} still serves {self.socket}: it is not ours to end"
                 )
@@ -471,16 +503,18 @@ class Process:
 
     def _end(self, pid: int) -> None:
         """Send SIGTERM and wait until the process has ended; raise DaemonError after `_END`
-        seconds.
+        seconds, or if the signal cannot be sent.
         """
         try:
             os.kill(pid, signal.SIGTERM)
             os.kill(pid, signal.SIGCONT)
         except ProcessLookupError:
             return
+        except OSError as error:
+            raise DaemonError(f"the plugin, process {pid}: {_reason(error)}") from None
         until = time.monotonic() + _END
         # A process that has ended has no command, and waits for the one that started it.
-        while any(_command(pid)):
+        while command_line(pid):
             if time.monotonic() > until:
                 raise DaemonError(f"the plugin, process {pid}, does not end")
             time.sleep(0.05)
@@ -493,16 +527,6 @@ def _parent(pid: int) -> int:
     except OSError:
         return 0
     return int(text.rpartition(")")[2].split()[1])
-
-
-def _command(pid: int) -> list[bytes]:
-    """Return the words of a process's command line as bytes; [] if it has ended or cannot be
-    read.
-    """
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\x00")
-    except OSError:
-        return []
 
 
 def _program(arguments: Sequence[str]) -> list[str]:
