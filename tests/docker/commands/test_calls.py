@@ -10,6 +10,7 @@ import pytest
 
 from doorward.docker.commands.calls import COMMANDS, read_docker, read_docker_command
 from doorward.docker.commands.options import CommandError
+from doorward.docker.commands.values import read_time
 from doorward.docker.replay import read_requests
 from doorward.docker.request.call import parse_request
 from doorward.docker.request.errors import RequestError
@@ -74,6 +75,37 @@ def test_options_are_read_as_the_command_line_reads_them() -> None:
     named = read_docker_command("docker create --name a&b --platform linux/arm64 img", "ann")
     assert named.uri.endswith("/containers/create?name=a%26b&platform=linux%2Farm64")
     assert (named.user, named.auth_method, named.identified) == ("ann", "TLS", True)
+
+
+TIMES = [
+    ("1700000000", "1700000000"),
+    ("1700000000.5", "1700000000.5"),
+    ("0", "0"),
+    ("1m30s", "1699999910"),
+    ("2023-11-14", "1699920000.000000000"),
+    ("2023-11-14Z", "1699920000.000000000"),
+    ("2023-11-14T22", "1699999200.000000000"),
+    ("2023-11-14T22:13Z", "1699999980.000000000"),
+    ("2023-11-14T22:13:20.000000007+01:00", "1699996400.000000007"),
+]
+
+
+@pytest.mark.parametrize(("text", "sent"), TIMES)
+def test_times_are_those_of_the_api(text: str, sent: str) -> None:
+    assert read_time(text, 1_700_000_000.0) == sent
+
+
+@pytest.mark.parametrize("text", ["x", "-10m", "2023-13-01", "2023-11-14T25", "1.", "5y", "\u0665"])
+def test_what_is_not_a_time(text: str) -> None:
+    with pytest.raises(CommandError, match="is not a time"):
+        read_docker_command(f"docker logs --until={text} c", "")
+
+
+def test_times_of_logs_are_parameters_of_the_request() -> None:
+    uri = read_docker_command("docker logs --since 1 --until 2023-11-14 c", "").uri
+    assert uri.endswith("tail=all&since=1&until=1699920000.000000000")
+    assert "since" not in read_docker_command("docker logs --since= c", "").uri
+    assert read_docker("docker logs --since 10m c", "")["action"] == "container.logs"
 
 
 PORTS = [

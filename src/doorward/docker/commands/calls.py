@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -19,6 +20,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 from doorward.docker.commands.build import MANY_REQUESTS, read_build
 from doorward.docker.commands.options import CommandError, Options, read_options
 from doorward.docker.commands.run import read_run
+from doorward.docker.commands.values import read_time
 from doorward.docker.request.call import AuthzRequest
 from doorward.docker.request.images import parse_image
 from doorward.docker.request.input import InputOptions, to_input
@@ -126,6 +128,18 @@ def _into_query(name: str, value: str = "") -> Callable[[_Read, str], None]:
 
     def put(state: _Read, text: str) -> None:
         state.query[name] = value or text
+
+    return put
+
+
+def _time_into_query(name: str) -> Callable[[_Read, str], None]:
+    """Return the setter of an option with a point in time, which sets the parameter `name`. It
+    raises CommandError for an invalid time.
+    """
+
+    def put(state: _Read, text: str) -> None:
+        if text:
+            state.query[name] = read_time(text, time.time())
 
     return put
 
@@ -290,7 +304,8 @@ _LIST_SWITCHES: Final[Options] = {
 }
 _LOGS: Final[Options] = {
     **dict.fromkeys(("-n", "--tail"), _into_query("tail")),
-    **dict.fromkeys(("--since", "--until"), _of_client),
+    "--since": _time_into_query("since"),
+    "--until": _time_into_query("until"),
 }
 _LOGS_QUERY: Final = "stdout=1&stderr=1&tail=all"
 _LOGS_SWITCHES: Final[Options] = {

@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+import re
+from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 from doorward.docker.commands.options import CommandError
 
-__all__ = ["read_cpus", "read_duration", "read_host", "read_integer", "read_size", "read_ulimit"]
+__all__ = [
+    "read_cpus",
+    "read_duration",
+    "read_host",
+    "read_integer",
+    "read_size",
+    "read_time",
+    "read_ulimit",
+]
 
 _UNITS: Final = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _DIGITS: Final = 20
 _DURATIONS: Final = {"h": 3_600 * 10**9, "m": 60 * 10**9, "s": 10**9, "ms": 10**6, "us": 1_000}
+
+_SECONDS: Final = re.compile(r"[0-9]{1,18}(?:\.[0-9]{1,9})?")
+_DATE: Final = re.compile(
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2})"
+    r"(?:T([0-9]{2}(?::[0-9]{2}(?::[0-9]{2}(?:\.([0-9]{1,9}))?)?)?))?"
+    r"(Z|[+-][0-9]{2}:[0-9]{2})?"
+)
 
 
 def _decimal(text: str) -> Decimal:
@@ -77,6 +94,32 @@ def read_duration(text: str) -> int:
         except (KeyError, ValueError):
             raise CommandError(f"`{text}` is not a duration: write it as 30s") from None
     return total
+
+
+def read_time(text: str, now: float) -> str:
+    """Return a point in time as docker's client sends it, in seconds since 1970: `10m` is that long
+    before `now`, `2024-05-01T12:30` is in UTC. Raise CommandError for other forms.
+    """
+    if _SECONDS.fullmatch(text):
+        return text
+    try:
+        return _read_date(text) or str(int(now - read_duration(text) / 10**9))
+    except ValueError:  # of a CommandError too
+        raise CommandError(
+            f"`{text}` is not a time: write it as 10m or 2024-05-01T12:30Z"
+        ) from None
+
+
+def _read_date(text: str) -> str:
+    """Return a date in seconds since 1970, with nanoseconds; `""` for another form. Raise
+    ValueError for a day or time that does not exist.
+    """
+    match = _DATE.fullmatch(text)
+    if match is None:
+        return ""
+    day, time, fraction, zone = match.groups(default="")
+    whole = datetime.fromisoformat(f"{day}T{time.partition('.')[0] or '00'}{zone or 'Z'}")
+    return f"{int(whole.timestamp())}.{fraction:0<9}"
 
 
 def read_ulimit(text: str) -> dict[str, Any]:
