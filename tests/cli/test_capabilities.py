@@ -76,6 +76,9 @@ def test_a_file_that_cannot_be_read_is_a_usage_error(
     (tmp_path / "bad.json").write_text("[]")
     assert run(["eval", "--capabilities", str(tmp_path / "bad.json"), "1"]) != 0
     assert "must be an object" in capsys.readouterr().err
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    assert run(["eval", "--capabilities", str(tmp_path / "deep.json"), "1"]) != 0
+    assert "nested too deeply" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,14 @@ def test_of_a_long_file_the_end_is_read(tmp_path: Path, monkeypatch: pytest.Monk
     assert newest_rows(str(path), 50) is None
 
 
+def test_a_line_that_is_nested_too_deeply_is_not_an_event(tmp_path: Path) -> None:
+    path = write(tmp_path / "log.jsonl", 2)
+    path.write_text("[" * 20_000 + "\n" + path.read_text())
+    rows = newest_rows(str(path), 10)
+    assert rows is not None
+    assert len(rows) == 2
+
+
 def test_what_is_no_plain_file_is_for_the_search(tmp_path: Path) -> None:
     assert newest_rows(str(tmp_path / "missing.jsonl"), 1) is None
     assert newest_rows(str(tmp_path / "log.json.gz"), 1) is None

@@ -52,7 +52,11 @@ def _document(path: str) -> Any:
         if known is not None:
             return known
     with open(path, "rb") as file:
-        return json.loads(file.read(MAX_FILE))
+        content = file.read(MAX_FILE)
+    try:
+        return json.loads(content)
+    except RecursionError:
+        raise ValueError("JSON is nested too deeply") from None
 
 
 option: Final = click.option(

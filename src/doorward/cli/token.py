@@ -125,7 +125,7 @@ def _claim(text: str) -> tuple[str, Any]:
         raise click.UsageError(f"--claim `{name}`: expected NAME=JSON")
     try:
         return name, json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         return name, value
 
 

@@ -39,7 +39,7 @@ def _row(line: bytes) -> tuple[Any, ...] | None:
     """Return the columns of one line of the log; None if it is not a decision."""
     try:
         event = json.loads(line) if line.strip() else None
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(event, dict) or not isinstance(event.get("decision_id"), str):
         return None

@@ -415,7 +415,7 @@ def _read_sign_on(source: AwsSource) -> _SignedOn:
     digest = hashlib.sha1(session.encode(), usedforsecurity=False).hexdigest()
     try:
         cached = json.loads(read_text(os.path.join(folder, f"{digest}.json")))
-    except ValueError:
+    except (ValueError, RecursionError):
         raise CredentialsError("failed to load SSO credentials: not JSON") from None
     if not isinstance(cached, dict):
         raise CredentialsError("failed to load SSO credentials: not an object")

@@ -7,7 +7,6 @@ sends them, and captured runs of the command line with the calls in `plugin_call
 from __future__ import annotations
 
 import base64
-import json
 import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from doorward.docker.decider.answer import Decider, PdpError
 from doorward.docker.reply import Verdict, to_verdict
-from doorward.docker.request.call import AuthzRequest, parse_request
+from doorward.docker.request.call import parse_request
 from doorward.docker.request.errors import RequestError
 from doorward.docker.request.facts import NO_CONTAINER
 from doorward.docker.request.input import Input, InputOptions, to_input
@@ -25,6 +24,16 @@ __all__ = ["ReplayError", "Replayed", "read_requests", "replay"]
 
 _log: Final = logging.getLogger(__name__)
 MAX_FILE: Final = 256 << 20
+
+
+_FIELDS: Final = {
+    "RequestMethod": "Method",
+    "RequestUri": "Path",
+    "User": "User",
+    "UserAuthNMethod": "AuthMethod",
+    "RequestHeaders": "Headers",
+}
+"""The field of an input for each field of an AuthZReq, but the body."""
 
 
 class ReplayError(Exception):
@@ -59,17 +68,14 @@ class Replayed(NamedTuple):
 
 def _read_again(before: Input, options: InputOptions | None) -> Input:
     """Return the input of a request that an earlier version logged, with the views that its log
-    lacks.
+    lacks. Raise RequestError if it cannot be read.
     """
-    body = before.get("Body")
-    request = AuthzRequest(
-        str(before.get("Method", "")),
-        str(before.get("Path", "")),
-        str(before.get("User", "")),
-        str(before.get("AuthMethod", "")),
-        before.get("Headers") or {},
-        None if body is None else to_json(body).encode(),
-    )
+    call: dict[Any, Any] = {
+        name: before[field] for name, field in _FIELDS.items() if field in before
+    }
+    if (body := before.get("Body")) is not None:
+        call["RequestBody"] = base64.b64encode(to_json(body).encode()).decode()
+    request = parse_request(to_json(call).encode())
     return {**to_input(request, options), "container": before.get("container") or NO_CONTAINER}
 
 
@@ -128,7 +134,8 @@ def _read(path: Path, text: str) -> Iterator[Past]:
         yield from _of_document(str(path), line_document)
         return
     read = 0
-    for number, line in enumerate(text.splitlines(), start=1):
+    # Not `splitlines`: JSON may have other line separators in its strings.
+    for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
         try:
@@ -151,20 +158,26 @@ def _of_document(location: str, document: dict[Any, Any]) -> Iterator[Past]:
     Yields nothing for other lines of logs. Raise ReplayError for any other document.
     """
     if "plugin_calls" in document:
-        for number, call in enumerate(document["plugin_calls"]):
+        decision = _recorded_answer(document)
+        for number, call in enumerate(_calls(location, document["plugin_calls"])):
             if call.get("phase") == "AuthZReq":
-                yield Past(
-                    f"{location}#{number}",
-                    None,
-                    _captured_request(call),
-                    _recorded_answer(document),
-                )
+                at = f"{location}#{number}"
+                yield Past(at, None, _captured_request(at, call), decision)
     elif "RequestMethod" in document:
         yield Past(location, None, to_json(document).encode(), "")
     elif "input" in document:
+        if not isinstance(document["input"], dict):
+            raise ReplayError(f"{location}: `input` is not an object")
         yield Past(location, document["input"], None, str(document.get("decision", "")))
     elif "decision_id" not in document and "level" not in document:
         raise ReplayError(f"{location}: document has no request to the daemon")
+
+
+def _calls(location: str, calls: Any) -> list[dict[Any, Any]]:
+    """Return the calls in a capture; ReplayError unless they are an array of objects."""
+    if not isinstance(calls, list) or not all(isinstance(each, dict) for each in calls):
+        raise ReplayError(f"{location}: `plugin_calls` is not an array of objects")
+    return calls
 
 
 def _recorded_answer(document: dict[Any, Any]) -> str:
@@ -174,13 +187,15 @@ def _recorded_answer(document: dict[Any, Any]) -> str:
     return "" if "authorization denied" in str(document.get("stderr")) else "allow"
 
 
-def _captured_request(call: dict[Any, Any]) -> bytes:
+def _captured_request(location: str, call: dict[Any, Any]) -> bytes:
     """Return the bytes of a captured AuthZReq, with the body that was decoded in the capture
-    encoded again.
+    encoded again. Raise ReplayError if the call has no object `sent`.
     """
+    if not isinstance(call.get("sent"), dict):
+        raise ReplayError(f"{location}: `sent` is not an object")
     sent = dict(call["sent"])
     if "RequestBody" in sent and "RequestBody_decoded" in call:
         body = call["RequestBody_decoded"]
         text = body if isinstance(body, str) else to_json(body)
         sent["RequestBody"] = base64.b64encode(text.encode()).decode()
-    return json.dumps(sent).encode()
+    return to_json(sent).encode()

@@ -16,7 +16,7 @@ from doorward.docker.decider.embedded import PACK, EmbeddedPdp, with_shipped
 from doorward.docker.install.daemon import DaemonError
 from doorward.docker.install.doctor import Finding, _check_copies
 from doorward.docker.install.installer import _find_shipped, copy_pack
-from doorward.docker.install.upgrade import copies, lacking
+from doorward.docker.install.upgrade import apply_upgrade, copies, lacking
 from doorward.docker.plugin import Plugin
 
 OLDER = """package policy.docker.authz
@@ -81,6 +81,32 @@ def test_upgrade_shows_and_then_does_what_changes(folder: Path, tmp_path: Path) 
     assert data["users"] == {"alice": ["developer"]}
     assert lacking(folder) == {}
     EmbeddedPdp(_find_shipped(folder), watch=False).close()
+
+
+@pytest.mark.parametrize("value", [None, [], "x"])
+def test_section_that_is_not_an_object_is_an_error(folder: Path, value: object) -> None:
+    path = folder / "data.json"
+    data = json.loads(path.read_text())
+    data["docker"]["ports"] = value
+    path.write_text(json.dumps(data))
+    with pytest.raises(DaemonError, match=r"`docker\.ports` is not an object"):
+        lacking(folder)
+    with pytest.raises(DaemonError, match=r"`docker\.ports` is not an object"):
+        list(apply_upgrade(folder))
+    assert json.loads(path.read_text()) == data
+
+
+@pytest.mark.parametrize("content", [b"\xff", b"[" * 100_000, b"[]", b'{"docker": 1}'])
+def test_data_that_cannot_be_read_is_an_error(folder: Path, content: bytes) -> None:
+    (folder / "data.json").write_bytes(content)
+    with pytest.raises(DaemonError, match=r"data\.json"):
+        lacking(folder)
+
+
+def test_copy_that_is_not_utf8_is_an_error(folder: Path) -> None:
+    (folder / "authz.rego").write_bytes(b"\xff")
+    shown = CliRunner().invoke(command, ["upgrade", str(folder)])
+    assert (shown.exit_code, "authz.rego" in shown.output) == (1, True), shown.output
 
 
 def test_upgrade_shows_what_is_newly_refused(folder: Path, tmp_path: Path) -> None:

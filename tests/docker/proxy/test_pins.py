@@ -51,6 +51,31 @@ def test_pin_of_a_file_and_of_what_is_not_there(pins: Pins, tmp_path: Path) -> N
         pins.pin(str(tmp_path / "none"))
 
 
+@pytest.mark.parametrize("content", ["[]", "null", "1", "{", "\xff", "[" * 100_000])
+def test_state_that_is_not_an_object_is_an_error(content: str, tmp_path: Path) -> None:
+    (tmp_path / "state.json").write_bytes(content.encode("latin-1"))
+    with pytest.raises(PinError, match="remove it to begin without pins"):
+        Pins(str(tmp_path / "pins"), str(tmp_path / "state.json"))
+
+
+@pytest.mark.parametrize("pin", [1, None, [], "a", "/a\0b", "/\ud800", {"path": 1}, {}])
+def test_stored_pins_without_a_path_are_dropped(pin: object, tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    stored = {"0" * 16: {"path": str(tmp_path / "a"), "requests": [1, {}]}, "1" * 16: pin}
+    (tmp_path / "state.json").write_text(json.dumps(stored))
+    Pins(str(tmp_path / "pins"), str(tmp_path / "state.json"))
+    points = [each.name for each in (tmp_path / "pins").iterdir()]
+    unmount(tmp_path / "pins")
+    assert points == ["0" * 16]
+
+
+def test_pins_that_cannot_be_stored_are_an_error(pins: Pins, tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "state.new").mkdir()
+    with pytest.raises(PinError, match=r"state\.json cannot be written: is a directory"):
+        pins.pin(str(tmp_path / "a"))
+
+
 def test_same_folder_is_pinned_once(pins: Pins, tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     first = pins.pin(str(tmp_path / "a"))

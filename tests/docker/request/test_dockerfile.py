@@ -110,6 +110,7 @@ UNREADABLE = [
     ("FROM a\nADD GitHub.com/a/b /\n", "source of ADD"),
     ('FROM a\nADD ["http:\\u002f\\u002fx", "/"] z\n', "not a JSON array"),
     ("FROM a\nADD ['b']\n", "not a JSON array"),
+    (f"FROM a\nADD {'[' * 20_000}\n", "not a JSON array"),
     ("FROM a\nEVIL b\n", "instruction is unknown"),
     ("FROM a\nONBUILD FROM b\n", "instruction is unknown"),
     ("FROM a\nONBUILD ONBUILD RUN b\n", "instruction is unknown"),

@@ -142,7 +142,7 @@ def _get(path: str, target: str) -> Any:
         if response.status != 200:
             return None
         return json.loads(content) if content[:1] in b"[{" and content else content
-    except (OSError, ValueError, http.client.HTTPException):
+    except (OSError, ValueError, RecursionError, http.client.HTTPException):
         return None
     finally:
         connection.close()

@@ -31,37 +31,57 @@ def copies(folder: Path) -> list[Path]:
 
 def show_differences(folder: Path) -> Iterator[str]:
     """Yield the lines of a diff between the copies in `folder` and the package's policies: `+` is
-    in the package. Nothing for policies without a copy.
+    in the package. Nothing for policies without a copy. Raise DaemonError if a copy cannot be read.
     """
     for path in shipped_policies():
         copy = folder / path.name
         if copy.exists():
-            before = copy.read_text(encoding="utf-8").splitlines()
+            before = _read_text(copy).splitlines()
             after = path.read_text(encoding="utf-8").splitlines()
             yield from difflib.unified_diff(before, after, str(copy), path.name, lineterm="")
 
 
-def _read(path: Path) -> dict[str, Any]:
-    """Return the data in a file; raise DaemonError if it is not JSON or has no object `docker`."""
+def _read_text(path: Path) -> str:
+    """Return the text of a file; raise DaemonError if it cannot be read or is not UTF-8."""
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DaemonError(f"{path}: {error}") from None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Return the data in a file. Raise DaemonError if it is not JSON, has no object `docker`, or
+    has another value for a section that is an object in the shipped data.
+    """
+    try:
+        document = json.loads(_read_text(path))
+    except (ValueError, RecursionError) as error:
         raise DaemonError(f"{path}: {error}") from None
     if not isinstance(document, dict) or not isinstance(document.get("docker"), dict):
         raise DaemonError(f"{path} has no `docker`")
+    docker = document["docker"]
+    for section in _shipped_sections():
+        if not isinstance(docker.get(section, {}), dict):
+            raise DaemonError(f"{path}: `docker.{section}` is not an object")
     return document
+
+
+def _shipped_sections() -> dict[str, dict[str, Any]]:
+    """Return the sections of the shipped data that are objects."""
+    docker = json.loads((PACK / "data.json").read_text(encoding="utf-8"))["docker"]
+    return {section: values for section, values in docker.items() if isinstance(values, dict)}
 
 
 def lacking(folder: Path) -> dict[str, dict[str, Any]]:
     """Return the settings that the shipped data has and the folder's lacks, by section and name;
     users are not compared. Raise DaemonError if a `data.json` cannot be used.
     """
-    installed, shipped = (_read(each / "data.json")["docker"] for each in (folder, PACK))
+    installed = _read(folder / "data.json")["docker"]
     return {
         section: missing
-        for section, values in shipped.items()
-        if isinstance(values, dict) and section != "users"
-        if (missing := {n: v for n, v in values.items() if n not in (installed.get(section) or {})})
+        for section, values in _shipped_sections().items()
+        if section != "users"
+        if (missing := {n: v for n, v in values.items() if n not in installed.get(section, {})})
     }
 
 
@@ -111,5 +131,7 @@ def apply_upgrade(folder: Path) -> Iterator[str]:
         for copy in copies(folder):
             os.replace(copy, backup / copy.name)
             yield f"{copy} is in {backup}"
+    except RecursionError as error:
+        raise DaemonError(f"{folder}: {error}") from None
     except OSError as error:
         raise DaemonError(f"{folder}: {(error.strerror or 'failed').lower()}") from None

@@ -97,27 +97,34 @@ class Pins:
     # Between runs
 
     def _read(self) -> dict[str, str]:
-        """Return the stored pins, none if there is no file; PinError if it cannot be read."""
+        """Return the paths of the stored pins by name, and keep their requests; {} if there is no
+        file. Raise PinError if it cannot be read or is not a JSON object.
+        """
         try:
             document = json.loads(self._state.read_bytes())
         except FileNotFoundError:
             return {}
-        except (OSError, ValueError):
-            raise PinError(
-                f"{self._state} cannot be read: remove it to begin without pins"
-            ) from None
+        except (OSError, ValueError, RecursionError):
+            document = None
+        if type(document) is not dict:
+            raise PinError(f"{self._state} cannot be read: remove it to begin without pins")
         paths: dict[str, str] = {}
-        for name, pin in document.items():
-            path, requests = (
-                (pin.get("path"), pin.get("requests")) if type(pin) is dict else (pin, [])
-            )
-            if _NAME.fullmatch(name) and type(path) is str and path.startswith("/"):
-                paths[name] = path
-                self._requests[name] = requests if type(requests) is list else []
+        for name, stored in document.items():
+            pin = _read_pin(stored)
+            if pin is not None and _NAME.fullmatch(name):
+                paths[name], self._requests[name] = pin
         return paths
 
     def _write(self) -> None:
-        """Store the pins in their file, replaced in one step."""
+        """Store the pins in their file, replaced in one step. Raise PinError if that fails."""
+        try:
+            self._replace()
+        except OSError as error:
+            reason = (error.strerror or "failed").lower()
+            raise PinError(f"{self._state} cannot be written: {reason}") from None
+
+    def _replace(self) -> None:
+        """Write the file of the pins beside the old one, and rename it; OSError if that fails."""
         self._state.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         temporary = self._state.with_suffix(".new")
         with temporary.open("w", encoding="utf-8") as file:
@@ -340,6 +347,24 @@ class Pins:
         if not path:
             raise PinError(f"host path {source} was not part of the decision")
         return self.pin(path, request)
+
+
+def _read_pin(stored: Any) -> tuple[str, list[PinnedRequest]] | None:
+    """Return the path and the requests of a stored pin, which may be its path alone; None if it is
+    not a path that can be opened.
+    """
+    path: Any = stored
+    requests: Any = []
+    if type(stored) is dict:
+        path, requests = stored.get("path"), stored.get("requests")
+    if type(path) is not str or not path.startswith("/") or "\0" in path:
+        return None
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        return None
+    is_list = type(requests) is list
+    return path, [each for each in requests if type(each) is dict] if is_list else []
 
 
 def _open(path: str) -> int:

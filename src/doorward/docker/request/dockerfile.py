@@ -402,7 +402,7 @@ class _Reader:
         if text.startswith("["):
             try:
                 words = json.loads(text)
-            except ValueError:
+            except (ValueError, RecursionError):
                 self._refuse("sources are not a JSON array")
             if type(words) is not list or any(type(word) is not str for word in words):
                 self._refuse("sources are not texts")
