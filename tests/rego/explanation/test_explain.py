@@ -9,6 +9,8 @@ import pytest
 
 from doorward.rego import REGISTRY, Engine
 from doorward.rego.explanation import Explanation, Mask, Recorder, explain
+from doorward.rego.explanation.trail import trail_of
+from doorward.rego.values import to_key
 
 POLICY = """package authz
 
@@ -474,3 +476,110 @@ def test_values_that_share_their_parts_are_shown_in_time_or_not_at_all() -> None
         "rules": [],
         "complete": False,
     }
+
+
+POLICY_WITH_SECRETS = """package a
+
+passwords contains "hunter1"
+
+users contains {"name": "ann", "password": "hunter2"}
+
+settings := {"password": "hunter3", "size": 1}
+
+default password := "hunter4"
+
+password := "hunter20" if {
+	input.none
+} else := "hunter21" if {
+	input.none
+} else := {"pwd": "hunter22"} if input.x
+
+by[{"password": "hunter5"}] := 1
+
+api_key := concat("", ["hunter6", upper("hunter7")])
+
+secrets := {"a": {"hunter8": ["hunter9", null]}}
+
+tokens := [x | some x in ["a"]; x == "b"] if input.none
+
+cookie := $"hunter10{input.x}" if input.x
+
+api_keys := {"hunter11" | input.x}
+
+cfg["session_id"] := ["hunter12"]
+
+open(name, api_keys) if api_keys == name
+
+open(_, _) := false if input.none
+
+check if {
+	some x in passwords
+	some "hunter13" in passwords
+	"hunter14" in passwords
+}
+
+p if {
+	passwords
+	users
+	settings
+	password
+	by
+	api_key
+	secrets
+	cookie
+	api_keys
+	cfg
+	not open("ann", "hunter15x")
+	not tokens
+	not check
+	input.password != 12345
+	input.password in {"hunter16"}
+}
+
+p if input.x.tokens[_] == "hunter17"
+
+p if { input.password == "hunter18" with input.password as "hunter19" }
+"""
+
+
+def test_secrets_of_the_policy_are_shown_nowhere() -> None:
+    engine = Engine({"a.rego": POLICY_WITH_SECRETS})
+    explanation = explain(engine, "data.a.p", {"x": {"tokens": ["t"]}, "password": "given"})
+    texts = [explanation.text(full=True), json.dumps(explanation.to_document())]
+    texts += map(repr, trail_of(explanation.recorder))
+    assert 'check("hunter15' not in texts[0]
+    assert texts[0].count("[masked]") > 20
+    for text in texts:
+        # The call itself has no name for its operand.
+        left = text.replace('open("ann", "hunter15x")`', "")
+        assert "hunter" not in left.replace('open(\\"ann\\", \\"hunter15x\\")', "")
+        assert "12345" not in text
+        assert "given" not in text
+
+
+def test_texts_that_are_not_under_the_name_of_a_secret_are_shown() -> None:
+    policy = """package a
+
+p if {
+	input.password != ""
+	token := trim_prefix(input.authorization, "Bearer ")
+	startswith(token, "plain")
+	input.pair == {"key": "open", "b": 1}
+}
+
+p if { {"password": input.x, "ok": true, 1: 2} == input.y }
+"""
+    shown = explain(Engine({"a.rego": policy}), "data.a.p", {"password": "x"}).text(full=True)
+    assert 'input.password != ""' in shown
+    assert '{"key": "[masked]", "b": 1}' not in shown
+    assert '{"password": input.x, "ok": true, 1: 2} == input.y' in shown
+
+
+def test_a_mask_hides_members_of_sets_and_composite_keys() -> None:
+    mask = Mask({"x": {to_key({"password": "topsecret"}): 1}})
+    members = frozenset({to_key({"password": "a"}), "b", to_key(1.5)})
+    hidden = frozenset({to_key({"password": "[masked]"}), "b", to_key(1.5)})
+    assert mask.value(members, "data.p.users") == hidden
+    assert mask.value(frozenset({"a", "b"}), "data.p.passwords") == {"[masked]"}
+    assert mask.value({to_key({"password": "a"}): 1}) == {to_key({"password": "[masked]"}): 1}
+    assert mask.text("topsecret") == "[masked]"

@@ -35,7 +35,8 @@ def _attempt(record: Record, attempt: Attempt, depth: int) -> dict[str, Any]:
     """
     document: dict[str, Any] = {"rule": attempt.name}
     if attempt.operands:
-        document["operands"] = [to_python(record.mask.value(each)) for each in attempt.operands]
+        masked_operands = map(record.mask.value, attempt.operands, record.parameters(attempt))
+        document["operands"] = list(map(to_python, masked_operands))
     if attempt.answer is not UNDEFINED:
         document["answer"] = to_python(record.mask.value(attempt.answer, attempt.name))
     if depth < MAX_DEPTH:

@@ -7,10 +7,16 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from doorward.base.records import record
+from doorward.rego.analysis.scope import source_name
 from doorward.rego.analysis.tree import path_text
 from doorward.rego.builtins.registry import Registry
 from doorward.rego.explanation.recorder import Attempt, Recorder, Step
-from doorward.rego.explanation.secrets import Mask, without_secrets
+from doorward.rego.explanation.secrets import (
+    Mask,
+    head_without_secrets,
+    names_secret,
+    without_secrets,
+)
 from doorward.rego.explanation.values import Failed, value_of, values_of
 from doorward.rego.syntax.nodes import Expr, Ref, Rule, Scalar, Var
 from doorward.rego.syntax.walk import walk
@@ -51,7 +57,18 @@ class Record:
 
     def head_text(self, rule: Rule) -> str:
         """Return the head of a rule as written, on one line, credentials masked."""
-        return _one_line(self.mask.text(rule.head.span.text or rule.span.text))
+        return _one_line(self.mask.text(head_without_secrets(rule)))
+
+    def parameters(self, attempt: Attempt) -> list[str]:
+        """Return the name of each operand's parameter if it is that of a credential in one of the
+        function's definitions; "" for other operands.
+        """
+        labels = [""] * len(attempt.operands)
+        for tried in attempt.tried.values():
+            for number, arg in enumerate(tried.rule.head.args or ()):
+                if isinstance(arg, Var) and names_secret([source_name(arg.name)]):
+                    labels[number] = source_name(arg.name)
+        return labels
 
     def values(self, step: Step) -> dict[str, Any]:
         """Return the parts of an expression with their values at its first failure, or at its last

@@ -9,18 +9,36 @@ are still to be treated as the requests themselves.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice
 from typing import Any, Final
 
+from doorward.rego.analysis.scope import source_name
 from doorward.rego.clock import count_step
 from doorward.rego.credentials import MASKED, mask_credentials, names_all_below, names_credential
 from doorward.rego.source import Span
-from doorward.rego.syntax.nodes import Call, Expr, Object, Scalar, Term
-from doorward.rego.syntax.walk import walk
-from doorward.rego.values import Key, from_key
+from doorward.rego.syntax.nodes import (
+    Array,
+    ArrayComprehension,
+    Call,
+    Expr,
+    Head,
+    Object,
+    Ref,
+    Rule,
+    Scalar,
+    Set,
+    SetComprehension,
+    SomeIn,
+    TemplateString,
+    Term,
+    Var,
+    With,
+)
+from doorward.rego.syntax.walk import Node, walk
+from doorward.rego.values import Key, from_key, to_key
 
-__all__ = ["MASKED", "Mask", "without_secrets"]
+__all__ = ["MASKED", "Mask", "head_without_secrets", "names_secret", "without_secrets"]
 
 _PIECES: Final = re.compile(r"[\s,;=.]+")
 _SCHEMES: Final = frozenset({"basic", "bearer", "digest", "negotiate"})
@@ -28,6 +46,9 @@ MAX_SECRETS: Final = 10_000
 """The most secret texts of one document that are searched for; further ones are hidden only by
 their names and typical forms of credentials.
 """
+
+_EQUATIONS: Final = frozenset({"eq", "assign", "equal", "neq", "internal.member_2"})
+"""Calls of which one operand is a value, or a member, of the other one."""
 
 _SHORTEST: Final = 4
 """The fewest characters of a secret that is searched for in other texts; shorter ones occur
@@ -76,38 +97,125 @@ class Mask:
         if isinstance(value, list):
             return [self.value(item, label) for item in value]
         if isinstance(value, frozenset):
-            return frozenset(self._key(key) for key in value)
+            return frozenset(self._key(key, label) for key in value)
         return value
 
-    def _key(self, key: Key) -> Key:
-        return self.text(key) if isinstance(key, str) else key
+    def _key(self, key: Key, label: str = "") -> Key:
+        """Return a copy of a key or a member of a set, which may be an object, masked as `value`
+        masks it.
+        """
+        return to_key(self.value(from_key(key), label))
 
 
 def without_secrets(node: Expr | Term) -> str:
     """Return the text of an expression or term, with credentials written in it masked."""
-    text, start = node.span.text, node.span.start
-    for span in sorted(_literals(node), key=lambda s: -s.start):
-        text = f'{text[: span.start - start]}"{MASKED}"{text[span.end - start :]}'
-    return text
+    return _mask_literals(node.span, node)
 
 
-def _literals(within: Expr | Term) -> Iterator[Span]:
-    """Yield the spans of string literals that are secrets: members of objects under a credential's
-    name, and the keys of `crypto.hmac.*` and `io.jwt.verify_*`.
+def head_without_secrets(rule: Rule) -> str:
+    """Return the text of a rule's head, of the rule if the head has none, with credentials written
+    in it masked.
+    """
+    return _mask_literals(rule.head.span if rule.head.span.text else rule.span, rule)
+
+
+def _mask_literals(within: Span, node: Node) -> str:
+    """Return the text of a span, which is of a node or of a part of it, with the literals in it
+    masked that are secrets.
+    """
+    spans = [s for s in _literals(node) if within.start <= s.start and s.end <= within.end]
+    parts, end = [], within.start
+    for span in sorted(spans, key=lambda each: (each.start, -each.end)):
+        if span.start >= end:  # not in one that is masked already
+            parts += [within.source.text[end : span.start], f'"{MASKED}"']
+            end = span.end
+    return "".join([*parts, within.source.text[end : within.end]])
+
+
+def _literals(within: Node) -> Iterator[Span]:
+    """Yield the spans of literals that are secrets: what is written under, put into or compared
+    with the name of a credential, and the keys of `crypto.hmac.*` and `io.jwt.verify_*`.
     """
     for node in walk(within):
-        pairs: list[tuple[str, Term]] = []
-        if isinstance(node, Object):
-            pairs = [
-                (key.value, value)
-                for key, value in node.items
-                if isinstance(key, Scalar) and isinstance(key.value, str)
-            ]
-        elif isinstance(node, Call) and node.name.startswith(("crypto.hmac.", "io.jwt.verify_")):
-            pairs = [("key", value) for value in node.args[1:2]]
-        for name, value in pairs:
-            if isinstance(value, Scalar) and isinstance(value.value, str) and _is_secret(name):
-                yield value.span
+        if isinstance(node, Call) and node.name.startswith(("crypto.hmac.", "io.jwt.verify_")):
+            for key in node.args[1:2]:
+                yield from _constants(key, below=True)
+        for names, term in _named_terms(node):
+            if names_secret(names):
+                yield from _constants(term, below=any(map(names_all_below, names)))
+
+
+def names_secret(names: Sequence[str]) -> bool:
+    """Return True if a value is a secret by its name, the last of `names`, or the names before."""
+    return any(map(names_all_below, names)) or (bool(names) and names_credential(names[-1]))
+
+
+def _named_terms(node: Node) -> Iterator[tuple[Sequence[str], Term]]:
+    """Yield the terms of a node that are values of a name: members of an object, operands of an
+    equation or a membership, replacements by `with`, and the key and the value of a rule; each
+    with its name, or the names in its reference.
+    """
+    match node:
+        case Object(items=pairs):
+            for key, value in pairs:
+                if isinstance(key, Scalar) and isinstance(key.value, str):
+                    # `key` is what the built-ins of tokens call theirs.
+                    yield ("secret" if key.value.lower() == "key" else key.value,), value
+        case Call(args=(left, right)) if node.name in _EQUATIONS:
+            yield _names(left), right
+            yield _names(right), left
+        case SomeIn(value=value, domain=domain):
+            yield _names(domain), value
+            yield _names(value), domain
+        case With(target=target, value=value):
+            yield _names(target), value
+        case Head(ref=ref, key=head_key, value=head_value):
+            for term in (head_key, head_value):
+                if term is not None:
+                    yield _names(ref), term
+
+
+def _names(term: Term) -> list[str]:
+    """Return the names in a variable or a reference: `input.users[i].password` -> `input`, `users`,
+    `password`; [] for other terms.
+    """
+    match term:
+        case Var(name=name):
+            return [source_name(name)]
+        case Ref(head=head, args=args):
+            keys = [arg.value for arg in args if isinstance(arg, Scalar)]
+            return [*_names(head), *[key for key in keys if isinstance(key, str)]]
+    return []
+
+
+def _constants(term: Term, *, below: bool) -> Iterator[Span]:
+    """Yield the spans of the texts and numbers that a term consists of; also those of an object if
+    `below`. Constants from which something is computed with variables are left out.
+    """
+    match term:
+        case Scalar(value=value):
+            if value != "" and not isinstance(value, (bool, type(None))):
+                yield term.span
+        case TemplateString():
+            yield term.span
+        case Array(items=items) | Set(items=items):
+            for item in items:
+                yield from _constants(item, below=below)
+        case ArrayComprehension(term=item) | SetComprehension(term=item):
+            yield from _constants(item, below=below)
+        case Object(items=pairs) if below:
+            for item in chain.from_iterable(pairs):
+                yield from _constants(item, below=below)
+        case Call(args=args) if all(map(_is_constant, args)):
+            for item in args:
+                yield from _constants(item, below=below)
+
+
+def _is_constant(term: Term) -> bool:
+    """Return True if a term contains no variable and no reference, apart from operators."""
+    nodes = list(walk(term))
+    operators = {id(node.operator.head) for node in nodes if isinstance(node, Call)}
+    return not any(isinstance(node, Var) and id(node) not in operators for node in nodes)
 
 
 def _secrets(value: Any, *, named: bool = False, below: bool = False) -> Iterator[str]:
@@ -119,6 +227,8 @@ def _secrets(value: Any, *, named: bool = False, below: bool = False) -> Iterato
             yield value
     elif isinstance(value, dict):
         for key, item in value.items():
+            if not isinstance(key, str):
+                yield from _secrets(from_key(key), below=below)
             name = key if isinstance(key, str) else ""
             inner = below or names_all_below(name)
             yield from _secrets(item, named=_is_secret(name), below=inner)

@@ -65,7 +65,8 @@ class _Tree:
 
     def _answer(self, attempt: Attempt) -> str:
         """Return a rule's name with its operands and answer."""
-        operands = ", ".join([self.record.shown(each) for each in attempt.operands])
+        labels = self.record.parameters(attempt)
+        operands = ", ".join(map(self.record.shown, attempt.operands, labels))
         name = f"{attempt.name}({operands})" if attempt.operands else attempt.name
         by_default = any(t.rule.default and t.succeeded for t in attempt.tried.values())
         value = self.record.shown(attempt.answer, attempt.name)

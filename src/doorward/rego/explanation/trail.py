@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from doorward.rego.explanation.recorder import Attempt, Recorder
-from doorward.rego.explanation.secrets import Mask, without_secrets
+from doorward.rego.explanation.secrets import Mask, head_without_secrets, without_secrets
 from doorward.rego.explanation.text import is_refusal
 from doorward.rego.source import Span
 from doorward.rego.syntax.nodes import Rule
@@ -102,7 +102,7 @@ def _fail(attempt: Attempt, depth: int) -> Iterator[Location]:
 
 def definition_text(rule: Rule) -> str:
     """Return a definition on one line, credentials in it masked."""
-    head = rule.head.span.text or rule.span.text
+    head = head_without_secrets(rule)
     body = "; ".join([without_secrets(expr) for expr in rule.body if expr.span.text])
     return _one_line(f"{head} if {body}" if body else head)
 
