@@ -208,6 +208,8 @@ class _Policy:
         self._typed = typed
         self._is_plain = draw.chance(0.5)
         """Whether heads are true, as in most policies."""
+        self._is_logical = draw.chance(0.2)
+        """Whether `and`, `or` and the `not` of bodies are imported."""
         self._helpers: dict[str, str] = {}
 
     def text(self) -> str:
@@ -220,7 +222,9 @@ class _Policy:
             rules.append(self._rule("allow", "" if self._is_plain else None))
         rules += self._helpers.values()
         draw.shuffle(rules)
-        return "\n\n".join(["package f", *rules]) + "\n"
+        words = ["and", "or", "not"] if self._is_logical else []
+        imports = [f"import future.keywords.{word}" for word in words]
+        return "\n\n".join(["package f", *imports, *rules]) + "\n"
 
     def _rule(self, head: str, value: str | None) -> str:
         """`value` None: any; "": true, unsaid."""
@@ -271,6 +275,28 @@ class _Policy:
         return "{\n\t" + "\n\t".join([self._expr() for _ in range(count)]) + "\n}"
 
     def _expr(self) -> str:
+        if self._is_logical and self._draw.chance(0.4):
+            return self._logical()
+        return self._plain()
+
+    def _logical(self) -> str:
+        """Operands of `and` and `or`, or a negated body. A `:=` needs braces."""
+        draw = self._draw
+        if draw.chance(0.2):
+            return f"not {{ {self._inner()} }}"
+        return f"{self._side()} {draw.choice(['and', 'and', 'or'])} {self._side()}"
+
+    def _side(self) -> str:
+        if self._draw.chance(0.4):
+            return f"{{ {self._inner()} }}"
+        text = self._plain()
+        return f"{{ {self._inner()} }}" if "\n" in text else text
+
+    def _inner(self) -> str:
+        count = self._draw.choice([1, 1, 2])
+        return "; ".join([self._plain().replace("\n\t", "; ") for _ in range(count)])
+
+    def _plain(self) -> str:
         draw = self._draw
         chance = draw.random()
         if not self._typed and draw.chance(0.3):
