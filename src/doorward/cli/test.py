@@ -286,9 +286,8 @@ def _check_properties(
 def _mutate(
     suite: Suite, loaded: Loaded, request: _Request, sources: Sources, options: dict[str, Any]
 ) -> int:
-    """Run mutation tests for --mutate-time and return the exit code.
-
-    2, before any mutant, if a test fails already.
+    """Run mutation tests for --mutate-time, print the report and return the exit code: 0; 2 if a
+    surviving mutant decides a known request differently, or if a test fails without any mutant.
     """
     from doorward.cli.mutation import mutate  # tests alone do not need it
 

@@ -169,7 +169,7 @@ def _check_secret(pairs: Pairs, options: Options) -> None:
             secrets[0].encode("latin-1"), options.secret.encode()
         )
         if not is_right:
-            raise SecretError("not from a proxy of ours")
+            raise SecretError(f"header {SECRET} is missing, repeated or not the configured secret")
 
 
 def _client(pairs: Pairs) -> tuple[str, int] | None:

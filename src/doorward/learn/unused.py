@@ -420,8 +420,8 @@ def _compile(loaded: Loaded, *, v0: bool) -> Version | None:
 def _reduce(
     loaded: Loaded, parts: Sequence[Part], examples: Sequence[Event], *, v0: bool
 ) -> list[Part]:
-    """Remove as many parts as possible, one after another, while all examples stay allowed; return
-    them.
+    """Return parts that can be removed together while all examples stay allowed; each part is tried
+    in turn. Parts inside a removed one are not listed. `loaded` is not changed.
     """
     removed: list[Part] = []
     for part in parts:

@@ -148,8 +148,10 @@ class RemotePdp:
             raise PdpError("policy server did not answer in time") from None
         except http.client.HTTPException:
             raise PdpError("policy server did not answer with HTTP") from None
-        except ssl.SSLError:
+        except ssl.SSLCertVerificationError:
             raise PdpError("policy server has no certificate that is trusted here") from None
+        except ssl.SSLError:
+            raise PdpError("policy server and this machine could not agree on TLS") from None
         except OSError:
             raise PdpError("policy server cannot be reached") from None
         return _read(status, content)

@@ -558,7 +558,10 @@ class Exchange:
     # What was taken over
 
     async def _carry(self, reading: Reading) -> None:
-        """Carry bytes both ways until the daemon ends; the end of the client's is passed on."""
+        """Carry bytes both ways until the daemon ends, the client is lost or recording fails; the
+        end of the client's bytes is passed on. For `build.grpc` each call is decided before it
+        passes; CutError if the client does not begin with the HTTP/2 preface.
+        """
         client, upstream = self._client, self._upstream
         assert upstream is not None
         if reading.action == "build.grpc":

@@ -113,5 +113,5 @@ def _arguments(query: Mapping[str, list[str]]) -> dict[str, str | None]:
     if type(document) is not dict:
         raise DockerfileError(0, "build arguments are not an object")
     if any(value is not None and type(value) is not str for value in document.values()):
-        raise DockerfileError(0, "build arguments are not texts")
+        raise DockerfileError(0, "a value of the build arguments is neither a string nor null")
     return document

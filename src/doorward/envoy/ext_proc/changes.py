@@ -276,16 +276,16 @@ def _apply(outcome: Any, value: Value) -> Any:
     parts: _Parts = outcome
     if isinstance(value, dict):
         if parts.has_index and not parts.is_set:
-            raise PathError("a path has an index where the body has an object")
+            raise PathError("a path to remove or set has an index where the body has an object")
         return _members(parts, value)
     if isinstance(value, list):
         if parts.has_key and not parts.is_set:
-            raise PathError("a path has a key where the body has an array")
+            raise PathError("a path to remove or set has a key where the body has an array")
         return _items(parts, value)
     if parts.is_for_members_only:
         return HIDDEN
     if value is not None and not parts.is_set:
-        raise PathError("a path goes on below a value that has no members")
+        raise PathError("a path to remove or set goes on below a value that has no members")
     return value
 
 

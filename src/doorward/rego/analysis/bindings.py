@@ -151,7 +151,9 @@ class Binding:
                 self.value(term)
 
     def pattern(self, term: Term) -> None:
-        """Add `term` as a pattern for a known value; its variables become bound."""
+        """Add `term` as a pattern for a known value: variables in it, in items of arrays and values
+        of objects become bound; object keys and other terms are needed as values.
+        """
         match term:
             case Var(name):
                 if name not in ROOTS:

@@ -170,8 +170,9 @@ class _Parts:
     # References
 
     def negated(self, term: Term, *, whole: bool) -> Term:
-        """Return `term` with variables in place of its references; with `whole`, references that
-        are its sides stay.
+        """Return `term` with variables in place of its references, whose equations are appended to
+        `references`. A reference that is the term itself, or with `whole` an operand of the call,
+        stays; references in its operands are replaced.
         """
         if isinstance(term, Call):
             read = self._outermost if whole else self._read

@@ -341,7 +341,9 @@ def check_annotations(modules: Sequence[Module]) -> list[Diagnostic]:
 def _describe(
     modules: Sequence[Module],
 ) -> Iterator[tuple[str, tuple[object, ...], Annotations]]:
-    """Yield the scope, path and block of each annotation of packages and documents."""
+    """Yield the scope, path and block of each annotation of packages and documents. In a document's
+    path a part that is not constant is None; its block is repeated for each of its rules.
+    """
     for module in modules:
         for annotation in module.annotations:
             if annotation.scope in ("package", "subpackages"):

@@ -253,7 +253,8 @@ def _values_with_functions(
 
 def select(type_: Type | None, key: Value) -> Type:
     """Return the type of the part under the constant `key` in a value of `type_`; UNKNOWN if no
-    value of this type has such a part. The part of a set is the key itself.
+    value of this type has such a part, or if `type_` is UNKNOWN or None. The part of a set is the
+    key itself; of any it is any.
     """
     match type_:
         case ArrayType(items, rest):

@@ -213,8 +213,8 @@ def _find(expression: Value, value: Value, count: Value) -> tuple[Pattern, str, 
 )
 def regex_replace(context: Context, base: str, expression: str, value: str) -> str:
     """`base` with every match replaced by `value`, in which `$1` and `${name}` mean groups and `$$`
-    a dollar sign; a group that does not exist gives nothing. LimitError for more than `MAX_TEXT`
-    characters.
+    a dollar sign; a group that does not exist or did not match gives nothing. LimitError if more
+    than `MAX_TEXT` bytes are inserted, or if `base` is too long for the pattern.
     """
     regex = pattern(expression)
     data = _bytes(base)

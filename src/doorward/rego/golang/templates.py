@@ -305,7 +305,8 @@ def _count(name: str, values: list[Any]) -> list[Any]:
     """Return the operands unchanged; BuiltinError if the function takes another number of them."""
     least, most = _OPERANDS[name]
     if not least <= len(values) <= most:
-        raise _fail(f"wrong number of args for {name}: got {len(values)}")
+        want = least if least == most else f"at least {least}"
+        raise _fail(f"wrong number of args for {name}: want {want} got {len(values)}")
     return values
 
 

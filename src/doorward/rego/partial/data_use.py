@@ -277,9 +277,9 @@ class _Flow:
     # Kinds of rules.
 
     def _kind(self, group: _Group) -> str:
-        """Classify the rules of one path: `_SET`; `_FLAG`, whose value is true, and false by
-        default; `_VALUE`, a single rule without iteration; or `_OTHER`, whose use of data is not
-        followed.
+        """Classify the rules of one path: `_SET`; `_FLAG`, whose only value is true, besides a
+        default of false if there is one; `_VALUE`, a single rule without default and iteration; or
+        `_OTHER`, also for `else` and names with variables, whose use of data is not followed.
         """
         rules = group.rules
         if any(rule.otherwise is not None or not rule.is_ground for rule in rules):
