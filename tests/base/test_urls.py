@@ -12,6 +12,16 @@ def test_a_url_is_split() -> None:
     assert (parts.scheme, parts.netloc, parts.path) == ("https", "a.example:1", "/b")
 
 
-@pytest.mark.parametrize("text", ["http://[", "http://[::g]/", "http://a]/", "http://ex℀mple.com/"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "http://[",
+        "http://[::g]/",
+        "http://a]/",
+        "http://ex℀mple.com/",
+        "http://a:65536/",
+        "http://a:x/",
+    ],
+)
 def test_a_url_that_python_refuses_has_no_parts(text: str) -> None:
     assert split_url(text) == ("", "", "", "", "")

@@ -94,6 +94,24 @@ def test_a_request_of_a_policy_tells_of_its_span(
     assert sent.parent.span_id == served.context.span_id
 
 
+@pytest.mark.parametrize("url", ["http://h:99999/p", "http://["])
+def test_a_malformed_url_is_a_network_error_with_and_without_traces(
+    tracer: Tracer, url: str
+) -> None:
+    sender = TracedSender()
+    engine = Engine(
+        {
+            "p.rego": "package p\n\nx := http.send("
+            '{"method": "get", "url": input, "raise_error": false}).error.code'
+        },
+        environment=Environment(http=sender),
+    )
+    query = engine.prepare("data.p.x")
+    untraced = query.value(url)
+    sender.tracer = tracer
+    assert query.value(url) == untraced == "eval_http_send_network_error"
+
+
 def test_what_fails_fails_its_span_without_words(
     tracer: Tracer, exporter: InMemorySpanExporter
 ) -> None:

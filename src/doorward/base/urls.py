@@ -8,10 +8,12 @@ __all__ = ["split_url"]
 
 
 def split_url(text: str) -> SplitResult:
-    """Split a URL into its parts. All are empty if Python refuses it, as it does `http://[` and
-    hosts that Unicode normalization would change.
+    """Split a URL into its parts. All are empty if Python refuses it, as it does `http://[`, hosts
+    that Unicode normalization would change, and ports that are not numbers up to 65535.
     """
     try:
-        return urlsplit(text)
+        parts = urlsplit(text)
+        _ = parts.port  # Python checks it only when it is read
     except ValueError:
         return SplitResult("", "", "", "", "")
+    return parts

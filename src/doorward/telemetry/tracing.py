@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Final, TypeAlias
-from urllib.parse import urlsplit
 
 from opentelemetry import context, trace
 from opentelemetry.sdk.resources import Resource
@@ -28,6 +27,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from doorward import __version__
+from doorward.base.urls import split_url
 from doorward.config.trace_options import TraceOptions, options_of_environment
 from doorward.edge import Edge, loop_thread
 from doorward.telemetry.otlp import spans_message
@@ -109,9 +109,9 @@ class Tracer:
     @contextmanager
     def send(self, method: str, url: str) -> Iterator[tuple[Served, dict[str, str]]]:
         """Context manager with a span for an outgoing request; yields it with the headers that
-        propagate it. User and query of the URL are not recorded.
+        propagate it. User and query of the URL are not recorded, and nothing of an invalid URL.
         """
-        parts = urlsplit(url)
+        parts = split_url(url)
         span = self._tracer.start_span(f"HTTP {method}", kind=SpanKind.CLIENT)
         with Served(span) as sent:
             host, port = parts.hostname or "", parts.port
