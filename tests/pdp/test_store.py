@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -305,6 +307,30 @@ def test_keys_stay_whatever_files_and_bundles_bring(bundle: Sources) -> None:
         data: Any = pdp.snapshot.engine.data
         assert data["identity"]["main"] == {"jwks": "a"}
         store.keep(("identity", "main"), {"jwks": "a"})
+
+
+@pytest.mark.parametrize(
+    ("root", "left"), [("c/x", [1, 2]), ("c/9", [1, 2]), ("c/0", [2]), ("c/0/x", [1, 2])]
+)
+def test_a_root_below_an_array_of_a_client_is_taken_over(
+    root: str, left: list[Any], bundle: Sources
+) -> None:
+    pdp, store = store_of(bundle.load())
+    store.put(("c",), [1, 2])
+    manifest = Path(bundle.bundles[0]) / ".manifest"
+    manifest.write_text(json.dumps({"roots": ["b", root]}))
+    store.load(bundle.load())
+    data: Any = pdp.snapshot.engine.data
+    assert data["c"] == left
+
+
+def test_what_could_not_be_kept_does_not_come_with_the_next_load() -> None:
+    loaded = Loaded({"a.rego": "package identity\n\nmain := 1"})
+    pdp, store = store_of(loaded)
+    with pytest.raises(CompileError):
+        store.keep(("identity", "main"), 2)
+    store.load(replace(loaded, digest="next"))
+    assert pdp.snapshot.engine.data == {}
 
 
 def test_a_bundle_that_takes_over_a_root_removes_what_was_there(bundle: Sources) -> None:

@@ -141,10 +141,16 @@ class Edit:
 
     def is_missing(self, path: Path) -> bool:
         """Return True if there is nothing at `path`, also for an invalid array index."""
+        return self.get(path) is UNDEFINED
+
+    def get(self, path: Path) -> Value | Undefined:
+        """Return the value at `path`; UNDEFINED if there is none, also for an invalid array
+        index.
+        """
         try:
-            return self.read(path) is UNDEFINED
+            return self.read(path)
         except PathNotFoundError:
-            return True
+            return UNDEFINED
 
     def _set_root(self, operator: Operator, value: Value) -> None:
         """Replace the whole document. Raise InvalidPatchError for `remove`, or if the value is not

@@ -153,8 +153,9 @@ class Store:
         with self._hold_lock(self._publishing):
             snapshot, edit = self._begin()
             _put(edit, path, value)
-            self._own[path] = value
             self._publish_data(snapshot, edit, "keep", path_text(path), text)
+            # Not before: a value that cannot be activated must not return with the next load.
+            self._own[path] = value
 
     def _with_own(self, data: dict[Key, Value]) -> dict[Key, Value]:
         """Return `data` with the values stored by `keep`; `data` itself is not changed."""
@@ -484,10 +485,10 @@ def _rebase(current: dict[Key, Value], before: Loaded, after: Loaded) -> dict[Ke
     for roots in after.roots.values():
         for root in roots:
             path = tuple(root.split("/")) if root else ()
-            value = edit_of_data.read(path)
+            value = edit_of_data.get(path)
             if not isinstance(value, Undefined):
                 edit.make_parents(path)
                 edit.apply(Operation("add", path, value))
-            elif edit.read(path) is not UNDEFINED:
+            elif not edit.is_missing(path):
                 edit.apply(Operation("remove", path))
     return edit.document
