@@ -26,7 +26,7 @@ from doorward.control.client import ServiceClient
 from doorward.control.saved_bundles import SavedBundles
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import build
-from doorward.pdp.store import Store
+from doorward.pdp.store import BusyError, Store
 from doorward.rego import UNDEFINED
 from doorward.telemetry.metrics import Metrics
 
@@ -120,6 +120,26 @@ def test_what_files_and_clients_define_lives_beside_bundles_outside_of_their_roo
     assert world.value("") == {"a": {"x": 1}, "free": 2, "kept": 1, "own": {"p": 1}}
     world.bundles.configure({}, world.clients, starts=False)
     assert world.value("") == {"free": 2, "kept": 1, "own": {"p": 1}}
+
+
+def test_bundles_that_cannot_be_removed_are_still_polled(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World("one", "two")
+    for name in ("one", "two"):
+        world.service.put(name, {".manifest": {"roots": [name]}, "data.json": {name: 1}})
+        world.bundles.poll(name)
+
+    def refuse(_names: object) -> None:
+        raise BusyError("earlier changes took longer than 30 seconds")
+
+    with monkeypatch.context() as patches:
+        patches.setattr(world.store, "deactivate", refuse)
+        with pytest.raises(BusyError):
+            world.bundles.configure({}, world.clients, starts=False)
+    world.service.put("one", {".manifest": {"roots": ["one"]}, "data.json": {"one": 2}})
+    world.bundles.poll("one")
+    assert world.value("") == {"kept": 1, "own": {"p": 1}, "one": 2, "two": 1}
+    world.bundles.configure({}, world.clients, starts=False)
+    assert world.value("") == {"kept": 1, "own": {"p": 1}}
 
 
 def test_overlapping_roots_and_data_that_is_there_already_are_refused() -> None:

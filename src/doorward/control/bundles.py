@@ -157,7 +157,7 @@ class Bundles:
         ones continue; saved ones are activated at once. `starts` False: `start` begins the polling
         later.
 
-        Raise what `Store.deactivate` raises; changed bundles are not polled any more then.
+        Raise what `Store.deactivate` raises; the bundles of before are still polled then.
         """
         remaining = {
             name: poller
@@ -172,7 +172,11 @@ class Bundles:
         with self._lock:
             gone = [name for name in self._pollers if name not in options]
             if in_force := [name for name in gone if name in self._store.bundles]:
-                self._store.deactivate(in_force)
+                try:
+                    self._store.deactivate(in_force)
+                except BaseException:
+                    self._poll_again(starts=starts)
+                    raise
             known = self._statuses
             self._statuses = {name: known.get(name, BundleStatus(name)) for name in options}
             self._pending = {name: each for name, each in self._pending.items() if name in options}
@@ -183,6 +187,15 @@ class Bundles:
         new = [name for name in options if name not in known]
         self._activate_saved([name for name in new if options[name].persist])
         self._on_change(self._statuses)
+        if starts:
+            self.start()
+
+    def _poll_again(self, *, starts: bool) -> None:
+        """Replace the pollers that were stopped, which would never poll again, by new ones."""
+        self._pollers = {
+            name: _Poller(self, each.options, each.client, self._v0) if each.is_stopped else each
+            for name, each in self._pollers.items()
+        }
         if starts:
             self.start()
 
@@ -414,7 +427,8 @@ class _Poller:
         self._active = ""
         """The ETag of the active bundle; "" if there is none."""
         self._failures = 0
-        self._is_stopped = False
+        self.is_stopped = False
+        """True after `stop`: a stopped poller never polls again."""
         self._task: Task | None = None
 
     def start(self, runner: Runner) -> None:
@@ -427,7 +441,7 @@ class _Poller:
 
     def stop(self) -> None:
         """Stop polling, without waiting; the result of a request in progress is ignored."""
-        self._is_stopped = True
+        self.is_stopped = True
         if self._task is not None:
             self._task.stop()
 
@@ -444,11 +458,11 @@ class _Poller:
         try:
             download = yield from downloader.fetch(timers)
         except DownloadError as error:
-            if not self._is_stopped:
+            if not self.is_stopped:
                 self._bundles.failed(self.options.name, error, timers)
             downloader.etag = self._active
             return self._pause_after_failure()
-        if self._is_stopped:
+        if self.is_stopped:
             return 0.0
         is_current = self._bundles.take(self.options.name, download, timers)
         if is_current:
