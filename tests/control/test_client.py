@@ -27,6 +27,8 @@ from doorward.control.answers import ServiceError
 from doorward.control.client import ServiceClient
 from doorward.telemetry.tracing import Tracer
 
+OAUTH2 = {"token_url": "https://token/x", "client_id": "i", "client_secret": "p"}
+
 
 def client(respond: Callable[[httpx.Request], httpx.Response], **service: Any) -> ServiceClient:
     text = json.dumps({"services": {"s": {"url": "http://s/base/", **service}}})
@@ -163,11 +165,53 @@ def test_a_token_is_kept_until_it_expires() -> None:
         body = {"access_token": f"t{len(tokens)}", "token_type": "bearer", "expires_in": 3600}
         return httpx.Response(200, json=body)
 
-    oauth2 = {"token_url": "https://token/x", "client_id": "i", "client_secret": "p"}
-    asking = client(respond, credentials={"oauth2": oauth2})
+    asking = client(respond, credentials={"oauth2": OAUTH2})
     assert [asking.request("GET", "p").body for _ in range(3)] == [b"Bearer t1"] * 3
     pair = base64.b64encode(b"i:p").decode()
     assert [each.headers["authorization"] for each in tokens] == [f"Basic {pair}"]
+
+
+@pytest.mark.parametrize("token", [None, "", " ", "a\nb", "é", 1])
+@pytest.mark.parametrize(
+    ("credentials", "source"),
+    [
+        ({"oauth2": OAUTH2}, "the OAuth2 token endpoint"),
+        ({"gcp_metadata": {"scopes": ["s"], "endpoint": "http://token"}}, "gcp's metadata service"),
+        ({"azure_managed_identity": {"endpoint": "http://token"}}, "azure's identity service"),
+    ],
+)
+def test_an_answer_without_a_token_is_an_error(
+    credentials: Any, source: str, token: object
+) -> None:
+    document = {"token_type": "bearer", "access_token": token, "expires_in": 3600}
+    asking = client(lambda _request: httpx.Response(200, json=document), credentials=credentials)
+    with pytest.raises(ServiceError, match=f"{source} returned no token"):
+        asking.request("GET", "p")
+
+
+@pytest.mark.parametrize("lifetime", ["nan", "inf", "-inf", "x", -1, None])
+def test_a_token_whose_expiry_is_no_number_is_used_once(lifetime: object) -> None:
+    tokens = iter(["a", "b"])
+
+    def respond(request: httpx.Request) -> httpx.Response:
+        if request.url.host == "s":
+            return httpx.Response(200, content=request.headers["authorization"].encode())
+        body = {"access_token": next(tokens), "token_type": "bearer", "expires_in": lifetime}
+        return httpx.Response(200, json=body)
+
+    asking = client(respond, credentials={"oauth2": OAUTH2})
+    assert [asking.request("GET", "p").body for _ in range(2)] == [b"Bearer a", b"Bearer b"]
+
+
+@pytest.mark.parametrize("text", ["", "\n", "a\nb", "é"])
+def test_a_token_file_without_a_token_is_an_error(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text(text)
+    asking = client(
+        lambda _request: httpx.Response(200), credentials={"bearer": {"token_path": str(file)}}
+    )
+    with pytest.raises(ServiceError, match="the token is empty"):
+        asking.request("GET", "p")
 
 
 def test_a_token_file_is_read_for_each_request(tmp_path: Path) -> None:

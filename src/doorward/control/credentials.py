@@ -12,6 +12,7 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Generator, Mapping
+from math import isfinite
 from threading import Lock
 from typing import Final
 from urllib.parse import urlencode
@@ -38,6 +39,8 @@ __all__ = ["CredentialsError", "Fetch", "auth_for"]
 
 _SPARE: Final = 10.0
 """The seconds before its expiry from which a token is fetched again."""
+_LONGEST: Final = 86_400.0
+"""The most seconds for which a token is cached, whatever a service says of its expiry."""
 _EXCERPT: Final = 1_000
 """The characters of a token endpoint's response that an error quotes."""
 _CHALLENGE: Final = re.compile(r'(realm|service|scope)="([^"]{1,2048})"')
@@ -133,9 +136,9 @@ class _RegistryAuth(httpx.Auth):
         if response.status_code != 200:
             raise CredentialsError(f"the registry returned no token: {response.status_code}")
         document = document_of(response, "the answer of the registry")
-        text = document.get("token") or document.get("access_token")
-        if not isinstance(text, str) or not text.isascii() or not text.isprintable():
-            raise CredentialsError("the registry returned no token")
+        text = _check_token(
+            document.get("token") or document.get("access_token"), "the registry returned no token"
+        )
         return _Token(text, time.monotonic() + _lifetime(document.get("expires_in") or 60))
 
 
@@ -172,16 +175,29 @@ def _bearer(options: Bearer) -> str:
     password. CredentialsError if the file cannot be read.
     """
     token = read_text(options.token_path).strip() if options.token_path else options.token
-    return base64.b64encode(token.encode()).decode() if options.is_pair else token
+    if options.is_pair:
+        return base64.b64encode(token.encode()).decode()
+    source = options.token_path or "credentials.bearer.token"
+    return _check_token(token, f"{source}: the token is empty or has other characters than ASCII's")
+
+
+def _check_token(token: object, message: str) -> str:
+    """Return the token without spaces around it. CredentialsError with `message` if it is missing,
+    empty or cannot be in a header.
+    """
+    text = token.strip() if isinstance(token, str) else ""
+    if not text or not text.isascii() or not text.isprintable():
+        raise CredentialsError(message)
+    return text
 
 
 # OAuth2
 
 
 def _oauth2(options: OAuth2, fetch: Fetch, signer: KmsSigner | None) -> tuple[str, float]:
-    """Fetch a token from the token endpoint; return it, and for how many seconds it is cached. A
-    response without `access_token` gives "". CredentialsError if the endpoint refuses, does not
-    answer with a JSON object, or offers another type than `bearer`.
+    """Fetch a token from the token endpoint; return it, and for how many seconds it is cached.
+    CredentialsError if the endpoint refuses, does not answer with a JSON object and a token, or
+    offers another type than `bearer`.
     """
     headers = {"content-type": "application/x-www-form-urlencoded", **options.headers}
     if options.grant_type == "client_credentials" and options.client_secret:
@@ -196,17 +212,21 @@ def _oauth2(options: OAuth2, fetch: Fetch, signer: KmsSigner | None) -> tuple[st
     document = document_of(response, "the response from the OAuth2 token endpoint")
     if str(document.get("token_type", "")).lower() != "bearer":
         raise CredentialsError("unknown token type returned from token endpoint")
-    return str(document.get("access_token", "")).strip(), _lifetime(document.get("expires_in"))
+    token = _check_token(
+        document.get("access_token"), "the OAuth2 token endpoint returned no token"
+    )
+    return token, _lifetime(document.get("expires_in"))
 
 
 def _lifetime(seconds: object) -> float:
-    """Return the seconds for which a token that expires in `seconds` is cached: `_SPARE` less, 0.0
-    if it is not a number.
+    """Return the seconds for which a token that expires in `seconds` is cached: `_SPARE` less, at
+    most `_LONGEST`; 0.0 if it is not a finite number.
     """
     try:
-        return max(float(str(seconds or 0)) - _SPARE, 0.0)
+        number = float(str(seconds or 0))
     except ValueError:
         return 0.0
+    return min(max(number - _SPARE, 0.0), _LONGEST) if isfinite(number) else 0.0
 
 
 def _form(options: OAuth2, signer: KmsSigner | None) -> dict[str, str]:
@@ -265,8 +285,8 @@ def _sign_assertion(options: OAuth2, signer: KmsSigner | None) -> str:
 
 def _gcp(options: GcpMetadata, fetch: Fetch) -> tuple[str, float]:
     """Fetch an identity token if an audience is set, otherwise an access token, from Google's
-    metadata service; return it, and for how many seconds it is cached. A response without
-    `access_token` gives "". CredentialsError if the service refuses or cannot be reached.
+    metadata service; return it, and for how many seconds it is cached. CredentialsError if the
+    service refuses, returns no token or cannot be reached.
     """
     if options.audience:
         kind, query = "identity", f"{options.identity_token_path}?audience={options.audience}"
@@ -283,15 +303,16 @@ def _gcp(options: GcpMetadata, fetch: Fetch) -> tuple[str, float]:
             f"{reasons.get(response.status_code, 'unexpected error')}"
         )
     if kind == "identity":
-        return response.text, 0.0
+        return _check_token(response.text, "gcp's metadata service returned no token"), 0.0
     document = document_of(response, "the response of gcp's metadata service")
-    return str(document.get("access_token", "")), _lifetime(document.get("expires_in"))
+    token = _check_token(document.get("access_token"), "gcp's metadata service returned no token")
+    return token, _lifetime(document.get("expires_in"))
 
 
 def _azure(options: AzureIdentity, fetch: Fetch) -> tuple[str, float]:
     """Fetch a token of Azure's managed identity, of a machine or an app service; return it, and for
-    how many seconds it is cached. A response without `access_token` gives "". CredentialsError if
-    the service refuses or cannot be reached.
+    how many seconds it is cached. CredentialsError if the service refuses, returns no token or
+    cannot be reached.
     """
     offered = os.environ.get("IDENTITY_ENDPOINT", "")
     of_app_service = options.app_service or bool(offered and not options.endpoint)
@@ -314,4 +335,5 @@ def _azure(options: AzureIdentity, fetch: Fetch) -> tuple[str, float]:
             f"{response.status_code} {document.get('error', '')} retrieving azure token from "
             f"{url}: {str(document.get('error_description', ''))[:_EXCERPT]}"
         )
-    return str(document.get("access_token", "")), _lifetime(document.get("expires_in"))
+    token = _check_token(document.get("access_token"), "azure's identity service returned no token")
+    return token, _lifetime(document.get("expires_in"))
