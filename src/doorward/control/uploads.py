@@ -76,6 +76,9 @@ class Uploads:
         self._due = threading.Event()
         self._stop = threading.Event()
         self._flushes = threading.Event()
+        self._draining = 0
+        """The number of threads that send chunks now."""
+        self._drained = threading.Condition()
         self._parts = parts or Parts()
         self._part = Part("decision-log-upload", within=_WITHIN, clock=clock)
         self._threads: list[threading.Thread] = []
@@ -114,8 +117,8 @@ class Uploads:
 
     def write(self, lines: Sequence[bytes]) -> None:
         """Queue events, each a JSON text without line breaks. Events above the rate are lost and
-        counted; above the buffer's limit the oldest ones are. OSError if the spool's journal cannot
-        be written.
+        counted; above the buffer's limit the oldest ones are. With the trigger `immediate`, a full
+        chunk wakes the thread that sends. OSError if the spool's journal cannot be written.
         """
         lines = self._within_rate(lines)
         if not lines:
@@ -134,6 +137,9 @@ class Uploads:
             # A list, as every line must be added, also after one that completes a chunk.
             if any([self._encoder.add(line) for line in lines]):
                 self._put(self._encoder.flush())
+                # Not in `_put`, which an upload calls as well: it would cause the next one.
+                if self.options.trigger == "immediate":
+                    self._due.set()
 
     def _within_rate(self, lines: Sequence[bytes]) -> Sequence[bytes]:
         """Return the events that the rate limit allows now; the others are logged and counted as
@@ -163,8 +169,8 @@ class Uploads:
         return self._encoder.flush()
 
     def _put(self, chunks: list[Chunk]) -> None:
-        """Put chunks into the outbox; log and count the events that were dropped or are too large.
-        With the trigger `immediate`, wake the thread that sends.
+        """Put chunks into the outbox; log and count the events that were dropped or are too
+        large.
         """
         self._note_lost(self._outbox.put(chunks))
         if self._encoder.too_large:
@@ -176,8 +182,6 @@ class Uploads:
             )
             self._lose("encoding_failure", len(self._encoder.too_large))
             self._encoder.too_large.clear()
-        if self.options.trigger == "immediate":
-            self._due.set()
 
     def _note_lost(self, events: int) -> None:
         """Log and count events that the outbox dropped; does nothing for 0."""
@@ -231,8 +235,8 @@ class Uploads:
         return True
 
     def send(self) -> bool:
-        """Send all events that wait, now; return True if no chunk failed. The outcome is passed to
-        `on_status`.
+        """Send all events that wait, now; return True if no chunk failed. Waits for the chunks that
+        other threads send. The outcome is passed to `on_status`.
         """
         with self._encoding:
             while self._events:
@@ -242,6 +246,8 @@ class Uploads:
         self._failed = False
         self._flushes.set()
         sent = self._drain()
+        with self._drained:
+            self._drained.wait_for(lambda: not self._draining)
         if not self._failed:
             self._failures = 0
             if sent:
@@ -253,6 +259,17 @@ class Uploads:
         """Send chunks until none is left or one fails in any thread; return how many this thread
         sent. A chunk that fails is put back, and the failure recorded.
         """
+        with self._drained:
+            self._draining += 1
+        try:
+            return self._send_chunks()
+        finally:
+            with self._drained:
+                self._draining -= 1
+                self._drained.notify_all()
+
+    def _send_chunks(self) -> int:
+        """As `_drain`, without telling that this thread sends."""
         sent = 0
         # One failure stops all threads: the service would probably refuse the other chunks, too.
         while not self._failed and (taken := self._outbox.take()) is not None:
