@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from tests.clock import VirtualClock
 from tests.waiting import PATIENCE, wait_until
 
 from doorward.config.services import Service
@@ -107,8 +108,8 @@ def test_a_round_is_the_same_for_all_who_wait() -> None:
 
 
 def test_what_is_woken_runs_again_and_else_waits() -> None:
-    work, later = Work(Client()), Later()
-    schedule = Schedule(later, Parts())
+    work, later, clock = Work(Client()), Later(), VirtualClock()
+    schedule = Schedule(later, Parts(), clock=clock)
     task = schedule.start(work.job())
     assert schedule.run_due() == float("inf")
     task.wake()  # while a round is under way: another follows
@@ -125,7 +126,14 @@ def test_what_is_woken_runs_again_and_else_waits() -> None:
     schedule.run_due()
     later.answer(schedule)
     later.answer(schedule)
-    assert 90 < schedule.run_due() <= 100
+    assert work.seen == [WHOLE] * 3
+    assert schedule.run_due() == 100.0
+    clock.advance(99.0)
+    assert schedule.run_due() == 1.0
+    assert not later.open
+    clock.advance(1.0)
+    assert schedule.run_due() == float("inf")
+    assert [each.path for each in later.open.values()] == ["one"]
 
 
 def test_what_is_stopped_asks_no_more() -> None:
@@ -141,19 +149,49 @@ def test_what_is_stopped_asks_no_more() -> None:
     assert schedule.run_due() == float("inf")
 
 
-def test_a_round_that_faults_is_repeated_later_and_said() -> None:
-    def broken() -> Steps[float | None]:
-        yield Ask(Client(), "one")
-        raise ValueError
+def test_a_thread_runs_its_rounds_when_they_are_due_or_woken() -> None:
+    clock, times = VirtualClock(threads=1), list[float]()
 
-    later, parts = Later(), Parts()
-    schedule = Schedule(later, parts)
+    def round() -> Steps[float | None]:
+        times.append(clock.now())
+        yield Ask(Client(), "one")
+        return None if len(times) == 3 else 30.0
+
+    job = Job("timed", EDGE, 60.0, round, pause=5.0)
+    task = Threads(Parts(), clock=clock).start(job)
+    clock.advance(100.0)
+    assert times == [5.0, 35.0, 65.0]
+    task.wake()  # after None, nothing else brings a round
+    clock.settle()
+    assert times == [5.0, 35.0, 65.0, 100.0]
+    clock.advance(29.0)
+    task.wake()
+    clock.advance(2.0)  # it is not due a second time at 130
+    assert times == [5.0, 35.0, 65.0, 100.0, 129.0]
+    task.stop(PATIENCE)
+    clock.advance(100.0)
+    assert len(times) == 5
+
+
+def broken() -> Steps[float | None]:
+    yield Ask(Client(), "one")
+    raise ValueError
+
+
+def test_a_round_that_faults_is_repeated_later_and_said() -> None:
+    later, parts, clock = Later(), Parts(), VirtualClock()
+    schedule = Schedule(later, parts, clock=clock)
     schedule.start(Job("broken", EDGE, 60.0, broken))
     before = EDGE.count
-    for number in range(3):
-        wait_until(lambda: schedule.run_due() >= 0 and later.open)
+    pauses: list[float] = []
+    for number in range(10):
+        schedule.run_due()
+        assert later.open
         later.answer(schedule)
         assert EDGE.count == before + number + 1
+        pauses.append(schedule.run_due())
+        clock.advance(pauses[-1] + 1e-6)
+    assert pauses == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0, 10.0, 10.0])
     assert parts.problems == {"broken": "failing"}
 
 

@@ -15,9 +15,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import field
-from time import monotonic
 from typing import Final, Protocol, TypeAlias, TypeVar
 
+from doorward.base.clock import SYSTEM_CLOCK, Clock
 from doorward.base.records import record
 from doorward.control.answers import Answer, Client, ServiceError
 from doorward.control.registry import RegistryError, pull
@@ -120,24 +120,26 @@ class Runner(Protocol):
 class Threads:
     """Runs each job in a thread of its own, in which its rounds send requests and wait."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, *, clock: Clock = SYSTEM_CLOCK) -> None:
         self._parts = parts
+        self._clock = clock
 
     def start(self, job: Job) -> Task:
-        return _Thread(job, self._parts)
+        return _Thread(job, self._parts, self._clock)
 
 
 class _Thread:
     """A job in a thread, which is started at once."""
 
-    def __init__(self, job: Job, parts: Parts) -> None:
+    def __init__(self, job: Job, parts: Parts, clock: Clock) -> None:
         self._job = job
         self._parts = parts
+        self._clock = clock
         self._pause = job.pause
         self._wakes, self._stop = threading.Event(), threading.Event()
-        self._part = Part(job.name, within=job.within)
+        self._part = Part(job.name, within=job.within, clock=clock)
         self._thread = loop_thread(
-            self._round, job.edge, name=job.name, stop=self._stop, part=self._part
+            self._round, job.edge, name=job.name, stop=self._stop, part=self._part, clock=clock
         )
         self._part.thread = self._thread
         self._thread.start()
@@ -149,7 +151,7 @@ class _Thread:
         which ends the thread.
         """
         self._part.rest()
-        self._wakes.wait(self._pause)
+        self._clock.wait(self._wakes, self._pause)
         if self._stop.is_set():
             return False
         self._wakes.clear()
@@ -186,16 +188,17 @@ class Schedule:
     thread-safe.
     """
 
-    def __init__(self, asker: Asker, parts: Parts) -> None:
+    def __init__(self, asker: Asker, parts: Parts, *, clock: Clock = SYSTEM_CLOCK) -> None:
         self._asker = asker
         self._parts = parts
+        self._clock = clock
         self._tasks: list[_Task] = []
         self._asked: dict[int, _Task] = {}
         self._number = 0
 
     def start(self, job: Job) -> Task:
         """Add a job to the schedule; its first round is due after the job's `pause`."""
-        task = _Task(job, self)
+        task = _Task(job, self, self._clock)
         self._tasks.append(task)
         self._parts.add(task.part)
         return task
@@ -204,10 +207,11 @@ class Schedule:
         """Run the rounds that are due up to their first request; return the seconds until the next
         one is due, infinity if none is.
         """
-        due = [each for each in self._tasks if each.due <= monotonic()]
+        due = [each for each in self._tasks if each.due <= self._clock.now()]
         for task in due:
             task.begin()
-        return max(0.0, min((each.due for each in self._tasks), default=float("inf")) - monotonic())
+        first = min((each.due for each in self._tasks), default=float("inf"))
+        return max(0.0, first - self._clock.now())
 
     def note(self, number: int, outcome: Answer | Exception) -> None:
         """Pass the outcome of a request to the round that waits for it, which continues; does
@@ -239,14 +243,15 @@ class Schedule:
 class _Task:
     """One job of a schedule; `due` is the time of its next round in monotonic seconds."""
 
-    def __init__(self, job: Job, schedule: Schedule) -> None:
-        self.part = Part(job.name, within=job.within)
+    def __init__(self, job: Job, schedule: Schedule, clock: Clock) -> None:
+        self.part = Part(job.name, within=job.within, clock=clock)
         self._job = job
         self._schedule = schedule
+        self._clock = clock
         self._steps: Steps[float | None] | None = None
         self._is_woken = self._is_stopped = self._runs = False
         self._after_fault = FIRST_PAUSE
-        self.due = _time_of(job.pause)
+        self.due = self._after(job.pause)
 
     def begin(self) -> None:
         """Start a new round and run it up to its first request. It is not due again until the round
@@ -291,13 +296,17 @@ class _Task:
         """
         self._steps = None
         self.part.rest()
-        self.due = _time_of(0.0 if self._is_woken else pause)
+        self.due = self._after(0.0 if self._is_woken else pause)
+
+    def _after(self, pause: float | None) -> float:
+        """Return the time in `pause` seconds; infinity for None."""
+        return float("inf") if pause is None else self._clock.now() + pause
 
     def wake(self) -> None:
         """Make the next round due now or, during a round, at its end."""
         self._is_woken = True
         if self._steps is None:
-            self.due = monotonic()
+            self.due = self._clock.now()
 
     def stop(self, timeout: float = 0.0) -> None:
         """Remove the task from the schedule; a round that waits for an outcome is closed. Never
@@ -308,7 +317,3 @@ class _Task:
             self._schedule.forget(self)
             if self._steps is not None and not self._runs:  # else it ends by itself
                 self._steps.close()
-
-
-def _time_of(pause: float | None) -> float:
-    return float("inf") if pause is None else monotonic() + pause
