@@ -9,7 +9,7 @@ from typing import Any
 from doorward.rego.partial import core
 from doorward.rego.partial.state import Path
 from doorward.rego.syntax import nodes
-from doorward.rego.syntax.opa_json import rank
+from doorward.rego.syntax.opa_json import expr_rank, rank
 from doorward.rego.values import Value, from_key, sorted_keys, sorted_values
 
 __all__ = [
@@ -56,20 +56,8 @@ def _rule_rank(rule: nodes.Rule) -> tuple[Any, ...]:
     args = tuple(map(rank, head.args or ()))
     key = () if head.key is None else (rank(head.key),)
     value = () if head.value is None else (rank(head.value),)
-    body = tuple(map(_expr_rank, rule.body or (nodes.Expr(nodes.Scalar(True)),)))
+    body = tuple(map(expr_rank, rule.body or (nodes.Expr(nodes.Scalar(True)),)))
     return (args, rank(head.ref), key, value, rule.default, body)
-
-
-def _expr_rank(expr: nodes.Expr) -> tuple[Any, ...]:
-    """Return the key to order expressions by: terms, then calls, then `every`."""
-    withs = tuple([(rank(item.target), rank(item.value)) for item in expr.withs])
-    match expr.term:
-        case nodes.Call(operator=operator, args=args):
-            return (2, expr.negated, (rank(operator), *map(rank, args)), withs)
-        case nodes.Every(value=value, domain=domain, body=body):
-            inner = (rank(value), rank(domain), *map(_expr_rank, body))
-            return (3, expr.negated, inner, withs)
-    return (1, expr.negated, (rank(expr.term),), withs)  # type: ignore[arg-type]  # no `some` is left
 
 
 def _rule(rule: core.Rule) -> nodes.Rule:

@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any, Final, TypeAlias
 
 from doorward.base.records import record
-from doorward.rego.numbers import Number, exact
+from doorward.rego.numbers import exact
 from doorward.rego.source import Span
 from doorward.rego.syntax.annotations import SchemaPath
 from doorward.rego.syntax.keywords import ROOTS
@@ -40,13 +40,22 @@ from doorward.rego.syntax.nodes import (
     SetComprehension,
     SomeDecl,
     SomeIn,
+    TemplateString,
     Term,
     Var,
     With,
 )
 from doorward.rego.syntax.walk import walk
 
-__all__ = ["has_braces", "head_key", "is_repeated", "module_to_json", "rank", "term_to_json"]
+__all__ = [
+    "expr_rank",
+    "has_braces",
+    "head_key",
+    "is_repeated",
+    "module_to_json",
+    "rank",
+    "term_to_json",
+]
 
 Json: TypeAlias = dict[str, Any]
 
@@ -276,13 +285,10 @@ class _Writer:
         """Return the JSON of `some … in …`: its only symbol is a call of the membership
         built-in.
         """
-        keys = () if some.key is None else (some.key,)
-        args = (*keys, some.value, some.domain)
-        operator = Ref(Var("internal"), (Scalar(f"member_{len(args)}"),))
-        operator = some.operator or operator
-        start = args[0].span.start
-        span = Span(some.span.source, start, some.span.end, args[0].span.row, args[0].span.col)
-        symbol = self.term(Call(operator, args, span))
+        call = _membership(some)
+        first = call.args[0].span
+        span = Span(some.span.source, first.start, some.span.end, first.row, first.col)
+        symbol = self.term(Call(call.operator, call.args, span))
         return {**self.location(_cut(some.span, len("some"))), "symbols": [symbol]}
 
     def with_(self, modifier: With) -> Json:
@@ -405,6 +411,14 @@ def has_braces(rule: Rule) -> bool:
     return "{" in head.source.text[head.end : body.start]
 
 
+def _membership(some: SomeIn) -> Call:
+    """Return the call of the membership built-in that `some … in …` stands for in OPA."""
+    keys = () if some.key is None else (some.key,)
+    args = (*keys, some.value, some.domain)
+    operator = Ref(Var("internal"), (Scalar(f"member_{len(args)}"),))
+    return Call(some.operator or operator, args)
+
+
 def _is_root(term: Term) -> bool:
     return isinstance(term, Var) and term.name in ROOTS
 
@@ -490,38 +504,79 @@ def _last(pairs: tuple[tuple[Term, Term], ...]) -> list[tuple[Term, Term]]:
 
 
 def rank(term: Term) -> tuple[int, Any]:
-    """Return a sort key for terms in OPA's order; equal terms have equal keys. Comprehensions and
-    template strings are ordered by their text; in a tree that was not parsed they have none, and
-    those of one kind have equal keys.
-    """
+    """Return a sort key for terms in OPA's order; equal terms, and no others, have equal keys."""
     match term:
-        case Scalar(value=None):
-            return 0, 0
-        case Scalar(value=bool() as truth):
-            return 1, truth
-        case Scalar(value=str() as text):
-            return 3, text
-        case Scalar(value=int() | Number() as number):
-            return 2, Fraction(exact(number))
+        case Scalar(value=value):
+            return _scalar_rank(value)
+        case TemplateString(parts=parts):
+            return 4, (len(parts), *map(_part_rank, parts))
         case Var(name=name):
-            return (5, ((4, name),)) if _is_root(term) else (4, name)
+            return (6, ((5, name),)) if _is_root(term) else (5, name)
         case Ref(head=head, args=args):
-            first = (4, head.name) if isinstance(head, Var) else rank(head)
-            return 5, (first, *map(rank, args))
+            first = (5, head.name) if isinstance(head, Var) else rank(head)
+            return 6, (first, *map(rank, args))
         case Array(items=items):
-            return 6, tuple(map(rank, items))
+            return 7, tuple(map(rank, items))
         case Object(items=pairs):
             ranked = sorted((rank(k), rank(v)) for k, v in pairs)
-            return 7, tuple(ranked)
+            return 8, tuple(ranked)
         case Set(items=items):
-            return 8, tuple(sorted(map(rank, items)))
-        case ArrayComprehension():
-            return 9, term.span.text
-        case ObjectComprehension():
-            return 10, term.span.text
-        case SetComprehension():
-            return 11, term.span.text
-        case Call(operator=operator, args=args):
-            return 12, (rank(operator), *map(rank, args))
+            return 9, tuple(sorted(map(rank, items)))
+        case ArrayComprehension(term=head, body=body):
+            return 10, (rank(head), _body_rank(body))
+        case ObjectComprehension(key=key, value=head, body=body):
+            return 11, (rank(key), rank(head), _body_rank(body))
+        case SetComprehension(term=head, body=body):
+            return 12, (rank(head), _body_rank(body))
         case _:
-            return 13, term.span.text
+            return 13, (rank(term.operator), *map(rank, term.args))
+
+
+def _scalar_rank(value: float | str | None) -> tuple[int, Any]:
+    match value:
+        case None:
+            return 0, 0
+        case bool():
+            return 1, value
+        case str():
+            return 3, value
+    # A tree that was not parsed may also have a number that is a plain `float`.
+    return 2, Fraction(exact(value))
+
+
+def expr_rank(expr: Expr) -> tuple[Any, ...]:
+    """Return a sort key for expressions in OPA's order: declarations, terms, calls, `every`."""
+    order, terms = _terms_rank(expr)
+    withs = tuple([(rank(item.target), rank(item.value)) for item in expr.withs])
+    return order, expr.negated, terms, withs, _body_rank(expr.before)
+
+
+def _terms_rank(expr: Expr) -> tuple[int, tuple[Any, ...]]:
+    """Return the position of an expression's kind in OPA's order, and the key of its terms."""
+    match expr.term:
+        case SomeDecl(symbols=symbols):
+            return 0, tuple(map(rank, symbols))
+        case SomeIn() as some:
+            return 0, (rank(_membership(some)),)
+        case Call(operator=operator, args=args):
+            return 2, (rank(operator), *map(rank, args))
+        case Every(key=key, value=value, domain=domain, body=body):
+            keys = () if key is None else (rank(key),)
+            return 3, (keys, rank(value), rank(domain), _body_rank(body))
+        case And(left=left, right=right):
+            return 1, ((103, (_body_rank(left), _body_rank(right))),)
+        case Or(left=left, right=right):
+            return 1, ((104, (_body_rank(left), _body_rank(right))),)
+        case Not(body=body):
+            return 1, ((111, _body_rank(body)),)
+        case term:
+            return 1, (rank(term),)
+
+
+def _body_rank(body: Body) -> tuple[Any, ...]:
+    return tuple(map(expr_rank, body))
+
+
+def _part_rank(part: str | Expr) -> tuple[int, Any]:
+    """Return the sort key of a part of a template string: texts come before expressions."""
+    return (3, part) if isinstance(part, str) else (100, expr_rank(part))
