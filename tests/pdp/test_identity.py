@@ -9,6 +9,8 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +18,15 @@ import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.hazmat.primitives.hashes import SHA256
+from tests.clock import VirtualClock
 from tests.pdp.bearer import allows
 from tests.ports import free_port
 from tests.waiting import PATIENCE, wait_until
 
 from doorward.bundles.owners import OwnedError
 from doorward.config.schema import OptionError
-from doorward.pdp import Issuer, LoadError, from_modules
+from doorward.embedded import in_process
+from doorward.pdp import DecisionPoint, Issuer, LoadError, from_modules
 from doorward.pdp import identity as identity_module
 from doorward.pdp.identity import Identity, IdentityError, read_keys
 
@@ -32,8 +36,6 @@ folder, port = sys.argv[1], int(sys.argv[2])
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         name = {"/.well-known/openid-configuration": "discovery", "/keys": "keys"}.get(self.path)
-        with open(f"{folder}/requests", "a") as requests:
-            requests.write(self.path + "\\n")
         body = open(f"{folder}/{name}.json", "rb").read() if name else b""
         self.send_response(200 if name else 404)
         self.send_header("content-length", str(len(body)))
@@ -112,11 +114,6 @@ class Provider:
         self.process.kill()
         self.process.wait(PATIENCE)
 
-    @property
-    def requests(self) -> int:
-        path = self.folder / "requests"
-        return path.read_text().count("/keys") if path.exists() else 0
-
 
 @pytest.fixture
 def provider(tmp_path: Path) -> Iterator[Provider]:
@@ -160,22 +157,84 @@ def test_keys_are_rotated_under_load_and_kept_while_the_issuer_is_gone(
         assert allows(point, two)
 
 
-def test_unknown_keys_bring_a_fetch_and_no_flood_of_them(
-    provider: Provider, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(identity_module, "MISS_QUIET", 0.0)
-    unknown = KeyPair.token(TWO, provider.url)
+class Answering:
+    """An issuer in this process, and when its keys were fetched."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        self.clock = clock
+        self.times: list[float] = []
+        self.keys = [ONE]
+        self.status = 200
+
+    def __call__(self, _request: httpx.Request) -> httpx.Response:
+        self.times.append(self.clock.now())
+        return httpx.Response(self.status, json={"keys": [key.public for key in self.keys]})
+
+
+@contextmanager
+def trusting(issuer: Answering, *, interval: float) -> Iterator[DecisionPoint]:
+    """A decision point that fetches the issuer's keys, for the first time at 0 seconds."""
+    made = partial(Identity, transport=httpx.MockTransport(issuer), clock=issuer.clock)
+    trusted = Issuer("https://i", jwks_url="https://i/keys", interval=interval)
     with from_modules({"p.rego": POLICY}) as point:
-        point.trust({"main": Issuer(provider.url, interval=3600.0)}, within=PATIENCE)
-        before = provider.requests
-        assert not allows(point, unknown)
-        wait_until(lambda: provider.requests > before)
-        monkeypatch.setattr(identity_module, "MISS_QUIET", PATIENCE)
-        before = provider.requests
-        for n in range(200):
-            assert not allows(point, unknown + str(n))
-        # One may have been on its way.
-        assert provider.requests - before <= 1
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(in_process, "Identity", made)
+            point.trust({"main": trusted}, within=10.0)
+        assert issuer.times == [0.0]
+        yield point
+
+
+def test_unknown_keys_bring_a_fetch_and_no_flood_of_them() -> None:
+    clock = VirtualClock(threads=1)
+    issuer = Answering(clock)
+    unknown = TWO.token("https://i")
+
+    def deny(count: int) -> list[float]:
+        for number in range(count):
+            assert not allows(point, unknown + str(number))
+        clock.settle()
+        return issuer.times
+
+    with trusting(issuer, interval=3600.0) as point:
+        clock.advance(identity_module.MISS_QUIET - 0.5)
+        assert deny(20) == [0.0]
+        clock.advance(0.5)
+        assert deny(20) == [0.0, 10.0]
+        clock.advance(identity_module.MISS_QUIET)
+        assert allows(point, ONE.token("https://i"))
+        assert issuer.times == [0.0, 10.0]
+        issuer.keys.append(TWO)
+        assert deny(1) == [0.0, 10.0, 20.0]
+        assert allows(point, unknown)
+
+
+def test_keys_are_fetched_at_intervals_and_while_the_issuer_is_gone_after_growing_pauses(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock = VirtualClock(threads=1)
+    issuer = Answering(clock)
+    with trusting(issuer, interval=60.0) as point:
+        clock.advance(130.0)
+        assert issuer.times == [0.0, 60.0, 120.0]
+        issuer.times.clear()
+        issuer.status = 503
+        clock.advance(260.0)
+        assert issuer.times == [180.0, 181.0, 183.0, 187.0, 195.0, 211.0, 243.0, 303.0, 363.0]
+        assert point._identity is not None
+        assert "status 503" in point._identity.errors["main"]
+        outage = "Keys could not be fetched; the known keys stay active."
+        assert [record.getMessage() for record in caplog.records].count(outage) == 1
+        assert allows(point, ONE.token("https://i"))
+        issuer.times.clear()
+        issuer.status, issuer.keys = 200, [TWO]
+        clock.advance(100.0)
+        assert issuer.times == [423.0, 483.0]
+        assert point._identity.errors == {}
+        assert not allows(point, ONE.token("https://i"))
+        assert allows(point, TWO.token("https://i"))
+        issuer.status = 503  # the pauses begin again
+        clock.advance(60.0)
+        assert issuer.times == [423.0, 483.0, 543.0, 544.0, 546.0, 550.0]
 
 
 def test_an_issuer_that_does_not_answer_opens_nothing(tmp_path: Path) -> None:
@@ -269,12 +328,17 @@ def test_what_an_issuer_may_not_say_is_an_error(discovery: Any, keys: Any, messa
             return httpx.Response(302, headers={"location": "https://evil/keys"})
         return httpx.Response(200, content=given if isinstance(given, bytes) else json.dumps(given))
 
+    clock = VirtualClock(threads=1)
     with from_modules({"p.rego": POLICY}) as point:
         source = Identity(
-            {"main": Issuer("https://i")}, point.store, transport=httpx.MockTransport(respond)
+            {"main": Issuer("https://i")},
+            point.store,
+            transport=httpx.MockTransport(respond),
+            clock=clock,
         )
-        assert source.start(within=0.3) == ["main"]
-        assert message in wait_until(lambda: source.errors)["main"]
+        assert source.start(within=10.0) == ["main"]
+        assert clock.now() == 10.0
+        assert message in source.errors["main"]
         source.close()
         assert point.decide_now("identity/main").error is None
         assert not point.decide_now("identity/main/jwks").allowed

@@ -17,12 +17,12 @@ import base64
 import json
 import logging
 import threading
-import time
 from collections.abc import Mapping
 from typing import Any, Final
 
 import httpx
 
+from doorward.base.clock import SYSTEM_CLOCK, Clock
 from doorward.config.identity_options import Issuer
 from doorward.edge import Edge, Part, Parts, loop_thread
 from doorward.pdp.issuer_documents import DocumentError, fetch_document, issuer_client
@@ -64,10 +64,12 @@ class Identity:
         parts: Parts | None = None,
         *,
         transport: httpx.BaseTransport | None = None,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         store.reserve(ROOT)
+        self._clock = clock
         self._keys = {
-            name: _Keys(name, issuer, store, parts or Parts(), transport)
+            name: _Keys(name, issuer, store, parts or Parts(), transport, clock)
             for name, issuer in issuers.items()
         }
 
@@ -75,13 +77,13 @@ class Identity:
         """Start the threads, and wait until every issuer has answered, at most `within` seconds.
         Return the names of those whose keys are not known yet; their threads continue.
         """
-        until = time.monotonic() + within
+        until = self._clock.now() + within
         for keys in self._keys.values():
             keys.start()
         return [
             name
             for name, keys in self._keys.items()
-            if not keys.is_warm.wait(max(0.0, until - time.monotonic()))
+            if not self._clock.wait(keys.is_warm, max(0.0, until - self._clock.now()))
         ]
 
     @property
@@ -119,6 +121,7 @@ class _Keys:
         store: Store,
         parts: Parts,
         transport: httpx.BaseTransport | None,
+        clock: Clock,
     ) -> None:
         self.name = name
         self.kids: frozenset[str] = frozenset()
@@ -128,15 +131,21 @@ class _Keys:
         self._store = store
         self._parts = parts
         self._transport = transport
+        self._clock = clock
         self._text = ""
         self._fetched = -MISS_QUIET
         self._retry = FIRST_RETRY
         self._pause = 0.0
         self._wake = threading.Event()
         self._stop = threading.Event()
-        self._part = Part(f"identity-{name}", within=STUCK_AFTER)
+        self._part = Part(f"identity-{name}", within=STUCK_AFTER, clock=clock)
         self._thread = loop_thread(
-            self._round, _EDGE, name=self._part.name, stop=self._stop, part=self._part
+            self._round,
+            _EDGE,
+            name=self._part.name,
+            stop=self._stop,
+            part=self._part,
+            clock=clock,
         )
 
     def start(self) -> None:
@@ -156,7 +165,7 @@ class _Keys:
 
     def miss(self) -> None:
         """Fetch now, unless the last fetch began less than `MISS_QUIET` seconds ago."""
-        if time.monotonic() - self._fetched >= MISS_QUIET:
+        if self._clock.now() - self._fetched >= MISS_QUIET:
             self._wake.set()
 
     def _round(self) -> bool:
@@ -164,12 +173,12 @@ class _Keys:
         its text is new, kept in `error`, and doubles the pause up to the issuer's interval.
         """
         self._part.rest()
-        self._wake.wait(self._pause)
+        self._clock.wait(self._wake, self._pause)
         self._wake.clear()
         if self._stop.is_set():
             return False
         self._part.beat()
-        self._fetched = time.monotonic()
+        self._fetched = self._clock.now()
         self._pause = min(self._retry, self._issuer.interval)  # where the rest of this fails
         try:
             self._take(self._fetch())
