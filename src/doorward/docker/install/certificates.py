@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -23,6 +24,10 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 __all__ = ["CertificateError", "issue_client", "issue_server", "make_authority"]
 
 _USER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
+_DNS_LABEL: Final = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
+_DNS_NAME: Final = re.compile(rf"(?=.{{1,253}}\Z)(?:\*\.)?(?:{_DNS_LABEL}\.)*{_DNS_LABEL}")
+_LONGEST_NAME: Final = 64
+"""Characters of a common name."""
 _AUTHORITY_DAYS: Final = 3650
 _SKEW: Final = timedelta(minutes=5)
 
@@ -48,18 +53,22 @@ def make_authority(folder: Path) -> None:
 def issue_server(folder: Path, hosts: Sequence[str], *, days: int = 365) -> None:
     """Write `server-cert.pem` and `server-key.pem` for a daemon with these names and addresses.
 
-    Raise CertificateError if `hosts` is empty, a file exists, or the folder has no authority.
+    Raise CertificateError if `hosts` is empty or has one that is neither a name in ASCII nor an
+    address, for other `days` than 1 to 3650, if a file exists, or the folder has no authority.
     """
     if not hosts:
         raise CertificateError("a server needs at least one name or address")
     names = x509.SubjectAlternativeName([_alternative(host) for host in hosts])
-    _issue(folder, "server", hosts[0], ExtendedKeyUsageOID.SERVER_AUTH, days, names)
+    # Clients read the names above; this one may be too long for its field.
+    common_name = hosts[0] if len(hosts[0]) <= _LONGEST_NAME else "server"
+    _issue(folder, "server", common_name, ExtendedKeyUsageOID.SERVER_AUTH, days, names)
 
 
 def issue_client(folder: Path, user: str, *, days: int = 365) -> None:
     """Write `USER-cert.pem` and `USER-key.pem`, with which a client is `user` to the daemon.
 
-    Raise CertificateError for an invalid name, an existing file, or a folder without an authority.
+    Raise CertificateError for an invalid name, other `days` than 1 to 3650, an existing file, or a
+    folder without an authority.
     """
     if not _USER.fullmatch(user) or user in ("ca", "server"):
         raise CertificateError(
@@ -79,7 +88,12 @@ def _issue(
 ) -> None:
     """Write a new key, and its certificate signed by the folder's authority, as files that begin
     with `stem`.
+
+    Raise CertificateError for `days` longer than those of an authority, without an authority, or if
+    a file cannot be written.
     """
+    if not 1 <= days <= _AUTHORITY_DAYS:
+        raise CertificateError(f"a certificate must be for 1 to {_AUTHORITY_DAYS} days")
     authority, authority_key = _read_authority(folder)
     key = ec.generate_private_key(ec.SECP256R1())
     issuing = authority_key.public_key()
@@ -104,7 +118,7 @@ def _read_authority(folder: Path) -> tuple[x509.Certificate, ec.EllipticCurvePri
         key = serialization.load_pem_private_key((folder / "ca-key.pem").read_bytes(), None)
     except OSError as error:
         raise CertificateError(f"no authority in {folder}: {error.strerror}") from None
-    except ValueError:
+    except (ValueError, TypeError, UnsupportedAlgorithm):  # TypeError for an encrypted key
         raise CertificateError(f"the authority in {folder} cannot be read") from None
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise CertificateError(f"the authority in {folder} was not made by this command")
@@ -160,11 +174,16 @@ def _usage(*, signs: bool) -> x509.KeyUsage:
 
 
 def _alternative(host: str) -> x509.GeneralName:
-    """Return a host as an alternative name of a certificate: an IP address or a DNS name."""
+    """Return a host as an alternative name of a certificate: an IP address or a DNS name. Raise
+    CertificateError if it is neither.
+    """
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
-        return x509.DNSName(host)
+        pass
+    if not _DNS_NAME.fullmatch(host):
+        raise CertificateError(f"`{host}` is neither an address nor a name in ASCII")
+    return x509.DNSName(host)
 
 
 def _write(
@@ -172,9 +191,12 @@ def _write(
 ) -> None:
     """Write `STEM-key.pem` with mode 0600 and the certificate beside it, creating the folder.
 
-    Raise CertificateError if one of the files exists.
+    Raise CertificateError if one of the files exists, or folder or files cannot be written.
     """
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise CertificateError(f"{folder}: {error.strerror}") from None
     private = key.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.PKCS8,
@@ -187,13 +209,13 @@ def _write(
 
 def _create(path: Path, content: bytes, mode: int) -> None:
     """Write a new file with `mode`; raise CertificateError if it exists, so that no key is
-    overwritten.
+    overwritten, or cannot be written.
     """
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        with os.fdopen(fd, "wb") as file:
+            file.write(content)
     except FileExistsError:
         raise CertificateError(f"{path} is there already") from None
     except OSError as error:
         raise CertificateError(f"{path}: {error.strerror}") from None
-    with os.fdopen(fd, "wb") as file:
-        file.write(content)
