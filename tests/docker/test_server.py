@@ -25,6 +25,7 @@ from doorward.docker import server as server_module
 from doorward.docker.install.certificates import issue_client, issue_server, make_authority
 from doorward.docker.plugin import Response, Waiting
 from doorward.docker.server import (
+    LISTEN_FD,
     BindError,
     PluginServer,
     bind_tcp,
@@ -325,6 +326,15 @@ def test_socket_of_the_service_manager(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LISTEN_PID", str(os.getpid()))
     monkeypatch.setenv("LISTEN_FDS", "2")
     with pytest.raises(BindError, match="one socket"):
+        take_inherited()
+
+
+@pytest.mark.parametrize("descriptor", ["x", "", "-1", "999999"])
+def test_descriptor_that_is_not_a_socket_is_an_error(
+    descriptor: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(LISTEN_FD, descriptor)
+    with pytest.raises(BindError, match="is not a socket"):
         take_inherited()
 
 

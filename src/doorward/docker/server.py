@@ -36,6 +36,7 @@ from doorward.transport.http1.bodies import BodyBudget
 from doorward.transport.http1.connection import LATER, Application, HttpConnection, Respond
 from doorward.transport.http1.limits import Limits
 from doorward.transport.http1.messages import Request
+from doorward.transport.inherited import inherited_socket
 from doorward.transport.loop import (
     Connections,
     Endpoint,
@@ -57,6 +58,7 @@ __all__ = [
     "PluginServer",
     "bind_tcp",
     "bind_unix",
+    "open_inherited",
     "take_inherited",
     "tls_context",
 ]
@@ -160,15 +162,25 @@ def tls_context(*, certificate: str, key: str, authority: str) -> ssl.SSLContext
 def take_inherited() -> socket.socket | None:
     """Return the listening socket passed by systemd or our watchdog; None if there is none.
 
-    Raise BindError if systemd passes more than one.
+    Raise BindError if systemd passes more than one, or if the descriptor is not a socket.
     """
     if LISTEN_FD in os.environ:
-        return socket.socket(fileno=int(os.environ[LISTEN_FD]))
+        return open_inherited(os.environ[LISTEN_FD])
     if os.environ.get("LISTEN_PID") != str(os.getpid()):
         return None
     if os.environ.get("LISTEN_FDS") != "1":
         raise BindError("expected one socket from the service manager")
-    return socket.socket(fileno=_FIRST_INHERITED)
+    return open_inherited(str(_FIRST_INHERITED))
+
+
+def open_inherited(descriptor: str) -> socket.socket:
+    """Return the socket with a descriptor that another process passed; raise BindError if it is not
+    the number of a socket.
+    """
+    inherited = inherited_socket(descriptor)
+    if inherited is None:
+        raise BindError(f"the descriptor `{descriptor}` that was passed is not a socket")
+    return inherited
 
 
 class PluginServer:

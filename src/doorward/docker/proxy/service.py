@@ -16,6 +16,7 @@ from dataclasses import field
 from functools import partial
 from typing import Final
 
+from doorward.base.digits import parse_digits
 from doorward.base.records import record, replace
 from doorward.docker.audit import OFF, AuditLog
 from doorward.docker.decider.embedded import DECISION, PACK, EmbeddedPdp
@@ -30,7 +31,7 @@ from doorward.docker.request.facts import ContainerFacts
 from doorward.docker.request.host import PIDFILE, HostFacts
 from doorward.docker.request.input import resolve_path, resolver
 from doorward.docker.request.protected import DAEMON_CONFIG, daemon_paths, protected_paths
-from doorward.docker.server import BACKLOG, BindError, bind_tcp, tls_context
+from doorward.docker.server import BACKLOG, BindError, bind_tcp, open_inherited, tls_context
 from doorward.docker.unix_http import UnixConnection
 from doorward.docker.watch.notify import READY, STOPPING, WATCHDOG, Notifier, watchdog_seconds
 from doorward.edge import Edge, loop_thread
@@ -326,15 +327,15 @@ def _inherit_listeners() -> Sequence[Listener]:
     """Return the sockets passed by systemd (`LISTEN_FDS`); none if `LISTEN_PID` is another process.
 
     The `FileDescriptorName` is the consumer's name; `SHARED` means no consumer. Raise BindError
-    unless each socket has its own name.
+    unless each descriptor is a socket and has its own name.
     """
     if os.environ.get("LISTEN_PID") != str(os.getpid()):
         return ()
     names = os.environ.get("LISTEN_FDNAMES", "").split(":")
-    count = int(os.environ.get("LISTEN_FDS", "0"))
+    count = parse_digits(os.environ.get("LISTEN_FDS", "0"))
     if len(names) != count or len(set(names)) != count:
         raise BindError("each socket of the service manager needs a FileDescriptorName of its own")
     return [
-        Listener(socket.socket(fileno=_FIRST_INHERITED + number), "" if name == SHARED else name)
+        Listener(open_inherited(str(_FIRST_INHERITED + number)), "" if name == SHARED else name)
         for number, name in enumerate(names)
     ]

@@ -13,6 +13,8 @@ import socket
 from collections.abc import Mapping
 from typing import Final
 
+from doorward.transport.inherited import inherited_socket
+
 __all__ = ["NOTIFY_FD", "READY", "STOPPING", "WATCHDOG", "Notifier", "watchdog_seconds"]
 
 NOTIFY_FD: Final = "DOORWARD_NOTIFY_FD"
@@ -24,7 +26,8 @@ _GONE: Final = frozenset({errno.ECONNREFUSED, errno.ECONNRESET, errno.ENOTCONN, 
 
 
 class Notifier:
-    """Sends states to the process that `environment` names; without one it sends nothing."""
+    """Sends states to the process that `environment` names; without one, or with one that cannot be
+    reached, it sends nothing."""
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
         self._address = _address(environment.get("NOTIFY_SOCKET", ""))
@@ -34,8 +37,8 @@ class Notifier:
         self.orphaned = False
         """True if that watchdog has ended."""
         if NOTIFY_FD in environment:
-            self._socket = socket.socket(fileno=int(environment[NOTIFY_FD]))
-            self.watched = True
+            self._socket = inherited_socket(environment[NOTIFY_FD])
+            self.watched = self._socket is not None
         elif self._address:
             self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         if self._socket is not None:
