@@ -38,6 +38,11 @@ class Located:
     text_line: int = 0
     """The line of the text itself; for a block (`|` or `>`) this is the line below the key's."""
 
+    @property
+    def scalar(self) -> Any:
+        """The value, which can be in a set; None for a mapping or a list."""
+        return None if isinstance(self.value, dict | list) else self.value
+
     def get(self, *keys: str | int) -> Located:
         """Return the value at nested keys and indexes; if it is missing, a `Located` None with the
         line of the nearest parent.

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
+from doorward.bundles.located_yaml import Located, read_documents
 from doorward.cli.main import run
 from doorward.envoy.kit import TARGETS, Description, Policy, to_files
 from doorward.envoy.lint import LintError, check_paths
@@ -97,6 +99,51 @@ def test_a_naive_unit_is_found_out(tmp_path: Path) -> None:
     assert rules == {"kit-root", "kit-privileges", "kit-capabilities", "kit-writable"}
     other = write(tmp_path, "other.service", "[Service]\nExecStart=/usr/bin/nginx\n")
     assert rules_broken_by(other) == set()
+
+
+def test_a_command_of_a_unit_that_cannot_be_read_is_a_finding(tmp_path: Path) -> None:
+    unit = write(tmp_path, "envoy.service", '[Service]\nExecStart=/usr/bin/envoy "x\n')
+    assert rules_broken_by(unit) == {(2, "unreadable")}
+
+
+def replaced(document: Located, value: object) -> Iterator[Located]:
+    """Each document in which one of the values is another one."""
+    yield Located(value, document.line)
+    for key, item in document.fields().items():
+        for other in replaced(item, value):
+            yield Located({**document.fields(), key: other}, document.line)
+    for number, item in enumerate(document.items()):
+        before, after = document.items()[:number], document.items()[number + 1 :]
+        for other in replaced(item, value):
+            yield Located([*before, other, *after], document.line)
+
+
+def as_yaml(documents: Sequence[Located]) -> str:
+    """The documents as YAML, which JSON is."""
+    return "\n---\n".join(json.dumps(each.plain()) for each in documents)
+
+
+@pytest.mark.parametrize("value", [[Located(1, 1)], {"a": Located(1, 1)}])
+@pytest.mark.parametrize("name", ["naive", "compose", "envoy", "decisions"])
+def test_values_of_another_kind_are_no_faults(name: str, value: object, tmp_path: Path) -> None:
+    decisions = "plugins: {envoy_ext_authz_grpc: {dry-run: x, strict: x, on-error: x, addr: x}, "
+    decisions += "envoy_ext_proc_grpc: {dry-run: x, log-bodies: x, addr: x}}"
+    text = {
+        "naive": NAIVE.read_text(),
+        "compose": COMPOSE,
+        "envoy": (ROOT / "examples/people/envoy.yaml").read_text(),
+        "decisions": decisions,
+    }[name]
+    documents = read_documents(text)
+    for number, document in enumerate(documents):
+        for other in replaced(document, value):
+            changed = [*documents[:number], other, *documents[number + 1 :]]
+            check_paths([write(tmp_path, "a.json", as_yaml(changed))])
+
+
+def test_dry_run_of_another_kind_is_not_off(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.yaml", "plugins: {envoy_ext_authz_grpc: {dry-run: [1]}}")
+    assert "pdp-dry-run" in {rule for _, rule in rules_broken_by(path)}
 
 
 def test_the_time_that_envoy_waits_is_the_time_a_policy_has(tmp_path: Path) -> None:

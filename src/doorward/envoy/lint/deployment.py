@@ -17,7 +17,8 @@ _PLUGIN: Final = "envoy_ext_authz_grpc"
 _RESPONSES: Final = "envoy_ext_proc_grpc"
 _PODS: Final = {"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job"}
 _LOCAL: Final = ("localhost:", "127.", "[::1]:", "unix:")
-_FALSE: Final = {None, False, "false"}
+_FALSE: Final = (None, False, "false")
+"""Values of an option that is off; a tuple, since the value of another may be a list."""
 _CLOSES: Final = (("server", "decision_paths"), ("secrets",))
 """Options that keep data from callers of the HTTP API. A local port needs them too, since the
 application itself can be tricked into a request."""
@@ -92,9 +93,9 @@ def check_manifests(documents: Sequence[tuple[str, Located]]) -> Iterator[Findin
 
     Pods without a sidecar are passed over. `documents` are pairs of file name and document.
     """
-    kinds = {document.get("kind").value for _, document in documents}
+    kinds = {document.get("kind").scalar for _, document in documents}
     for file, document in documents:
-        kind = document.get("kind").value
+        kind = document.get("kind").scalar
         spec = document.get("spec")
         if kind in _PODS:
             spec = spec.get("template", "spec")
@@ -115,7 +116,7 @@ def _check_services(documents: Sequence[tuple[str, Located]], spec: Located) -> 
     Envoy's.
     """
     ports = {
-        port.get("containerPort").value
+        port.get("containerPort").scalar
         for each in _containers(spec)
         if not _is_sidecar(each)
         for port in each.get("ports").items()
@@ -124,7 +125,7 @@ def _check_services(documents: Sequence[tuple[str, Located]], spec: Located) -> 
         if document.get("kind").value == "Service":
             for port in document.get("spec", "ports").items():
                 target = port.get("targetPort")
-                if target.value is not None and target.value in ports:
+                if target.scalar is not None and target.scalar in ports:
                     message = "the Service leads to the application's port, not to Envoy's"
                     yield Finding(file, target.line, "kit-exposed-port", message)
 
@@ -144,7 +145,7 @@ def _check_pod(spec: Located) -> Iterator[Problem]:
     if (option := spec.get("automountServiceAccountToken")).value is not False:
         yield "kit-token", "automountServiceAccountToken is not false", option
     common = spec.get("securityContext")
-    if common.get("seccompProfile", "type").value not in {"RuntimeDefault", "Localhost"}:
+    if common.get("seccompProfile", "type").scalar not in {"RuntimeDefault", "Localhost"}:
         yield "kit-seccomp", "there is no seccompProfile", common
     for each in _containers(spec):
         yield from _check_container(each, common, is_redirect=each in redirects)
@@ -171,7 +172,7 @@ def _check_container(each: Located, common: Located, *, is_redirect: bool) -> It
     if [item.value for item in security.get("capabilities", "drop").items()] != ["ALL"]:
         yield "kit-capabilities", f"`{name}` does not drop all capabilities", security
     for item in security.get("capabilities", "add").items():
-        if not (is_redirect and item.value in {"NET_ADMIN", "NET_RAW"}):
+        if not (is_redirect and item.scalar in {"NET_ADMIN", "NET_RAW"}):
             yield "kit-capabilities", f"`{name}` has the capability {item.value}", item
     if each.get("resources", "requests").value is None:
         yield "kit-resources", f"`{name}` requests no resources", each
@@ -318,7 +319,11 @@ def check_unit(file: str, text: str) -> Iterator[Finding]:
         if line.startswith("ExecStart=")
     ]
     for number, command in commands:
-        words = shlex.split(command)
+        try:
+            words = shlex.split(command)
+        except ValueError as error:
+            yield Finding(file, number, "unreadable", f"the command cannot be read: {error}")
+            continue
         names = {word.rpartition("/")[2] for word in words[:1]}
         if names.isdisjoint({"envoy", "doorward", "opa"}) or "docker" in words[1:2]:
             continue

@@ -18,12 +18,13 @@ __all__ = ["check_proxy", "is_proxy", "read_check_timeout"]
 _MANAGER: Final = "HttpConnectionManager"
 _CHECK: Final = "envoy.filters.http.ext_authz"
 _RESPONSES: Final = "envoy.filters.http.ext_proc"
-_MODES: Final[dict[str, set[object]]] = {
-    "request_header_mode": {"SEND", "DEFAULT", None},
-    "response_header_mode": {"SEND", "DEFAULT", None},
-    "request_body_mode": {"NONE", None},
-    "response_body_mode": {"BUFFERED"},
+_MODES: Final[dict[str, tuple[object, ...]]] = {
+    "request_header_mode": ("SEND", "DEFAULT", None),
+    "response_header_mode": ("SEND", "DEFAULT", None),
+    "request_body_mode": ("NONE", None),
+    "response_body_mode": ("BUFFERED",),
 }
+"""The values of each mode that filter responses; tuples, since other values may be lists."""
 _ROUTER: Final = "envoy.filters.http.router"
 _SLASHES: Final = {"REJECT_REQUEST", "UNESCAPE_AND_REDIRECT"}
 _TIMEOUTS: Final = ("request_timeout", "request_headers_timeout", "stream_idle_timeout")
@@ -62,7 +63,7 @@ def _check_surroundings(document: Located) -> Iterator[Problem]:
     if admin.value is not None and not _is_local(admin.get("address")):
         yield "envoy-admin-exposed", "the administration interface is open to others", admin
     monitors = document.get("overload_manager", "resource_monitors").items()
-    names = {each.get("name").value for each in monitors}
+    names = {each.get("name").scalar for each in monitors}
     if "envoy.resource_monitors.fixed_heap" not in names:
         yield "envoy-overload", "the overload manager has no heap limit", document
     limits = [
@@ -124,10 +125,10 @@ def _check_paths(manager: Located) -> Iterator[Problem]:
         if (option := manager.get(field)).value is not True:
             yield rule, f"{field} is not true", option
     slashes = manager.get("path_with_escaped_slashes_action")
-    if slashes.value not in _SLASHES:
+    if slashes.scalar not in _SLASHES:
         yield "envoy-escaped-slashes", "path_with_escaped_slashes_action does not refuse", slashes
     underscores = manager.get("common_http_protocol_options", "headers_with_underscores_action")
-    if underscores.value not in {"REJECT_REQUEST", "DROP_HEADER"}:
+    if underscores.scalar not in {"REJECT_REQUEST", "DROP_HEADER"}:
         message = "headers_with_underscores_action does not refuse"
         yield "envoy-underscores", message, underscores
     if (option := manager.get("internal_address_config")).value is None:
