@@ -385,6 +385,20 @@ bundles: {a: {resource: a.tar.gz}}
 """
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_server_that_is_stopped_while_it_waits_for_bundles_ends_in_order(
+    workers: int, folder: Path, start: Callable[..., Process]
+) -> None:
+    (folder / "b.yaml").write_text(BUNDLES)
+    options = [f"--ready-timeout={PATIENCE:g}", f"--workers={workers}"]
+    process = start("--config-file=b.yaml", *options, "policy.rego")
+    wait_until(lambda: "Bundle" in process.log.read_text())
+    assert process.end() == 0
+    log = process.log.read_text()
+    assert "Server shutdown." in log
+    assert "Failed to wait" not in log
+
+
 def test_a_server_whose_bundles_never_come_ends_after_its_ready_timeout(
     folder: Path, start: Callable[..., Process]
 ) -> None:

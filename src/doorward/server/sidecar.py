@@ -451,8 +451,8 @@ class Sidecar:
 
     def start(self) -> None:
         """Start to serve, and return. Waits first for the issuers' keys and, with `ready_timeout`,
-        for bundles. Raise StartupError, with everything closed, if a part cannot start or bundles
-        are late.
+        for bundles; a `stop` meanwhile ends the wait, and nothing is served. Raise StartupError,
+        with everything closed, if a part cannot start or bundles are late.
         """
         options = self._options
         if self._shared is None:
@@ -464,7 +464,8 @@ class Sidecar:
         try:
             if options.ready_timeout > 0:
                 self.plane.start()
-                self._wait_until_ready(options.ready_timeout)
+                if not self._wait_until_ready(options.ready_timeout):
+                    return
             # Before anybody can ask: bundles that were waited for are as large as files.
             gc.freeze()
             if self._envoy is not None:
@@ -483,16 +484,19 @@ class Sidecar:
             self.plane.start()
         self._logs.start()
 
-    def _wait_until_ready(self, timeout: float) -> None:
-        """Wait until bundles and discovery are active. After `timeout` seconds, or if `stop` is
-        called, close everything and raise StartupError.
+    def _wait_until_ready(self, timeout: float) -> bool:
+        """Wait until bundles and discovery are active; return False if `stop` is called before.
+        After `timeout` seconds close everything and raise StartupError.
         """
         until = time.monotonic() + timeout
         while set(self.health.down()) & {"bundle", "discovery"}:
-            if time.monotonic() >= until or self._stop.wait(_READY_ROUND):
+            if self._stop.wait(_READY_ROUND):
+                return False
+            if time.monotonic() >= until:
                 _log.error("Failed to wait for plugins activation.", extra={"err": "timeout"})
                 self.close()
                 raise StartupError("bundles were not ready in time")
+        return True
 
     def stop(self) -> None:
         """Ask `run` to end; may be called from a signal handler."""

@@ -191,7 +191,8 @@ class WorkerGroup:
         return sockets, checks, processors
 
     def start(self) -> None:
-        """Start the workers and return. With `ready_timeout`, wait for the bundles first.
+        """Start the workers and return. With `ready_timeout`, wait for the bundles first; a `stop`
+        meanwhile ends the wait, and no worker is started.
 
         Raise StartupError, with everything closed, if bundles are late or a worker does not start.
         """
@@ -199,7 +200,8 @@ class WorkerGroup:
         announce(options, self._active.snapshot)
         if options.ready_timeout > 0:
             self._plane.start()
-            self._wait_until_ready(options.ready_timeout)
+            if not self._wait_until_ready(options.ready_timeout):
+                return
         self._serves = True
         try:
             self._begin()
@@ -211,18 +213,21 @@ class WorkerGroup:
         if options.ready_timeout <= 0:
             self._plane.start()
 
-    def _wait_until_ready(self, timeout: float) -> None:
-        """Supervise until bundles and discovery are active. After `timeout` seconds, or if `stop`
-        is called, close everything and raise StartupError.
+    def _wait_until_ready(self, timeout: float) -> bool:
+        """Supervise until bundles and discovery are active; return False if `stop` is called
+        before. After `timeout` seconds close everything and raise StartupError.
         """
         until = time.monotonic() + timeout
         while not self._plane.is_ready:
             left = until - time.monotonic()
-            if left <= 0 or self._stop.is_set():
+            if self._stop.is_set():
+                return False
+            if left <= 0:
                 _log.error("Failed to wait for plugins activation.", extra={"err": "timeout"})
                 self.close()
                 raise StartupError("bundles were not ready in time")
             self.look_after(left)
+        return True
 
     def _begin(self) -> None:
         """Replace the workers by a generation with the active snapshot and options. Raise
