@@ -50,7 +50,8 @@ def test_no_body_has_no_encoding(encoding: str) -> None:
     ("encoding", "content", "said"),
     [
         ("gzip", gzip.compress(TEXT)[:-20], "unexpected EOF"),
-        ("gzip", b"plain", "invalid data"),
+        ("gzip", b"plain", "^gzip: invalid data"),
+        ("deflate", zlib.compress(TEXT)[:2] + b"\xff" * 9, "^deflate: invalid data"),
         ("deflate", zlib.compress(TEXT)[:40], "unexpected EOF"),
         ("gzip, gzip", gzip.compress(gzip.compress(TEXT)), "`gzip, gzip` is not supported"),
         ("br", TEXT, "`br` is not supported"),

@@ -178,3 +178,4 @@ def test_formatting_leaves_what_cannot_be_parsed(policies: Policies) -> None:
     assert policies.formatted("roles") == "package roles\n\np := 1\n"
     policies.put("roles", "package roles\n\n\np:=\n")
     assert policies.formatted("roles") is None
+    assert policies.formatted("unknown") is None

@@ -61,7 +61,7 @@ def decoded(pieces: Iterable[bytes], encoding: str) -> Iterator[bytes]:
         if name == "deflate" and is_empty and piece and not _has_header(piece):
             unzip = zlib.decompressobj(-15)
         is_empty = is_empty and not piece
-        yield from _steps(unzip, piece)
+        yield from _steps(unzip, piece, name)
     if not (is_empty or unzip.eof):
         raise DecodingError("unexpected EOF")
 
@@ -73,15 +73,15 @@ def _has_header(piece: bytes) -> bool:
     return piece[0] & 0x0F == 8 and int.from_bytes(piece[:2].ljust(2, b"\0")) % 31 == 0
 
 
-def _steps(unzip: zlib._Decompress, piece: bytes) -> Iterator[bytes]:
+def _steps(unzip: zlib._Decompress, piece: bytes, name: str) -> Iterator[bytes]:
     """Yield the decompressed bytes of a piece, at most `STEP` at once; DecodingError if they are
-    not valid.
+    not valid in the encoding `name`.
     """
     while not unzip.eof:
         try:
             content = unzip.decompress(piece, STEP)
         except zlib.error:
-            raise DecodingError("gzip: invalid data") from None
+            raise DecodingError(f"{name}: invalid data") from None
         if content:
             yield content
         piece = unzip.unconsumed_tail

@@ -279,11 +279,14 @@ class Policies:
         return self._signatures(file, call), call.operand
 
     def formatted(self, file: str) -> str | None:
-        """Return the formatted text of a known file; None if it cannot be parsed or formatted.
-        KeyError for an unknown file.
+        """Return the formatted text of a file; None if it is not known, or cannot be parsed or
+        formatted.
         """
+        text = self.texts.get(file)
+        if text is None:
+            return None
         try:
-            return format_source(Source(file, self.texts[file]))
+            return format_source(Source(file, text))
         except RegoError:
             return None
 
