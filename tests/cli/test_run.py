@@ -389,11 +389,14 @@ bundles: {a: {resource: a.tar.gz}}
 def test_a_server_that_is_stopped_while_it_waits_for_bundles_ends_in_order(
     workers: int, folder: Path, start: Callable[..., Process]
 ) -> None:
-    (folder / "b.yaml").write_text(BUNDLES)
-    options = [f"--ready-timeout={PATIENCE:g}", f"--workers={workers}"]
-    process = start("--config-file=b.yaml", *options, "policy.rego")
-    wait_until(lambda: "Bundle" in process.log.read_text())
-    assert process.end() == 0
+    with socket.create_server(("127.0.0.1", 0)) as service:
+        service.settimeout(PATIENCE)
+        text = BUNDLES.replace("127.0.0.1:1", f"127.0.0.1:{service.getsockname()[1]}")
+        (folder / "b.yaml").write_text(text)
+        options = [f"--ready-timeout={PATIENCE:g}", f"--workers={workers}"]
+        process = start("--config-file=b.yaml", *options, "policy.rego")
+        service.accept()[0].close()
+        assert process.end() == 0
     log = process.log.read_text()
     assert "Server shutdown." in log
     assert "Failed to wait" not in log
