@@ -54,6 +54,8 @@ def test_times_are_absolute_or_relative_or_left_out() -> None:
 def test_further_claims_are_json_or_else_text() -> None:
     claims = part(token("--secret", "S", "--claim", "a=[1]", "--claim", "b=x", "--exp", ""), 1)
     assert (claims["a"], claims["b"]) == ([1], "x")
+    deep = "[" * 20_000
+    assert part(token("--secret", "S", "--claim", f"a={deep}"), 1)["a"] == deep
 
 
 def test_a_subject_may_be_given_as_it_is() -> None:

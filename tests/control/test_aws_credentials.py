@@ -145,6 +145,16 @@ def test_keys_come_by_single_sign_on(tmp_path: Path) -> None:
     assert "Credential=sso-key/" in seen[2].headers["authorization"]
 
 
+@pytest.mark.parametrize("content", ["[" * 20_000, "[]", "x"])
+def test_a_session_that_cannot_be_read_is_an_error(tmp_path: Path, content: str) -> None:
+    signed_on(tmp_path)
+    [stored] = tmp_path.glob("*.json")
+    stored.write_text(content)
+    respond, _ = recorder({"s": httpx.Response(200)})
+    with pytest.raises(ServiceError, match="failed to load SSO credentials"):
+        client(respond, sso(tmp_path)).request("GET", "a")
+
+
 def test_a_session_that_ended_is_renewed(tmp_path: Path) -> None:
     signed_on(
         tmp_path,
