@@ -49,9 +49,11 @@ class AwsAuth(httpx.Auth):
 
     requires_request_body = True
 
-    def __init__(self, options: AwsSigning, fetch: Fetch) -> None:
+    def __init__(
+        self, options: AwsSigning, fetch: Fetch, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._options = options
-        self._keys = AwsKeyChain(options, fetch)
+        self._keys = AwsKeyChain(options, fetch, clock=clock)
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
         """Add the headers that sign the request. CredentialsError if there are no keys."""
@@ -63,10 +65,12 @@ class AwsAuth(httpx.Auth):
 class EcrAuth(httpx.Auth):
     """Adds the password of Amazon's registry to requests; it is cached for its half day."""
 
-    def __init__(self, options: AwsSigning, fetch: Fetch) -> None:
+    def __init__(
+        self, options: AwsSigning, fetch: Fetch, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._fetch = fetch
         self._options = options
-        self._keys = AwsKeyChain(options, fetch)
+        self._keys = AwsKeyChain(options, fetch, clock=clock)
         self._password = ""
         self._until = 0.0
         self._lock = Lock()
@@ -110,9 +114,12 @@ class EcrAuth(httpx.Auth):
 class AwsKeyChain:
     """The keys of the first source that has any, cached; thread-safe."""
 
-    def __init__(self, options: AwsSigning, fetch: Fetch) -> None:
+    def __init__(
+        self, options: AwsSigning, fetch: Fetch, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._options = options
         self._fetch = fetch
+        self._clock = clock
         self._keys: AwsKeys | None = None
         self._until = 0.0
         self._lock = Lock()
@@ -123,9 +130,9 @@ class AwsKeyChain:
         May wait for the network. CredentialsError if no source has keys.
         """
         with self._lock:
-            if self._keys is None or time.monotonic() >= self._until:
+            if self._keys is None or self._clock() >= self._until:
                 self._keys, seconds = self._find()
-                self._until = time.monotonic() + seconds
+                self._until = self._clock() + seconds
             return self._keys
 
     def _find(self) -> _Keys:

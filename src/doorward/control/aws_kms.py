@@ -8,7 +8,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from time import monotonic
 from typing import Any, Final
 
 import httpx
@@ -29,10 +30,12 @@ _LENGTHS: Final = {"ES256": 32, "ES384": 48, "ES512": 66}
 class KmsSigner:
     """Signs with one key in KMS; thread-safe."""
 
-    def __init__(self, key: AwsKmsKey, fetch: Fetch) -> None:
+    def __init__(
+        self, key: AwsKmsKey, fetch: Fetch, *, clock: Callable[[], float] = monotonic
+    ) -> None:
         self._key = key
         self._fetch = fetch
-        self._chain = AwsKeyChain(key.signing, fetch)
+        self._chain = AwsKeyChain(key.signing, fetch, clock=clock)
 
     def token(self, claims: Mapping[str, Any], header: Mapping[str, str]) -> str:
         """Return a JWT with these claims and header fields, signed by KMS. CredentialsError if KMS

@@ -59,13 +59,20 @@ class _Token:
 
 
 class _TokenAuth(httpx.Auth):
-    """Sends a token in `Authorization`. `get` returns the token, and for how many seconds it is
-    cached.
+    """Sends a token in `Authorization`. `get` returns the token, and for how many seconds of
+    `clock` it is cached.
     """
 
-    def __init__(self, get: Callable[[], tuple[str, float]], scheme: str = "Bearer") -> None:
+    def __init__(
+        self,
+        get: Callable[[], tuple[str, float]],
+        scheme: str = "Bearer",
+        *,
+        clock: Callable[[], float],
+    ) -> None:
         self._get = get
         self._scheme = scheme
+        self._clock = clock
         self._token: _Token | None = None
         self._lock = Lock()
 
@@ -75,9 +82,9 @@ class _TokenAuth(httpx.Auth):
         """
         with self._lock:
             # Inside the lock, so that concurrent requests fetch an expired token only once.
-            if self._token is None or time.monotonic() >= self._token.until:
+            if self._token is None or self._clock() >= self._token.until:
                 text, seconds = self._get()
-                self._token = _Token(text, time.monotonic() + seconds)
+                self._token = _Token(text, self._clock() + seconds)
         request.headers["Authorization"] = f"{self._scheme} {self._token.text}"
         yield request
 
@@ -88,7 +95,15 @@ class _RegistryAuth(httpx.Auth):
     it is cached by repository.
     """
 
-    def __init__(self, inner: httpx.Auth | None, service: Service, fetch: Fetch) -> None:
+    def __init__(
+        self,
+        inner: httpx.Auth | None,
+        service: Service,
+        fetch: Fetch,
+        *,
+        clock: Callable[[], float],
+    ) -> None:
+        self._clock = clock
         self._inner = inner
         self._service = service
         self._fetch = fetch
@@ -105,7 +120,7 @@ class _RegistryAuth(httpx.Auth):
         authorization = request.headers.get("authorization")
         repository = request.url.path.rpartition("/")[0].rpartition("/")[0]
         known = self._tokens.get(repository)
-        if known is not None and time.monotonic() < known.until:
+        if known is not None and self._clock() < known.until:
             request.headers["authorization"] = f"Bearer {known.text}"
         response = yield request
         challenge = response.headers.get("www-authenticate", "")
@@ -139,18 +154,22 @@ class _RegistryAuth(httpx.Auth):
         text = _check_token(
             document.get("token") or document.get("access_token"), "the registry returned no token"
         )
-        return _Token(text, time.monotonic() + _lifetime(document.get("expires_in") or 60))
+        return _Token(text, self._clock() + _lifetime(document.get("expires_in") or 60))
 
 
-def auth_for(service: Service, fetch: Fetch) -> httpx.Auth | None:
+def auth_for(
+    service: Service, fetch: Fetch, *, clock: Callable[[], float] = time.monotonic
+) -> httpx.Auth | None:
     """Return the authentication of requests to `service`; None if it needs none. `fetch` sends
-    requests for tokens.
+    requests for tokens, which expire by `clock` (in seconds).
     """
-    service_auth = _auth_for(service, fetch)
-    return _RegistryAuth(service_auth, service, fetch) if service.is_registry else service_auth
+    service_auth = _auth_for(service, fetch, clock)
+    if service.is_registry:
+        return _RegistryAuth(service_auth, service, fetch, clock=clock)
+    return service_auth
 
 
-def _auth_for(service: Service, fetch: Fetch) -> httpx.Auth | None:
+def _auth_for(service: Service, fetch: Fetch, clock: Callable[[], float]) -> httpx.Auth | None:
     """Return the authentication for a service's credentials; None if there are none or they are a
     client certificate.
     """
@@ -158,16 +177,19 @@ def _auth_for(service: Service, fetch: Fetch) -> httpx.Auth | None:
         case None | ClientTls():
             return None
         case Bearer() as bearer:
-            return _TokenAuth(lambda: (_bearer(bearer), 0.0), bearer.scheme)
+            return _TokenAuth(lambda: (_bearer(bearer), 0.0), bearer.scheme, clock=clock)
         case OAuth2() as options:
-            signer = None if options.kms_key is None else KmsSigner(options.kms_key, fetch)
-            return _TokenAuth(lambda: _oauth2(options, fetch, signer))
+            key = options.kms_key
+            signer = None if key is None else KmsSigner(key, fetch, clock=clock)
+            return _TokenAuth(lambda: _oauth2(options, fetch, signer), clock=clock)
         case GcpMetadata() as gcp:
-            return _TokenAuth(lambda: _gcp(gcp, fetch))
+            return _TokenAuth(lambda: _gcp(gcp, fetch), clock=clock)
         case AzureIdentity() as azure:
-            return _TokenAuth(lambda: _azure(azure, fetch))
+            return _TokenAuth(lambda: _azure(azure, fetch), clock=clock)
         case AwsSigning() as aws:
-            return EcrAuth(aws, fetch) if aws.service == "ecr" else AwsAuth(aws, fetch)
+            if aws.service == "ecr":
+                return EcrAuth(aws, fetch, clock=clock)
+            return AwsAuth(aws, fetch, clock=clock)
 
 
 def _bearer(options: Bearer) -> str:
