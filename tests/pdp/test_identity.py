@@ -174,11 +174,11 @@ class Answering:
 @contextmanager
 def trusting(issuer: Answering, *, interval: float) -> Iterator[DecisionPoint]:
     """A decision point that fetches the issuer's keys, for the first time at 0 seconds."""
-    made = partial(Identity, transport=httpx.MockTransport(issuer), clock=issuer.clock)
+    identity = partial(Identity, transport=httpx.MockTransport(issuer), clock=issuer.clock)
     trusted = Issuer("https://i", jwks_url="https://i/keys", interval=interval)
     with from_modules({"p.rego": POLICY}) as point:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(in_process, "Identity", made)
+            patch.setattr(in_process, "Identity", identity)
             point.trust({"main": trusted}, within=10.0)
         assert issuer.times == [0.0]
         yield point
