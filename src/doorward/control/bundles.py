@@ -16,6 +16,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Final
 
@@ -172,11 +173,10 @@ class Bundles:
         with self._lock:
             gone = [name for name in self._pollers if name not in options]
             if in_force := [name for name in gone if name in self._store.bundles]:
-                try:
+                with ExitStack() as undo:
+                    undo.callback(self._poll_again, starts=starts)
                     self._store.deactivate(in_force)
-                except BaseException:
-                    self._poll_again(starts=starts)
-                    raise
+                    undo.pop_all()
             known = self._statuses
             self._statuses = {name: known.get(name, BundleStatus(name)) for name in options}
             self._pending = {name: each for name, each in self._pending.items() if name in options}
