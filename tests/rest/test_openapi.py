@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 from tests.rest.asgi import ask
 from tests.rest.test_writes import api
 
+from doorward import rest
 from doorward.rest.openapi import document
 from doorward.rest.routes import ROUTES
 
@@ -27,6 +30,19 @@ def test_what_the_document_names_is_there(method: str, path: str) -> None:
     answer = ask(api(), method, target, b"{}")
     assert answer.status != 405
     assert answer.body != "404 page not found\n"
+
+
+def test_every_parameter_that_is_read_is_in_the_document() -> None:
+    documented = {
+        each["name"]
+        for operations in document(ROUTES)["paths"].values()
+        for operation in operations.values()
+        for each in (operation if isinstance(operation, list) else operation["parameters"])
+    }
+    texts = [path.read_text() for path in Path(rest.__file__).parent.glob("*.py")]
+    names = {name for text in texts for name in re.findall(r'\.(?:flag|values)\("([^"]+)"', text)}
+    assert names
+    assert names <= documented
 
 
 def test_the_document_is_served() -> None:

@@ -13,6 +13,7 @@ from doorward.rest.route import RequestBody, Route, Routes
 __all__ = ["ROUTES"]
 
 _DECIDE: Final = ("pretty", "metrics", "instrument", "provenance", "strict-builtin-errors")
+_MODES: Final = "Reasons as notes, fails, full, debug or why"
 _COMMON_QUERY: Final = ("pretty", "metrics")
 _ANY: Final[dict[str, Any]] = {}
 _TEXT: Final = {"type": "string"}
@@ -78,7 +79,13 @@ _HEALTH: Final = (
         access=rules.PROBES,
         body=None,
         summary="Report the health of the server.",
-        query={"bundles": "Flag", "plugins": "Flag", "exclude-plugin": "Name"},
+        query={
+            "bundle": "Flag",
+            "bundles": "Flag",
+            "exclude-plugin": "Name",
+            "plugins": "Flag",
+            "policies": "Flag",
+        },
         says_methods=True,
     ),
     Route(
@@ -158,7 +165,7 @@ _DATA: Final = (
         body=None,
         summary="Evaluate a document with the input in `?input=`.",
         flags=_DECIDE,
-        query={"input": "JSON"},
+        query={"explain": _MODES, "input": "JSON"},
         zips=True,
     ),
     Route(
@@ -170,6 +177,7 @@ _DATA: Final = (
         body=_INPUT,
         summary="Evaluate a document with an input.",
         flags=_DECIDE,
+        query={"explain": _MODES},
         zips=True,
     ),
     Route(
@@ -226,6 +234,7 @@ _DATA: Final = (
         body=_INPUTS,
         summary="Evaluate a document with many inputs.",
         flags=_DECIDE,
+        query={"explain": _MODES},
         answers=("200", "207"),
         zips=True,
     ),
@@ -283,7 +292,7 @@ _RULES: Final = (
         body=None,
         summary="Evaluate an ad-hoc query.",
         flags=_COMMON_QUERY,
-        query={"q": "Rego"},
+        query={"explain": _MODES, "q": "Rego"},
     ),
     Route(
         path="/v1/query",
@@ -294,6 +303,7 @@ _RULES: Final = (
         body=RequestBody(_object({"query": _TEXT, "input": _ANY}), unzips=False),
         summary="Evaluate an ad-hoc query.",
         flags=_COMMON_QUERY,
+        query={"explain": _MODES},
     ),
     Route(
         # As in OPA, what is behind it has no method.
