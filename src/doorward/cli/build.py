@@ -8,9 +8,10 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import posixpath
 import tarfile
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
 from typing import Any, Final
@@ -372,7 +373,8 @@ def _members(
         "roots": list(parts.roots),
         "rego_version": common,
     }
-    others = {_file_key(name): version for name, version in versions.items() if version != common}
+    names = _member_names(versions)
+    others = {names[name]: version for name, version in versions.items() if version != common}
     if others:
         manifest["file_rego_versions"] = others
     if parts.metadata:
@@ -382,12 +384,26 @@ def _members(
         source = Source(name, parts.modules[name])
         target: Target = "v0" if version == 0 else "v1"
         formatted = format_policy(source, v0=version == 0, target=target, module=parsed.get(name))
-        members.append((_file_key(name), formatted.text.encode(errors="surrogatepass")))
+        members.append((names[name], formatted.text.encode(errors="surrogatepass")))
     return [*members, (_MANIFEST, ordered_text(manifest).encode() + b"\n")]
 
 
-def _file_key(name: str) -> str:
-    return "/" + name.removeprefix("file://").lstrip("./")
+def _member_names(files: Iterable[str]) -> dict[str, str]:
+    """Return the name in the archive for each file: its path, which must not lead out of the
+    bundle, so that `../a.rego` becomes `/a.rego`. If that is taken, the name gets a number.
+    """
+    names: dict[str, str] = {}
+    taken: set[str] = set()
+    for file in files:
+        path = posixpath.normpath("/" + file.removeprefix("file://").lstrip("/"))
+        stem, kind = posixpath.splitext(path)
+        number = 1
+        while path in taken:
+            number += 1
+            path = f"{stem}-{number}{kind}"
+        taken.add(path)
+        names[file] = path
+    return names
 
 
 def _signatures_for(members: Sequence[tuple[str, bytes]], options: Mapping[str, Any]) -> bytes:
