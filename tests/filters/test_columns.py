@@ -27,6 +27,7 @@ from sqlalchemy.dialects import mysql, postgresql, sqlite
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, relationship
 
 from doorward.filters import Column, Conditions, FilterError, to_conditions, to_sql
+from doorward.filters.columns import to_document
 from doorward.filters.sqlalchemy import describe, document_of, where
 from doorward.rego import Engine, InputError
 from doorward.testing.filters import assert_filter_matches
@@ -303,3 +304,10 @@ def test_times_without_a_zone_have_no_document() -> None:
     zone = datetime.timezone(datetime.timedelta(hours=2))
     row.expires = datetime.datetime(2026, 11, 23, 1, tzinfo=zone)
     assert document_of(row)["expires"] == "2026-11-22T23:00:00Z"
+
+
+def test_a_text_that_is_not_a_uuid_has_no_document() -> None:
+    column = Column("uuid")
+    assert to_document(column, str(TENANT).upper(), "docs.tenant") == str(TENANT)
+    with pytest.raises(InputError, match=r"docs\.tenant is not a UUID"):
+        to_document(column, "tenant-1", "docs.tenant")

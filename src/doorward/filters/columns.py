@@ -116,8 +116,8 @@ def column_of(declared: Kind | Column | None) -> Column | None:
 
 def to_document(column: Column | None, value: Any, name: str) -> Value:
     """Return a column's value as the policy sees it; times in UTC, as `2026-11-23T10:00:00Z`. Raise
-    InputError if the column or the value has no form in Rego, and ValueError for a text in a column
-    of UUIDs that is not one.
+    InputError if the column or the value has no form in Rego, or for a text in a column of UUIDs
+    that is not one.
     """
     if column is None or (column.kind is None and value is not None):
         reason = "has no value in Rego" if column is None else column.reason
@@ -125,7 +125,7 @@ def to_document(column: Column | None, value: Any, name: str) -> Value:
     if column.kind == "moment" and isinstance(value, datetime.datetime):
         return _moment_text(_aware(value, name))
     if column.kind == "uuid" and isinstance(value, str):
-        return str(UUID(value))
+        return _uuid_text(value, name)
     return from_python(value, name, copy=True)
 
 
@@ -145,6 +145,14 @@ def relations_below(relations: Iterable[str] | None, known: Iterable[str]) -> di
             raise LookupError(f"the model has no relation {name}")
         below.setdefault(name, []).extend([rest] if rest else [])
     return below
+
+
+def _uuid_text(text: str, name: str) -> str:
+    """Return a UUID with its digits in lower case; raise InputError if the text is not a UUID."""
+    try:
+        return str(UUID(text))
+    except ValueError:
+        raise InputError(f"{name} is not a UUID") from None
 
 
 def _aware(value: datetime.datetime, name: str) -> datetime.datetime:
