@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from importlib.metadata import EntryPoint
+
 import pytest
 from opentelemetry import trace
 from opentelemetry.context import Context
 
 from doorward.config.blocks import ConfigError
+from doorward.telemetry import propagators
 from doorward.telemetry.propagators import B3, propagator_of
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -71,6 +74,15 @@ def test_each_writes_its_own_headers() -> None:
     assert written("tracecontext,b3", W3C) == {**W3C, **SINGLE}
     assert written("none", SINGLE) == {}
     assert B3().fields >= {*MULTI, *SINGLE}
+
+
+def test_a_package_that_cannot_be_loaded_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def search(**_: str) -> list[EntryPoint]:
+        return [EntryPoint("broken", "absent_package:Propagator", "opentelemetry_propagator")]
+
+    monkeypatch.setattr(propagators, "entry_points", search)
+    with pytest.raises(ConfigError, match="`broken` cannot be loaded: ModuleNotFoundError"):
+        propagator_of({"OTEL_PROPAGATORS": "broken"})
 
 
 def test_what_nobody_knows_is_an_error() -> None:

@@ -25,6 +25,7 @@ from opentelemetry.propagators.textmap import (
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from doorward.config.blocks import ConfigError
+from doorward.rego.shared import ForeignError, foreign_code
 
 __all__ = ["B3", "propagator_of"]
 
@@ -106,7 +107,7 @@ def propagator_of(environment: Mapping[str, str]) -> TextMapPropagator:
 
 def _propagator(name: str) -> TextMapPropagator:
     """Return the propagator of a name, built in or from an installed package; ConfigError if there
-    is none.
+    is none, or it cannot be loaded.
     """
     match name:
         case "tracecontext":
@@ -116,6 +117,10 @@ def _propagator(name: str) -> TextMapPropagator:
         case "b3" | "b3multi":
             return B3(is_multi=name == "b3multi")
     for entry in entry_points(group="opentelemetry_propagator", name=name):
-        loaded: TextMapPropagator = entry.load()()
+        try:
+            with foreign_code():
+                loaded: TextMapPropagator = entry.load()()
+        except ForeignError as error:
+            raise ConfigError(f"OTEL_PROPAGATORS: `{name}` cannot be loaded: {error}") from None
         return loaded
     raise ConfigError(f"OTEL_PROPAGATORS: `{name}` is not known, or its package is not installed")
