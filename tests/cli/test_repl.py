@@ -152,6 +152,31 @@ def test_an_open_bracket_goes_on_in_the_next_line(
     assert r'"a\nb"' in shown
 
 
+class Terminal(io.StringIO):
+    """Standard input that counts as a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_an_interrupt_ends_the_query_and_not_the_shell(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer = Session.answer
+
+    def interrupted(self: Session, text: str) -> str:
+        if text == "slow":
+            raise KeyboardInterrupt
+        return answer(self, text)
+
+    monkeypatch.setattr(Session, "answer", interrupted)
+    monkeypatch.setattr("sys.stdin", Terminal("slow\n1 + 1\n"))
+    assert run(["run", "-H", os.devnull]) == 0
+    assert capsys.readouterr().out.endswith("> interrupted\n> 2\n> \n")
+    monkeypatch.setattr("sys.stdin", io.StringIO("slow\n1 + 1\n"))
+    assert run(["run"]) == 130
+
+
 @pytest.mark.system
 def test_a_terminal_completes_and_keeps_what_was_typed(tmp_path: Path) -> None:
     history = tmp_path / "history"

@@ -419,8 +419,8 @@ class _Completer:
 
 def _answers(session: Session, *, is_terminal: bool) -> int:
     """Read lines and print their answers until the input ends; return the exit code 0. A statement
-    that is still open continues on the next line, and an empty line ends it. Ctrl-C at the prompt
-    drops it; during an answer KeyboardInterrupt is raised.
+    that is still open continues on the next line, and an empty line ends it. On a terminal
+    Ctrl-C drops it, or ends its evaluation; otherwise KeyboardInterrupt is raised.
     """
     pending = ""
     while True:
@@ -442,6 +442,11 @@ def _answers(session: Session, *, is_terminal: bool) -> int:
         text = f"{pending}\n{line}" if pending else line
         # An empty line ends what is open: the error says where.
         pending = text if line.strip() and len(text) < MAX_TEXT and session.is_open(text) else ""
-        output = "" if pending else session.answer(text)
+        try:
+            output = "" if pending else session.answer(text)
+        except KeyboardInterrupt:
+            if not is_terminal:
+                raise
+            output = "interrupted"
         if output:
             click.echo(output)
