@@ -11,8 +11,9 @@ import pytest
 from tests.corpora import GOLDEN
 from tests.corpora import rows as read_rows
 
+from doorward.bundles.loader import LoadError
 from doorward.cli import bench
-from doorward.cli.bench_server import arguments_of
+from doorward.cli.bench_server import BenchServer, arguments_of
 from doorward.cli.main import run
 
 pytestmark = pytest.mark.long
@@ -198,3 +199,31 @@ def test_the_server_gets_the_flags_that_are_its_own() -> None:
         "a.rego",
         "b.tar.gz",
     ]
+
+
+class Answers:
+    """A connection to a server that answers every request with the same text."""
+
+    def __init__(self, text: bytes) -> None:
+        self._text = text
+        self.status = 502
+
+    def request(self, *_: object) -> None:
+        pass
+
+    def getresponse(self) -> Answers:
+        return self
+
+    def read(self) -> bytes:
+        return self._text
+
+
+@pytest.mark.parametrize("text", [b"<html>", b"[]", b"", b"\xff"])
+def test_an_answer_that_is_no_object_is_an_error(
+    text: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = BenchServer([], grace=0.0)
+    monkeypatch.setattr(server, "_connection", Answers(text))
+    with pytest.raises(LoadError, match="the server's answer is not a JSON object"):
+        server.ask("/v1/data", {})
+    server._folder.cleanup()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import errno
 import gzip
 import io
 import json
+import os
 import random
 import re
 import tarfile
@@ -500,3 +502,54 @@ def test_inspect_shows_the_manifest_of_a_delta_bundle(
     document = json.loads(capsys.readouterr().out)
     assert document["manifest"]["revision"] == "r2"
     assert not document.get("namespaces")
+
+
+def test_inspect_refuses_signatures_that_are_not_json(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "b").mkdir()
+    (folder / "b/.signatures.json").write_text("{")
+    assert run(["inspect", "b"]) == 1
+    assert "bundle load failed on signatures decode: " in capsys.readouterr().err
+
+
+def test_exec_names_a_folder_that_cannot_be_read(
+    inputs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (inputs / "closed").mkdir()
+    list_folder = os.listdir
+
+    def refuse(folder: str) -> list[str]:
+        if folder == "closed":
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return list_folder(folder)
+
+    monkeypatch.setattr(os, "listdir", refuse)
+    assert run(["exec", "-b", "b", "--decision", "p/x", "closed"]) == 1
+    assert "exec error: open closed: permission denied" in capsys.readouterr().err
+
+
+def test_exec_names_an_input_that_leads_nowhere(
+    inputs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (inputs / "link.json").symlink_to("nothing")
+    assert run(["exec", "-b", "b", "--decision", "p/x", "link.json", "i.json"]) == 0
+    failed, decided = json.loads(capsys.readouterr().out)["result"]
+    assert failed["error"]["message"] == "open link.json: no such file or directory"
+    assert decided["result"] == 1
+
+
+def test_each_file_has_its_own_name_in_a_bundle(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "sub/.x").mkdir(parents=True)
+    for name, package in (("a", "a"), ("sub/a", "b"), ("sub/.x/a", "c")):
+        (folder / f"{name}.rego").write_text(f"package {package}\n\np := 1\n")
+    monkeypatch.chdir(folder / "sub")
+    assert run(["build", "../a.rego", "a.rego", "./.x/a.rego"]) == 0
+    with tarfile.open("bundle.tar.gz") as archive:
+        names = archive.getnames()
+    policies = [name for name in names if name.endswith(".rego")]
+    assert sorted(policies) == ["/.x/a.rego", "/a-2.rego", "/a.rego"]
+    bundle = read_bundle("bundle.tar.gz")
+    assert sorted(Engine(bundle.modules).prepare("data").value()) == ["a", "b", "c"]

@@ -185,3 +185,26 @@ def ask(path: Path, body: str) -> Any:
         answer = json.load(connection.getresponse())
         answer.pop("decision_id", None)
         return answer
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["prove"],
+        ["who-can", "data.p.allow", "--unknown", "input.user"],
+        ["check"],
+        ["test"],
+        ["eval", "1", "-d"],
+        ["bench", "1", "-d"],
+        ["deps", "data.p", "-d"],
+        ["run"],
+    ],
+)
+def test_a_registry_that_does_not_exist_is_named_by_every_command(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "p.rego").write_text("package p\n\nallow if input.user\n")
+    name, *rest = command
+    assert run([name, "--builtins", "absent:registry", *rest, str(tmp_path / "p.rego")]) in (1, 2)
+    shown = capsys.readouterr()
+    assert "no module `absent`" in shown.err + shown.out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
@@ -83,3 +84,39 @@ main.main()
         command = [sys.executable, "-c", code, *arguments]
         done = subprocess.run(command, capture_output=True, timeout=PATIENCE)
         assert (done.returncode, done.stdout) == (status, b"left\n")
+
+
+@pytest.mark.parametrize("command", ["diff", "replay"])
+def test_an_output_file_that_cannot_be_written_is_one_line(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    policy, log = tmp_path / "p.rego", tmp_path / "log"
+    policy.write_text("package p\n\nallow if input.x\n")
+    log.write_text('{"decision_id": "1", "path": "p/allow", "input": {"x": 1}, "result": true}\n')
+    given = {
+        "diff": [str(policy), str(policy), "--time", "100ms"],
+        "replay": ["--log", str(log), "--policy", str(policy)],
+    }
+    missing = str(tmp_path / "missing" / "report")
+    assert run([command, *given[command], "-o", missing]) == 1
+    assert capsys.readouterr().err == f"Error: {missing}: no such file or directory\n"
+
+
+def test_an_error_of_the_system_without_a_file_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    errors: list[Exception] = [OSError(28, "No space left on device"), OSError("odd"), OSError()]
+    try:
+        b"\xff".decode()
+    except UnicodeDecodeError as error:
+        errors.append(error)
+    for each in errors:
+        monkeypatch.setattr(cli, "main", lambda *_, each=each, **__: raise_(each))
+        assert run(["version"]) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[:3] == ["Error: no space left on device", "Error: odd", "Error: OSError"]
+    assert "can't decode byte 0xff" in lines[3]
+
+
+def raise_(error: Exception) -> None:
+    raise error

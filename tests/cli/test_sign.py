@@ -109,3 +109,26 @@ def test_a_plugin_that_nobody_has_signs_no_bundle(
 def test_memory_of_benchmarks_needs_benchmarks(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["test", "--benchmem", "."]) != 0
     assert "--benchmem needs --bench" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "message"),
+    [("PS512", "the key is too small for PS512"), ("RS512", "the key is too small for RS512")],
+)
+def test_a_key_that_is_too_small_is_refused(
+    algorithm: str,
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data.json").write_text("{}")
+    private = str(tmp_path / "small.pem")
+    bits = "rsa_keygen_bits:1024" if algorithm == "PS512" else "rsa_keygen_bits:512"
+    command = ["openssl", "genpkey", "-algorithm", "RSA", "-pkeyopt", bits, "-out", private]
+    subprocess.run(command, check=True, capture_output=True)
+    for name in ("sign", "build"):
+        flags = ["--signing-key", private, "--signing-alg", algorithm]
+        assert run([name, *flags, "-b", "."]) == 1
+        assert message in capsys.readouterr().out

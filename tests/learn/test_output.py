@@ -194,3 +194,9 @@ def test_a_decision_that_yaml_reads_as_something_else_is_refused(
     path.write_text(path.read_text().replace("decision: ''", f"decision: {decision}", 1))
     with pytest.raises(LearnError, match="write allow, deny, or nothing"):
         files_of(log(), tmp_path)
+
+
+def test_a_policy_that_is_not_utf8_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "policy.rego").write_bytes(b"\xff")
+    with pytest.raises(LearnError, match="not the one that this version writes"):
+        write_files(files_of(log(), NOTHING), tmp_path)

@@ -151,6 +151,7 @@ def test_a_project_names_files_and_modules_from_its_own_folder(project: Path) ->
         ("[tool.doorward]\nbuiltins = [1]", "`builtins` must be a list of strings"),
         ("[tool]\ndoorward = 1", "`tool.doorward` must be a table"),
         ("[tool.doorward", "Expected ']'"),
+        ("[project.urls]\ndoorward = 1\n[[tool]]", "`tool` must be a table"),
     ],
 )
 def test_what_is_wrong_with_a_project_is_said(project: Path, table: str, said: str) -> None:

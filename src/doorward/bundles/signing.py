@@ -80,6 +80,7 @@ def _signature(text: bytes, key: str, algorithm: str) -> bytes:
     if family == "HS":
         return hmac.digest(key.encode(), text, _HASHES[size])
     # What only signing with a private key needs.
+    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
     from cryptography.hazmat.primitives.hashes import SHA256, SHA384, SHA512, HashAlgorithm
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
@@ -87,7 +88,7 @@ def _signature(text: bytes, key: str, algorithm: str) -> bytes:
     hashes: Mapping[str, HashAlgorithm] = {"256": SHA256(), "384": SHA384(), "512": SHA512()}
     try:
         private = load_pem_private_key(key.encode(), None)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, UnsupportedAlgorithm):
         raise SignatureError("failed to parse PEM block containing the key") from None
     chosen = hashes[size]
     if family == "ES" and isinstance(private, ec.EllipticCurvePrivateKey):
@@ -96,5 +97,9 @@ def _signature(text: bytes, key: str, algorithm: str) -> bytes:
     if family in ("RS", "PS") and isinstance(private, rsa.RSAPrivateKey):
         probabilistic = padding.PSS(padding.MGF1(chosen), padding.PSS.DIGEST_LENGTH)
         scheme = padding.PKCS1v15() if family == "RS" else probabilistic
-        return private.sign(text, scheme, chosen)
+        try:
+            return private.sign(text, scheme, chosen)
+        except ValueError:
+            # The key has fewer bits than the hash and its padding need.
+            raise SignatureError(f"the key is too small for {algorithm}") from None
     raise SignatureError(f"the key cannot sign with {algorithm}")

@@ -76,6 +76,17 @@ class _Connection(HTTPConnection):
         self.sock.connect(self._path)
 
 
+def _object(text: bytes) -> dict[str, Any]:
+    """Return the JSON object of an answer; raise LoadError if it is not one."""
+    try:
+        answer = json.loads(text)
+    except (ValueError, RecursionError):
+        answer = None
+    if not isinstance(answer, dict):
+        raise LoadError(["the server's answer is not a JSON object"])
+    return answer
+
+
 class BenchServer:
     """A context manager: a server process on a Unix socket in a folder of its own.
 
@@ -144,8 +155,8 @@ class BenchServer:
             return False
 
     def ask(self, path: str, body: dict[Key, Value]) -> dict[str, Any]:
-        """Send `body` to `path` and return the answer. Raise LoadError if it is an error or does
-        not come, and ValueError if it is not JSON.
+        """Send `body` to `path` and return the answer. Raise LoadError if it is an error, is not a
+        JSON object or does not come.
         """
         headers = {"content-type": "application/json"}
         try:
@@ -154,7 +165,7 @@ class BenchServer:
             text = response.read()
         except (OSError, HTTPException) as error:
             raise LoadError([f"the server does not answer: {error}"]) from None
-        answer: dict[str, Any] = json.loads(text)
+        answer = _object(text)
         if response.status == 200:
             return answer
         message = answer.get("message", "")

@@ -164,9 +164,9 @@ class _Log:
 
 
 def _inputs(paths: Sequence[str], *, reads_stdin: bool) -> Iterator[tuple[str, Value | LoadError]]:
-    """Yield each input as a pair of file name and value, or LoadError if it is malformed. Raise
-    _ExecError for a path that does not exist, or an empty standard input, and OSError if a file
-    cannot be read.
+    """Yield each input as a pair of file name and value, or LoadError if it is malformed or cannot
+    be read. Raise _ExecError for a path that does not exist, a folder that cannot be read, or an
+    empty standard input.
     """
     if reads_stdin:
         content = sys.stdin.buffer.read(_MAX_BYTES + 1)
@@ -180,18 +180,33 @@ def _inputs(paths: Sequence[str], *, reads_stdin: bool) -> Iterator[tuple[str, V
         if not os.path.lexists(path):
             raise _ExecError(f"exec error: lstat {path}: no such file or directory")
         for file in _walk(path) if os.path.isdir(path) else [path]:
-            with open(file, "rb") as opened:
-                yield file, _document(file, opened.read(_MAX_BYTES + 1))
+            yield file, _read(file)
 
 
 def _walk(folder: str) -> Iterator[str]:
-    """Yield the input files below a folder in sorted order; links to folders are not followed."""
-    for name in sorted(os.listdir(folder)):
+    """Yield the input files below a folder in sorted order; links to folders are not followed.
+    Raise _ExecError if a folder cannot be read.
+    """
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError as error:
+        raise _ExecError(f"exec error: {io_message('open', folder, error)}") from None
+    for name in names:
         path = os.path.join(folder, name)
         if os.path.isdir(path) and not os.path.islink(path):
             yield from _walk(path)
         elif name.endswith(_KINDS):
             yield path
+
+
+def _read(file: str) -> Value | LoadError:
+    """Return the parsed input file, or the error as `_document` does."""
+    try:
+        with open(file, "rb") as opened:
+            content = opened.read(_MAX_BYTES + 1)
+    except OSError as error:
+        return LoadError([io_message("open", file, error)])
+    return _document(file, content)
 
 
 def _document(name: str, content: bytes) -> Value | LoadError:

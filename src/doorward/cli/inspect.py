@@ -17,7 +17,7 @@ from doorward.bundles.sources import Sources
 from doorward.cli.arguments import argument, style_option
 from doorward.cli.results import table
 from doorward.rego import REGISTRY
-from doorward.rego.golang import indent, marshal, ordered_text, read_json
+from doorward.rego.golang import JSONError, indent, marshal, ordered_text, read_json
 from doorward.rego.shared import ParseError, Source
 from doorward.rego.tools import (
     Module,
@@ -113,8 +113,8 @@ def command(
 
 
 def _read(path: str, *, v0: bool) -> _Content:
-    """Return the content of a bundle, or of a single policy or data file. Raise LoadError,
-    ParseError, or JSONError for signatures that are not JSON.
+    """Return the content of a bundle, or of a single policy or data file. Raise LoadError, also for
+    signatures that are not JSON, or ParseError.
 
     Files of a folder are named by path, files of an archive by their name in it.
     """
@@ -138,7 +138,10 @@ def _read(path: str, *, v0: bool) -> _Content:
     )
     signatures = dict(bundle.members).get(SIGNATURES)
     if signatures is not None:
-        content.signatures = read_json(signatures)
+        try:
+            content.signatures = read_json(signatures)
+        except JSONError as error:
+            raise LoadError([f"bundle load failed on signatures decode: {error}"]) from None
     for name, _ in bundle.members:
         if name.rpartition("/")[2] in _DATA:
             content.add([part for part in name.split("/")[:-1] if part], above + name)

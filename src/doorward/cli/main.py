@@ -156,7 +156,8 @@ def _exit(code: int) -> NoReturn:
 
 
 def run(arguments: list[str]) -> int:
-    """Run the command line and return the exit code: 1 after a usage error or a missing extra.
+    """Run the command line and return the exit code: 1 after a usage error, a missing extra or an
+    error of the system.
 
     130 after an interrupt, 141 if the reader of the output is gone. Errors are printed on standard
     error.
@@ -186,7 +187,19 @@ def run(arguments: list[str]) -> int:
         # The reader of our output has closed it; nothing may be written at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+    except (OSError, UnicodeError) as error:
+        # Commands say more about what they expect; what remains still ends with one line.
+        click.echo(f"Error: {_reason_of(error)}", err=True)
+        return 1
     return code if isinstance(code, int) else 0
+
+
+def _reason_of(error: OSError | UnicodeError) -> str:
+    """Return the file, if it is known, and the reason of an error of the system."""
+    if isinstance(error, UnicodeError) or not error.strerror:
+        return str(error) or type(error).__name__
+    reason = error.strerror.lower()
+    return reason if error.filename is None else f"{error.filename}: {reason}"
 
 
 def _message_of(error: click.UsageError) -> str:

@@ -75,8 +75,8 @@ def command(files: tuple[str, ...], **options: Any) -> int:
     is a counterexample, and 3 if an answer is unknown.
     """
     sources = Sources(files, ignore=options["ignore"], v0=options["v0_compatible"])
-    registry = extensions.registry_for(options["builtins"], files)
     try:
+        registry = extensions.registry_for(options["builtins"], files)
         loaded = sources.load()
         version = Version.compile(loaded, v0=sources.v0, registry=registry, deadline=0.5)
         duration = seconds(options["duration"], "--time") or 2.0

@@ -68,8 +68,8 @@ def command(query: str, files: tuple[str, ...], **options: Any) -> int:
     there is nobody else. The exit code is 0 if that is certain, and 3 if there may be others.
     """
     sources = Sources(files, ignore=options["ignore"], v0=options["v0_compatible"])
-    registry = extensions.registry_for(options["builtins"], files)
     try:
+        registry = extensions.registry_for(options["builtins"], files)
         known_input = read_input([options["given"]] if options["given"] else [], stdin=False)
         paths = [_names(each, "input") for each in options["unknown"]]
         loaded = sources.load()

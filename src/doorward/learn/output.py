@@ -119,7 +119,7 @@ def write_files(files: Mapping[str, str], folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in _TEXTS.items():
             path = folder / name
-            if name in files and path.exists() and path.read_text(encoding="utf-8") != text:
+            if name in files and path.exists() and path.read_bytes() != text.encode():
                 raise LearnError(
                     f"{path}: the file is not the one that this version writes: put rules of "
                     "your own into another file, and remove this one"

@@ -137,7 +137,7 @@ def _projects(paths: Sequence[str]) -> Iterator[str]:
 def _table(file: str) -> dict[str, Any] | None:
     """Return the `[tool.doorward]` table of a file, of which `MAX_PROJECT` bytes are read; None if
     it has none or cannot be opened. Raise ExtensionError if the file is not valid TOML, or
-    `tool.doorward` is not a table.
+    `tool` or `tool.doorward` is not a table.
     """
     try:
         with open(file, "rb") as opened:
@@ -149,9 +149,13 @@ def _table(file: str) -> dict[str, Any] | None:
     import tomllib  # 20 ms that only projects with such a table pay
 
     try:
-        table = tomllib.loads(content.decode("utf-8")).get("tool", {}).get("doorward")
+        document = tomllib.loads(content.decode("utf-8"))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ExtensionError(f"{file}: {error}") from None
+    tool = document.get("tool", {})
+    if not isinstance(tool, dict):
+        raise ExtensionError(f"{file}: `tool` must be a table")
+    table = tool.get("doorward")
     if table is None or isinstance(table, dict):
         return table
     raise ExtensionError(f"{file}: `tool.doorward` must be a table")
