@@ -87,6 +87,8 @@ class KeyPair:
 
 
 ONE, TWO = KeyPair("one"), KeyPair("two")
+FIRST_ANSWERS = 10.0
+"""Seconds of a virtual clock in which all issuers have to answer."""
 
 
 class Provider:
@@ -179,7 +181,7 @@ def trusting(issuer: Answering, *, interval: float) -> Iterator[DecisionPoint]:
     with from_modules({"p.rego": POLICY}) as point:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(in_process, "Identity", identity)
-            point.trust({"main": trusted}, within=10.0)
+            point.trust({"main": trusted}, within=FIRST_ANSWERS)
         assert issuer.times == [0.0]
         yield point
 
@@ -336,8 +338,8 @@ def test_what_an_issuer_may_not_say_is_an_error(discovery: Any, keys: Any, messa
             transport=httpx.MockTransport(respond),
             clock=clock,
         )
-        assert source.start(within=10.0) == ["main"]
-        assert clock.now() == 10.0
+        assert source.start(within=FIRST_ANSWERS) == ["main"]
+        assert clock.now() == FIRST_ANSWERS
         assert message in source.errors["main"]
         source.close()
         assert point.decide_now("identity/main").error is None
