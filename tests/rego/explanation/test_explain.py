@@ -198,6 +198,34 @@ def test_no_more_is_kept_than_the_limit_allows() -> None:
     assert len(recorder.top) == 1
 
 
+def recorded(policy: str, limit: int, input: Any) -> Recorder:
+    traced = Engine({"a.rego": policy}).policies.traced().bind({}).prepare("data.a.p")
+    evaluation = traced.evaluation(input)
+    evaluation.tracer = recorder = Recorder(limit)
+    traced.value_of(evaluation)
+    return recorder
+
+
+def test_a_recording_that_just_fits_is_whole() -> None:
+    policy = 'package a\n\np if {\n\tinput.x == 1\n\ttrace("x")\n}\n'
+    sizes = {limit: recorded(policy, limit, {"x": 1}) for limit in range(1, 6)}
+    # The rule, two expressions and a note.
+    assert [limit for limit, each in sizes.items() if each.is_whole] == [4, 5]
+    assert [len(each.notes) for each in sizes.values()] == [0, 0, 0, 1, 1]
+
+
+def test_no_more_definitions_are_kept_than_the_limit_allows() -> None:
+    definitions = "\n\n".join(f"f(x) if x < -{n}" for n in range(50))
+    policy = f"package a\n\np if {{\n\tsome x in input\n\tf(x)\n}}\n\n{definitions}\n"
+    recorder = recorded(policy, 200, list(range(1000)))
+    assert not recorder.is_whole
+    (tried,) = recorder.top[0].tried.values()
+    attempts = [each for step in tried.steps.values() for each in step.attempts]
+    kept = sum(len(each.tried) for each in attempts)
+    assert 100 < kept <= 200
+    assert recorded(policy, 200, [1, 2]).is_whole
+
+
 def test_credentials_of_the_input_are_not_shown() -> None:
     policy = """package a
 
@@ -394,7 +422,11 @@ def test_rules_below_the_twelfth_are_not_shown() -> None:
     rules = [f"q{n} if q{n + 1}" for n in range(30)]
     engine = Engine({"a.rego": "\n\n".join(["package a", *rules, "q30 if input.x"])})
     shown = explain(engine, "data.a.q0", {})
-    assert shown.text().splitlines()[-1].strip() == "data.a.q12 is undefined"
+    assert [line.strip() for line in shown.text().splitlines()[-2:]] == [
+        "data.a.q12 is undefined",
+        "(nested too deep: its definitions are not shown)",
+    ]
+    assert shown.to_document()["complete"] is False
     actual = shown.to_document()["rules"][0]
     while "definitions" in actual:
         actual = actual["definitions"][0]["conditions"][0]["rules"][0]
@@ -411,7 +443,7 @@ def test_what_stands_in_the_query_itself_is_no_rule() -> None:
 def test_an_explanation_that_is_not_whole_says_so() -> None:
     traced = Engine({"a.rego": "package a\n\np if input.x == 1\n"}, traced=True).prepare("data.a.p")
     evaluation = traced.evaluation({"x": 2})
-    evaluation.tracer = recorder = Recorder(limit=2)
+    evaluation.tracer = recorder = Recorder(limit=1)
     answer = traced.value_of(evaluation)
     shown = Explanation("data.a.p", recorder, REGISTRY, Mask(), answer, None)
     assert shown.text().endswith(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from doorward.rego.errors import EvalError
-from doorward.rego.explanation.record import MAX_DEPTH, Record
+from doorward.rego.explanation.record import MAX_DEPTH, Record, is_cut
 from doorward.rego.explanation.recorder import Attempt, Step, Tried
 from doorward.rego.explanation.values import Failed
 from doorward.rego.source import Span
@@ -16,8 +16,8 @@ __all__ = ["to_document"]
 
 def to_document(record: Record, answer: Any, error: EvalError | None) -> dict[str, Any]:
     """Return the explanation as a document for JSON. The key `answer` is missing if the answer is
-    undefined, `error` if there was none. `complete` is False if the recording reached its limit;
-    rules nested deeper than `MAX_DEPTH` have no definitions all the same.
+    undefined, `error` if there was none. `complete` is False if anything is missing: the recording
+    reached its limit, or rules nested deeper than `MAX_DEPTH` have no definitions here.
     """
     document: dict[str, Any] = {"query": record.query}
     if answer is not UNDEFINED:
@@ -25,7 +25,7 @@ def to_document(record: Record, answer: Any, error: EvalError | None) -> dict[st
     if error is not None:
         document["error"] = record.mask.text(str(error))
     document["rules"] = [_attempt(record, each, 0) for each in record.recorder.top]
-    document["complete"] = record.recorder.is_whole
+    document["complete"] = record.recorder.is_whole and not is_cut(record.recorder.top)
     return document
 
 

@@ -3,7 +3,7 @@ line each."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from doorward.base.records import record
@@ -22,7 +22,7 @@ from doorward.rego.syntax.nodes import Expr, Ref, Rule, Scalar, Var
 from doorward.rego.syntax.walk import walk
 from doorward.rego.values import UNDEFINED, Key, to_key, to_rego
 
-__all__ = ["MAX_DEPTH", "Record"]
+__all__ = ["MAX_DEPTH", "Record", "is_cut"]
 
 MAX_DEPTH: Final = 24
 """The most nested rules that an explanation shows; deeper ones are left out."""
@@ -101,6 +101,18 @@ class Record:
                         attempts[id(attempt)] = attempt
                         break
         return list(attempts.values())
+
+
+def is_cut(attempts: Sequence[Attempt], depth: int = 0) -> bool:
+    """Return True if a rule below `attempts` is nested so deep that its definitions are not shown;
+    `depth` is that of `attempts`.
+    """
+    definitions = [tried for attempt in attempts for tried in attempt.tried.values()]
+    if depth >= MAX_DEPTH:
+        return bool(definitions)
+    below = [step.attempts for tried in definitions for step in tried.steps.values()]
+    below += [tried.attempts for tried in definitions]
+    return any(is_cut(each, depth + 1) for each in below)
 
 
 def _rule_names(ref: Ref) -> Iterator[str]:

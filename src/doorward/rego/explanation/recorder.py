@@ -22,7 +22,7 @@ from doorward.rego.values import UNDEFINED
 __all__ = ["Attempt", "Recorder", "Sample", "Step", "Tried"]
 
 MAX_NODES: Final = 20_000
-"""The most attempts and steps recorded of one evaluation."""
+"""The most attempts and steps recorded of one evaluation, and the most definitions."""
 
 
 @record
@@ -110,31 +110,31 @@ class Attempt:
     answer: Any = UNDEFINED
     tried: dict[int, Tried] = field(default_factory=dict)
     current: Tried | None = None
+    is_recorded: bool = True
+    """False if the limit was reached before; it is then dropped when it has its answer."""
 
 
 class Recorder:
-    """A tracer that records an evaluation as a tree of at most `limit` attempts and steps. `top`
-    has the rules that the query itself read.
+    """A tracer that records an evaluation as a tree of at most `limit` attempts and steps, and as
+    many definitions. `top` has the rules that the query itself read; `is_whole` is False if
+    anything was left out.
     """
 
     def __init__(self, limit: int = MAX_NODES) -> None:
         self.top: list[Attempt] = []
-        self.left = limit
+        self.is_whole = True
+        self._nodes_left = limit
+        # Apart, so that the definitions that answered are recorded also after a long loop.
+        self._definitions_left = limit
         self.notes: list[tuple[Span, Sample, Term]] = []
         """Calls of `trace`: the expression, the state, and the term to be shown."""
         self._answered: dict[tuple[Evaluation, str], Attempt] = {}
         self._stack: list[Attempt] = []
 
-    @property
-    def is_whole(self) -> bool:
-        """True if the limit was not reached, so that nothing was left out."""
-        return self.left > 0
-
     def enter(self, evaluation: Evaluation, name: str, operands: tuple[Any, ...]) -> None:
         """Record that rules are about to be evaluated, below the expression that reads them."""
-        attempt = Attempt(name, operands)
-        if self.left > 0:
-            self.left -= 1
+        attempt = Attempt(name, operands, is_recorded=self._take_node())
+        if attempt.is_recorded:
             self._place().append(attempt)
             if not operands:
                 self._answered.setdefault((evaluation, name), attempt)
@@ -163,16 +163,41 @@ class Recorder:
             return
         attempt = self._stack[-1]
         if isinstance(node, Rule):
-            tried = attempt.tried.get(id(node))
-            if tried is None:
-                tried = attempt.tried[id(node)] = Tried(node)
+            tried = self._definition(attempt, node)
             tried.succeeded += holds
             attempt.current = tried
             # A definition begins: no expression of it was evaluated yet.
             if not holds:
                 tried.open = None
-        elif attempt.current is not None and self.left > 0 and not _is_case(node):
+        elif attempt.current is not None and attempt.is_recorded and not _is_case(node):
             self._expression(attempt.current, node, Sample(evaluation, bound), holds=holds)
+
+    def _definition(self, attempt: Attempt, rule: Rule) -> Tried:
+        """Return the evaluation of a definition, a new one if it was not recorded before. Beyond
+        the limit it is not kept.
+        """
+        tried = attempt.tried.get(id(rule))
+        if tried is not None:
+            return tried
+        tried = Tried(rule)
+        if not attempt.is_recorded:
+            return tried
+        if self._definitions_left <= 0:
+            self.is_whole = False
+            return tried
+        self._definitions_left -= 1
+        attempt.tried[id(rule)] = tried
+        return tried
+
+    def _take_node(self) -> bool:
+        """Return True if one more attempt, step or note may be recorded; False if the limit is
+        reached, so that it is left out.
+        """
+        if self._nodes_left <= 0:
+            self.is_whole = False
+            return False
+        self._nodes_left -= 1
+        return True
 
     def _expression(self, tried: Tried, expr: Expr, sample: Sample, *, holds: bool) -> None:
         """Record that an expression begins, or with `holds` that it has a solution, and then
@@ -182,13 +207,14 @@ class Recorder:
         steps = tried.steps if is_member or tried.open is None else tried.open.inner
         step = steps.get(id(expr))
         if step is None:
-            self.left -= 1
+            if not self._take_node():
+                return
             step = steps[id(expr)] = Step(expr)
         if holds:
             step.succeed(sample)
-            if isinstance(expr.term, Call) and expr.term.name == "trace":
-                self.left -= 1
-                self.notes.append((expr.span, sample, expr.term.args[0]))
+            call = expr.term
+            if isinstance(call, Call) and call.name == "trace" and self._take_node():
+                self.notes.append((expr.span, sample, call.args[0]))
         else:
             if is_member:
                 tried.open = step

@@ -46,13 +46,15 @@ class _Tree:
 
     def attempt(self, attempt: Attempt, depth: int) -> Iterator[str]:
         """Yield the lines for a rule and its definitions, without defaults and, unless `full`,
-        without those that tell the least; only the answer if the rule was shown before or is nested
-        `MAX_DEPTH` deep.
+        without those that tell the least; only the answer if the rule was shown before, or if it is
+        nested `MAX_DEPTH` deep, which a line says.
         """
         lead = "  " * depth
         again = id(attempt) in self.seen
         self.seen.add(id(attempt))
         yield f"{lead}{self._answer(attempt)}{': see above' if again else ''}"
+        if depth >= MAX_DEPTH and attempt.tried and not again:
+            yield f"{lead}  (nested too deep: its definitions are not shown)"
         if depth >= MAX_DEPTH or again:
             return
         definitions = [tried for tried in attempt.tried.values() if not tried.rule.default]
