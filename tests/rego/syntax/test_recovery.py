@@ -11,7 +11,7 @@ from tests.growth import grows
 
 from doorward.rego import REGISTRY, Diagnostic
 from doorward.rego.shared import ParseError, Source
-from doorward.rego.syntax.parser import Parsed, parse_module, parse_with_recovery
+from doorward.rego.syntax.parser import MAX_ERRORS, Parsed, parse_module, parse_with_recovery
 
 pytestmark = pytest.mark.long
 
@@ -131,3 +131,12 @@ def test_broken_policies_are_read_to_their_end(path: Path) -> None:
 )
 def test_many_errors_cost_in_proportion(text: str) -> None:
     assert not grows(parsed, lambda count: "package p\n\n" + text * count, 300)
+
+
+def test_errors_beyond_the_limit_are_dropped() -> None:
+    broken = parsed("package p\n\n" + "\n\n".join(f"p{n} := )" for n in range(MAX_ERRORS + 9)))
+    assert len(broken.errors) == MAX_ERRORS
+    assert broken.errors[0].span.row == 3
+    late = parsed("package p\n\nq := )\n\n" + "\n\n".join(["package q"] * (MAX_ERRORS + 9)))
+    assert len(late.errors) == MAX_ERRORS
+    assert late.errors[0].span.row == 3

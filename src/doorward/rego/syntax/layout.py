@@ -47,8 +47,6 @@ class Layout:
         self.beside: Comment | None = None
         """The comment that is to be written at the end of the current line; None if there is none.
         """
-        self.delay = False
-        """True if `beside` belongs to the end of the next line, not of this one."""
         self.spreads = False
         """True if a collection with a comment inside is written with one line for each of its
         source lines.
@@ -95,15 +93,14 @@ class Layout:
         if not self.inline:
             self.start_line()
 
-    def end_line(self) -> None:
+    def end_line(self, *, delay: bool = False) -> None:
         """End the line, with the comment `beside` it if there is one, unless `delay` keeps that for
         the next line.
         """
         self.inline = False
-        if self.beside is not None and not self.delay:
+        if self.beside is not None and not delay:
             self._out.append(f" #{self.beside.text}")
             self.beside = None
-        self.delay = False
         self._out.append("\n")
 
     def blank_line(self) -> None:
@@ -122,8 +119,7 @@ class Layout:
         """End the line and indent the following ones by one level more; with `delay`, the comment
         `beside` it ends the first of them.
         """
-        self.delay = delay
-        self.end_line()
+        self.end_line(delay=delay)
         self.level += 1
 
     # Comments

@@ -54,7 +54,7 @@ end of the text.
 
 
 class Parsed(NamedTuple):
-    """The result of parsing with recovery: the well-formed statements, and all errors. `module` is
+    """The result of parsing with recovery: the well-formed statements, and the errors. `module` is
     None without a package. `lost` are names that the unreadable rest may define, so errors about
     these names elsewhere may be wrong.
     """
@@ -100,7 +100,7 @@ def parse_with_recovery(
     source: Source, *, v0: bool = False, builtins: Container[str] = ()
 ) -> Parsed:
     """Parse a policy, keeping all well-formed statements; never raises for an invalid text.
-    METADATA comments are not parsed. All errors are returned: `MAX_ERRORS` does not apply.
+    METADATA comments are not parsed. At most `MAX_ERRORS` errors are returned.
     """
     try:
         return _parse_with_recovery(source, v0=v0, builtins=builtins)
@@ -123,13 +123,14 @@ def _parse_with_recovery(source: Source, *, v0: bool, builtins: Container[str]) 
             continue
         # Each search for a bracket reads up to the end of the text.
         few = len(errors) < MAX_BRACKETS
-        errors += _explain(source, cursor.errors, start if few else None)
+        first = cursor.errors[: max(MAX_ERRORS - len(errors), 0)]
+        errors += _explain(source, first, start if few else None)
         cursor.errors = []
         if not complete:
             lost |= skip_statement(cursor, start)
     if statements.is_empty:
         errors += _explain(source, [_no_statement(source)])
-    late = statements.late_errors()
+    late = statements.late_errors()[: max(MAX_ERRORS - len(errors), 0)]
     errors += _explain(source, late, None) if late else []
     lost |= names_at(source, statements.unread)
     errors.sort(key=lambda error: error.span.start)
@@ -149,6 +150,7 @@ def _try_statement(statements: Statements) -> bool:
             return True
     except TooDeep:
         pass
+    # The dialect is as it was: it is changed by an import that was parsed, at its end.
     cursor.keywords = keywords
     statements.grammar.bodies.forget()
     return False
