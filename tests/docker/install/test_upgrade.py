@@ -103,6 +103,14 @@ def test_data_that_cannot_be_read_is_an_error(folder: Path, content: bytes) -> N
         lacking(folder)
 
 
+def test_data_that_cannot_be_loaded_is_an_error(folder: Path, tmp_path: Path) -> None:
+    (folder / "more.json").write_text('{"docker": 1}')
+    (tmp_path / "log").touch()
+    words = ["upgrade", str(folder), "--audit-log", str(tmp_path / "log")]
+    shown = CliRunner().invoke(command, words)
+    assert (shown.exit_code, "merge error" in shown.output) == (1, True), shown.output
+
+
 def test_copy_that_is_not_utf8_is_an_error(folder: Path) -> None:
     (folder / "authz.rego").write_bytes(b"\xff")
     shown = CliRunner().invoke(command, ["upgrade", str(folder)])

@@ -16,9 +16,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from doorward.bundles.loader import LoadError
 from doorward.docker.decider.embedded import PACK, EmbeddedPdp, shipped_policies, with_shipped
 from doorward.docker.install.daemon import DaemonError
 from doorward.docker.replay import ReplayError, replay
+from doorward.rego import RegoError
 
 __all__ = ["apply_upgrade", "copies", "lacking", "newly_refused", "show_differences"]
 
@@ -89,11 +91,13 @@ def newly_refused(folder: Path, logs: Sequence[Path]) -> Iterator[str]:
     """Yield a line for each request in audit logs that was allowed and that the package's policies,
     with the folder's data, refuse.
 
-    Raise DaemonError if a log cannot be replayed, LoadError or RegoError if the data cannot be
-    loaded.
+    Raise DaemonError if a log cannot be replayed or the data cannot be loaded.
     """
     data = [str(path) for path in sorted(folder.glob("*.json"))]
-    decider = EmbeddedPdp(with_shipped(data), watch=False)
+    try:
+        decider = EmbeddedPdp(with_shipped(data), watch=False)
+    except (LoadError, RegoError) as error:
+        raise DaemonError(str(error)) from None
     try:
         for each in replay(logs, decider):
             if each.past.decision == "allow" and not each.verdict.allow:
