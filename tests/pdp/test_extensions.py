@@ -104,7 +104,7 @@ def test_a_file_is_imported_and_finds_what_lies_beside_it(
         (
             "own.py:registry",
             MODULE.format(name="count"),
-            "own.py:registry: built-in `count` is declared twice",
+            "importing `own.py` failed: ValueError: built-in `count` is one of OPA's",
         ),
     ],
 )
