@@ -194,11 +194,14 @@ def _auth_for(service: Service, fetch: Fetch, clock: Callable[[], float]) -> htt
 
 def _bearer(options: Bearer) -> str:
     """The bearer token, read from its file at each use if it has one, in base64 if it is a user and
-    password. CredentialsError if the file cannot be read.
+    password; "" if the configuration has none. CredentialsError for a file that cannot be read or
+    has no token, and for a token that cannot be in a header.
     """
     token = read_text(options.token_path).strip() if options.token_path else options.token
     if options.is_pair:
         return base64.b64encode(token.encode()).decode()
+    if not token and not options.token_path:
+        return ""  # OPA sends the header of a configuration without a token, too
     source = options.token_path or "credentials.bearer.token"
     return _check_token(token, f"{source}: the token is empty or has other characters than ASCII's")
 
