@@ -25,6 +25,8 @@ class FakeDaemon:
         self.answer = OK
         self.closes = False
         """Whether a connection ends after its first answer."""
+        self.answers_after = b""
+        """The last bytes of a request that is answered; empty for every piece of bytes."""
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(self.path)
         self._listener.listen(64)
@@ -37,6 +39,11 @@ class FakeDaemon:
         """All that came that is not a question of the proxy itself."""
         return b"".join(each for each in self.received if b"x-doorward-self" not in each.lower())
 
+    @property
+    def connections(self) -> int:
+        """The connections that were made so far."""
+        return len(self._ends)
+
     def _serve(self) -> None:
         with contextlib.suppress(OSError):
             while True:
@@ -48,6 +55,8 @@ class FakeDaemon:
         with contextlib.suppress(OSError), end:
             while content := end.recv(1 << 16):
                 self.received.append(content)
+                if not content.endswith(self.answers_after):
+                    continue
                 # What is set once the answer is there is for the next one.
                 closes = self.closes
                 end.sendall(self.answer)

@@ -48,6 +48,25 @@ def test_values_of_env_are_masked_wherever_they_are() -> None:
     assert history == [{"CreatedBy": "***"}]
 
 
+@pytest.mark.parametrize(
+    ("action", "document", "hidden"),
+    [
+        (
+            "system.info",
+            {"HttpProxy": "http://u:secret@p:1", "HttpsProxy": "", "NoProxy": None},
+            {"HttpProxy": "http://***@p:1", "HttpsProxy": "", "NoProxy": None},
+        ),
+        ("config.inspect", {"Spec": {"Data": "c2VjcmV0"}}, {"Spec": {"Data": "***"}}),
+        ("config.list", [{"Spec": {"Data": ""}}], [{"Spec": {"Data": ""}}]),
+        ("image.inspect", {"Config": {"Env": [7, "A=secret"]}}, {"Config": {"Env": ["A=***"]}}),
+        ("task.list", [{"Env": {"A": "x"}, "Data": [1]}], [{"Env": {"A": "x"}, "Data": [1]}]),
+    ],
+)
+def test_secrets_of_documents_are_masked(action: str, document: Any, hidden: Any) -> None:
+    assert edited(action, View(False, ""), document) == hidden
+    assert edited(action, View(True, ""), document) == document
+
+
 LISTS: list[tuple[str, Any, Any]] = [
     (
         "container.list",

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
-from collections.abc import Iterator
+import tarfile
+from collections.abc import Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +16,11 @@ from tests.docker.guarded import write_policies
 from tests.docker.proxied import proxied
 from tests.docker.proxy.fake_daemon import OK, FakeDaemon, fake_daemon, talk
 from tests.ports import free_port
+from tests.waiting import PATIENCE
 
 from doorward.docker.proxy.exchange import Budget, RefusedError
 from doorward.docker.proxy.service import Consumer, ProxyOptions, ProxyService
+from doorward.docker.unix_http import UnixConnection
 
 HEAD = b"GET /v1.41/containers/json HTTP/1.1\r\nHost: h\r\n"
 CLOSE = "Host: h\r\nConnection: close\r\n"
@@ -24,7 +29,13 @@ CLOSE = "Host: h\r\nConnection: close\r\n"
 class Behind:
     """A proxy in front of a daemon that only remembers."""
 
-    def __init__(self, folder: Path, daemon: FakeDaemon, **settings: Any) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        daemon: FakeDaemon,
+        options: Mapping[str, Any] | None = None,
+        **settings: Any,
+    ) -> None:
         self.daemon = daemon
         self.path = str(folder / "s.sock")
         self.viewer = str(folder / "v.sock")
@@ -40,6 +51,7 @@ class Behind:
                 audit_log=str(self.audit),
                 deadline=60.0,
                 grace=0.1,
+                **(options or {}),
             )
         )
         self.service.start()
@@ -68,6 +80,7 @@ def behind(served: Behind) -> Behind:
     """The proxy, and the daemon as if nothing had come yet."""
     served.daemon.received.clear()
     served.daemon.answer, served.daemon.closes = OK, False
+    served.daemon.answers_after = b""
     served.audit.write_text("")
     return served
 
@@ -224,6 +237,81 @@ def test_answer_that_is_cut_is_not_completed(behind: Behind) -> None:
     answer = talk(behind.path, content)
     assert b"abcde" in answer
     assert not answer.endswith(b"0\r\n\r\n")
+
+
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+WHOLE = [
+    (OK, b"{}"),
+    (CHUNKED + b"5\r\nabcde\r\n0\r\n\r\n", b"abcde"),
+    (CHUNKED + b"2\r\nab\r\n3\r\ncde\r\n0\r\n\r\n", b"abcde"),
+    (CHUNKED + b"0\r\n\r\n", b""),
+    (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", b""),
+    (b"HTTP/1.1 500 Oops\r\nContent-Length: 3\r\n\r\nabc", b"abc"),
+    (b"HTTP/1.1 304 Not Modified\r\nContent-Length: 3\r\n\r\n", b""),
+]
+
+
+@pytest.mark.parametrize(("answer", "body"), WHOLE)
+def test_every_answer_ends_where_the_next_one_begins(
+    behind: Behind, answer: bytes, body: bytes
+) -> None:
+    behind.daemon.answer = answer
+    with closing(UnixConnection(behind.path, PATIENCE)) as client:
+        for _ in range(3):
+            client.request("GET", "/v1.41/version")
+            assert client.getresponse().read() == body
+
+
+def test_a_refusal_of_head_has_no_body(behind: Behind) -> None:
+    answer = talk(behind.viewer, f"HEAD /v1.41/x HTTP/1.1\r\n{CLOSE}\r\n".encode())
+    assert answer.startswith(b"HTTP/1.1 403 ")
+    assert answer.endswith(b"\r\n\r\n")
+
+
+def test_connection_to_the_daemon_is_kept_but_not_for_what_takes_it_over(behind: Behind) -> None:
+    behind.ask("GET /v1.41/version\r\n")
+    before = behind.daemon.connections
+    for _ in range(3):
+        behind.ask("GET /v1.41/version\r\n")
+    assert behind.daemon.connections == before
+    behind.daemon.answer, behind.daemon.closes = UPGRADED, True
+    talk(behind.path, SESSION.encode())
+    assert behind.daemon.connections == before + 1
+
+
+def test_daemon_that_ends_before_it_answers_is_said(behind: Behind) -> None:
+    behind.daemon.answer, behind.daemon.closes = b"", True
+    for request in ("GET /v1.41/version\r\n", "POST /v1.41/containers/c/stop\r\n"):
+        status, answer = behind.ask(request)
+        assert status == 502
+        assert b"ended before it answered" in answer
+
+
+@pytest.mark.parametrize("path", ["/v1.41/images/load", "/v1.41/build"])
+def test_an_upload_in_chunks_comes_whole(behind: Behind, path: str) -> None:
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as file:
+        info = tarfile.TarInfo("Dockerfile")
+        info.size = 10
+        file.addfile(info, io.BytesIO(b"FROM img:1"))
+    content = archive.getvalue()
+    # The daemon answers when it has the end, as it does.
+    behind.daemon.answers_after = b"0\r\n\r\n"
+    with closing(UnixConnection(behind.path, PATIENCE)) as client:
+        pieces = [content[at : at + 1000] for at in range(0, len(content), 1000)]
+        client.request("POST", path, iter(pieces), encode_chunked=True,
+                       headers={"Transfer-Encoding": "chunked"})  # fmt: skip
+        assert client.getresponse().read() == b"{}"
+    _, _, body = behind.daemon.content.partition(b"\r\n\r\n")
+    assert unchunk(body) == content
+
+
+def unchunk(body: bytes) -> bytes:
+    content = b""
+    while body:
+        size, _, rest = body.partition(b"\r\n")
+        content, body = content + rest[: int(size, 16)], rest[int(size, 16) + 2 :]
+    return content
 
 
 def test_protocol_changes_only_where_it_was_asked_for(behind: Behind) -> None:

@@ -12,6 +12,9 @@ from typing import Any
 import pytest
 from examples.docker.private_daemon import PrivateDaemon
 from tests.docker.proxied import Proxied, proxied
+from tests.docker.proxy.fake_daemon import fake_daemon
+from tests.docker.proxy.test_forwarding import Behind as Forwarding
+from tests.docker.proxy.test_labels import draft_of
 
 from doorward.docker.proxy.pins import PinError, Pins
 
@@ -179,6 +182,173 @@ def test_state_that_cannot_be_read_is_said(tmp_path: Path) -> None:
     (tmp_path / "state.json").write_text("{")
     with pytest.raises(PinError, match="remove it to begin without pins"):
         Pins(str(tmp_path / "pins"), str(tmp_path / "state.json"))
+
+
+DEVICE = {"type": "none", "o": "bind", "device": "/src"}
+PINNED_DEVICE = {**DEVICE, "device": "PIN"}
+
+
+def volume(options: dict[str, str]) -> dict[str, Any]:
+    driver = {"Name": "local", "Options": options}
+    return {"Type": "volume", "Target": "/v", "VolumeOptions": {"DriverConfig": driver}}
+
+
+def bind(**more: Any) -> dict[str, Any]:
+    return {"Type": "bind", "Source": "PIN", "Target": "/v", **more}
+
+
+FOLDERS: list[tuple[str, Any, Any]] = [
+    ("/v1.41", {"Binds": ["/src:/v"]}, {"Binds": [], "Mounts": [bind()]}),
+    ("", {"Binds": ["/src:/v:rw"]}, {"Binds": [], "Mounts": [bind()]}),
+    (
+        "/v1.25",
+        {"Binds": ["/src:/v:ro,rshared"], "Memory": 1},
+        {
+            "Binds": [],
+            "Mounts": [bind(ReadOnly=True, BindOptions={"Propagation": "rshared"})],
+            "Memory": 1,
+        },
+    ),
+    ("/v1.24", {"Binds": ["/src:/v:ro"]}, {"Binds": ["PIN:/v:ro"]}),
+    ("/v1.41", {"Binds": ["/src:/v:z"]}, {"Binds": ["PIN:/v:z"]}),
+    (
+        "/v1.41",
+        {"Binds": ["name:/v", "/src:/w"]},
+        {"Binds": ["name:/v"], "Mounts": [bind(Target="/w")]},
+    ),
+    (
+        "/v1.41",
+        {"Mounts": [bind(Source="/src", ReadOnly=True), volume(DEVICE), None]},
+        {"Mounts": [bind(ReadOnly=True), volume(PINNED_DEVICE), None]},
+    ),
+    (
+        "/v1.41",
+        {"Mounts": [{"Type": "tmpfs", "Target": "/v"}, {"Type": "volume"}, volume({"o": "x"})]},
+        {"Mounts": [{"Type": "tmpfs", "Target": "/v"}, {"Type": "volume"}, volume({"o": "x"})]},
+    ),
+    (
+        "/v1.41",
+        {"Binds": ["/src:/v"], "Mounts": [bind(Source="/src")]},
+        {"Binds": [], "Mounts": [bind(), bind()]},
+    ),
+    ("/v1.41", {"Binds": None, "Mounts": []}, {"Binds": None, "Mounts": []}),
+    ("/v1.41", None, None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("version", "host", "expected"), FOLDERS)
+def test_every_folder_of_a_container_is_replaced_by_its_pin(
+    pins: Pins, tmp_path: Path, version: str, host: Any, expected: Any
+) -> None:
+    (tmp_path / "a").mkdir()
+    draft = draft_of(f"{version}/containers/create", {"Image": "x", "HostConfig": host})
+    replaced = pins.replace(draft, {"/src": str(tmp_path / "a")}).body
+    point = pins.pin(str(tmp_path / "a"))
+    assert replaced == {
+        "Image": "x",
+        "HostConfig": json.loads(json.dumps(expected).replace("PIN", point)),
+    }
+    if host and "/src" in json.dumps(host):
+        with pytest.raises(PinError, match="host path /src was not"):
+            pins.replace(draft, {})
+
+
+@pytest.mark.parametrize("options", [DEVICE, {"device": "tmpfs"}, {}, None])
+def test_folder_of_a_volume_is_replaced_by_its_pin(
+    pins: Pins, tmp_path: Path, options: Any
+) -> None:
+    (tmp_path / "a").mkdir()
+    draft = draft_of("/v1.41/volumes/create", {"Name": "v", "DriverOpts": options})
+    replaced = pins.replace(draft, {"/src": str(tmp_path / "a")}).body
+    device = pins.pin(str(tmp_path / "a"))
+    assert replaced == {
+        "Name": "v",
+        "DriverOpts": {**DEVICE, "device": device} if options is DEVICE else options,
+    }
+
+
+def test_request_without_folders_stays_as_it_is(pins: Pins) -> None:
+    for draft in (draft_of("/v1.41/containers/create", {}), draft_of("/v1.41/build", None)):
+        assert pins.replace(draft, {}) is draft
+
+
+@pytest.mark.parametrize(
+    ("name", "path"), [("../../x", "/"), ("0" * 15, "/"), ("0" * 16, "a"), ("0" * 16, 7)]
+)
+def test_stored_pin_of_another_form_is_passed_over(tmp_path: Path, name: str, path: Any) -> None:
+    state = tmp_path / "state.json"
+    state.write_text(json.dumps({name: {"path": path, "requests": []}}))
+    Pins(str(tmp_path / "pins"), str(state))
+    assert list((tmp_path / "pins").iterdir()) == []
+    assert not (tmp_path / "pins" / name).exists()
+
+
+def test_state_is_written_into_a_folder_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    state = tmp_path / "new" / "one" / "state.json"
+    pins = Pins(str(tmp_path / "pins"), str(state))
+    try:
+        for each in (tmp_path, tmp_path / "a"):
+            pins.pin(str(each))
+        assert len(json.loads(state.read_text())) == 2
+    finally:
+        unmount(tmp_path / "pins")
+
+
+@pytest.fixture
+def forwarded(tmp_path: Path) -> Iterator[Forwarding]:
+    """A proxy with pins, in front of a daemon that only remembers."""
+    mounts = {
+        "allow": [str(tmp_path / "allowed")],
+        "nfs": [],
+        "volume_drivers": ["local"],
+        "volumes_from": False,
+    }
+    (tmp_path / "allowed" / "a").mkdir(parents=True)
+    users = {"root": ["operator"], "socket:v": ["viewer"]}
+    with fake_daemon(tmp_path / "d.sock") as daemon:
+        proxy = Forwarding(
+            tmp_path,
+            daemon,
+            options={"pins": str(tmp_path / "pins"), "pins_state": str(tmp_path / "state.json")},
+            users=users,
+            mounts=mounts,
+        )
+        yield proxy
+        proxy.service.close()
+    unmount(tmp_path / "pins")
+
+
+def test_daemon_gets_pins_and_its_client_sees_paths(forwarded: Forwarding, tmp_path: Path) -> None:
+    folder = str(tmp_path / "allowed" / "a")
+    named = {"Type": "volume", "Source": "name", "Target": "/t"}
+    body = {"Image": "x", "HostConfig": {"Binds": [f"{folder}:/v"], "Mounts": [named]}}
+    create = "POST /v1.41/containers/create\r\nContent-Type: application/json\r\n"
+    status, answer = forwarded.ask(create, json.dumps(body).encode())
+    assert status == 200, answer
+    _, _, content = forwarded.daemon.content.partition(b"\r\n\r\n")
+    mount, other = json.loads(content)["HostConfig"]["Mounts"]
+    assert mount["Source"].startswith(f"{tmp_path}/pins/")
+    assert other == named
+    document = {"Env": ["A=secret"], "Mounts": [mount]}
+    forwarded.daemon.answer = response(document)
+    inspect = "GET /v1.41/containers/c/json\r\n"
+    seen = json.loads(forwarded.ask(inspect)[1])
+    assert seen["Mounts"] == [{**mount, "Source": folder}]
+    masked = json.loads(forwarded.ask(inspect, viewer=True)[1])
+    assert masked == {"Env": ["A=***"], "Mounts": [{**mount, "Source": folder}]}
+    # What is not about containers or volumes is a stream, and passes as it comes.
+    assert json.loads(forwarded.ask("GET /v1.41/version\r\n")[1]) == document
+    forwarded.daemon.received.clear()
+    gone = {"HostConfig": {"Binds": [f"{folder}/none:/v"]}}
+    status, answer = forwarded.ask(create, json.dumps(gone).encode())
+    assert (status, forwarded.daemon.content) == (403, b"")
+    assert b"does not exist: create it first" in answer
+
+
+def response(document: Any) -> bytes:
+    content = json.dumps(document).encode()
+    return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(content), content)
 
 
 @pytest.fixture

@@ -71,6 +71,19 @@ def test_content_is_kept_where_it_is_wanted() -> None:
     assert (reader.content, reader.ended) == (b"c" * 600, True)
 
 
+@pytest.mark.parametrize("kind", [b"0", b"5", b"2"])
+def test_what_is_empty_leaves_the_content_that_was_wanted(kind: bytes) -> None:
+    reader = TarReader(lambda entry: entry.name == b"b")
+    reader.feed(pack(member("b", 600), member("c", kind=kind)))
+    assert reader.content == b"c" * 600
+
+
+def test_content_that_is_wanted_may_be_empty() -> None:
+    reader = TarReader(lambda entry: entry.name in (b"a", b"b"))
+    reader.feed(pack(member("a", 3), member("b")))
+    assert reader.content == b""
+
+
 def test_end_is_announced_before_it_is_complete() -> None:
     content = pack(member("a", 3))
     reader = TarReader(lambda _: False)
@@ -94,6 +107,18 @@ def changed(at: int, new: bytes, format: int = tarfile.USTAR_FORMAT) -> bytes:
     return bytes(content)
 
 
+def long_name(name: bytes) -> bytes:
+    """An archive of one file whose name stands in an entry of GNU's tar before it."""
+    extension = bytearray(pack(member("././@LongLink", len(name), b"L"))[: 2 * BLOCK])
+    extension[BLOCK:] = name.ljust(BLOCK, b"\0")
+    return bytes(extension) + pack(member("a"))
+
+
+def test_long_name_may_end_with_one_nul() -> None:
+    assert [each.name for each in entries(long_name(b"b"))] == [b"b"]
+    assert [each.name for each in entries(long_name(b"b\0"))] == [b"b"]
+
+
 REFUSED: list[tuple[Callable[[], bytes], str]] = [
     (lambda: b"", "cut"),
     (lambda: pack(member("a", 3))[:700], "cut"),
@@ -112,6 +137,9 @@ REFUSED: list[tuple[Callable[[], bytes], str]] = [
     (lambda: changed(156, b"7"), "unknown kind"),
     (lambda: pack(member("a"), path="b"), "for all entries"),
     (lambda: pack(sparse("a")), "unknown"),
+    (lambda: long_name(b"b\0c"), "NUL"),
+    (lambda: long_name(b"b\0\0"), "NUL"),
+    (lambda: long_name(b"\0"), "is empty"),
 ]
 
 

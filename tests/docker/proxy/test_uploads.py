@@ -108,6 +108,27 @@ def test_end_that_does_not_come_is_not_held_for_ever() -> None:
     assert decided[0].problem
 
 
+def test_end_that_does_not_come_is_decided_before_much_is_held() -> None:
+    begun = b"\x1f\x8b\x08" + bytes(7) + bytes([0, 1, 0, 254, 255]) + b"a"
+    empty = bytes([0, 0, 0, 255, 255]) * 10_000
+    decided: list[Archive] = []
+
+    async def decide(archive: Archive) -> None:
+        decided.append(archive)
+
+    async def run() -> int:
+        upload = inspect_upload(BUILD, {}, decide)
+        await upload.pass_on(begun)
+        pieces = 0
+        while not decided and pieces < 100:
+            await upload.pass_on(empty)
+            pieces += 1
+        return pieces * len(empty)
+
+    assert asyncio.run(run()) <= (1 << 20) + len(empty)
+    assert decided[0].problem == "archive does not come to its end"
+
+
 @pytest.mark.parametrize("size", SIZES)
 def test_copy_is_decided_before_the_entry_that_counts(size: int) -> None:
     content = pack("f")[:1024] + pack("g", mode=0o4755)
