@@ -109,3 +109,44 @@ def test_texts_about_policies_have_no_secret() -> None:
     for secret in SECRETS[:5]:
         if secret != "opaquewordone":
             assert secret not in DISCLOSURE.text(f"input.x = {secret}")
+
+
+KEYS = """package app
+
+token(request) := request.header
+
+allow if io.jwt.decode_verify(token(input), {"secret": "literal-lantern", "iss": "issuer-one"})[0]
+
+allow if io.jwt.decode_verify(token(input), {"secret": data.codes.first})[0]
+
+allow if crypto.hmac.sha1(token(input), "velvet-anchor") == input.mark
+
+allow if crypto.hmac.sha1(token(input), data.codes.second) == input.mark
+
+allow if crypto.hmac.sha1(token(input), data.rows[0]) == input.mark
+
+allow if crypto.hmac.sha1("text", input.colour) == input.mark
+"""
+
+
+def test_keys_of_built_ins_are_secrets_in_whatever_form_they_are_given() -> None:
+    data: Any = {
+        "codes": {"first": "tumbleweed", "second": "candlestick", "third": "inkwell"},
+        "colour": "turquoise",
+        "rows": ["windmill"],
+    }
+    disclosure = Disclosure(Engine({"app.rego": KEYS}, data))
+    secrets = ("literal-lantern", "velvet-anchor", "tumbleweed", "candlestick", "windmill")
+    for secret in secrets:
+        assert disclosure.value({"note": secret}) == {"note": MASKED}
+        assert secret not in disclosure.text(f"the key is {secret}")
+    for other in ("issuer-one", "inkwell", "turquoise", "text"):
+        assert disclosure.value({"note": other}) == {"note": other}
+
+
+def test_a_secret_of_known_words_is_not_displayed_inside_a_text() -> None:
+    policy = 'package app\n\nallow if input.note == "open the sesame gate"\n'
+    engine = Engine({"app.rego": policy}, {"door": {"password": "open-sesame"}})
+    disclosure = Disclosure(engine)
+    assert disclosure.value({"note": "the gate: open-sesame"}) == {"note": MASKED}
+    assert disclosure.value({"note": "the sesame gate"}) == {"note": "the sesame gate"}

@@ -94,6 +94,7 @@ def test_what_is_called_a_credential_is_removed(name: str, value: Any) -> None:
         {"token": {"payload": {"sub": "ann", "role": "admin"}}},
         {"name": "PATH", "value": "/bin"},
         {"set": make_set([1, 2])},
+        {"numbers": {1: "x", 2.5: {"a": "y"}}},
     ],
 )
 def test_what_is_not_one_is_left_as_it_is(document: Any) -> None:
@@ -190,6 +191,24 @@ def test_a_form_or_json_that_only_mentions_a_credential_is_shown(body: str) -> N
     raw = base64.b64encode(body.encode()).decode()
     event = {"input": {"body": body, "raw_body": raw}}
     assert hidden(copy.deepcopy(event)) == event
+
+
+@pytest.mark.parametrize("body", ["user,colour\nann,red\n", "<a>b</a>", "(query people)"])
+def test_a_body_of_an_unknown_kind_that_names_no_credential_is_shown(body: str) -> None:
+    raw = base64.b64encode(body.encode()).decode()
+    event = {"input": {"body": body, "raw_body": raw}}
+    assert hidden(copy.deepcopy(event)) == event
+
+
+@pytest.mark.parametrize("name", ["raw_body", "rawBody"])
+@pytest.mark.parametrize("text", [f"password={SECRET}", f'{{"token": "{SECRET}"}}', BODIES[0]])
+def test_an_encoded_body_is_looked_into_where_the_last_event_had_none(name: str, text: str) -> None:
+    http = {"headers": {"authorization": SECRET}, "path": "/a"}
+    hidden({"input": {"attributes": {"request": {"http": http}}}})
+    raw = base64.b64encode(text.encode()).decode()
+    event = hidden({"input": {"attributes": {"request": {"http": {**http, name: raw}}}}})
+    assert event["input"]["attributes"]["request"]["http"][name] == MASKED
+    assert event["masked"] == [f"/input/attributes/request/http/{name}"]
 
 
 @pytest.mark.parametrize(("text", "shown"), TEXTS)

@@ -84,6 +84,7 @@ def test_a_set_of_rules_is_taken_in_order() -> None:
         ([""], "mask must be non-empty"),
         ([1], "invalid mask rule format encountered: number"),
         ([{"op": "remove", "path": 1}], "mask path and op must be strings"),
+        ([{"op": 1, "path": "/input/a"}], "mask path and op must be strings"),
         ("/input/a", "unexpected rule format"),
         ({"a": "/input/a"}, "unexpected rule format"),
     ],

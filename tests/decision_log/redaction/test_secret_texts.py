@@ -69,8 +69,10 @@ def test_what_a_built_in_was_asked_with_is_not_shown(secret: str) -> None:
     assert event["nd_builtin_cache"] == {}
 
 
-def test_what_a_built_in_answered_is_not_shown() -> None:
-    event = logged("answered", "correct-horse", b'<a key="correct-horse">')
+@pytest.mark.parametrize("secret", ["correct-horse", 'with "quotes" and \\ more', "grüße & <html>"])
+@pytest.mark.parametrize("form", ["{}", '<a key="{}">', "Bearer {}", "a{}b", "{}.b"])
+def test_what_a_built_in_answered_is_not_shown(form: str, secret: str) -> None:
+    event = logged("answered", secret, form.format(secret).encode())
     assert event["nd_builtin_cache"] == {}
 
 
@@ -86,6 +88,12 @@ def test_too_many_secrets_hide_everything() -> None:
     shown = SecretTexts([("keys",)]).hide(event, snapshot)
     assert shown["nd_builtin_cache"] == {}
     assert SecretTexts([("none",)]).hide(event, snapshot) is event
+
+
+@pytest.mark.parametrize("event", [{"input": 1}, {"nd_builtin_cache": {}}])
+def test_an_event_without_answers_of_built_ins_stays(event: dict[str, Any]) -> None:
+    snapshot = build(Loaded({}, {"keys": "correct-horse"}))
+    assert SecretTexts([("keys",)]).hide(event, snapshot) is event
 
 
 def test_a_secret_in_an_array_is_not_shown() -> None:

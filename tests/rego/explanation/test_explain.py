@@ -484,9 +484,39 @@ def test_keys_written_in_a_policy_are_not_shown_in_the_name_of_a_value() -> None
     assert "hunter2" not in json.dumps(explanation.to_document())
 
 
+def test_only_credentials_written_in_a_policy_are_masked() -> None:
+    written = '{"user": "ann", "password": "hunter2", "token": input.t, 1: "x", "pin": 7}'
+    policy = f"package a\n\np if {written} == input.y\n"
+    shown = explain(Engine({"a.rego": policy}), "data.a.p", {"t": "a", "y": 1}).text(full=True)
+    assert written.replace("hunter2", "[masked]") in shown
+
+
 def test_a_value_without_a_name_is_masked_by_its_looks_alone() -> None:
     assert Mask().value("plain") == "plain"
     assert Mask().value("plain", "input.password") == "[masked]"
+
+
+@pytest.mark.parametrize(
+    ("label", "is_masked"),
+    [
+        ('input.headers["x-api-key"]', True),
+        ("data.keys.key", True),
+        ("data.secrets.db[0]", True),
+        ("input.key.name", False),
+        ("input.user", False),
+        ("", False),
+    ],
+)
+@pytest.mark.parametrize("value", ["plain", 4711, ["plain", 1.5]])
+def test_a_value_is_masked_by_the_end_of_its_name(label: str, value: Any, is_masked: bool) -> None:
+    masked = ["[masked]"] * 2 if isinstance(value, list) else "[masked]"
+    assert Mask().value(value, label) == (masked if is_masked else value)
+
+
+def test_names_that_are_not_texts_name_no_credential() -> None:
+    mask = Mask({1: "plain-text", "password": "hush-hush", 2: {"token": "quiet-one"}})
+    assert mask.text("plain-text hush-hush quiet-one") == "plain-text [masked] [masked]"
+    assert mask.value({1: "plain-text", 2: "hush-hush"}) == {1: "plain-text", 2: "[masked]"}
 
 
 def test_members_of_sets_are_secrets_as_well() -> None:
