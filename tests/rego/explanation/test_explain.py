@@ -484,11 +484,43 @@ def test_keys_written_in_a_policy_are_not_shown_in_the_name_of_a_value() -> None
     assert "hunter2" not in json.dumps(explanation.to_document())
 
 
-def test_only_credentials_written_in_a_policy_are_masked() -> None:
-    written = '{"user": "ann", "password": "hunter2", "token": input.t, 1: "x", "pin": 7}'
+@pytest.mark.parametrize(
+    ("written", "displayed"),
+    [
+        (
+            '{"user": "ann", "password": "hunter2", "token": input.t, 1: "x", "pin": 7}',
+            '{"user": "ann", "password": "[masked]", "token": input.t, 1: "x", "pin": 7}',
+        ),
+        ('{"password": 4711, "n": 1.5}', '{"password": "[masked]", "n": 1.5}'),
+        ('{"password": true, "token": null}', '{"password": true, "token": null}'),
+        (
+            '{"password": ["hunter2", input.t, 7], "n": ["x"]}',
+            '{"password": ["[masked]", input.t, "[masked]"], "n": ["x"]}',
+        ),
+        ('{"tokens": {"hunter2", [1]}}', '{"tokens": {"[masked]", ["[masked]"]}}'),
+        (
+            '{"secrets": {"a": "hunter2"}, "b": "c"}',
+            '{"secrets": {"[masked]": "[masked]"}, "b": "c"}',
+        ),
+        (
+            '{"secrets": [{"password": "x"}, {}]}',
+            '{"secrets": [{"[masked]": "[masked]"}, {}]}',
+        ),
+        (
+            '{"secrets": {"password": "x"}, "token": "z"}',
+            '{"secrets": {"[masked]": "[masked]"}, "token": "[masked]"}',
+        ),
+        (
+            '{"token": {"payload": {"role": "guest", "password": "x"}}}',
+            '{"token": {"payload": {"role": "guest", "password": "[masked]"}}}',
+        ),
+    ],
+)
+def test_only_credentials_written_in_a_policy_are_masked(written: str, displayed: str) -> None:
     policy = f"package a\n\np if {written} == input.y\n"
-    shown = explain(Engine({"a.rego": policy}), "data.a.p", {"t": "a", "y": 1}).text(full=True)
-    assert written.replace("hunter2", "[masked]") in shown
+    explanation = explain(Engine({"a.rego": policy}), "data.a.p", {"t": "a", "y": 1})
+    assert f"`{displayed} == input.y`" in explanation.text(full=True)
+    assert "hunter2" not in json.dumps(explanation.to_document())
 
 
 def test_a_value_without_a_name_is_masked_by_its_looks_alone() -> None:
