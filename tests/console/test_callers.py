@@ -40,6 +40,9 @@ def token(claims: Any, secret: bytes = b"k") -> str:
     return f"{text}.{encode(hmac.digest(secret, text.encode(), 'sha256'))}"
 
 
+CLAIMS = token({"sub": "ann", "role": "r"})
+
+
 @pytest.mark.parametrize(
     ("input", "caller"),
     [
@@ -49,6 +52,16 @@ def token(claims: Any, secret: bytes = b"k") -> str:
         ({"User": "ann", "Method": "GET"}, Caller("ann", "")),
         ({"user": "Ym9i"}, Caller("bob (Ym9i)", "")),
         ({"user": "anna"}, Caller("anna", "")),
+        ({"user": "YWJj"}, Caller("abc (YWJj)", "")),
+        ({"user": "bm9i"}, Caller("nob (bm9i)", "")),
+        ({"user": "4711"}, Caller("4711", "")),
+        ({"user": {"name": "ann", "roles": frozenset("cab")}}, Caller("ann", "a, b, c")),
+        ({"role": "x", "headers": {"authorization": f"Bearer {CLAIMS}"}}, Caller("ann?", "x")),
+        ({"user": "bob", "headers": {"authorization": [CLAIMS]}}, Caller("bob", "r?")),
+        *[
+            ({"headers": {"Authorization": f"Bearer {text}"}}, Caller())
+            for text in ("", "x", CLAIMS.rpartition(".")[0], f"{CLAIMS}.x")
+        ],
         ({"user": ["x"], "role": 1}, Caller()),
         ({"headers": {"authorization": "Bearer x.y.z"}}, Caller()),
         ({"headers": {"authorization": "Bearer " + "x" * 20_000}}, Caller()),
