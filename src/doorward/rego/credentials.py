@@ -9,9 +9,9 @@ follows `Bearer` or `Basic`, a URL with a user and a password. This is a net, no
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 __all__ = [
     "MASKED",
@@ -20,6 +20,7 @@ __all__ = [
     "NAMES_OF_WORDS",
     "NAMES_WITHIN",
     "assigns_credential",
+    "credential_members",
     "has_credential_names",
     "mask_credentials",
     "may_contain_credentials",
@@ -56,6 +57,10 @@ _LOOKS: Final = re.compile(
     r"|(?:(?<=[Bb]earer )|(?<=[Bb]asic ))(?=[a-z]*+[A-Z0-9+/=])[A-Za-z0-9+/._~-]{8,}+={0,2}"
     r"|(?<=://)[^\s/?#@:\"']*+:[^\s/?#@\"']++(?=@)"
 )
+_PAIRS: Final = (("name", "value"), ("key", "value"), ("key", "rawValue"), ("key", "raw_value"))
+_KEYS_OF_JWK: Final = frozenset({"d", "dp", "dq", "k", "p", "q", "qi"})
+_OF_PAIRS: Final = frozenset({"kty", "rawValue", "raw_value", "value", "Value"})
+_NO_MEMBERS: Final[frozenset[Any]] = frozenset()
 _MEMBER: Final = re.compile(r'"([^"\\]{1,64})\\?"\s*:')
 
 
@@ -71,6 +76,23 @@ def names_all_below(name: str) -> bool:
     are, as below `secrets`.
     """
     return _ALL_BELOW.search(name) is not None
+
+
+def credential_members(value: Mapping[Any, Any]) -> frozenset[Any]:
+    """Return the members of an object that are credentials because of another member: the private
+    members of a JWK, or `value` beside a `name` that names a credential.
+    """
+    if _OF_PAIRS.isdisjoint(value):
+        return _NO_MEMBERS
+    if "kty" in value:
+        return _KEYS_OF_JWK
+    lowered = {key.lower(): key for key in value if type(key) is str and len(key) <= 9}
+    members = set()
+    for name, member in _PAIRS:
+        named = value[lowered[name]] if name in lowered else None
+        if type(named) is str and names_credential(named) and member.lower() in lowered:
+            members.add(lowered[member.lower()])
+    return frozenset(members)
 
 
 def mask_credentials(text: str) -> str:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from doorward.rego.credentials import (
         MASKED,
         assigns_credential,
+        credential_members,
         has_credential_names,
         mask_credentials,
         may_contain_credentials,
@@ -89,7 +90,8 @@ else:
             "collector": "gc_frozen gc_once gc_paused",
             "credential_scan": "may_hold_credentials",
             "credentials": (
-                "MASKED assigns_credential has_credential_names mask_credentials "
+                "MASKED assigns_credential credential_members has_credential_names "
+                "mask_credentials "
                 "may_contain_credentials mentions_credential names_all_below "
                 "names_credential"
             ),
@@ -156,6 +158,7 @@ __all__ = [
     "VerifiedTokens",
     "assigns_credential",
     "builtin",
+    "credential_members",
     "default_sender",
     "definition_text",
     "foreign_code",

@@ -545,6 +545,35 @@ def test_a_value_is_masked_by_the_end_of_its_name(label: str, value: Any, is_mas
     assert Mask().value(value, label) == (masked if is_masked else value)
 
 
+@pytest.mark.parametrize(
+    ("document", "masked"),
+    [
+        (
+            {"env": [{"name": "DB_PASSWORD", "value": "hush-hush"}, {"name": "A", "value": "b"}]},
+            {"env": [{"name": "DB_PASSWORD", "value": "[masked]"}, {"name": "A", "value": "b"}]},
+        ),
+        (
+            {"headers": [{"key": "Cookie", "rawValue": "hush-hush"}, {"Name": "pwd", "Value": 7}]},
+            {
+                "headers": [
+                    {"key": "[masked]", "rawValue": "[masked]"},
+                    {"Name": "pwd", "Value": "[masked]"},
+                ]
+            },
+        ),
+        (
+            {"jwk": {"kty": "oct", "k": "hush-hush", "kid": "one"}, "k": "public"},
+            {"jwk": {"kty": "oct", "k": "[masked]", "kid": "one"}, "k": "public"},
+        ),
+        ({"value": "x", "name": 7}, {"value": "x", "name": 7}),
+    ],
+)
+def test_a_value_is_secret_by_the_name_beside_it(document: Any, masked: Any) -> None:
+    assert Mask().value(document) == masked
+    is_known = "hush-hush" in str(document)
+    assert Mask(document).text("hush-hush") == ("[masked]" if is_known else "hush-hush")
+
+
 def test_names_that_are_not_texts_name_no_credential() -> None:
     mask = Mask({1: "plain-text", "password": "hush-hush", 2: {"token": "quiet-one"}})
     assert mask.text("plain-text hush-hush quiet-one") == "plain-text [masked] [masked]"

@@ -27,6 +27,7 @@ from doorward.rego.shared import (
     MASKED,
     Boxed,
     assigns_credential,
+    credential_members,
     has_credential_names,
     mask_credentials,
     may_contain_credentials,
@@ -63,9 +64,6 @@ _LINE: Final = re.compile(
 """A line of YAML, or a member of an object that YAML writes in braces."""
 _FORM: Final = re.compile(r"[^\s=&]*+(?:=[^\s=&]*+)?(?:&[^\s=&]*+(?:=[^\s=&]*+)?)*+")
 """A form (`a=1&b=2`), or a single word."""
-_NAMED: Final = (("name", "value"), ("key", "value"), ("key", "rawValue"), ("key", "raw_value"))
-_KEYS_OF_JWK: Final = frozenset({"d", "dp", "dq", "k", "p", "q", "qi"})
-_OF_PAIRS: Final = frozenset({"kty", "rawValue", "raw_value", "value", "Value"})
 
 Location: TypeAlias = tuple[str, ...]
 """The keys from the event to a value, all of them names of objects."""
@@ -310,7 +308,7 @@ class _Walk:
 
     def _object(self, number: int, value: dict[Any, Any]) -> None:
         """Note the fields of an object to remove or mask, and queue the containers in it."""
-        fields = () if _OF_PAIRS.isdisjoint(value) else _fields_of_pair(value)
+        fields = credential_members(value)
         for key, item in value.items():
             kind = type(item)
             if item is None or kind is bool:
@@ -433,21 +431,6 @@ class _Kinds(dict[str, int]):
 
 
 _kinds: Final = _Kinds()
-
-
-def _fields_of_pair(value: dict[Any, Any]) -> frozenset[str]:
-    """Return the members of an object that are credentials because of another member: the private
-    members of a JWK, or `value` beside a `name` that names a credential.
-    """
-    if "kty" in value:
-        return _KEYS_OF_JWK
-    lowered = {key.lower(): key for key in value if type(key) is str and len(key) <= 9}
-    fields = set()
-    for name, field in _NAMED:
-        name_field = value[lowered[name]] if name in lowered else None
-        if type(name_field) is str and names_credential(name_field) and field.lower() in lowered:
-            fields.add(lowered[field.lower()])
-    return frozenset(fields)
 
 
 def _show(text: str, *, is_encoded: bool, is_body: bool = False) -> str:

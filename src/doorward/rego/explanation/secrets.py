@@ -15,7 +15,13 @@ from typing import Any, Final
 
 from doorward.rego.analysis.scope import source_name
 from doorward.rego.clock import count_step
-from doorward.rego.credentials import MASKED, mask_credentials, names_all_below, names_credential
+from doorward.rego.credentials import (
+    MASKED,
+    credential_members,
+    mask_credentials,
+    names_all_below,
+    names_credential,
+)
 from doorward.rego.source import Span
 from doorward.rego.syntax.nodes import (
     Array,
@@ -90,8 +96,13 @@ class Mask:
         if isinstance(value, dict):
             if value and _is_all_secret(label):
                 return MASKED
+            hidden = credential_members(value)
             return {
-                self._key(key): self.value(item, key if isinstance(key, str) else "")
+                self._key(key): (
+                    MASKED
+                    if key in hidden
+                    else self.value(item, key if isinstance(key, str) else "")
+                )
                 for key, item in value.items()
             }
         if isinstance(value, list):
@@ -226,12 +237,14 @@ def _secrets(value: Any, *, named: bool = False, below: bool = False) -> Iterato
         if named or below or mask_credentials(value) is not value:
             yield value
     elif isinstance(value, dict):
+        members = credential_members(value)
         for key, item in value.items():
             if not isinstance(key, str):
                 yield from _secrets(from_key(key), below=below)
             name = key if isinstance(key, str) else ""
             inner = below or names_all_below(name)
-            yield from _secrets(item, named=_is_secret(name), below=inner)
+            is_named = key in members or _is_secret(name)
+            yield from _secrets(item, named=is_named, below=inner)
     elif isinstance(value, list):
         for item in value:
             yield from _secrets(item, named=named, below=below)
