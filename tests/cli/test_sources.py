@@ -77,7 +77,11 @@ def test_signatures_that_nobody_verified_are_told_of(
             1,
             "failed to base64 decode JWT header",
         ),
-        (["--verification-key", "b.tar.gz"], 1, "--verification-key: the file cannot be read"),
+        (
+            ["--verification-key", "b.tar.gz"],
+            1,
+            "--verification-key: the file cannot be read as text",
+        ),
         (["--skip-verify"], 0, "warning: bundle s.tar.gz: its signatures are not verified"),
     ],
 )

@@ -80,7 +80,10 @@ def test_the_secret_comes_from_a_file_standard_input_or_the_environment(
         ([], "specify --secret or --secret-file, or set DOORWARD_SECRET"),
         (["--secret", ""], "the secret is empty"),
         (["--secret", "S", "--secret-file", "x"], "not both"),
-        (["--secret", "S", "--exp", "soon"], "--exp: `soon` is not a number of seconds"),
+        (
+            ["--secret", "S", "--exp", "soon"],
+            "--exp: `soon` is neither seconds since 1970 nor, with a sign, from now (+60)",
+        ),
         (["--secret", "S", "--claim", "x"], "expected NAME=JSON"),
         (["--secret-file", "/missing"], "/missing: no such file or directory"),
     ],

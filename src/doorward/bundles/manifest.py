@@ -97,8 +97,8 @@ class Manifest:
                 raise ManifestError(f"manifest has overlapped roots: '{pair[0]}' and '{pair[1]}'")
 
     def version_of(self, name: str) -> int | None:
-        """Return the Rego version of a file, 0 or 1, by its name from the root of the bundle; None
-        if the manifest does not set it. The first matching pattern counts.
+        """Return the Rego version of a file, 0 or 1, by its name from the root of the bundle: that
+        of the first matching pattern, else the bundle's; None if the manifest sets neither.
         """
         match = REGISTRY["glob.match"].call
         for pattern, version in self.file_rego_versions.items():

@@ -83,8 +83,8 @@ def _test(line: str) -> str:
 
 
 def _why(line: str) -> str:
-    """Return a line of an explanation with the words for its outcome in color; other lines
-    unchanged.
+    """Return a line of an explanation with the words for its outcome in color, the line `it is true
+    with` in bold, and others unchanged.
     """
     for words, color in _ANSWERS.items():
         if words in line:

@@ -446,7 +446,7 @@ def _verification(options: dict[str, Any]) -> Verification | None:
             with open(key, encoding="utf-8") as file:
                 key = file.read(_MAX_KEY)
         except (OSError, UnicodeDecodeError):
-            raise click.UsageError("--verification-key: the file cannot be read") from None
+            raise click.UsageError("--verification-key: the file cannot be read as text") from None
     return Verification(
         key, options["signing_alg"], options["scope"], options["exclude_files_verify"]
     )

@@ -39,8 +39,9 @@ def batches(answers: _Answers, count: int, most: int) -> dict[str, Any]:
 
 
 def selections(answers: _Answers, count: int, most: int) -> dict[str, Any]:
-    """Return one page of a search of all processes, the newest rows first, and the groups of all.
-    `next` is the cursor of the following page, None if there is none.
+    """Return one page of a search of all `count` processes: the newest `most` rows, newest first,
+    the groups and totals of all, and which processes did not answer (`silent`). `next` is the
+    cursor after a full page, else None.
     """
     known = {number: each for number, each in answers.items() if each is not None}
     rows = [{**row, "worker": number} for number, each in known.items() for row in each["rows"]]

@@ -323,7 +323,9 @@ def bind(options: ServiceOptions) -> tuple[socket.socket, bool]:
 
 
 def _context(options: ServiceOptions) -> ssl.SSLContext | None:
-    """Return the TLS context for `--listen`; None if the service listens on a Unix socket."""
+    """Return the TLS context for `--listen`, which accepts only clients with a certificate of the
+    authority; None if the service listens on a Unix socket. BindError if a file cannot be read.
+    """
     if not options.listen:
         return None
     return tls_context(

@@ -109,8 +109,9 @@ def from_modules(
     log_options: DecisionLogs | None = None,
     settings: Settings | None = None,
 ) -> DecisionPoint:
-    """Return a decision point for policies in memory, by file name. Raise CompileError if they are
-    wrong, and InputError if `data` has a value that Rego does not have.
+    """Return a decision point for policies in memory, by file name. The other parameters are those
+    of `from_folder`. Raise CompileError if the policies are wrong, and InputError if `data` has a
+    value that Rego does not have.
     """
     return DecisionPoint(
         Sources(), data, modules, log=log, log_options=log_options, settings=settings

@@ -200,11 +200,12 @@ def _source(environ: Environ) -> tuple[str, int] | None:
 def _read_body(
     environ: Environ, headers: dict[str, str], options: HttpOptions
 ) -> tuple[bytes, bool]:
-    """Read the body up to `max_body` bytes; return them, and True if it was cut. With `strict`,
-    raise AmbiguousRequestError if its length is not declared or not a number.
+    """Read the body up to `max_body` bytes; return them, and True if it was cut. `wsgi.input` is
+    replaced, so that the application can read all of it. Without a length, and unless the server
+    marks its end, the body is not read: b"".
 
-    `wsgi.input` is replaced, so that the application can read all of it. Without a length, and
-    unless the server marks its end, the body is not read: b"".
+    Raise AmbiguousRequestError for a Content-Length that is not a number; with `strict`, also for a
+    Transfer-Encoding without a length, if the server does not mark the end.
     """
     stream = environ["wsgi.input"]
     length = headers.get("content-length")

@@ -102,8 +102,9 @@ def _put_ceilings(
     granted: Iterable[Value],
     roles_by_user: Mapping[str, set[str]],
 ) -> None:
-    """Write the limits into `data` and `added`: the lowest applies to everybody, higher ones to
-    roles and users.
+    """Write each limit: into `data` the lowest of all holders, which applies to everybody, and into
+    `added` the higher one of a role or user, unless the user's roles allow as much. 0 means no
+    limit.
     """
     known = roles()
     members = members_of(roles_by_user)

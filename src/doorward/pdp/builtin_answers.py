@@ -39,9 +39,9 @@ def _note_answers(builtin: Builtin) -> Builtin:
 
 
 def _recording(builtin: Builtin) -> Callable[..., Any]:
-    """Return the implementation of a built-in that also notes each answer in the evaluation, where
-    that has room for notes; at most `MAX_ANSWERS` of each built-in. The context is its first
-    operand.
+    """Return the implementation of a built-in that also notes its answers, by operands, in an
+    evaluation that has room for notes: at most `MAX_ANSWERS`, no undefined ones and no errors. Its
+    first operand is the context, also for a built-in that takes none.
     """
     name, ask, takes_context = builtin.name, builtin.call, builtin.context
 

@@ -60,7 +60,9 @@ def filter_lists(
     *,
     now_ns: int | None,
 ) -> Mapping[str, ListCount] | str | None:
-    """Return the items, shown items and digest of each list as these policies filter it.
+    """Return the counts of each list in `lists` (those of the log) as these policies filter it:
+    items, shown items, and a digest of the positions of the hidden ones. A list that they do not
+    filter shows all its items.
 
     None if the response has no body, or it is masked completely. A text names what the log lacks.
     Raise EvalError if a list cannot be filtered.

@@ -102,7 +102,8 @@ class AskingProcess:
             assert self._end is not None
             _send(self._end, pickle.dumps((number, ask)))
         except OSError:
-            raise ServiceError("the process that asks services does not answer") from None
+            text = "the process that sends requests to services does not answer"
+            raise ServiceError(text) from None
         self._asked.add(number)
 
     def receive(self) -> Iterator[tuple[int, Answer | Exception]]:
@@ -124,7 +125,7 @@ class AskingProcess:
         self._kill()
         gone, self._asked = self._asked, set()
         for number in sorted(gone):
-            yield number, ServiceError("the process that asks services ended")
+            yield number, ServiceError("the process that sends requests to services ended")
 
     def let_go(self) -> None:
         """Close this object's descriptors in another child of the parent; the process continues."""

@@ -169,8 +169,9 @@ def parts_below(top: Node) -> Iterator[Node]:
 
 
 def _parts(waiting: list[Node]) -> Iterator[Node]:
-    """Yield the nodes in `waiting`, which is emptied, and everything they read; a replaced document
-    counts as read, as in OPA.
+    """Yield the nodes in `waiting`, which is emptied, and all nodes inside them, with the omissions
+    of `parts_below`; rules that they refer to are not followed. A replaced document counts as read,
+    as in OPA.
     """
     while waiting:
         node = waiting.pop()

@@ -144,8 +144,9 @@ class Program:
     def with_known(
         self, modules: Sequence[Module], known: Mapping[int, Module] | None = None
     ) -> list[Module]:
-        """Return all modules in the order of `sources`: the reused ones from `known`, the others
-        from `modules`.
+        """Return all modules in the order of `sources`: `modules` are the new ones, the reused ones
+        come from `known`, by the `id` of the parsed module (default: `self.known`, whose keys it
+        must have).
         """
         rest, known = iter(modules), self.known if known is None else known
         return [known[id(s)] if id(s) in self.known else next(rest) for s in self.sources]

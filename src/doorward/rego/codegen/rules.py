@@ -336,7 +336,9 @@ MAX_COMPARED: Final = 64
 
 
 def _all_definitions(state: FunctionState, rules: _Rules, rule_parts: Sequence[Part]) -> None:
-    """Write all definitions of a node, one after the other."""
+    """Write all definitions of a node, one after the other, and the return of its value: the answer
+    or default of a complete rule or function, else the collection.
+    """
     if rules.have_one_answer:
         _single(state, rules, rule_parts, rules.node.default)
         return

@@ -132,7 +132,7 @@ class Program:
 
     def _gather(self, node: Node) -> None:
         """Set a node's `default`, `rules` and `branches`. If a rule of the node continues with a
-        variable, the rules of all nodes below belong to the same document.
+        variable, the rules of all nodes below are included, without functions and defaults.
         """
         node.default = next((rule for rule in node.own if rule.default), None)
         rules = [rule for rule in node.own if not rule.default]
