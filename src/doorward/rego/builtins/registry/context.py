@@ -105,7 +105,7 @@ _CALLBACK_FILES: Final = (weakref.__file__, _weakrefset.__file__)
 """The files of Python's library whose functions are called when an object is freed."""
 
 
-def _must_finish(frame: FrameType | None) -> bool:
+def _must_finish(frame: FrameType | None) -> bool:  # pragma: no cover - not seen
     """Return True if an exception here would do harm or be lost: in an import, which would leave
     modules behind that lack names, and in a function that the interpreter calls between two
     instructions (`__del__`, `gc.callbacks`, weak references), whose exceptions it prints and drops.
