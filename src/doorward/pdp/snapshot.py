@@ -188,7 +188,7 @@ class Snapshot:
         loaded = loaded or Loaded()
         self.engine = engine
         self.is_marked = engine.options.marked
-        """True if the policies note marks, which `Engine.read_marks` reads."""
+        """True if the policies note marks, which `Policies.read_marks` reads."""
         self.revision = revision
         self.files = loaded.files
         self.deadline = deadline

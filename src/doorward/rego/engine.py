@@ -549,10 +549,6 @@ class Engine:
         """
         return self.policies.emit()
 
-    def read_marks(self, marks: Marks) -> list[Mark]:
-        """Return the outcomes recorded in `marks`, as `Policies.read_marks` does."""
-        return self.policies.read_marks(marks)
-
     def answers(self, code: Code, *, strict: bool) -> dict[int, Any]:
         """Return the cache of answers that depend only on data, by slot, for one code. It is shared
         by all evaluations, which add to it. `strict`: the separate cache for evaluations with
@@ -853,7 +849,7 @@ class Query:
         self, input: Any = UNDEFINED, answered: dict[str, dict[Key, Any]] | None = None
     ) -> tuple[Any, Marks]:
         """Return the same as `answer`, and the marks that marked code recorded, for
-        `Engine.read_marks`; {} if the code is not marked. `answered`: a dict that receives the
+        `Policies.read_marks`; {} if the code is not marked. `answered`: a dict that receives the
         results of built-ins, if they record them.
         """
         table = self._marks

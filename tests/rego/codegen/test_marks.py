@@ -73,7 +73,7 @@ def notes(query: str, input: Any, data: Any = OWNERS) -> list[str]:
     return [
         f"{mark.path.removeprefix('data.a.')}:{mark.rule.span.row}"
         + (f" failed {mark.failed}" if mark.failed else "")
-        for mark in engine.read_marks(marks)
+        for mark in engine.policies.read_marks(marks)
     ]
 
 
@@ -128,7 +128,7 @@ def test_an_evaluation_that_is_repeated_for_an_error_notes_nothing() -> None:
     evaluation = query.evaluation({"x": 1, "y": 1})
     with pytest.raises(Exception, match="complete rules must not produce multiple outputs"):
         query.value_of(evaluation)
-    assert engine.read_marks(evaluation.marks) == []
+    assert engine.policies.read_marks(evaluation.marks) == []
 
 
 def test_only_marked_code_notes() -> None:
@@ -136,7 +136,7 @@ def test_only_marked_code_notes() -> None:
     assert "_marks" not in engine.emit()["a.rego"]
     query = engine.prepare("data.a.level")
     assert query.marked_answer({"a": 1}) == (1, {})
-    assert engine.read_marks({}) == []
+    assert engine.policies.read_marks({}) == []
     traced = Engine({"a.rego": POLICY}, OWNERS, marked=True, traced=True)
     assert "_marks" not in traced.emit()["a.rego"]
 
@@ -144,7 +144,10 @@ def test_only_marked_code_notes() -> None:
 def test_strict_errors_and_limits_are_noted_as_well() -> None:
     engine = Engine({"a.rego": POLICY}, OWNERS, marked=True, max_items=1000)
     answer, marks = engine.prepare("data.a.level", deadline=5).marked_answer({"a": 1})
-    assert (answer, [mark.path for mark in engine.read_marks(marks)]) == (1, ["data.a.level"])
+    assert (answer, [mark.path for mark in engine.policies.read_marks(marks)]) == (
+        1,
+        ["data.a.level"],
+    )
     exact = engine.prepare("data.a.level", strict_builtin_errors=True)
     assert exact.marked_answer({"a": 1}) == (1, {})
 
@@ -156,7 +159,7 @@ def test_a_large_program_notes_what_it_reaches() -> None:
     query = engine.prepare("[data.a.p7, data.a.q]")
     answer, marks = query.marked_answer({"n": 7})
     assert (answer, len(marks)) == ([7, "7"], 2)
-    assert [mark.rule.span.row for mark in engine.read_marks(marks)] == [9, 266]
+    assert [mark.rule.span.row for mark in engine.policies.read_marks(marks)] == [9, 266]
 
 
 def test_labels_are_those_of_the_definition_and_of_all_it_stands_in() -> None:
@@ -167,7 +170,7 @@ def test_labels_are_those_of_the_definition_and_of_all_it_stands_in() -> None:
     )
     engine = Engine({"a.rego": above, "b.rego": inner}, marked=True)
     _, marks = engine.prepare("data.a.b").marked_answer({"x": 1})
-    labels = [engine.policies.labels(mark) for mark in engine.read_marks(marks)]
+    labels = [engine.policies.labels(mark) for mark in engine.policies.read_marks(marks)]
     assert labels == [
         {"severity": "low", "tier": "two", "team": "core"},
         {"tier": "two", "team": "core"},
@@ -178,7 +181,7 @@ def test_metadata_that_is_broken_is_a_comment_without_labels() -> None:
     text = "# METADATA\n# labels:\n#   a: b\n# scope: nowhere\npackage a\nallow if input.x"
     engine = Engine({"a.rego": text}, marked=True)
     _, marks = engine.prepare("data.a.allow").marked_answer({"x": 1})
-    assert [engine.policies.labels(mark) for mark in engine.read_marks(marks)] == [{}]
+    assert [engine.policies.labels(mark) for mark in engine.policies.read_marks(marks)] == [{}]
 
 
 def test_a_branch_has_the_labels_of_its_rule() -> None:
@@ -186,7 +189,7 @@ def test_a_branch_has_the_labels_of_its_rule() -> None:
     engine = Engine({"a.rego": text}, marked=True)
     for _ in range(2):
         _, marks = engine.prepare("data.a.p").marked_answer({})
-        noted = engine.read_marks(marks)
+        noted = engine.policies.read_marks(marks)
         assert [engine.policies.labels(mark) for mark in noted] == [{"a": "b"}] * 2
 
 
