@@ -48,8 +48,14 @@ def test_folders_are_no_files(tmp_path: Path) -> None:
         ([member("x" * 5000)], "a name is too long or has too many folders"),
         ([link("x.rego", "/etc/passwd")], "x.rego: a bundle must not contain links"),
         ([link("x.rego", "y", kind=tarfile.LNKTYPE)], "x.rego: a bundle must not contain links"),
-        ([member("x", kind=tarfile.CHRTYPE)], "x: a bundle must contain only files and folders"),
-        ([member("x", kind=tarfile.FIFOTYPE)], "x: a bundle must contain only files and folders"),
+        (
+            [member("x", kind=tarfile.CHRTYPE)],
+            "x: a bundle must contain only plain files and folders (no sparse files)",
+        ),
+        (
+            [member("x", kind=tarfile.FIFOTYPE)],
+            "x: a bundle must contain only plain files and folders (no sparse files)",
+        ),
         ([member("x", "1"), member("./x", "2")], "x: the archive contains this file twice"),
         ([member("x.rego", "#" * 101)], "bundle file x.rego size (101 bytes) exceeds configured"),
         ([member("x", "#" * 201)], "bundle file x size (201 bytes) exceeds configured size_limit"),
@@ -119,7 +125,10 @@ def test_a_sparse_file_is_refused(tmp_path: Path) -> None:
     info, _ = member("x.json")
     info.pax_headers = {"GNU.sparse.size": "1000000000000", "GNU.sparse.map": "0,0"}
     path = write_archive(tmp_path / "b.tar.gz", [(info, b"")])
-    assert refused(path) == "x.json: a bundle must contain only files and folders"
+    assert (
+        refused(path)
+        == "x.json: a bundle must contain only plain files and folders (no sparse files)"
+    )
 
 
 def test_a_size_below_zero_is_refused(tmp_path: Path) -> None:

@@ -107,6 +107,12 @@ def test_what_cannot_be_fetched_is_an_error_without_credentials(
     assert "token" not in str(raised.value)
 
 
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "missing"
+    with pytest.raises(ReplayError, match=f"cannot store the download in {folder}: no such file"):
+        fetched(httpx.Response(200, content=b"x"), folder)
+
+
 def test_a_download_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetching, "WITHIN", -1.0)
     with pytest.raises(ReplayError, match="takes longer"):

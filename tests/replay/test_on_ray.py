@@ -122,13 +122,22 @@ def test_built_ins_of_ones_own_are_for_one_machine(
     assert "--ray cannot be combined with --builtins" in capsys.readouterr().err
 
 
-def test_a_node_that_does_not_start_is_told(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (Exception("Retried.\nThe node timed out during startup.\n"), "The node timed out"),
+        (TimeoutError(), "TimeoutError$"),
+    ],
+)
+def test_a_node_that_does_not_start_is_told(
+    error: Exception, message: str, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def init(*_address: str, **_known: Any) -> None:
-        raise Exception("The current node timed out during startup.")
+        raise error
 
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setattr(ray, "init", init)
-    with pytest.raises(ReplayError, match=r"^ray: The current node timed out during startup\.$"):
+    with pytest.raises(ReplayError, match=f"^ray: {message}"):
         on_ray.replay_on_ray(
             [str(log)], on_ray.Recipe(Loaded({"p.rego": POLICY})), address="local", actors=1
         )

@@ -168,7 +168,7 @@ def test_what_has_no_room_is_said(
         log.note(number, None, "GET", f"/{number}", 200, 0, 0.0)
     with caplog.at_level(logging.ERROR):
         lines.open.set()
-        wait_until(lambda: "Lines of the request log were lost." in caplog.text)
+        wait_until(lambda: "Lines of the request log were dropped" in caplog.text)
     assert [record.__dict__["lost"] for record in caplog.records] == [3]
     assert [each["req_path"] for each in lines.documents] == ["/first", "/0", "/1"]
 

@@ -153,7 +153,7 @@ def test_two_rows_are_not_one_route() -> None:
         body=None,
         summary="",
     )
-    with pytest.raises(ValueError, match="two rows have different names"):
+    with pytest.raises(ValueError, match="two rows have different route names"):
         Routes([*MORE.rows, other])
 
 

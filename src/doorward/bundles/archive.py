@@ -154,7 +154,9 @@ def _check_kind(name: str, member: tarfile.TarInfo) -> None:
         raise ArchiveError(f"{name}: a bundle must not contain links")
     # A sparse file can declare terabytes of zeros in a few bytes.
     if member.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or member.sparse is not None:
-        raise ArchiveError(f"{name}: a bundle must contain only files and folders")
+        raise ArchiveError(
+            f"{name}: a bundle must contain only plain files and folders (no sparse files)"
+        )
 
 
 def _safe_name(name: str, limits: Limits) -> str:

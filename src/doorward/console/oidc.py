@@ -157,7 +157,9 @@ class OidcLogin:
             raise OidcError("the issuer sent no authorization code")
         url = self._endpoint("token_endpoint")
         if issuer is None and self._document.get(_SAYS_ISSUER) is True:
-            raise OidcError("the answer does not say which issuer it comes from")
+            raise OidcError(
+                "the response does not say which issuer it comes from: ask the issuer's operator"
+            )
         token = self._exchange(url, code, pending.verifier)
         self._check(token, pending.nonce)
         return token

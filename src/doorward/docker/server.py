@@ -231,7 +231,9 @@ class PluginServer:
         try:
             self._server.start()
         except NotServingError:
-            raise BindError("the plugin's server did not start") from None
+            raise BindError(
+                "the plugin's server did not start: see the error logged before"
+            ) from None
 
     @property
     def is_stuck(self) -> bool:

@@ -131,7 +131,9 @@ class GrpcListener:
             self._server.start()
         except NotServingError:
             self._on_state("ERROR")
-            raise StartError(f"{self._addr}: the gRPC server did not start") from None
+            raise StartError(
+                f"{self._addr}: the gRPC server did not start: see the error logged before"
+            ) from None
         self._server.call(lambda: self._health.set_serving(True))
         self._on_state("OK")
         _log.info("Starting gRPC server.", extra={"addr": self.address})

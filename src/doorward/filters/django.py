@@ -505,9 +505,10 @@ class _Known(Value):  # type: ignore[misc]  # Django has no types
     def as_sqlite(
         self, compiler: Anything, connection: Anything, **options: Anything
     ) -> tuple[str, list[Anything]]:
-        """Return the SQL of a number for SQLite, as a double if it is not an integer.
+        """Return the SQL of a boolean or number for SQLite: a double unless it is an integer of 64
+        bits.
 
-        Raise FilterError if no double holds it exactly.
+        Raise FilterError if the shortest text of the double is another number.
         """
         value = self.value
         if isinstance(value, Decimal):

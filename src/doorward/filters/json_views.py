@@ -61,7 +61,7 @@ class JsonViews(Protocol):
 
     def type_test(self, column: str, path: str, types: Sequence[str], *, negated: bool) -> str:
         """Return the condition that a value is of one of these types, or, if `negated`, is not.
-        `characters` means a text that is not empty.
+        `characters`, which must be the only one, means a text that is not empty.
         """
         ...
 
@@ -148,8 +148,8 @@ class SqliteJson:
 
 
 def _type_test(stored_type: str, names: Sequence[str], characters: str, *, negated: bool) -> str:
-    """Return the condition that a stored type is one of `names`, or not; for `characters` that
-    condition.
+    """Return the condition that a stored type is one of `names`, or, if `negated`, is not. If the
+    only name is `characters`, the condition of that name is used.
     """
     if "characters" in names:
         assert len(names) == 1

@@ -304,7 +304,7 @@ def check_range(value: Number) -> None:
     """
     decimal = Decimal(number_text(value))
     if decimal and abs(decimal) < _SMALLEST:
-        raise fault("databases cannot compare this number exactly with a column")
+        raise fault("a number nearer to 0 than 1e-30 cannot be compared exactly with a column")
 
 
 _SMALLEST: Final = Decimal("1e-30")

@@ -340,7 +340,9 @@ class _Judge:
         return tuple(reasons)
 
     def _days(self, subjects: Iterable[Subject]) -> int:
-        """Return the number of days on which the subjects did the item."""
+        """Return the number of days on which at least one of the subjects made requests for the
+        item.
+        """
         days = 0
         for subject in subjects:
             for entry in self._entries[subject]:

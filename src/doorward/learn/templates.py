@@ -335,8 +335,8 @@ class Templates:
         return best[1], best[2]
 
     def _cluster(self, words: Mapping[str, list[Entry]]) -> list[str]:
-        """Return the words that are used alike, if there are enough; else []. Entries of other
-        words that are used in that way, but by too few, are marked rare.
+        """Return the words that are used alike; [] if they are too few, too many, or have too few
+        events. Mark the entries of other words with the same use as rare.
         """
         uses = {word: _Use.of(entries, self._groups) for word, entries in words.items()}
         alike = [word for word in sorted(words) if uses[word].users >= WORD_USERS]

@@ -130,7 +130,7 @@ class FileEvents:
         return inside is None or name in inside
 
     def wake(self) -> None:
-        """End the `wait` of another thread."""
+        """End the `wait` of another thread, or the next one."""
         try:
             os.write(self._wake, b"\0")
         except BlockingIOError:

@@ -64,8 +64,8 @@ class Options:
     saved: SavedPrograms | None = field(default=None, repr=False, compare=False)
 
     def is_v0(self, file: str) -> bool:
-        """Return True if the policy in `file` is read as Rego v0, by `rego_versions` or else by
-        `v0`.
+        """Return True if the policy in `file` is read as Rego v0: by the entry of `rego_versions`
+        with exactly this file name, or else by `v0`.
         """
         version = self.rego_versions.get(file)
         return self.v0 if version is None else version == 0

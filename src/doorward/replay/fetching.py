@@ -77,7 +77,9 @@ def _download(client: httpx.Client, url: str, path: Path, headers: Mapping[str, 
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise ReplayError(f"{address}: {type(error).__name__}") from None
     except OSError as error:
-        raise ReplayError(f"{address}: {(error.strerror or 'failed').lower()}") from None
+        reason = (error.strerror or "failed").lower()
+        message = f"{address}: cannot store the download in {path.parent}: {reason}"
+        raise ReplayError(message) from None
 
 
 def _show(url: str) -> str:

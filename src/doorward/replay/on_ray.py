@@ -163,7 +163,7 @@ def replay_on_ray(
             total.merge(counts)
             on_progress(total)
     except (ray.exceptions.RayError, ConnectionError, ValueError) as error:
-        raise ReplayError(f"ray: {str(error).strip().splitlines()[-1]}") from None
+        raise ReplayError(f"ray: {_summary(error)}") from None
     finally:
         if is_ours:
             ray.shutdown()
@@ -179,7 +179,12 @@ def _connect(address: str) -> None:
     try:
         ray.init(address, **known)
     except Exception as error:  # a node that does not start in time has no class of its own
-        raise ConnectionError(str(error)) from error
+        raise ConnectionError(_summary(error)) from error
+
+
+def _summary(error: Exception) -> str:
+    """Return the last line of an error's text, or its type's name if it has no text."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[-1]
 
 
 def _rows(units: list[dict[str, Any]], recipe: Sent[Any], actors: int) -> Iterator[dict[str, Any]]:

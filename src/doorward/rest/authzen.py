@@ -262,10 +262,12 @@ def _ending(request: dict[Key, Value]) -> bool | None:
 def input_of(
     request: dict[Key, Value], mapping: Mapping[str, tuple[str, ...]], lacking: str = ""
 ) -> Value:
-    """Return the policy's input for a request, each entity at its path of `mapping`.
+    """Return the policy's input for a request: each entity, and the context, whole and at its path
+    of `mapping`.
 
-    Members that AuthZEN does not define are left out. `lacking` names the entity that is searched
-    for: it needs only a type and is not put in. Raise InvalidError if the request is malformed.
+    Other members of the request are left out. `lacking` names the entity that is searched for: it
+    is not put in, and needs only a type; an action need not be there. Raise InvalidError if the
+    request is malformed.
     """
     input: dict[Key, Value] = {}
     for name, required in _ENTITIES.items():

@@ -118,7 +118,10 @@ class RequestLog:
             self._write(b"".join(map(self._text, batch)))
         if self._lost:
             lost, self._lost = self._lost, 0
-            _log.error("Lines of the request log were lost.", extra={"lost": lost})
+            _log.error(
+                "Lines of the request log were dropped: too many waited to be written.",
+                extra={"lost": lost},
+            )
 
     def _text(self, entry: _Entry) -> bytes:
         """Return the log line of a request, with OPA's field names; the duration is in

@@ -164,4 +164,6 @@ def _check(row: Route, others: Sequence[Route]) -> None:
         if set(row.methods) & set(other.methods):
             raise ValueError(f"{row.path}: two rows have the same method")
         if row.name != other.name:
-            raise ValueError(f"{row.path}: two rows have different names")
+            raise ValueError(
+                f"{row.path}: two rows have different route names (metrics use one per path)"
+            )

@@ -138,7 +138,7 @@ class HttpServer:
         try:
             self._server.start()
         except NotServingError:
-            raise BindError("the HTTP server did not start") from None
+            raise BindError("the HTTP server did not start: see the error logged before") from None
 
     @property
     def alive(self) -> bool:

@@ -134,8 +134,8 @@ def property_lines(verdicts: Sequence[Verdict], *, verbose: bool) -> str:
 
 
 def property_documents(verdicts: Iterable[Verdict]) -> list[str]:
-    """Return the verdicts as JSON objects like those of tests; `property` is the outcome, and
-    `fail` is set for a counterexample.
+    """Return the verdicts as texts of JSON objects like those of tests; `property` is the outcome,
+    and `fail` is set for a counterexample.
     """
     documents = []
     for each in verdicts:

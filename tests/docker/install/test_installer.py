@@ -185,7 +185,7 @@ def test_process_that_already_serves_the_socket_is_not_taken_for_ours(
     try:
         refused(squatted, daemon, "the plugin does not start: .*other.sock")
         assert call_plugin(str(path), "/Plugin.Activate") == {"Implements": ["authz"]}
-        with pytest.raises(DaemonError, match=r"process \d+ still serves"):
+        with pytest.raises(DaemonError, match=r"still served by process \d+"):
             uninstall(squatted, nothing)
     finally:
         server.close()

@@ -159,3 +159,15 @@ def test_process_that_cannot_open_its_audit_log_says_so(tmp_path: Path) -> None:
     with pytest.raises(DaemonError) as raised:
         process.start(["--socket", process.socket, "--audit-log", str(missing)])
     assert str(raised.value) == f"the plugin does not start: {missing}: no such file or directory"
+
+
+@pytest.mark.parametrize(("listener", "who"), [(7, "process 7"), (None, "a process")])
+def test_other_process_at_the_socket_is_named_if_it_is_known(
+    listener: int | None, who: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = Process("x", str(tmp_path / "s"), tmp_path / "run")
+    monkeypatch.setattr(units, "_END", 0.0)
+    monkeypatch.setattr(units, "is_plugin", lambda _socket: True)
+    monkeypatch.setattr(units, "listener_pid", lambda _socket: listener)
+    with pytest.raises(DaemonError, match=rf"/s is still served by {who}.*: end it and try again"):
+        process.stop()

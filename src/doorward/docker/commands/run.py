@@ -522,7 +522,9 @@ def _put_log(name: str) -> Setter:
     """
 
     def put(container: Container, value: str) -> None:
-        """Set the log driver, or add `KEY=VALUE` to its options."""
+        """Store the log driver (`name` is `Type`), or else one `KEY=VALUE` option; the value is
+        empty without `=`.
+        """
         config = container.host["LogConfig"]
         if name == "Type":
             config["Type"] = value

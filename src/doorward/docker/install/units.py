@@ -482,8 +482,8 @@ class Process:
         return {("docker", "serve"), ("--socket", self.socket)} <= pairs
 
     def stop(self) -> None:
-        """End the process and remove the pidfile; raise DaemonError if another process then serves
-        the socket.
+        """End the process and remove the pidfile. Raise DaemonError if another process still serves
+        the socket then, or if the process does not end.
         """
         until = time.monotonic() + _END
         while True:
@@ -496,8 +496,10 @@ class Process:
             other = listener_pid(self.socket)
             # A plugin whose watchdog was killed becomes one itself, and is then the listener.
             if time.monotonic() > until or (other is not None and command_line(other)):
+                who = "a process that is not known" if other is None else f"process {other}"
                 raise DaemonError(
-                    f"process {other} still serves {self.socket}: it is not ours to end"
+                    f"{self.socket} is still served by {who}, which this installation did not"
+                    " start: end it and try again"
                 )
             time.sleep(0.05)
 

@@ -56,7 +56,10 @@ def read_view(answers: Any) -> View:
         raise ViewError("`answers` of the policy decision is not an object")
     env, owner = answers.get("env", False), answers.get("owner", "")
     if type(env) is not bool or type(owner) is not str:
-        raise ViewError("`answers` of the policy decision is not of the form {env, owner}")
+        raise ViewError(
+            "`answers` of the policy decision is invalid: `env` must be a boolean and `owner` a"
+            " string"
+        )
     return View(env, owner)
 
 

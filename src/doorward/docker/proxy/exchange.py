@@ -355,7 +355,11 @@ class Exchange:
             self._recording = await self._client.loop.run_in_executor(recordings.threads, begin)
         except RecordingError as error:
             _log.error("A stream cannot be recorded", extra={"why": str(error)})
-            raise RefusedError(503, "the stream cannot be recorded") from None
+            raise RefusedError(
+                503,
+                "the session is refused because it cannot be recorded: see Doorward's log, or ask"
+                " its operator",
+            ) from None
 
     # To the daemon
 

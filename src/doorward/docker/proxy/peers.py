@@ -48,17 +48,17 @@ class Peer:
         self._container: str | None = None
 
     def container(self) -> str | None:
-        """The container in which the process runs; None for one of the host.
-
-        PeerError where that cannot be told. `?` is a container whose name is not known.
+        """Return the identifier of the container that the process runs in, or `?` if it runs in one
+        without a known identifier; None if it runs on the host. Raise PeerError if that cannot be
+        determined.
         """
         if self._container is None:
             self._container = self._find_container() or ""
         return self._container or None
 
     def _find_container(self) -> str | None:
-        """Return the container in which the caller runs, None for the host; PeerError if it has
-        ended.
+        """Return the container as `container` does, without its cache; PeerError if the process has
+        ended or cannot be examined.
         """
         if self._fd < 0:
             raise PeerError("the calling process ended before it could be examined")
@@ -106,8 +106,9 @@ def _has_ended(pidfd: int) -> bool:
 
 
 def _container_of(pid: int) -> str | None:
-    """Return the identifier of a process's container, `?` if it has none; None for a process of the
-    host. OSError if `/proc` cannot be read.
+    """Return the identifier of the container that a process runs in, or `?` if it runs in one
+    without a known identifier; None if it runs on the host, as this process does. OSError if
+    `/proc` cannot be read.
     """
     groups = _read(f"/proc/{pid}/cgroup")
     named = _identifiers(groups) - _identifiers(_read("/proc/self/cgroup"))

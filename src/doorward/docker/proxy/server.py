@@ -116,7 +116,7 @@ class ProxyServer:
         try:
             self._server.start()
         except NotServingError:
-            raise ProxyError("the proxy did not start") from None
+            raise ProxyError("the proxy did not start: see the error logged before") from None
 
     @property
     def is_stuck(self) -> bool:

@@ -95,7 +95,8 @@ def _without_endpoints(
 
 
 def new_network(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the `network` view of a network that is created: driver, option names and subnets.
+    """Return the `network` view of a network to be created: its name, driver, IPAM driver, option
+    names and subnets.
 
     `unresolved` is True if its configuration comes from another network.
     """

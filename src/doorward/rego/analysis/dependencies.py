@@ -424,7 +424,10 @@ class _Rules:
 
 
 def _agrees(definition: Definition, node: RuleNode, operands: Sequence[Term]) -> bool:
-    """Return True if the operands after the path of `node` can match the definition's."""
+    """Return True unless a constant among the operands after the path of `node` differs from the
+    name at that place in the head of the definition's rule. Only a rule that was moved to `node`
+    from below (`p.a` to `p`) has such names.
+    """
     names = head_path(definition.rule.head.ref)[0][len(node.path) :]
     pairs = zip(names, operands, strict=False)
     return all(not is_constant(operand) or constant(operand) == name for name, operand in pairs)

@@ -93,8 +93,9 @@ def _with_hint(error: Diagnostic, names: Names, registry: Registry) -> Diagnosti
 
 
 def _fix(name: str, hint: str | None, span: Span) -> Fix | None:
-    """Return the edit that replaces `name`, within the first `MAX_TEXT` characters of `span`, by
-    the name that the hint proposes; None if the hint names none or `name` is not there.
+    """Return the edit that replaces `name` by the name that the hint proposes, or, for a key with
+    `-`, the difference that ends with `name` by the key in brackets. Only the first `MAX_TEXT`
+    characters of `span` are searched; None if the hint proposes nothing or `name` is not there.
     """
     meant = _MEANT.match(hint or "")
     if meant is None:
@@ -110,8 +111,9 @@ def _fix(name: str, hint: str | None, span: Span) -> Fix | None:
 
 
 def _of_var(name: str, span: Span, names: Names) -> str | None:
-    """Return the hint for an unsafe variable: a constant of another language, a key with `-` in the
-    first `MAX_TEXT` characters, or a similar name. None if there is none.
+    """Return the hint for an unsafe variable: a constant of another language, a key with `-`
+    written without brackets (searched in the first `MAX_TEXT` characters of `span`), or a similar
+    name. None if there is none.
     """
     if name in _CONSTANTS:
         return _CONSTANTS[name]

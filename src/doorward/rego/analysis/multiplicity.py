@@ -110,8 +110,9 @@ def multiplicity_of_rules(
     prints: bool,
     bound: frozenset[str] = frozenset(),
 ) -> Multiplicity:
-    """Analyse rules, their `else` branches and inner bodies. `bound`: variables that have values
-    before a rule begins. With `prints`, the operands of `print` count too.
+    """Find the rules, `else` branches, inner bodies and negated expressions that may have several
+    answers. `bound`: variables that have values before a rule begins. With `prints`, the operands
+    of `print` are analysed, too.
     """
     walk = _Walk(callees, prints=prints, bound=bound)
     for definition in definitions:
@@ -125,8 +126,9 @@ def multiplicity_of_rules(
 def multiplicity_of_query(
     body: Body, outer: frozenset[str], callees: Callees, *, prints: bool
 ) -> Multiplicity:
-    """Analyse the inner bodies of a query; `outer` are its variables outside them. With `prints`,
-    the operands of `print` count too.
+    """Find the inner bodies and negated expressions of a query that may have several answers.
+    `outer`: the query's variables that occur outside its inner bodies. With `prints`, the operands
+    of `print` are analysed, too.
     """
     walk = _Walk(callees, prints=prints)
     walk.outer = outer

@@ -301,16 +301,16 @@ def _refuse_to_sign(headers: Value, payload: Value, key: Value) -> None:
 )
 def io_jwt_encode_sign(headers: Object, payload: Object, key: Object) -> str:
     """The signed token of a header and a payload; `key` is a JWK. It is an error if the header has
-    no known `alg`, or the key is invalid or not for it.
+    no known `alg`, or the key is invalid or does not fit it.
     """
     return _sign(marshal(headers), marshal(payload), marshal(key))
 
 
 @builtin("io.jwt.encode_sign_raw", string, string, string, returns=string, pure=False)
 def io_jwt_encode_sign_raw(headers: str, payload: str, key: str) -> str:
-    """The signed token of a header and a payload that are JSON texts; `key` is a JWK's text. It is
-    an error if the header has no known `alg`, or the key is invalid or not for it; a payload that
-    is not JSON is one unless the header's `typ` is another one than JWT.
+    """The signed token of a header and a payload that are texts; `key` is the text of a JWK. It is
+    an error if the header has no known `alg`, if the key is invalid or does not fit it, or if `typ`
+    is missing, empty or JWT and the payload is not JSON.
     """
     return _sign(headers, payload, key)
 
@@ -318,7 +318,7 @@ def io_jwt_encode_sign_raw(headers: str, payload: str, key: str) -> str:
 def _sign(header_text: str, payload: str, key_text: str) -> str:
     """Return the signed compact token of a JSON header and a payload with a JWK. BuiltinError for
     an invalid key, a header without a known `alg`, a payload that is not JSON although `typ` is
-    JWT, or a key that the algorithm refuses.
+    missing, empty or JWT, or a key that does not fit the algorithm.
     """
     key = _signing_key(key_text)
     name, kind = _algorithm_and_type(header_text)

@@ -38,8 +38,8 @@ class Unit:
         return self.source.name
 
     def functions(self) -> Iterator[CodeType]:
-        """Yield the compiled code of each function. CompileError with one diagnostic for each
-        function that Python's compiler refuses.
+        """Return the compiled code of each function, as an iterator. Raise CompileError at the
+        call, with one diagnostic for each function that Python's compiler refuses.
         """
         try:
             module = self._compile_tree(self.tree)

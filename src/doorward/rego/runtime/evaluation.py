@@ -604,7 +604,11 @@ class Evaluation(Context):
                 new.base = (new.base or BaseData(UNDEFINED, self.data)).replaced(path, value, span)
             elif _is_mixed(new.data, path, value, read_above=read_above):
                 # Exact code decides: it follows paths, and does not look at one value.
-                raise EvalError(CONFLICT_ERROR, "replaced data is read from above", span)
+                raise EvalError(
+                    CONFLICT_ERROR,
+                    "`with` replaces a part of data that a rule reads from above",
+                    span,
+                )
             new.data = _put(new.data, path, value, span)
             node = self.root.find(path)
             if node is not None:

@@ -195,8 +195,9 @@ def _of_keyword(error: Diagnostic, context: _ErrorContext) -> _Hint | None:
 
 
 def _of_import(error: Diagnostic) -> _Hint | None:
-    """Return a hint, with a fix, for the import of a misspelt keyword or of a path that does not
-    begin with `data`; None for other errors, and if no keyword is similar.
+    """Return a hint, with a fix, for the import of a misspelt keyword, if one is similar, or of a
+    path that does not begin with a root such as `data`, to which `data.` is added; None for other
+    errors.
     """
     span, path = error.span, error.span.text
     if "unexpected keyword, must be one of" in error.message:

@@ -568,7 +568,9 @@ class Checker:
 
     def _is_in_cases(self, cases: Cases, known: _Known) -> bool:
         """Return True if the cases cover all values that the expression at `cases.source` allows
-        for the term, and each of them is refuted. False if a value for the term is assumed already.
+        for the term, and each case is refuted. False for a path of the input that is known, or that
+        overlaps a path with an assumed value. The whole input cannot have an assumed value together
+        with another term.
         """
         source = known.exprs[cases.source]
         if has_inner(source) or not self._is_steady(source):

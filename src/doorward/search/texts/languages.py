@@ -537,7 +537,9 @@ def _representatives(language: Language) -> list[int]:
 
 
 def _all_ranges(language: Language) -> Iterator[Ranges]:
-    """Yield the ranges of characters that occur in a language."""
+    """Yield the character ranges written in the expression of a language, also inside a
+    complement.
+    """
     match language:
         case Chars(ranges):
             yield ranges

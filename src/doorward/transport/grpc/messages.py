@@ -83,7 +83,7 @@ class Messages:
             if length > self._limit:
                 raise GrpcError(
                     Status.RESOURCE_EXHAUSTED,
-                    f"message of {length} bytes is larger than {self._limit}",
+                    f"message of {length} bytes is larger than the limit of {self._limit} bytes",
                 )
             self._needed = PREFIX.size + length
             if len(buffer) < self._needed:
@@ -118,7 +118,9 @@ def to_plain(message: bytes, flag: int, encoding: bytes, limit: int) -> bytes:
     except zlib.error:
         raise GrpcError(Status.INTERNAL, "message is not valid gzip") from None
     if len(text) > limit:
-        raise GrpcError(Status.RESOURCE_EXHAUSTED, f"message is larger than {limit}")
+        raise GrpcError(
+            Status.RESOURCE_EXHAUSTED, f"message is larger than the limit of {limit} bytes"
+        )
     if not inflater.eof or inflater.unused_data:
         raise GrpcError(Status.INTERNAL, "message is not valid gzip")
     return text

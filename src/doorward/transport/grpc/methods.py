@@ -513,7 +513,7 @@ class _Streaming:
             call.end(Status.INTERNAL, _EDGE.report(fault))
 
     def abort(self, stream: Stream) -> None:
-        """Cancel the handler and drop an incomplete message; called at most once with effect."""
+        """Cancel the handler and drop an incomplete message. Further calls do nothing."""
         call = stream.state
         if isinstance(call, Call) and call.handler is not None:
             handler, call.handler = call.handler, None

@@ -184,8 +184,8 @@ class AsgiCall:
     async def _send(self, message: Message) -> None:
         """Write an ASGI event of the response, and wait while the client reads too slowly.
 
-        Ignored once the client is gone. Raise RuntimeError for an event out of order, or a body
-        that is not as long as announced.
+        Ignored once the client is gone. Raise RuntimeError for an event out of order, a part of the
+        body that exceeds the announced length, or a body that ends before it.
         """
         if self._is_gone:
             return
@@ -236,7 +236,8 @@ class AsgiCall:
     def _write_body(self, body: bytes, *, more: bool) -> None:
         """Write a part of the body, and end the call with the last one (`more` False).
 
-        Raise RuntimeError if the body is longer or shorter than announced.
+        Raise RuntimeError if a part is longer than what is left of the announced length, or the
+        body ends before it. A part after the announced length is dropped.
         """
         out, self._head = self._head, b""
         if self._is_chunked:

@@ -87,8 +87,8 @@ class Terms:
         """The keys of `_known`, ascending."""
 
     def add_operand(self, kind: str, parse: Operand) -> None:
-        """Let tokens of `kind` begin an operand that `parse` parses, in place of the present
-        one.
+        """Set `parse` as the parser of operands that begin with a token of `kind`; it replaces an
+        earlier one.
         """
         self._operands[kind] = parse
 
