@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+from typing import get_args
+
 import pytest
 
+from doorward.base.records import replace
 from doorward.filters import FilterError
 from doorward.filters.dialects import DIALECTS, SQLDialect, dialect_of
-from doorward.filters.views import check_arrays, function_of, json_of, json_place
+from doorward.filters.sql import Dialect
+from doorward.filters.views import check_arrays, check_zones, function_of, json_of, json_place
 
 
 def test_a_database_that_is_not_known_sees_to_its_columns_and_has_no_views() -> None:
@@ -16,6 +21,8 @@ def test_a_database_that_is_not_known_sees_to_its_columns_and_has_no_views() -> 
     assert other.stored_test("number", negated=True) == "1 = 0"
     with pytest.raises(FilterError, match="oracle has no arrays"):
         check_arrays(other)
+    with pytest.raises(FilterError, match="oracle does not store the zone of a time"):
+        check_zones(other)
     with pytest.raises(FilterError, match="oracle does not read documents of JSON"):
         json_place(other, "c", "", ["a"])
     with pytest.raises(FilterError, match="oracle does not trim texts"):
@@ -31,6 +38,54 @@ def test_a_kind_that_may_hold_other_values_is_one_that_is_tested(dialect: SQLDia
         assert template == f"NOT {dialect.stored_test(kind, negated=False)}"
     for kind in set(dialect.kinds) - set(dialect.lax_kinds) - {"uuid", "array"}:
         assert dialect.json is not None or kind != "json"
+
+
+def test_the_type_of_dialects_has_their_names() -> None:
+    assert set(get_args(Dialect)) == set(DIALECTS)
+
+
+def test_mariadb_is_a_mysql_with_a_name_of_its_own() -> None:
+    assert dialect_of("mariadb") == replace(DIALECTS["mysql"], name="mariadb")
+    assert "mariadb" not in DIALECTS
+
+
+@pytest.mark.parametrize("dialect", DIALECTS.values(), ids=list(DIALECTS))
+def test_a_dialect_without_an_exact_like_searches_by_functions(dialect: SQLDialect) -> None:
+    assert dialect.has_exact_like or dialect.searches
+    for operator, template in dialect.searches.items():
+        assert operator in ("startswith", "endswith", "contains")
+        assert "{0}" in template
+        assert "{1}" in template
+
+
+def test_a_database_compares_texts_if_their_last_spaces_and_all_searches_are_exact() -> None:
+    assert [name for name, each in DIALECTS.items() if each.compares_texts] == [
+        "postgresql",
+        "mysql",
+        "sqlite",
+    ]
+    assert not dialect_of("oracle").compares_texts
+    assert not replace(DIALECTS["mysql"], ignores_last_spaces=True).compares_texts
+    assert not replace(DIALECTS["mysql"], searches={}).compares_texts
+
+
+def test_a_number_that_a_driver_rounds_is_passed_as_a_double_or_refused() -> None:
+    number = Decimal("0.1")
+    assert DIALECTS["postgresql"].to_parameter(number) is number
+    double = DIALECTS["sqlite"].to_parameter(number)
+    assert type(double) is float
+    assert double == 0.1
+    with pytest.raises(FilterError, match="sqlite cannot compare this number exactly"):
+        DIALECTS["sqlite"].to_parameter(Decimal("0.10000000000000000555"))
+
+
+def test_an_integer_is_finite_unless_its_column_may_hold_other_values() -> None:
+    for name, test in (("postgresql", "1 = 1"), ("mysql", "1 = 1"), ("oracle", "1 = 1")):
+        assert dialect_of(name).stored_test("number", negated=False, is_integer=True) == test
+    sqlite = DIALECTS["sqlite"]
+    assert sqlite.stored_test("number", negated=False, is_integer=True) == sqlite.stored_test(
+        "number", negated=False
+    )
 
 
 def test_a_place_in_a_document_is_written_by_its_dialect() -> None:

@@ -12,7 +12,7 @@ import sqlite3
 from collections.abc import Iterator
 from decimal import Decimal
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import pytest
 import sqlalchemy
@@ -21,6 +21,7 @@ from sqlalchemy.dialects import mysql
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from doorward.filters import Conditions, FilterError, to_conditions, to_sql
+from doorward.filters.sql import Dialect
 from doorward.filters.sqlalchemy import where
 from doorward.rego import CompileError, Engine, InputError, from_python
 
@@ -331,6 +332,6 @@ def test_an_integer_that_is_two_numbers_to_a_column_of_doubles_is_refused(number
 @pytest.mark.parametrize("number", ["5e-324", "1e-300", "-1e-31"])
 def test_a_number_next_to_nothing_is_refused(number: str) -> None:
     filtered = conditions(f"package f\n\ninclude if input.docs.i < {number}\n")
-    for dialect in ("sqlite", "postgresql", "mysql", "sqlserver"):
+    for dialect in get_args(Dialect):
         with pytest.raises(FilterError, match="cannot compare this number exactly"):
             to_sql(filtered, COLUMNS, dialect)

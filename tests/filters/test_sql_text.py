@@ -17,10 +17,9 @@ from doorward.filters import (
     to_sql_text,
     to_ucast,
 )
+from doorward.filters.dialects import DIALECTS
 from doorward.filters.sql_text import quoted_name
 from doorward.rego import Engine
-
-DIALECTS = ("mysql", "postgresql", "sqlite", "sqlserver")
 
 
 def conditions(body: str, data: object = None) -> Conditions:

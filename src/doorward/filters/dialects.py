@@ -1,7 +1,8 @@
 """The dialects of SQL: one record holds all in which the text of one differs from the others.
 
-A new dialect is a new record; writers ask for properties, not for names. Databases that are not
-here (SQLAlchemy and Django know more) have a record with a name alone: no documents and arrays.
+A new dialect is a new record; the writers of SQL text and those of expressions for SQLAlchemy and
+Django ask for properties, not for names. Databases that are not here (SQLAlchemy and Django know
+more) have a record with a name alone: no exact texts, no documents and no arrays.
 """
 
 from __future__ import annotations
@@ -11,36 +12,14 @@ from dataclasses import field
 from decimal import Decimal
 from typing import Final
 
-from doorward.base.records import record
+from doorward.base.records import record, replace
 from doorward.filters.columns import Kind
 from doorward.filters.conditions import fault
 from doorward.filters.json_views import JsonViews, PostgresJson, SqliteJson
 from doorward.rego import Number
 from doorward.rego.shared import number_text
 
-__all__ = [
-    "DIALECTS",
-    "MARIADB_COLUMNS",
-    "MARIADB_HAVING",
-    "MARIADB_MATCHES",
-    "SQLDialect",
-    "check_decimal",
-    "dialect_of",
-]
-
-MARIADB_COLUMNS: Final = "1, 1"
-MARIADB_HAVING: Final = "HAVING COUNT(*) > 0"
-"""The columns and the end of an EXISTS for MariaDB (10.11). It caches the answers of a subquery
-with one column by the outer row's values as their collation compares them, so that `a` got the
-answer of `A`; and it rewrites one without aggregates to IN, which has one column again."""
-MARIADB_MATCHES: Final = {
-    "startswith": "ABS(LOCATE({1}, {0}) - 1) < 1",
-    "endswith": "ABS(LOCATE(REVERSE({1}), REVERSE({0})) - 1) < 1",
-    "contains": "LOCATE({1}, {0}) > 0",
-}
-"""Templates of text searches. They avoid `=`: after `LOCATE('a', s) = 1` MariaDB (10.11) takes
-`LOCATE('Ä', s)` for 1 as well, since the connection's collation compares the two literals as
-equal."""
+__all__ = ["DIALECTS", "SQLDialect", "check_decimal", "dialect_of"]
 
 _LEAST: Final = Decimal("1e-10")
 _MOST: Final = Decimal("1e35")
@@ -88,7 +67,7 @@ class SQLDialect:
     has_int64: bool = False
     """True if a literal may be any integer of 64 bits, even with more than `digits` digits."""
     has_decimals: bool = True
-    """True if a driver passes decimal numbers without rounding."""
+    """True if columns store decimal numbers, and drivers pass them, without rounding."""
     has_patterns: bool = True
     """True if OPA supports `startswith`, `endswith` and `contains` for this dialect."""
     wildcards: str = "%_"
@@ -99,14 +78,26 @@ class SQLDialect:
     """Kinds of columns that every client program stores in the same way."""
     lax_kinds: tuple[Kind, ...] = ()
     """Kinds of columns in which the database may also store values of other kinds."""
-    exact: str = "{}"
-    """A template that makes a text compare by its code points, whatever the collation."""
+    exact: str = ""
+    """A template that makes a text compare by its code points, whatever the collation; "" if the
+    database is not known to do that.
+    """
+    padded: str = ""
+    """A template like `exact` for a CHAR that keeps the spaces which the database adds; "" if
+    `exact` keeps them.
+    """
     exact_literal: str = "{}"
     """A template that makes a text literal compare by its code points."""
     decimal: str = ""
     """A template for a number of any type with the value that programs read; "" if the database
     compares exactly without one.
     """
+    single: str = ""
+    """A template for a number of single precision with the digits that programs read; "" if the
+    database compares those digits without one.
+    """
+    float_is_single: bool = False
+    """True if a FLOAT without a precision has single precision."""
     check_number: Callable[[int | Number], None] = _accept
     """Raises FilterError for a number that is not a double and that the database cannot compare
     exactly.
@@ -116,8 +107,18 @@ class SQLDialect:
     then.
     """
     dates_are_texts: bool = False
-    searches: str = "like"
-    """The operator or function that searches in a text: `like`, `locate` or `instr`."""
+    searches: Mapping[str, str] = field(default_factory=dict)
+    """Templates that search in the text `{0}` for the text `{1}` by functions, by the name of the
+    built-in.
+    """
+    has_exact_like: bool = True
+    """True if LIKE compares an `exact` text by its code points; SQL text has `searches` if not."""
+    searches_bytes: bool = False
+    """True if `searches` ignore collations, even of a text that is not `exact`."""
+    text_of_digits: str = ""
+    """A template for a text from its hexadecimal digits, as a search by Django needs it; "" if the
+    text itself can be passed.
+    """
     selects: tuple[str, str] = ("1", "")
     """The columns that a subquery of EXISTS selects, and the text at its end."""
     stored_types: Mapping[Kind, str] = field(default_factory=dict)
@@ -131,20 +132,42 @@ class SQLDialect:
     """Templates, by kind, that are true for values that programs can read."""
     json: JsonViews | None = None
     """The SQL for JSON documents; None if the database does not read them as programs do."""
+    document_type: str = ""
+    """The only type of columns whose documents it reads; "" for any type."""
     has_arrays: bool = False
+    has_zones: bool = False
+    """True if a column can store times with their zone."""
     trims: Mapping[str, str] = field(default_factory=dict)
     """Templates of the functions that trim texts as Rego does, by the name of the built-in."""
 
-    def stored_test(self, kind: Kind, *, negated: bool) -> str:
+    @property
+    def compares_texts(self) -> bool:
+        """Return True if `exact` and `searches` are all that comparisons of texts need."""
+        return bool(self.exact and self.searches) and not self.ignores_last_spaces
+
+    def to_parameter(self, number: Decimal) -> Decimal | float:
+        """Return a number in the form that a driver passes exactly: a double if it rounds decimals.
+
+        Raise FilterError if the shortest text of the double is another number.
+        """
+        if self.has_decimals:
+            return number
+        double = float(number)
+        if Decimal(repr(double)) != number:
+            raise fault(f"{self.name} cannot compare this number exactly with a column")
+        return double
+
+    def stored_test(self, kind: Kind, *, negated: bool, is_integer: bool = False) -> str:
         """Return the SQL test that a column holds a value of its declared kind, or with `negated`
         does not.
 
-        `{0}` stands for the column. The test is constant if the database enforces types.
+        `{0}` stands for the column; `is_integer`: its type is one of integers. The test is constant
+        if the database enforces types.
         """
         tests = []
         if kind in self.stored_types:
             tests.append(f"typeof({{0}}) IN ({self.stored_types[kind]}, 'null')")
-        if kind == "number" and self.finite:
+        if kind == "number" and self.finite and (self.stored_types or not is_integer):
             tests.append(self.finite)
         if kind == "boolean" and self.booleans_are_numbers:
             tests.append("coalesce({0}, 0) IN (0, 1)")
@@ -169,9 +192,24 @@ _MYSQL: Final = SQLDialect(
     exact=_MYSQL_EXACT,
     exact_literal=_MYSQL_EXACT,
     decimal="CAST(CAST({} AS CHAR) AS DECIMAL(65,30))",
+    single="CAST(CAST({} AS CHAR) AS DOUBLE)",
+    float_is_single=True,
     check_number=check_decimal,
-    searches="locate",
-    selects=(MARIADB_COLUMNS, f" {MARIADB_HAVING}"),
+    # They avoid `=`: after `LOCATE('a', s) = 1` MariaDB (10.11) takes `LOCATE('Ä', s)` for 1 as
+    # well, since the connection's collation compares the two literals as equal.
+    searches={
+        "startswith": "ABS(LOCATE({1}, {0}) - 1) < 1",
+        "endswith": "ABS(LOCATE(REVERSE({1}), REVERSE({0})) - 1) < 1",
+        "contains": "LOCATE({1}, {0}) > 0",
+    },
+    has_exact_like=False,
+    # Django compares a search with TRUE, after which MariaDB takes it for that of another text that
+    # its collation finds equal: no two texts are equal in hexadecimal digits.
+    text_of_digits="UNHEX({})",
+    # MariaDB (10.11) caches the answers of a subquery with one column by the outer row's values as
+    # their collation compares them, so that `a` got the answer of `A`; and it rewrites one without
+    # aggregates to IN, which has one column again.
+    selects=("1, 1", " HAVING COUNT(*) > 0"),
     booleans_are_numbers=True,
     readable={
         "date": _MYSQL_DATE,
@@ -182,6 +220,7 @@ _MYSQL: Final = SQLDialect(
         ),
     },
 )
+_MARIADB: Final = replace(_MYSQL, name="mariadb")
 _POSTGRESQL: Final = SQLDialect(
     "postgresql",
     literal="E'{}'",
@@ -190,7 +229,15 @@ _POSTGRESQL: Final = SQLDialect(
     kinds=("boolean", "number", "text", "uuid", "date", "moment", "json", "array"),
     lax_kinds=("number", "date", "moment"),
     exact='CAST({} AS text) COLLATE "C"',
+    # A cast drops the spaces.
+    padded='CASE WHEN {0} IS NULL THEN NULL ELSE concat({0}) END COLLATE "C"',
     decimal="CAST(CAST({} AS text) AS numeric)",
+    single="CAST(CAST({} AS TEXT) AS DOUBLE PRECISION)",
+    searches={
+        "startswith": "strpos({0}, {1}) = 1",
+        "endswith": "right({0}, length({1})) = {1}",
+        "contains": "strpos({0}, {1}) > 0",
+    },
     finite="coalesce(CAST({0} AS text), '') NOT IN ('NaN', 'Infinity', '-Infinity')",
     readable={
         # Years that programs cannot read, and infinity.
@@ -202,7 +249,9 @@ _POSTGRESQL: Final = SQLDialect(
         "array": "coalesce(array_ndims({0}), 1) = 1",
     },
     json=PostgresJson(),
+    document_type="jsonb",  # a `json` column keeps documents that `jsonb` refuses
     has_arrays=True,
+    has_zones=True,
     trims={"trim": "btrim", "trim_left": "ltrim", "trim_right": "rtrim"},
 )
 _SQLITE: Final = SQLDialect(
@@ -217,7 +266,13 @@ _SQLITE: Final = SQLDialect(
     lax_kinds=("boolean", "number", "text", "date", "json"),
     exact="{} COLLATE BINARY",
     dates_are_texts=True,
-    searches="instr",
+    searches={
+        "startswith": "instr({0}, {1}) = 1",
+        "endswith": "substr({0}, -length({1})) = {1}",
+        "contains": "instr({0}, {1}) > 0",
+    },
+    has_exact_like=False,
+    searches_bytes=True,
     # It lets any value into any column.
     stored_types={
         "boolean": "'integer'",
@@ -260,9 +315,11 @@ _SQLSERVER: Final = SQLDialect(
 DIALECTS: Final[Mapping[str, SQLDialect]] = {
     each.name: each for each in (_POSTGRESQL, _MYSQL, _SQLSERVER, _SQLITE)
 }
-"""All dialects by name, in the order in which OPA lists filters in an answer."""
+"""The dialects of SQL text by name, in the order in which OPA lists filters in an answer."""
+_DATABASES: Final = {**DIALECTS, _MARIADB.name: _MARIADB}
+"""Databases by the names that SQLAlchemy and Django have for them."""
 
 
 def dialect_of(name: str) -> SQLDialect:
     """Return the dialect of a database; one without any special property for an unknown name."""
-    return DIALECTS.get(name) or SQLDialect(name)
+    return _DATABASES.get(name) or SQLDialect(name)

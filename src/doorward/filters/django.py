@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
+from string import Formatter
 from typing import Any as Anything
 from typing import Final
 
@@ -34,14 +35,7 @@ from doorward.base.records import record
 from doorward.filters.columns import Column, Kind, refused, relations_below, to_document
 from doorward.filters.columns import Stored as StoredValue
 from doorward.filters.conditions import Conditions, Field, checked_text, fault
-from doorward.filters.dialects import (
-    MARIADB_COLUMNS,
-    MARIADB_HAVING,
-    MARIADB_MATCHES,
-    SQLDialect,
-    check_decimal,
-    dialect_of,
-)
+from doorward.filters.dialects import SQLDialect, check_decimal, dialect_of
 from doorward.filters.hints import BYTES, GENERIC, OWN_TYPE, ZONES
 from doorward.filters.logic import (
     All,
@@ -502,61 +496,57 @@ def _text(text: str) -> Value:
 class _Known(Value):  # type: ignore[misc]  # Django has no types
     """An expression for a number or boolean that the driver passes without rounding."""
 
-    def as_sqlite(
+    def as_sql(
         self, compiler: Anything, connection: Anything, **options: Anything
     ) -> tuple[str, list[Anything]]:
-        """Return the SQL of a boolean or number for SQLite: a double unless it is an integer of 64
-        bits.
+        """Return the SQL of a boolean or number.
 
-        Raise FilterError if the shortest text of the double is another number.
+        Raise FilterError for a number that the driver rounds (`SQLDialect.to_parameter`).
         """
+        dialect = dialect_of(connection.vendor)
+        if dialect.has_decimals:
+            return super().as_sql(compiler, connection, **options)  # type: ignore[no-any-return]
         value = self.value
-        if isinstance(value, Decimal):
-            value = float(value)
-            if Decimal(repr(value)) != self.value:
-                raise fault("SQLite cannot compare this number exactly with a column")
-        return "%s", [value]
+        return "%s", [dialect.to_parameter(value) if isinstance(value, Decimal) else value]
+
+    as_sqlite = as_sql
+    """Django's own casts the value to NUMERIC."""
 
 
-class _PerDatabase(Func):  # type: ignore[misc]  # Django has no types
-    """A function whose SQL template depends on the database; others are not supported."""
-
-    templates: Mapping[str, str] = {}
-
-    def as_sql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
-        """Return the SQL by the database's template; raise NotSupportedError for a database without
-        one.
-        """
-        template = self.templates.get(connection.vendor)
-        if template is None:
-            raise NotSupportedError(f"texts cannot be compared exactly on {connection.vendor}")
-        return super().as_sql(compiler, connection, template=template, arg_joiner=", ", **options)
+def _dialect_with_texts(connection: Anything) -> SQLDialect:
+    """Return the dialect; raise NotSupportedError for a database that cannot compare texts
+    exactly.
+    """
+    dialect = dialect_of(connection.vendor)
+    if not dialect.compares_texts:
+        raise NotSupportedError(f"texts cannot be compared exactly on {dialect.name}")
+    return dialect
 
 
-class _ExactText(_PerDatabase):
+class _ExactText(Func):  # type: ignore[misc]  # Django has no types
     """An expression for a text that compares by its code points, whatever its collation."""
 
     output_field = models.TextField()
-    templates: Mapping[str, str] = {
-        "postgresql": '(CAST(%(expressions)s AS text) COLLATE "C")',
-        "sqlite": "(%(expressions)s COLLATE BINARY)",
-        "mysql": "CAST(CONVERT(%(expressions)s USING utf8mb4) AS BINARY)",
-    }
+
+    def as_sql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
+        """Return the SQL of the text, in parentheses unless it is a call."""
+        template = _dialect_with_texts(connection).exact.format("%(expressions)s")
+        template = template if template.endswith(")") else f"({template})"
+        return super().as_sql(compiler, connection, template=template, **options)
 
 
-class _Decimal(_PerDatabase):
+class _Decimal(Func):  # type: ignore[misc]  # Django has no types
     """An expression for a number with the value that programs read."""
 
     output_field = models.DecimalField(max_digits=65, decimal_places=30)
-    templates: Mapping[str, str] = {
-        "postgresql": "CAST(CAST(%(expressions)s AS text) AS numeric)",
-        "sqlite": "%(expressions)s",
-        "mysql": "CAST(CAST(%(expressions)s AS CHAR) AS DECIMAL(65,30))",
-    }
+
+    def as_sql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
+        template = (_dialect_with_texts(connection).decimal or "{}").format("%(expressions)s")
+        return super().as_sql(compiler, connection, template=template, **options)
 
 
-class _Stored(_PerDatabase):
-    """A condition: an SQLite column holds a value of its declared kind."""
+class _Stored(Func):  # type: ignore[misc]  # Django has no types
+    """A condition: a column holds a value of its declared kind."""
 
     output_field = models.BooleanField()
 
@@ -570,10 +560,9 @@ class _Stored(_PerDatabase):
     def as_sql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
         """Return the SQL of the test that the stored value is of the declared kind."""
         column = self.source_expressions[0]
+        is_integer = isinstance(column.output_field, models.IntegerField)
         dialect = dialect_of(connection.vendor)
-        if dialect.name == "postgresql" and isinstance(column.output_field, models.IntegerField):
-            dialect = SQLDialect("")  # no value is refused
-        template = dialect.stored_test(self.kind, negated=self.negated)
+        template = dialect.stored_test(self.kind, negated=self.negated, is_integer=is_integer)
         text, parameters = compiler.compile(column)
         return template.format(text), list(parameters) * template.count("{0}")
 
@@ -721,16 +710,18 @@ def _plain_sql(compiler: Anything, document: Anything) -> tuple[str, list[Anythi
 class _Related(Exists):  # type: ignore[misc] # Django has no types
     """A condition (EXISTS): a relation leads to a row that fulfils the conditions."""
 
-    def as_mysql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
-        """Return the SQL of an EXISTS in the form that MariaDB does not rewrite."""
-        text, parameters = self.as_sql(compiler, connection, **options)
+    def as_sql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
+        """Return the SQL of an EXISTS that selects also the columns which the dialect names."""
+        text, parameters = super().as_sql(compiler, connection, **options)
+        columns, end = dialect_of(connection.vendor).selects
+        if not end:
+            return text, parameters
         begin, _, rest = text.partition(" FROM ")
         assert rest.endswith(" LIMIT 1)"), text
-        rest = rest.removesuffix(" LIMIT 1)")
-        return f"{begin}, {MARIADB_COLUMNS} FROM {rest} {MARIADB_HAVING})", parameters
+        return f"{begin}, {columns} FROM {rest.removesuffix(' LIMIT 1)')}{end})", parameters
 
 
-class _Matches(_PerDatabase):
+class _Matches(Func):  # type: ignore[misc]  # Django has no types
     """A condition: a text begins with another, ends with it or contains it."""
 
     output_field = models.BooleanField()
@@ -757,18 +748,12 @@ class _Matches(_PerDatabase):
         subject, pattern = self.source_expressions
         text, parameters = compiler.compile(subject)
         other, more = compiler.compile(pattern)
-        vendor = connection.vendor
-        if vendor == "mysql":
-            # Django compares it with TRUE, after which MariaDB would take another text that its
-            # collation finds equal for this one: no two texts are equal in hexadecimal digits.
+        dialect = dialect_of(connection.vendor)
+        if dialect.text_of_digits:
             more = [str(each).encode().hex() for each in more]
-            other = "UNHEX(%s)"
-            test = MARIADB_MATCHES[self.operator]
-            return f"({test.format(text, other)})", [*more, *parameters]
-        if self.operator == "endswith":
-            tail = "substr({0}, -length({1}))" if vendor == "sqlite" else "right({0}, length({1}))"
-            test = f"({tail.format(text, other)} = {other})"
-            return test, [*parameters, *more, *more]
-        position = "instr({0}, {1})" if vendor == "sqlite" else "strpos({0}, {1})"
-        sign = "= 1" if self.operator == "startswith" else "> 0"
-        return f"({position.format(text, other)} {sign})", [*parameters, *more]
+            other = dialect.text_of_digits.format("%s")
+        template = dialect.searches[self.operator]
+        operands = {"0": parameters, "1": more}
+        fields = [name for _, name, _, _ in Formatter().parse(template) if name]
+        values = [value for name in fields for value in operands[name]]
+        return f"({template.format(text, other)})", values

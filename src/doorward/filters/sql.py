@@ -17,7 +17,7 @@ from doorward.base.records import record
 from doorward.filters.columns import Column, Columns, Kind, column_of, refused
 from doorward.filters.columns import Stored as StoredValue
 from doorward.filters.conditions import Conditions, Field, checked_text, fault
-from doorward.filters.dialects import DIALECTS, MARIADB_MATCHES, SQLDialect
+from doorward.filters.dialects import DIALECTS, SQLDialect
 from doorward.filters.hints import DECLARED
 from doorward.filters.logic import (
     All,
@@ -290,12 +290,7 @@ class _Writer:
         decimal = Decimal(number_text(value))
         if decimal == decimal.to_integral_value() and abs(decimal) < _INT64:
             return int(decimal)
-        if self._dialect.has_decimals:
-            return decimal
-        double = float(decimal)
-        if Decimal(repr(double)) != decimal:
-            raise fault("SQLite cannot compare this number exactly with a column")
-        return double
+        return self._dialect.to_parameter(decimal)
 
     def _exact(self, text: str) -> str:
         return self._dialect.exact.format(text)
@@ -386,10 +381,16 @@ class _Writer:
         return (" AND " if negated else " OR ").join(tests)
 
     def _match(self, name: str, operator: str, text: str) -> str:
-        """Return a text search by the function that the dialect names."""
-        return _SEARCHES[self._dialect.searches](self, name, operator, text)
+        """Return a text search by LIKE, or by functions if LIKE is not exact."""
+        if self._dialect.has_exact_like:
+            return self._like(name, operator, text)
+        template = self._dialect.searches[operator]
+        self.parameters += [self._parameter(text)] * template.count("{1}")
+        if self._dialect.searches_bytes:
+            return template.format(name, self._mark)
+        return template.format(self._exact(name), self._exact(self._mark))
 
-    def like(self, name: str, operator: str, text: str) -> str:
+    def _like(self, name: str, operator: str, text: str) -> str:
         """Return a text search by LIKE, special characters escaped."""
         # Not by a backslash, which may be an escape in the literal that names it.
         special = "!" + self._dialect.wildcards
@@ -397,23 +398,3 @@ class _Writer:
         before, after = {"startswith": ("", "%"), "endswith": ("%", "")}.get(operator, ("%", "%"))
         pattern = self._bind(f"{before}{escaped}{after}")
         return f"{self._exact(name)} LIKE {pattern} ESCAPE '!'"
-
-    def locate(self, name: str, operator: str, text: str) -> str:
-        """Return a text search by functions of MySQL that ignore collations."""
-        pattern = self._exact(self._bind(text))
-        return MARIADB_MATCHES[operator].format(self._exact(name), pattern)
-
-    def instr(self, name: str, operator: str, text: str) -> str:
-        """Return a text search by functions of SQLite that ignore collations."""
-        if operator == "contains":
-            return f"instr({name}, {self._bind(text)}) > 0"
-        if operator == "endswith":
-            return f"substr({name}, -length({self._bind(text)})) = {self._bind(text)}"
-        return f"instr({name}, {self._bind(text)}) = 1"
-
-
-_SEARCHES: Final[dict[str, Callable[[_Writer, str, str, str], str]]] = {
-    "like": _Writer.like,
-    "locate": _Writer.locate,
-    "instr": _Writer.instr,
-}

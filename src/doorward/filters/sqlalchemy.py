@@ -47,7 +47,6 @@ from sqlalchemy import (
     or_,
     true,
 )
-from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.orm import aliased, defer
 from sqlalchemy.sql.functions import FunctionElement
@@ -56,15 +55,8 @@ from sqlalchemy.types import TypeDecorator, TypeEngine
 from doorward.filters.columns import KINDS, Column, Kind, refused, relations_below, to_document
 from doorward.filters.columns import Stored as StoredValue
 from doorward.filters.conditions import Conditions, Field, checked_text, fault, to_scalar
-from doorward.filters.dialects import (
-    MARIADB_COLUMNS,
-    MARIADB_HAVING,
-    MARIADB_MATCHES,
-    SQLDialect,
-    check_decimal,
-    dialect_of,
-)
-from doorward.filters.hints import BYTES, MOMENTS, OWN_TYPE, ZONES
+from doorward.filters.dialects import SQLDialect, check_decimal, dialect_of
+from doorward.filters.hints import BYTES, OWN_TYPE, ZONES
 from doorward.filters.hints import JSON as JSON_HINT
 from doorward.filters.logic import (
     All,
@@ -86,6 +78,7 @@ from doorward.filters.logic import (
 )
 from doorward.filters.views import (
     check_arrays,
+    check_zones,
     elements_of,
     function_of,
     json_of,
@@ -311,19 +304,15 @@ class _Exactly(TypeDecorator[Decimal]):
     cache_ok = True
 
     def load_dialect_impl(self, dialect: Anything) -> TypeEngine[Anything]:
-        lossy = dialect.name == "sqlite"
-        return dialect.type_descriptor(Float() if lossy else Numeric())  # type: ignore[no-any-return]
+        """Return the type with which the driver passes the number: a double if it rounds
+        decimals.
+        """
+        type_ = Numeric() if dialect_of(dialect.name).has_decimals else Float()
+        return dialect.type_descriptor(type_)  # type: ignore[no-any-return]
 
     def process_bind_param(self, value: Anything, dialect: Anything) -> Anything:
-        """Return the parameter; for SQLite as a double, FilterError if no double holds it
-        exactly.
-        """
-        if dialect.name != "sqlite" or value is None:
-            return value
-        double = float(value)
-        if Decimal(repr(double)) != value:
-            raise fault("SQLite cannot compare this number exactly with a column")
-        return double
+        """Return the parameter; FilterError for a number that the driver rounds."""
+        return None if value is None else dialect_of(dialect.name).to_parameter(value)
 
 
 class _Writer:
@@ -554,9 +543,7 @@ class _ExactText(FunctionElement[str]):
 
 
 class _PaddedText(_ExactText):
-    """An expression for a CHAR with the spaces that PostgreSQL adds; programs read them, but casts
-    drop them.
-    """
+    """An expression for a CHAR with the spaces that the database adds, since programs read them."""
 
     inherit_cache = True
     name = "padded_text"
@@ -674,8 +661,8 @@ class _ElementsOfJson(_ElementsOfArray):
 
 
 class _Rounded(FunctionElement[Decimal]):
-    """An expression for a number, rounded by SQLite to the digits of its type as programs read
-    it.
+    """An expression for a decimal as programs read it: rounded to the digits of its type if it is
+    stored as a double.
     """
 
     inherit_cache = True
@@ -734,7 +721,9 @@ class _Match(FunctionElement[bool]):
     operator = ""
 
     def self_group(self, against: Anything = None) -> Anything:
-        """Return itself: in a group SQLAlchemy would compare it with 1 (see `MARIADB_MATCHES`)."""
+        """Return itself: in a group SQLAlchemy would compare it with 1 by `=` (see `searches` of
+        MySQL's dialect).
+        """
         return self
 
 
@@ -768,61 +757,47 @@ _MATCHES: Final[dict[str, type[_Match]]] = {
     "endswith": _EndsWith,
     "contains": _Contains,
 }
-_EXACT: Final = {
-    "postgresql": 'CAST({} AS TEXT) COLLATE "C"',
-    "sqlite": "{} COLLATE BINARY",
-    "mysql": "CAST(CONVERT({} USING utf8mb4) AS BINARY)",
-}
-_PADDED: Final = 'CASE WHEN {0} IS NULL THEN NULL ELSE concat({0}) END COLLATE "C"'
-_DECIMALS: Final = {
-    "postgresql": "CAST(CAST({} AS TEXT) AS NUMERIC)",
-    "sqlite": "{}",  # which compares integers and doubles exactly
-    "mysql": "CAST(CAST({} AS CHAR) AS DECIMAL(65,30))",
-}
-_FIND: Final = {
-    "postgresql": "strpos({0}, {1})",
-    "sqlite": "instr({0}, {1})",
-    "mysql": "LOCATE({1}, {0})",
-}
-_TAIL: Final = {
-    "postgresql": "right({0}, length({1}))",
-    "sqlite": "substr({0}, -length({1}))",
-}
 
 
-def _dialect(compiler: Anything) -> str:
-    """Return the dialect's name, `mysql` for MariaDB.
+def _dialect_of(compiler: Anything) -> SQLDialect:
+    return dialect_of(str(compiler.dialect.name))
 
-    Raise SQLAlchemy's CompileError for a database that cannot compare texts exactly.
+
+def _exact_dialect_of(compiler: Anything) -> SQLDialect:
+    """Return the dialect; raise SQLAlchemy's CompileError for a database that cannot compare texts
+    exactly.
     """
-    name = str(compiler.dialect.name)
-    name = {"mariadb": "mysql"}.get(name, name)
-    if name not in _EXACT:
-        raise CompileError(f"texts cannot be compared exactly on {name}")
-    return name
+    dialect = _dialect_of(compiler)
+    if not dialect.compares_texts:
+        raise CompileError(f"texts cannot be compared exactly on {dialect.name}")
+    return dialect
+
+
+def _capitalize_types(template: str) -> str:
+    """Return a template with the names of types in capitals, as SQLAlchemy writes them."""
+    return template.replace(" AS text)", " AS TEXT)").replace(" AS numeric)", " AS NUMERIC)")
 
 
 @compiles(_ExactText)
 def _compile_exact(element: _ExactText, compiler: Anything, **options: Anything) -> str:
     (inner,) = [compiler.process(clause, **options) for clause in element.clauses]
-    return _EXACT[_dialect(compiler)].format(inner)
+    return _capitalize_types(_exact_dialect_of(compiler).exact).format(inner)
 
 
 @compiles(_PaddedText)
 def _compile_padded(element: _PaddedText, compiler: Anything, **options: Anything) -> str:
-    """Return the SQL of a text that keeps the spaces which PostgreSQL's char type adds; on other
-    databases that of an exact text. CompileError for a database without exact texts.
+    """Return the SQL of a text with the spaces that a CHAR adds; CompileError for a database
+    without exact texts.
     """
-    if _dialect(compiler) != "postgresql":
-        return _compile_exact(element, compiler, **options)
+    dialect = _exact_dialect_of(compiler)
     (inner,) = [compiler.process(clause, **options) for clause in element.clauses]
-    return _PADDED.format(inner)
+    return _capitalize_types(dialect.padded or dialect.exact).format(inner)
 
 
 @compiles(_Decimal)
 def _compile_decimal(element: _Decimal, compiler: Anything, **options: Anything) -> str:
     (inner,) = [compiler.process(clause, **options) for clause in element.clauses]
-    return _DECIMALS[_dialect(compiler)].format(inner)
+    return _capitalize_types(_exact_dialect_of(compiler).decimal or "{}").format(inner)
 
 
 def _quote(text: str) -> str:
@@ -832,20 +807,17 @@ def _quote(text: str) -> str:
 def _parts(element: Anything, compiler: Anything, **options: Anything) -> tuple[str, Anything]:
     """Return a document as SQL, and the texts of its other clauses (element and path).
 
-    Raise FilterError for a `json` column of PostgreSQL, which keeps what `jsonb` refuses.
+    Raise FilterError for a column of a type whose documents the database does not read.
     """
     column, *names = list(element)
     texts = [each.name[1:-1] for each in names]
-    if isinstance(column.type, JSON) and compiler.dialect.name == "postgresql":
-        stored = column.type._unwrapped_dialect_impl(compiler.dialect)
-        if not isinstance(stored, JSONB):
-            raise fault("a column of type json may hold documents that jsonb refuses", JSON_HINT)
+    readable = _dialect_of(compiler).document_type
+    if readable and isinstance(column.type, JSON):
+        stored = column.type._unwrapped_dialect_impl(compiler.dialect).__visit_name__.lower()
+        if stored != readable:
+            message = f"a column of type {stored} may hold documents that {readable} refuses"
+            raise fault(message, JSON_HINT)
     return compiler.process(column, **options), texts
-
-
-def _dialect_of(compiler: Anything) -> SQLDialect:
-    name = str(compiler.dialect.name)
-    return dialect_of({"mariadb": "mysql"}.get(name, name))
 
 
 @compiles(_Label)
@@ -856,17 +828,16 @@ def _compile_label(element: _Label, compiler: Anything, **options: Anything) -> 
 
 @compiles(_Zoned)
 def _compile_zoned(element: _Zoned, compiler: Anything, **options: Anything) -> str:
-    """Return the SQL of a time with a zone; raise FilterError unless the database is PostgreSQL."""
+    """Return the SQL of a time with a zone; FilterError for a database that stores no zone."""
     (column,) = element.clauses
-    if compiler.dialect.name != "postgresql":
-        raise fault(f"{compiler.dialect.name} does not store the zone of a time", MOMENTS)
+    check_zones(_dialect_of(compiler))
     return compiler.process(column, **options)  # type: ignore[no-any-return]
 
 
 @compiles(_Function)
 def _compile_function(element: _Function, compiler: Anything, **options: Anything) -> str:
     text, (function, operand) = _parts(element.clauses, compiler, **options)
-    return function_of(dialect_of(_dialect(compiler)), function, operand, text)
+    return function_of(_exact_dialect_of(compiler), function, operand, text)
 
 
 @compiles(_JsonText)
@@ -918,10 +889,12 @@ def _compile_elements(element: _ElementsOfArray, compiler: Anything, **options: 
 
 @compiles(_Rounded)
 def _compile_rounded(element: _Rounded, compiler: Anything, **options: Anything) -> str:
-    """Return the SQL of a number; for SQLite rounded to the digits of its type."""
+    """Return the SQL of a decimal; rounded to the digits of its type if it is stored as a
+    double.
+    """
     (column,) = element.clauses
     inner: str = compiler.process(column, **options)
-    if compiler.dialect.name != "sqlite":
+    if _dialect_of(compiler).has_decimals:
         return inner
     stored: Anything = column.type
     scale = stored.scale if stored.scale is not None else stored._default_decimal_return_scale
@@ -930,19 +903,13 @@ def _compile_rounded(element: _Rounded, compiler: Anything, **options: Anything)
 
 @compiles(_Single)
 def _compile_single(element: _Single, compiler: Anything, **options: Anything) -> str:
-    """Return the SQL of a number of single precision with the digits that programs read.
-
-    MySQL and PostgreSQL need a cast through text; other databases compare the column itself.
-    """
+    """Return the SQL of a number of single precision with the digits that programs read."""
     (column,) = element.clauses
     stored: Anything = column.type
     inner: str = compiler.process(column, **options)
-    if compiler.dialect.name in ("mysql", "mariadb"):
-        return f"CAST(CAST({inner} AS CHAR) AS DOUBLE)"
-    is_real = isinstance(stored, REAL) or stored.precision
-    if compiler.dialect.name == "postgresql" and is_real:
-        return f"CAST(CAST({inner} AS TEXT) AS DOUBLE PRECISION)"
-    return inner
+    dialect = _dialect_of(compiler)
+    is_single = isinstance(stored, REAL) or stored.precision or dialect.float_is_single
+    return dialect.single.format(inner) if is_single and dialect.single else inner
 
 
 @compiles(_StoredAs)
@@ -951,23 +918,22 @@ def _compile_stored(element: _StoredAs, compiler: Anything, **options: Anything)
     (column,) = element.clauses
     inner: str = compiler.process(column, **options)
     dialect = _dialect_of(compiler)
-    if dialect.name == "postgresql" and isinstance(column.type, Integer):
-        dialect = SQLDialect("")  # no value is refused
     if element.kind == "array":
         check_arrays(dialect)
-    return dialect.stored_test(element.kind, negated=element.negated).format(inner)
+    is_integer = isinstance(column.type, Integer)
+    test = dialect.stored_test(element.kind, negated=element.negated, is_integer=is_integer)
+    return test.format(inner)
 
 
 @compiles(_Related)
 def _compile_related(element: _Related, compiler: Anything, **options: Anything) -> str:
-    """Return the SQL of an EXISTS, for MariaDB in the form that it does not rewrite."""
+    """Return the SQL of an EXISTS that selects the columns which the dialect names."""
     (exists,) = element.clauses
     text: str = compiler.process(exists, **options)
-    if compiler.dialect.name not in ("mysql", "mariadb"):
-        return text
     begin = "EXISTS (SELECT "
     assert text.startswith(f"{begin}1 "), text
-    return f"{begin}{MARIADB_COLUMNS}{text[len(begin) + 1 : -1]} {MARIADB_HAVING})"
+    columns, end = _dialect_of(compiler).selects
+    return f"{begin}{columns}{text[len(begin) + 1 : -1]}{end})"
 
 
 @compiles(_NoMatch)
@@ -983,13 +949,6 @@ def _compile_match(element: _Match, compiler: Anything, **options: Anything) -> 
 
 def _match_text(element: _Match, compiler: Anything, **options: Anything) -> str:
     """Return the SQL of a text search without regard to collations."""
-    name = _dialect(compiler)
+    dialect = _exact_dialect_of(compiler)
     subject, pattern = [compiler.process(clause, **options) for clause in element.clauses]
-    operator = element.operator
-    if operator == "contains":
-        return f"{_FIND[name].format(subject, pattern)} > 0"
-    if name == "mysql":
-        return MARIADB_MATCHES[operator].format(subject, pattern)
-    if operator == "endswith":
-        return f"{_TAIL[name].format(subject, pattern)} = {pattern}"
-    return f"{_FIND[name].format(subject, pattern)} = 1"
+    return dialect.searches[element.operator].format(subject, pattern)

@@ -7,10 +7,18 @@ from collections.abc import Sequence
 from doorward.filters.conditions import fault
 from doorward.filters.dialects import SQLDialect
 from doorward.filters.folding import REPLACE, pairs_of
-from doorward.filters.hints import ARRAYS, JSON, MEMBERS
+from doorward.filters.hints import ARRAYS, JSON, MEMBERS, MOMENTS
 from doorward.filters.json_views import JsonViews, plain_literal
 
-__all__ = ["check_arrays", "elements_of", "function_of", "json_of", "json_place", "json_type_of"]
+__all__ = [
+    "check_arrays",
+    "check_zones",
+    "elements_of",
+    "function_of",
+    "json_of",
+    "json_place",
+    "json_type_of",
+]
 
 
 def _json(dialect: SQLDialect) -> JsonViews:
@@ -56,6 +64,12 @@ def check_arrays(dialect: SQLDialect) -> None:
     """Raise FilterError for a database without arrays."""
     if not dialect.has_arrays:
         raise fault(f"{dialect.name} has no arrays", ARRAYS)
+
+
+def check_zones(dialect: SQLDialect) -> None:
+    """Raise FilterError for a database that stores times without their zone."""
+    if not dialect.has_zones:
+        raise fault(f"{dialect.name} does not store the zone of a time", MOMENTS)
 
 
 def function_of(dialect: SQLDialect, function: str, operand: str, text: str) -> str:
