@@ -139,7 +139,7 @@ def _members(stream: _Bounded, limits: Limits) -> Iterator[Member]:
 
 
 def _content(archive: tarfile.TarFile, member: tarfile.TarInfo, stream: _Bounded) -> bytes:
-    """Read the bytes of a member; raise EOFError if the archive ends before."""
+    """Read the bytes of a member; raise EOFError if the archive ends before they do."""
     stream.allow(member.size + HEADER_BYTES)
     file = archive.extractfile(member)
     content = file.read() if file is not None else b""

@@ -138,7 +138,8 @@ class OidcLogin:
     def finish(self, parameters: Mapping[str, str], cookie: str) -> str:
         """Finish a login with the parameters of the issuer's redirect and the browser's cookie, and
         return the verified ID token. OidcError if they do not belong to a login that this browser
-        began and that is not finished, or if the issuer refuses.
+        began and that is not finished, if the issuer refuses, or if its response or token is not
+        valid.
         """
         with self._lock:
             # Removed before any check: a state works once, whatever comes with it.
@@ -165,8 +166,8 @@ class OidcLogin:
         return token
 
     def _exchange(self, url: str, code: str, verifier: str) -> str:
-        """Return the ID token that the issuer gives for a code, not yet verified; OidcError if it
-        gives none.
+        """Return the ID token that the issuer gives for a code, not yet verified; OidcError if the
+        request fails, or the response has no ID token of at most `LONGEST` characters.
         """
         form = {
             "grant_type": "authorization_code",
@@ -187,8 +188,8 @@ class OidcLogin:
         return token
 
     def _check(self, token: str, nonce: str) -> None:
-        """Raise OidcError unless the token is signed by the issuer, and is for this client and this
-        login.
+        """Raise OidcError unless the token is signed by the issuer, has an expiry, and is for this
+        client and this login.
         """
         question = {
             "token": token,
@@ -215,8 +216,8 @@ class OidcLogin:
 
     def _endpoint(self, name: str) -> str:
         """Return a URL from the issuer's metadata, which are read again after `FRESH` seconds.
-        OidcError if they cannot be read, name another issuer, or the URL is missing or less safe
-        than the issuer's.
+        OidcError if they cannot be read or name another issuer, or if the URL is missing, malformed
+        or less safe than the issuer's.
         """
         now = self._clock()
         if now - self._read_at >= FRESH:

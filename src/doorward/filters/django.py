@@ -94,7 +94,7 @@ def to_q(
     Raise FilterError for a missing column, a type without a kind or a relation to many rows. What
     the database cannot decide fails when the query is compiled.
     """
-    places = {name: _Place(_related(model, path), path) for name, path in tables.items()}
+    places = {name: _Place(_model_at(model, path), path) for name, path in tables.items()}
     schema = _Models(places)
     return _Writer(schema).predicate(to_predicate(conditions, schema, nulls))
 
@@ -104,7 +104,8 @@ def document_of(
 ) -> dict[Anything, Anything]:
     """Return a row as the policy sees it, with the names and values that a filter compares.
     `relations` are names with dots for nested ones; None for all relations of the row. Related rows
-    are queried. Columns that no filter can compare are left out.
+    are queried. Columns that no filter can compare are left out, and NULL is unless `nulls` is
+    "null".
 
     Raise InputError for a value without a form in Rego, LookupError for an unknown relation.
     """
@@ -194,7 +195,9 @@ class _Models:
 
 
 def _relation(model: type[Model], name: str) -> Anything:
-    """Return the relation with a name, of a field or of the reverse side; None if there is none."""
+    """Return the relation with a name, of a field or of the reverse side; None if there is none, or
+    if it is one by content types.
+    """
     for field in model._meta.get_fields(include_hidden=False):
         names = {field.name}
         if isinstance(field, ForeignObjectRel):
@@ -223,7 +226,7 @@ def _join_fields(field: Anything) -> tuple[str, str] | None:
     return None
 
 
-def _related(model: type[Model], path: str) -> type[Model]:
+def _model_at(model: type[Model], path: str) -> type[Model]:
     """Return the model at the end of a lookup path of relations to one row.
 
     Raise FilterError for a missing relation or one to many rows.
@@ -240,7 +243,9 @@ def _related(model: type[Model], path: str) -> type[Model]:
 
 
 def columns_of(model: type[Model]) -> dict[str, Column]:
-    """Return the columns of a model by their names in policies."""
+    """Return the columns of a model by their names in policies; those that no policy can compare
+    have no kind, but a reason.
+    """
     columns: dict[str, Column] = {}
     for field in [*model._meta.concrete_fields, model._meta.pk]:
         # The column of a relation to one row is that of the key on the other side.
@@ -367,7 +372,9 @@ class _Writer:
         return self._column(Field(field.table, field.column)), ""
 
     def _exists(self, elements: Elements) -> Q:
-        """Return the test that an array or document has an element for which something holds."""
+        """Return the test that an array or document has an element for which a condition holds or,
+        if negated, has none.
+        """
         self._count += 1
         name = f"element_{self._count}"
         document, element = self._document(elements.field)
@@ -388,8 +395,8 @@ class _Writer:
         return _target(meta.get_field(meta.pk.name if field.column == "pk" else field.column))
 
     def _related(self, related: Related) -> Q:
-        """Return the condition (EXISTS) that a relation leads to a row for which a predicate
-        holds.
+        """Return the condition (EXISTS) that a relation leads to a row for which a predicate holds
+        or, if negated, to none.
         """
         table = self._table(related.table)
         field = _relation(table.model, related.relation)
@@ -437,11 +444,11 @@ class _Writer:
             bound = _text(str(value))
             exact = self._fields(column, operator, bound, kind)
             return Q(Exact(column, bound)) & exact if operator == "eq" else exact
-        known = _Known(_bound(value))
+        operand = _ExactValue(_to_parameter(value))
         if kind == "number" and not is_double(value):  # type: ignore[arg-type]  # a number
             check_decimal(value)  # type: ignore[arg-type]  # for any database
-            return self._compare_exactly(column, operator, known)
-        return self._operation(column, operator, known)
+            return self._compare_exactly(column, operator, operand)
+        return self._operation(column, operator, operand)
 
     def _fields(self, left: Anything, operator: str, right: Anything, kind: Kind) -> Q:
         """Return the comparison of two operands of the same kind."""
@@ -479,7 +486,7 @@ _FIELDS: Final = {
 }
 
 
-def _bound(value: Anything) -> bool | int | Decimal:
+def _to_parameter(value: Anything) -> bool | int | Decimal:
     """Return a known value as a boolean, an integer of 64 bits or a Decimal."""
     if isinstance(value, bool):
         return value
@@ -493,7 +500,7 @@ def _text(text: str) -> Value:
     return Value(checked_text(text), output_field=models.TextField())
 
 
-class _Known(Value):  # type: ignore[misc]  # Django has no types
+class _ExactValue(Value):  # type: ignore[misc]  # Django has no types
     """An expression for a number or boolean that the driver passes without rounding."""
 
     def as_sql(
@@ -546,7 +553,9 @@ class _Decimal(Func):  # type: ignore[misc]  # Django has no types
 
 
 class _Stored(Func):  # type: ignore[misc]  # Django has no types
-    """A condition: a column holds a value of its declared kind."""
+    """A condition: a column holds NULL or a value of its declared kind; if `negated`, a value of
+    another kind.
+    """
 
     output_field = models.BooleanField()
 
@@ -558,7 +567,9 @@ class _Stored(Func):  # type: ignore[misc]  # Django has no types
         self.negated = negated
 
     def as_sql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
-        """Return the SQL of the test that the stored value is of the declared kind."""
+        """Return the SQL of the test that the stored value is, or if `negated` is not, of the
+        declared kind.
+        """
         column = self.source_expressions[0]
         is_integer = isinstance(column.output_field, models.IntegerField)
         dialect = dialect_of(connection.vendor)
@@ -611,7 +622,9 @@ class _Json(Func):  # type: ignore[misc]  # Django has no types
 
 
 class _JsonType(Func):  # type: ignore[misc]  # Django has no types
-    """A condition: a JSON document has at a path a value of one of some types."""
+    """A condition: a JSON document has at a path a value of one of some types; if `negated`, it has
+    not.
+    """
 
     output_field = models.BooleanField()
 
@@ -632,7 +645,9 @@ class _JsonType(Func):  # type: ignore[misc]  # Django has no types
         self.negated = negated
 
     def as_sql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
-        """Return the SQL of the test for the type of a value in a document."""
+        """Return the SQL of the test for the type of a value in a document, which `negated`
+        reverses.
+        """
         text, parameters = _plain_sql(compiler, self.source_expressions[0])
         dialect = dialect_of(connection.vendor)
         document_path = json_place(dialect, text, self.element, self.path)
@@ -654,7 +669,9 @@ class _Element(Func):  # type: ignore[misc]  # Django has no types
 
 
 class _Elements(Func):  # type: ignore[misc]  # Django has no types
-    """A condition: an array has an element that fulfils another condition."""
+    """A condition: an array has an element that fulfils another condition; if `negated`, it has
+    none.
+    """
 
     output_field = models.BooleanField()
 
@@ -681,7 +698,9 @@ class _Elements(Func):  # type: ignore[misc]  # Django has no types
         self.negated = negated
 
     def as_sql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
-        """Return the SQL of the test for an element of an array or document."""
+        """Return the SQL of the test for an element of an array or document, which `negated`
+        reverses.
+        """
         document, holds = self.source_expressions
         text, parameters = _plain_sql(compiler, document)
         dialect = dialect_of(connection.vendor)
@@ -699,8 +718,8 @@ class _Elements(Func):  # type: ignore[misc]  # Django has no types
 
 
 def _plain_sql(compiler: Anything, document: Anything) -> tuple[str, list[Anything]]:
-    """Return the SQL of a column; it has no parameters, so that it can be repeated in a
-    template.
+    """Return the SQL of a column and [], its parameters. It must have none, so that it can be
+    repeated in a template.
     """
     text, parameters = compiler.compile(document)
     assert not parameters, text
@@ -722,7 +741,9 @@ class _Related(Exists):  # type: ignore[misc] # Django has no types
 
 
 class _Matches(Func):  # type: ignore[misc]  # Django has no types
-    """A condition: a text begins with another, ends with it or contains it."""
+    """A condition: a text begins with another, ends with it or contains it; if `negated`, it does
+    not.
+    """
 
     output_field = models.BooleanField()
 
@@ -744,7 +765,7 @@ class _Matches(Func):  # type: ignore[misc]  # Django has no types
         return (f"(NOT {text})" if self.negated else text), parameters
 
     def _test(self, compiler: Anything, connection: Anything) -> Anything:
-        """Return the SQL of a text search without regard to collations."""
+        """Return the SQL of a text search without regard to collations, and not yet negated."""
         subject, pattern = self.source_expressions
         text, parameters = compiler.compile(subject)
         other, more = compiler.compile(pattern)

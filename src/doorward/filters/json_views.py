@@ -67,7 +67,7 @@ class JsonViews(Protocol):
 
     def elements(self, column: str, path: str, alias: str) -> str:
         """Return the source (after FROM) of the elements of an array, or of the values of an
-        object.
+        object; it has no rows for another value.
         """
         ...
 

@@ -283,7 +283,8 @@ def is_double(value: int | Number) -> bool:
 
 
 def check_double(value: int | Number) -> None:
-    """Raise FilterError for an integer whose double is shown as another integer, or the reverse.
+    """Raise FilterError for an integer that equals only one of its double and the shortest text of
+    that double: databases differ in whether a column with this double is equal to it.
 
     2**63 is shown as 9223372036854776000, so it depends on the database if it is equal.
     """
@@ -323,7 +324,7 @@ def to_predicate(
     compared column of such a kind is refused. Raise FilterError for a missing column or relation,
     or what no database can compare.
     """
-    return _Maker(schema, nulls, stored=stored).whole(conditions)
+    return _Maker(schema, nulls, stored=stored).make(conditions)
 
 
 class _Maker(Generic[T]):
@@ -341,7 +342,7 @@ class _Maker(Generic[T]):
         self._refuses = False
         """True if a condition that holds here means that access is refused."""
 
-    def whole(self, conditions: Conditions) -> Predicate:
+    def make(self, conditions: Conditions) -> Predicate:
         """Return the predicate for rows of the policy's tables."""
         self._compared[""] = {}
         return self._require_declared("", self.conditions(conditions, {}))
@@ -377,7 +378,8 @@ class _Maker(Generic[T]):
                 return self._some(condition, rows)
 
     def _some(self, some: Some, rows: Mapping[str, _Row[T]]) -> Predicate:
-        """Return the predicate that a relation leads to a row for which the conditions hold.
+        """Return the predicate that a relation leads to a row for which the conditions hold or, if
+        `some` is negated, to none.
 
         Raise FilterError if the relation is not declared, or leads to one row instead of many or
         the reverse.
@@ -411,8 +413,8 @@ class _Maker(Generic[T]):
         return Related(some.table, some.relation, some.row, holds, some.negated)
 
     def _inside(self, some: Some, target: _Inside, rows: Mapping[str, _Row[T]]) -> Predicate:
-        """Return the predicate that an object in a document, or an element of an array, fulfils
-        conditions.
+        """Return the predicate that an object in a document, or an element of an array, fulfils the
+        conditions or, if `some` is negated, does not.
 
         Raise FilterError for an array that is used as an object.
         """
@@ -464,14 +466,14 @@ class _Maker(Generic[T]):
         ):
             return NEVER if comparison.negated else ALWAYS  # a row is there
         field, column = self._column(comparison.field, rows, comparison)
-        there = self._there(field, column)
+        there = self._presence(field, column)
         is_opposed = comparison.negated and comparison.operator != "eq"
         if column.kind == "json" and not is_opposed:
             there = []  # each test of a document holds only where there is a value
         if isinstance(value, Field):
             other, other_column = self._column(value, rows, comparison)
             holds = _fields(field, column, comparison.operator, other, other_column)
-            there += self._there(other, other_column)
+            there += self._presence(other, other_column)
         else:
             field, holds = _compare_constant(field, column, comparison.operator, value)
         if not there:
@@ -500,7 +502,7 @@ class _Maker(Generic[T]):
                 f"{OBJECT_GET} can only be called with a row: {comparison.text()}", DEFAULTS
             )
         plain = replace(field, function="", default=None)
-        there = _all(self._there(*self._column(plain, rows, comparison)))
+        there = _all(self._presence(*self._column(plain, rows, comparison)))
         holds = self._comparison(replace(comparison, field=plain, negated=False), rows)
         parts = [_all([there, holds])]
         if decides(to_scalar(from_key(field.default)), comparison.operator, value):
@@ -508,8 +510,8 @@ class _Maker(Generic[T]):
         condition = _any(parts)
         return _opposite(condition) if comparison.negated else condition
 
-    def _there(self, field: Field, column: Column) -> list[Predicate]:
-        """Return the predicates that an operand has a value."""
+    def _presence(self, field: Field, column: Column) -> list[Predicate]:
+        """Return the predicates that an operand has a value; [] if it always has one."""
         if field.function == NANOSECONDS:
             if column.kind != "moment":
                 return [NEVER]
@@ -537,14 +539,14 @@ class _Maker(Generic[T]):
         if table is not None and not isinstance(table, _Inside) and not field.function:
             target = self._schema.related(table, field.column)
         if target is None:
-            return _all(self._there(*self._column(field, rows, comparison)))
+            return _all(self._presence(*self._column(field, rows, comparison)))
         if target[1] or self._nulls == "null":
             return ALWAYS
         return Related(field.table, field.column, f"{field.column}#0", ALWAYS)
 
     def _collection(self, field: Field, rows: Mapping[str, _Row[T]]) -> Predicate:
-        """Return the predicate that a value is a collection, perhaps empty; `_some` refuses
-        others.
+        """Return the predicate that a value is a collection, perhaps empty. It is `ALWAYS` for
+        relations and for other columns, which `_some` refuses.
         """
         table = self._table(field.table, rows)
         if isinstance(table, _Inside):
@@ -577,8 +579,8 @@ class _Maker(Generic[T]):
         return JsonType(document, ("string", "array", "object"))
 
     def _count(self, comparison: Comparison, rows: Mapping[str, _Row[T]]) -> Predicate:
-        """Return the predicate for a comparison of a count; FilterError unless it only tells none
-        from some.
+        """Return the predicate for a comparison of a count. FilterError for a comparison with a
+        column, and for one that is not the same for all counts above 0.
         """
         field, operator, value = comparison.field, comparison.operator, comparison.value
         if isinstance(value, Field):
@@ -673,7 +675,7 @@ def _safe_name(field: Field, comparison: Comparison) -> str:
 
 
 def _text(condition: Condition) -> str:
-    """Return the text of the first expression about a related row."""
+    """Return the text of the first comparison in a condition; `its rows` if there is none."""
     match condition:
         case Comparison():
             return condition.text()

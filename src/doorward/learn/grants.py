@@ -151,13 +151,15 @@ class _Denials:
                         self._events[item.key][subject] += cell.count
 
     def of(self, key: object) -> Counter[Subject]:
-        """Denied events of an item by subject."""
+        """Return the number of denied events of each subject that an item would allow."""
         return self._events.get(key, Counter())
 
     def _fits(
         self, parts: Template, tokens: tuple[Token, ...], subject: Subject, cell: Cell
     ) -> bool:
-        """Return True if a denied request matches the template."""
+        """Return True if a denied request matches the template: by its texts, types, and values of
+        the subject.
+        """
         for position, (part, token) in enumerate(zip(parts, tokens, strict=True)):
             if part.kind == "own":
                 if type(token) is not tuple or part.attribute not in token:
@@ -206,8 +208,8 @@ class _Owned:
                         counts[entry.subject] += entry.cell.count
 
     def events(self, item: Item, subjects: Iterable[Subject]) -> int:
-        """Return the most events in which the subjects did the same with their own things at some
-        position.
+        """Return the number of events of the subjects that differ from the item only in that one
+        segment is a value of their own; the largest one over all positions.
         """
         chosen = frozenset(subjects)
         most = 0
@@ -296,8 +298,8 @@ class _Judge:
         return None
 
     def _candidates(self, left: Counter[Subject]) -> list[Who]:
-        """Return the groups of the remaining subjects: first those that explain most, then small
-        ones.
+        """Return the groups of the remaining subjects: first those with the most events, of which
+        at most three count for each subject; of equal ones, small ones first.
         """
         counts: Counter[Condition] = Counter()
         for subject, number in left.items():
@@ -400,7 +402,9 @@ class _Judge:
         )
 
     def _narrow_sets(self, events: Counter[Subject], learned: Learned) -> Template:
-        """Return the template, in which a set is replaced by the few words that the group used."""
+        """Return the template, in which a set is replaced by the words that enough users of the
+        group used, if the group used much fewer words of the set than chance would give.
+        """
         parts = list(self._item.parts)
         for position, part in enumerate(parts):
             if part.kind != "set":
@@ -428,7 +432,7 @@ class _Judge:
         return tuple(parts)
 
     def _rarest(self) -> tuple[str, ...]:
-        """Return the words of sets that the fewest subjects used."""
+        """Return at most `RAREST` words of sets, those that the fewest subjects used first."""
         users: dict[str, set[str]] = defaultdict(set)
         events: Counter[str] = Counter()
         for entry in self._item.entries:
@@ -441,8 +445,8 @@ class _Judge:
     def _parameters(
         self, events: Counter[Subject]
     ) -> tuple[tuple[str, ...], tuple[tuple[Parameter, Attribute], ...]]:
-        """Return the query parameters that enough users used, sorted, and the parameters that must
-        have the subject's own attribute as value.
+        """Return the query parameters that enough users used, sorted, and the parameters whose
+        value nearly always was the same attribute of the subject.
         """
         users: dict[Parameter, set[str]] = defaultdict(set)
         counts: dict[Parameter, Counter[Attribute | None]] = defaultdict(Counter)
@@ -480,8 +484,9 @@ class _Judge:
         return names, tuple(owned)
 
     def _fold(self, grants: list[Grant], learned: Learned) -> list[Grant]:
-        """Return one grant to all subjects if the grants to all groups of one attribute together
-        cover everybody; else the grants.
+        """Return one grant to all subjects if there are at least three grants, of one template and
+        to groups of one attribute, that together cover everybody, and nothing objects; else the
+        grants.
         """
         if len(grants) < 3 or any(len(each.who) != 1 for each in grants):
             return grants

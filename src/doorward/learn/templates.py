@@ -84,12 +84,12 @@ Template: TypeAlias = tuple[Part, ...]
 
 
 def part_of(kind: Kind) -> Part:
-    """The part for all values of a type."""
+    """Return the part for all values of a type."""
     return Part("prefix", kind.prefix) if type(kind) is Numbered else Part("type", TYPES[kind])  # type: ignore[index]
 
 
 def path_text(parts: Iterable[Part]) -> str:
-    """A template for people."""
+    """Return a template as it is displayed to people."""
     return "/" + "/".join([each.text() for each in parts])
 
 
@@ -132,7 +132,7 @@ class Item:
         return self.host, self.method, self.parts
 
     def text(self) -> str:
-        """The item for people."""
+        """Return the item as it is displayed to people."""
         return f"{self.method} {self.host}{path_text(self.parts)}"
 
 
@@ -199,15 +199,15 @@ class Templates:
                 continue
             for entry in group:
                 value = _value(entry, position)
-                number = type_of(value)
-                if number:
-                    known = entry.cell.values or {}
-                    entry.cell.values = {**known, position: (value,)}
-                    typed[number].append(entry)
+                kind = type_of(value)
+                if kind:
+                    earlier = entry.cell.values or {}
+                    entry.cell.values = {**earlier, position: (value,)}
+                    typed[kind].append(entry)
                 else:
                     words[value].append(entry)
-        for number in sorted(typed, key=str):
-            yield self._match_kind(typed[number], position, number)
+        for kind in sorted(typed, key=str):
+            yield self._match_kind(typed[kind], position, kind)
         yield from self._words(words, position)
 
     def _split_by_owner(
@@ -228,11 +228,11 @@ class Templates:
             values = {_value_of(each.subject, best) for each in group}
             yield (best if len(values) >= DISTINCT else ()), group
 
-    def _match_kind(self, entries: list[Entry], position: int, number: Kind) -> list[Entry]:
-        """Give entries whose segments have type `number` that type as their part; the exact values
-        if they are few.
+    def _match_kind(self, entries: list[Entry], position: int, kind: Kind) -> list[Entry]:
+        """Give entries whose segments have the type `kind` that type as their part; the exact
+        values if they are few.
 
-        Entries with fewer events than the floor are marked `is_below_floor`.
+        Entries are marked `is_below_floor` if they have fewer events together than the floor.
         """
         users: defaultdict[str, set[str]] = defaultdict(set)
         for entry in entries:
@@ -245,13 +245,13 @@ class Templates:
         if sum([each.cell.count for each in entries]) < self._limits.floor:
             for entry in entries:
                 entry.is_below_floor = True
-        return _with_part(entries, part_of(number))
+        return _with_part(entries, part_of(kind))
 
     def _exact(
         self, entries: list[Entry], position: int, users: Mapping[str, set[str]]
     ) -> list[Entry]:
-        """Give entries a word or set for their few values; those with values of a single subject
-        are marked rare.
+        """Give entries a word or set: the values that at least two users have, or else the first
+        value. Entries with none of these values are marked rare.
         """
         shared = sorted([value for value, names in users.items() if len(names) >= 2])
         values = shared or sorted(users)[:1]
@@ -291,8 +291,10 @@ class Templates:
                 yield cluster, "used by the same groups in the same way"
 
     def _domain(self, words: Mapping[str, list[Entry]]) -> tuple[list[str], str] | None:
-        """Return the values of some attribute that the words are, with the reason; None if there
-        are none.
+        """Return the values of the attribute that has the most of the words among its values, and
+        the reason that they are one set. They are narrowed to the values of a group that has nearly
+        all of these words. None if no attribute has `DISTINCT` of the words, the words or their
+        events are too few, or the values more than `MAX_SET`.
         """
         best: tuple[int, Attribute] | None = None
         for attribute, values in self._groups.domains.items():
@@ -316,7 +318,9 @@ class Templates:
     def _owners(
         self, values: Mapping[str, set[Subject]], inside: list[str]
     ) -> tuple[Condition | None, set[str]]:
-        """Return the narrowest group whose values include nearly all the words, and its values."""
+        """Return the narrowest group whose values include nearly all the words, and its values.
+        None, and all values, if no group has fewer values.
+        """
         owners: Counter[Condition] = Counter()
         for word in inside:
             owners.update(
@@ -381,7 +385,9 @@ class Templates:
 
 
 class _Use(NamedTuple):
-    """The use of a word: its users, and how many of them are in each group or way."""
+    """The use of a word: the number of its users and events, and how many users are in each group,
+    and use each method with each rest of a path.
+    """
 
     users: int
     events: int
@@ -401,7 +407,9 @@ class _Use(NamedTuple):
         return cls(users, events, Counter({way: len(names) for way, names in uses.items()}))
 
     def is_like(self, pooled: Mapping[object, float]) -> bool:
-        """Return True unless chance makes this use very unlikely under the common one."""
+        """Return False if this use is very unlikely with the shares of the common one, or has a
+        group or method that the common one lacks.
+        """
         return not any(
             is_unlikely(self.counts[way], self.users, share)
             for way, share in pooled.items()
@@ -410,7 +418,7 @@ class _Use(NamedTuple):
 
 
 def _pool(uses: list[_Use]) -> dict[object, float]:
-    """Return the share of each group or way in several uses together."""
+    """Return the share of users that each key of `counts` has in several uses together."""
     counts: Counter[object] = Counter()
     for use in uses:
         counts.update(use.counts)

@@ -31,13 +31,13 @@ __all__ = [
     "PERMITTED",
     "SEARCH",
     "InvalidError",
-    "answered",
     "error",
     "get_metadata",
     "input_of",
     "post_evaluation",
     "put",
     "request_of",
+    "to_answer",
 ]
 
 EVALUATION: Final = "/access/v1/evaluation"
@@ -195,16 +195,17 @@ class _Asker:
             is_parsed=True,
             snapshot=self._snapshot,
         )._replace(batch_decision_id=self._batch_id)
-        decision, text = answered(decision, self._snapshot.deadline)
+        decision, text = to_answer(decision, self._snapshot.deadline)
         size = self._size + len(text)
         self._pdp.record(decision, input, request_context=self._context, size=size)
         return decision, text
 
 
-def answered(decision: Decision, deadline: float | None) -> tuple[Decision, str]:
-    """Return a decision and its JSON answer; an undefined result is false.
+def to_answer(decision: Decision, deadline: float | None) -> tuple[Decision, str]:
+    """Return a decision and its JSON answer; an undefined result or an error is false.
 
-    A result without a boolean `decision` gives the returned decision an error, and "".
+    If the result is neither a boolean nor an object with a boolean `decision`, or its `context` is
+    not an object, the returned decision has an error, and the answer is not to be used.
     """
     result = decision.result
     if decision.error is not None or isinstance(result, (bool, Undefined)):

@@ -27,11 +27,11 @@ from doorward.rest.authzen import (
     DEADLINES,
     PERMITTED,
     InvalidError,
-    answered,
     error,
     input_of,
     put,
     request_of,
+    to_answer,
 )
 from doorward.rest.body import Body
 
@@ -155,7 +155,7 @@ class _Search:
             is_parsed=True,
             snapshot=self._snapshot,
         )
-        decision, text = answered(decision, self._snapshot.deadline)
+        decision, text = to_answer(decision, self._snapshot.deadline)
         return None if decision.error is not None else text.startswith(PERMITTED)
 
     def _show(self, candidate: Any) -> Value:

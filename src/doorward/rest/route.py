@@ -138,7 +138,7 @@ class Routes:
                 known[key] = (*known.get(key, ()), row)
 
     def match(self, path: tuple[str, ...]) -> Match | None:
-        """The routes of a path; None if no route has it."""
+        """Return the routes of a path; None if no route has it."""
         if path in self._exact:
             return Match(self._exact[path], ())
         # The longest fixed part first: the more specific route wins.

@@ -53,8 +53,8 @@ def check_properties(
     names: Iterable[str] | None = None,
 ) -> list[Verdict]:
     """Return the verdicts on the properties of policies, or on those in `names` (`data.…`).
-    CompileError if the policies do not compile. Blocks for up to `SECONDS` or more for each
-    property.
+    CompileError if the policies do not compile. Blocks while it searches for proofs, and for up to
+    `SECONDS` for each property without one.
     """
     version = Version.compile(loaded, v0=v0, registry=registry, deadline=_DEADLINE)
     chosen = None if names is None else frozenset(names)
@@ -103,7 +103,8 @@ def _page(verdict: Verdict, disclosure: Disclosure) -> dict[str, Any]:
 
 def _reasons(verdict: Verdict) -> Iterator[str]:
     """Yield lines that say why a verdict is unknown, for readers who do not know partial
-    evaluation: the missing proof, the number of requests tried, and the conditions that never held.
+    evaluation: the missing proof, the number of requests tried, and up to `MISSED` conditions of
+    the property's file that never held; the others are counted.
     """
     if verdict.reason:
         yield f"no proof: {verdict.reason}"

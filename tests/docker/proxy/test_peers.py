@@ -125,9 +125,9 @@ def test_connection_of_a_process_that_ended_is_nobodys(behind: Proxied) -> None:
 
 def test_names_are_remembered_for_a_while() -> None:
     names = Names()
-    assert names.known(0) is None
+    assert names.find(0) is None
     assert names.look_up(0).name == "root"
-    known = names.known(0)
+    known = names.find(0)
     assert known is not None
     assert known.groups == names.look_up(0).groups
 

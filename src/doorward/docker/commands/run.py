@@ -119,7 +119,8 @@ def _endpoint_defaults() -> dict[str, Any]:
 
 
 def _set_networks(container: Container) -> None:
-    """Set NetworkMode to the first network, and an endpoint for each network that has a name.
+    """Set NetworkMode to the first network, or to `default`, and an endpoint for each network that
+    has a name.
 
     Addresses and aliases from options are those of the first one.
     """
@@ -491,8 +492,8 @@ def _put_network(container: Container, value: str) -> None:
 
 
 def _put_endpoint(name: str, *, is_list: bool = False) -> Setter:
-    """Return a setter that stores an option's value, or appends it to a list, in the first
-    network's endpoint.
+    """Return a setter that stores an option's value in the first network's endpoint or, with
+    `is_list`, appends it to a list there.
     """
 
     def put(container: Container, value: str) -> None:
@@ -503,7 +504,9 @@ def _put_endpoint(name: str, *, is_list: bool = False) -> Setter:
 
 
 def _put_address(name: str) -> Setter:
-    """Return a setter that stores an address of the first network's endpoint in its IPAMConfig."""
+    """Return a setter that stores an address of the first network's endpoint in its IPAMConfig, as
+    the only item of a list for `LinkLocalIPs`.
+    """
 
     def put(container: Container, value: str) -> None:
         addresses = container.endpoint.setdefault("IPAMConfig", {})

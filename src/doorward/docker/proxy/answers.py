@@ -48,7 +48,8 @@ def read_view(answers: Any) -> View:
     """Return the view in the `answers` member of a policy's result.
 
     None gives the default: credentials masked and no filter by owner. Raise ViewError unless
-    `answers` is an object of the form `{env: bool, owner: string}`; both members are optional.
+    `answers` is an object in which `env` is a boolean and `owner` a string; both are optional, and
+    other members are ignored.
     """
     if answers is None:
         return View(False, "")
@@ -200,7 +201,9 @@ def _tasks(document: Any, owner: str) -> Any:
 
 
 def _images(document: Any, owner: str) -> Any:
-    """Images of the owner, and those that nobody has labelled: they were pulled."""
+    """Return the images with the owner's label, and those without any owner's label: they were
+    pulled.
+    """
     return [item for item in document or () if _owner_of(item.get("Labels")) in ("", owner)]
 
 

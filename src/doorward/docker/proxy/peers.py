@@ -80,7 +80,7 @@ class Peer:
 
 
 def read_peer(end: socket.socket) -> Peer:
-    """The process at the other end of a Unix socket."""
+    """Return the process at the other end of a Unix socket."""
     return Peer(end)
 
 
@@ -146,7 +146,7 @@ class Names:
         self._known: dict[int, _User] = {}
         self._overflow = int(_read(_OVERFLOW))
 
-    def known(self, uid: int) -> Caller | None:
+    def find(self, uid: int) -> Caller | None:
         """Return the user with this number from the cache; None if it is missing or has expired."""
         user = self._known.get(uid)
         if user is None or user.until < monotonic():

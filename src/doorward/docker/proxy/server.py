@@ -200,7 +200,7 @@ class ProxyServer:
 
     def find(self, uid: int) -> Caller | None:
         """The user with this number, if it was looked up lately."""
-        return self._names.known(uid)
+        return self._names.find(uid)
 
     def look_up(self, uid: int) -> Caller | PeerError:
         """Return the user with this number, however long that takes; an error is returned, not

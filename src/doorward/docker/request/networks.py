@@ -44,7 +44,7 @@ _PUBLISHING: Final = frozenset({"PortBindings", "PublishAllPorts"})
 def create_network(
     host: Mapping[str, Any], config: Mapping[str, Any], networking: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the `network` view of a container that is created.
+    """Return the `network` view of a container to be created.
 
     `unresolved` is True if the container joins the network of another one.
     """
@@ -79,7 +79,7 @@ def create_network(
 def _without_endpoints(
     mode: str, container: str, host: Mapping[str, Any], config: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the view of a network mode that has no endpoints of its own, such as `host`."""
+    """Return the view of a container whose request names a network mode but no endpoints."""
     return {
         **NO_NETWORK,
         "mode": mode,
@@ -127,8 +127,8 @@ def _addresses(endpoint: Mapping[str, Any]) -> list[str]:
 def service_network(spec: Mapping[str, Any]) -> dict[str, Any]:
     """Return the `network` view of a swarm service, whose networks are names or identifiers.
 
-    A text that could be the prefix of an identifier is unresolved: the host's network has an
-    identifier too.
+    A text that could be an identifier, or the prefix of one, is unresolved: the host's network has
+    an identifier, too.
     """
     task = spec.get("TaskTemplate") or {}
     attachments = [*(task.get("Networks") or ()), *(spec.get("Networks") or ())]
@@ -165,7 +165,8 @@ def _port(key: str, host_ip: str, host_port: str) -> dict[str, Any]:
     """Return the row of a published port; `key` is like `80/tcp`, `host_port` a port, a range or
     `""`.
 
-    `unresolved` is True if the daemon chooses the port on the host.
+    `unresolved` is True if the daemon chooses the port on the host, or `host_port` has another
+    form.
     """
     container, _, protocol = key.partition("/")
     first, last = _range(host_port)
@@ -182,7 +183,9 @@ def _port(key: str, host_ip: str, host_port: str) -> dict[str, Any]:
 
 
 def _range(text: str) -> tuple[int, int]:
-    """Return the first and the last port of a range; (0, 0) if it is not one."""
+    """Return the first and the last port of a range or single port; (0, 0) if the text is
+    neither.
+    """
     first, dash, last = text.partition("-")
     parts = [first, last if dash else first]
     if not all(part.isascii() and part.isdecimal() and len(part) < 6 for part in parts):

@@ -99,9 +99,9 @@ def build_dependencies(root: RuleNode, callees: Callees) -> Dependencies:
 def _reads(
     node: RuleNode, callees: Callees, graph: Dependencies, shared: dict[object, Uses]
 ) -> Iterator[RuleNode]:
-    """Yield the nodes that the rules of a node read, each once; documents below the node count.
-    Also records the uses of each rule in `graph.uses`, and the node in `graph.own` if it reads the
-    input or the outside world.
+    """Yield the nodes that the rules of a node read, each once; nodes below it are among them. Also
+    records the uses of each rule in `graph.uses`, and the node in `graph.own` if its rules read the
+    input or call a built-in whose answer can differ between two decisions.
     """
     seen: set[int] = set()
     for definition in node.definitions:
@@ -199,7 +199,9 @@ def _is_input(part: object) -> bool:
 
 
 def _differs(builtin: Builtin | None) -> bool:
-    """Return True if two decisions may have different answers of a built-in."""
+    """Return True if the answers of a built-in can differ between two decisions, or if each
+    evaluation must call it.
+    """
     return builtin is not None and (not builtin.pure or builtin.name in _HEARD)
 
 
@@ -237,7 +239,9 @@ def _matching(node: RuleNode, operands: Sequence[Term]) -> Iterator[RuleNode]:
 
 
 def in_order(root: RuleNode, graph: Dependencies) -> Iterator[RuleNode]:
-    """Yield the nodes with rules, each after those it reads; nodes on a cycle in some order."""
+    """Yield the nodes with rules, each after those that it reads; of those on a cycle, some come
+    before a node that they read.
+    """
     seen: set[int] = set()
     for start in root.walk():
         if not start.definitions or id(start) in seen:
@@ -332,8 +336,8 @@ def longest_chain(root: RuleNode, graph: Dependencies) -> int:
 
 
 def constant_nodes(root: RuleNode, graph: Dependencies) -> frozenset[int]:
-    """Return the `id`s of the nodes whose answers depend only on data: neither they nor what they
-    read uses the input or a built-in that differs between decisions.
+    """Return the `id`s of the nodes whose answers depend only on data: neither they nor the nodes
+    that they read are in `graph.own`.
     """
     readers: dict[int, list[int]] = {}
     for reader, targets in graph.reads.items():
@@ -371,8 +375,8 @@ def check_recursion(root: RuleNode, graph: Dependencies, callees: Callees) -> li
 
 
 class _Rules:
-    """Dependencies of the single rules of some nodes. A reference reads a rule if it agrees with
-    the rule's constant prefix, as in OPA.
+    """Dependencies of the single rules of some nodes. A reference reads a rule unless a constant in
+    it differs from the rule's constant prefix, as in OPA.
     """
 
     def __init__(self, nodes: Sequence[RuleNode], callees: Callees) -> None:
@@ -381,7 +385,9 @@ class _Rules:
         self._read: dict[int, list[Definition]] = {}
 
     def read(self, definition: Definition) -> list[Definition]:
-        """Return the rules that a definition and its `else` branches read."""
+        """Return the rules, among those of these nodes, that a definition and its `else` branches
+        read.
+        """
         known = self._read.get(id(definition))
         if known is None:
             known = self._read[id(definition)] = self._targets(parts_of(definition.rule))

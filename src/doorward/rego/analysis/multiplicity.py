@@ -141,7 +141,7 @@ def multiplicity_of_query(
 
 def is_known(term: Term, bound: AbstractSet[str], outer: AbstractSet[str], arity: Arity) -> bool:
     """Return True if `term` can be computed from the variables in `bound` alone. `outer`: the
-    variables that occur outside closures.
+    variables that occur outside inner bodies.
     """
     if _is_plainly_known(term, bound):
         return True
@@ -177,7 +177,9 @@ def _is_plainly_known(term: Term, bound: AbstractSet[str]) -> bool:
 
 
 def _has_open_part(operator: Ref, bound: AbstractSet[str]) -> bool:
-    """Return True if an operand of a reference is not known to be bound."""
+    """Return False if a quick check shows that all operands of a reference are bound; True may be
+    wrong.
+    """
     return not all(
         isinstance(arg, Scalar) or _is_plainly_known(arg, bound) for arg in operator.args
     )
@@ -196,7 +198,9 @@ def is_pattern(term: Term, bound: AbstractSet[str], outer: AbstractSet[str], ari
 
 
 def is_open(operand: Term, bound: AbstractSet[str]) -> bool:
-    """Return True if an operand of a reference has variables that iteration must bind."""
+    """Return True if an operand of a reference has variables that iteration must bind; only those
+    are considered that stand alone, in arrays or in values of objects.
+    """
     match operand:
         case Var(name):
             return name not in bound and name not in ROOTS
@@ -254,7 +258,9 @@ def is_folder(root: RuleNode, term: Term) -> bool:
 
 
 def closure_outer(body: Body, heads: tuple[Term, ...]) -> frozenset[str]:
-    """Return the variables of an inner body outside the bodies inside it."""
+    """Return the variables of a body, and of the terms `heads` that belong to it, that occur
+    outside the bodies inside them.
+    """
     names = {v.name for v in body_vars(body, closures=False)}
     for head in heads:
         names.update(v.name for v in term_vars(head, closures=False))
@@ -432,7 +438,7 @@ class _Walk:
             self.match(part)
 
     def every(self, term: Every) -> None:
-        """Analyse an `every`: its body has its own variables."""
+        """Analyse an `every`, which counts as an iteration; its body has its own variables."""
         self.term(term.domain)
         self.walks += 1
         with self.scope():
@@ -475,7 +481,9 @@ class _Walk:
             self.term(terms[n])
 
     def call(self, term: Call, args: Sequence[Term]) -> None:
-        """Analyse the operands of a call; a relation counts as an iteration."""
+        """Analyse the operands of a call; a relation counts as an iteration. Nothing is done for an
+        unknown function, or if the number of operands is not the declared one.
+        """
         callee = self.callees.find(term)
         if callee is None or callee.arity not in (None, len(args)):
             return
@@ -484,7 +492,9 @@ class _Walk:
             self.walks += 1
 
     def comprehension(self, body: Body, heads: tuple[Term, ...]) -> None:
-        """Analyse a comprehension, which has a single value."""
+        """Analyse a comprehension, which has a single value: the iterations in it are not
+        counted.
+        """
         before = self.walks
         with self.scope(self.outer | self.multiplicity.outer(body, heads)):
             self.body(body)

@@ -67,7 +67,9 @@ class Unit:
         return None
 
     def _diagnostic(self, function: ast.stmt, refusal: Exception) -> Diagnostic:
-        """Return the diagnostic for a rule that Python's compiler refuses."""
+        """Return the diagnostic for a function that Python's compiler refuses, at the position of
+        its rule.
+        """
         row, col = function.lineno, function.col_offset
         start = sum(map(len, self.source.text.splitlines(keepends=True)[: row - 1])) + col
         span = Span(self.source, start, start, row, col + 1)
@@ -154,7 +156,7 @@ def _bind_rows(namespace: dict[str, Any], plan: Plan, table: Table) -> None:
 def definition_table(
     choice: Choice, functions: Sequence[tuple[Callable[..., Any], Span]]
 ) -> Candidates:
-    """Return the functions of definitions by the value that chooses among them."""
+    """Return a table of the functions of definitions, by the values that choose among them."""
     by_value = {key: tuple([functions[n] for n in ns]) for key, ns in choice.candidates.items()}
     return Candidates(by_value, tuple([functions[n] for n in choice.others]))
 

@@ -53,35 +53,35 @@ _VERDICTS: Final = ("allow", "allowed", "decision")
 
 @record
 class DataUse:
-    """How policies use data, by location. `compared`: data used as a value; `ordered`: lists whose
-    indexes matter; `refused`: data whose absence matters, except the first members for a variable,
+    """How policies use data, by location. `values`: data used as a value; `lists`: lists whose
+    indexes matter; `absences`: data whose absence matters, except the first members for a variable,
     without which the variable has no value.
     """
 
     reads: frozenset[Location]
-    compared: frozenset[Location]
-    ordered: frozenset[Location]
-    refused: frozenset[tuple[int, Location]]
+    values: frozenset[Location]
+    lists: frozenset[Location]
+    absences: frozenset[tuple[int, Location]]
 
     def root(self, data: Any) -> DataMember:
         """Return the member for the whole document `data`, from which its removable members can be
         reached.
         """
-        patterns = tuple(self.reads), tuple(self.compared), tuple(self.ordered)
-        return DataMember((), data, patterns, tuple(self.refused), is_removable=False)
+        patterns = tuple(self.reads), tuple(self.values), tuple(self.lists)
+        return DataMember((), data, patterns, tuple(self.absences), is_removable=False)
 
 
 class DataMember:
     """A member of data that rules read, and True if it can be removed."""
 
-    __slots__ = ("_patterns", "_refused", "is_removable", "location", "value")
+    __slots__ = ("_absences", "_patterns", "is_removable", "location", "value")
 
     def __init__(
         self,
         location: tuple[str | int, ...],
         value: Any,
         patterns: tuple[tuple[Location, ...], ...],
-        refused: tuple[tuple[int, Location], ...],
+        absences: tuple[tuple[int, Location], ...],
         *,
         is_removable: bool,
     ) -> None:
@@ -89,30 +89,30 @@ class DataMember:
         self.value = value
         self.is_removable = is_removable
         self._patterns = patterns
-        self._refused = refused
+        self._absences = absences
 
     def children(self) -> list[DataMember]:
         """Return the members of this object or array that the rules read, as `DataMember`s whose
         `is_removable` is set. Return [] if the value is used as a whole, here or above.
         """
         depth = len(self.location)
-        reads, compared, ordered = self._patterns
-        if any(len(each) <= depth for each in (*compared, *(p for _, p in self._refused))):
+        reads, values, lists = self._patterns
+        if any(len(each) <= depth for each in (*values, *(p for _, p in self._absences))):
             return []
-        is_ordered = isinstance(self.value, list) and any(len(each) == depth for each in ordered)
+        is_ordered = isinstance(self.value, list) and any(len(each) == depth for each in lists)
         members = []
         for key, value in _items(self.value):
-            patterns = tuple([_below(each, depth, key) for each in (reads, compared, ordered)])
+            patterns = tuple([_below(each, depth, key) for each in (reads, values, lists)])
             if patterns[0]:
-                refused = tuple([each for each in self._refused if _is_at(each[1], depth, key)])
-                counts = any(first <= depth for first, _ in refused)
+                below = tuple([each for each in self._absences if _is_at(each[1], depth, key)])
+                is_needed = any(first <= depth for first, _ in below)
                 members.append(
                     DataMember(
                         (*self.location, key),
                         value,
                         patterns,
-                        refused,
-                        is_removable=not is_ordered and not counts,
+                        below,
+                        is_removable=not is_ordered and not is_needed,
                     )
                 )
         return members
@@ -157,9 +157,9 @@ def find_data_use(
         return DataUse(frozenset(), frozenset(), frozenset(), frozenset())
     return DataUse(
         frozenset(uses.reads),
-        frozenset(uses.compared),
-        frozenset(uses.ordered),
-        frozenset(uses.refused),
+        frozenset(uses.values),
+        frozenset(uses.lists),
+        frozenset(uses.absences),
     )
 
 
@@ -188,7 +188,9 @@ class _Group:
 
 
 def _matches(left: Location, right: Location) -> bool:
-    """Return True if one location may be a prefix of the other; `ANY` matches any key."""
+    """Return True if the two locations may agree up to the end of the shorter one; `ANY` matches
+    any key.
+    """
     return all([a is ANY or b is ANY or a == b for a, b in zip(left, right, strict=False)])
 
 
@@ -252,7 +254,8 @@ class _Flow:
 
     def _count_patterns(self, expr: Expr) -> None:
         """Count the variables in array and object patterns, in an equation or the result of a call,
-        as bound; not if the other side is a new variable, since then nothing is taken apart.
+        as bound; not if the other side of the equation is a new variable, since then nothing is
+        taken apart.
         """
         terms = expr.args if expr.is_equation else self.results(expr)
         for number, term in enumerate(terms):
@@ -297,8 +300,8 @@ class _Flow:
         return _OTHER
 
     def _iterates(self, rule: Rule) -> bool:
-        """Return True if a rule's body may have several solutions: it calls `walk` or has an
-        unbound key.
+        """Return True if a rule's body may have several solutions: it calls `walk`, or a reference
+        in it has a variable that no equation, call, parameter or `every` binds.
         """
         for expr in _nest(rule.body):
             if expr.operator == "walk":
@@ -423,17 +426,17 @@ class _Flow:
 
 
 class _Uses:
-    """Collects the locations that the entry points use, in `reads`, `compared`, `refused` and
-    `ordered`. The argument `refused` of its methods is True where a missing member may make a
+    """Collects the locations that the entry points use, in `reads`, `values`, `absences` and
+    `lists`. The argument `absence_matters` of its methods is True where a missing member may make a
     decision true, such as below `not`.
     """
 
     def __init__(self, flow: _Flow) -> None:
         self._flow = flow
         self.reads: set[Location] = set()
-        self.compared: set[Location] = set()
-        self.refused: set[tuple[int, Location]] = set()
-        self.ordered: set[Location] = set()
+        self.values: set[Location] = set()
+        self.absences: set[tuple[int, Location]] = set()
+        self.lists: set[Location] = set()
         self._visited: set[tuple[Location, bool]] = set()
         self._mentioned: set[Location] = set()
         self._verdicts: set[str] = set()
@@ -461,79 +464,80 @@ class _Uses:
         # Twice: where the body binds it, and in the answer itself.
         self._verdicts = {name for name in names if self._flow.occurrences[name] == 2}
         for group in groups:
-            self._visit(group, refused=False)
+            self._visit(group, absence_matters=False)
         for group, term in answers:
             if group.path in self._mentioned:
-                self._visit(group, refused=True)
+                self._visit(group, absence_matters=True)
             for key, value in term.items:
                 if not _is_verdict(key, value, self._verdicts):
-                    self._value(value, refused=False)
+                    self._value(value, absence_matters=False)
 
-    def _visit(self, group: _Group, *, refused: bool) -> None:
-        """Record the reads of a group of rules, at most once for each value of `refused`. Groups of
-        kind `_OTHER` are always visited as refused.
+    def _visit(self, group: _Group, *, absence_matters: bool) -> None:
+        """Record the reads of a group of rules, at most once for each value of `absence_matters`,
+        which is always True for groups of kind `_OTHER`.
         """
-        refused |= group.kind == _OTHER
-        if (group.path, refused) in self._visited:
+        absence_matters |= group.kind == _OTHER
+        if (group.path, absence_matters) in self._visited:
             return
-        self._visited.add((group.path, refused))
+        self._visited.add((group.path, absence_matters))
         for rule in group.branches:
-            self._body(rule.body, refused=refused)
+            self._body(rule.body, absence_matters=absence_matters)
             for term in (*rule.path[1:], *(rule.args or ()), rule.key, rule.value):
                 if term is None:
                     continue
                 if type(term) in (Var, Ref):
-                    self._read(term, refused=refused)
+                    self._read(term, absence_matters=absence_matters)
                 else:
-                    self._value(term, refused=refused)
+                    self._value(term, absence_matters=absence_matters)
 
-    def _body(self, body: Body, *, refused: bool) -> None:
+    def _body(self, body: Body, *, absence_matters: bool) -> None:
         for expr in body:
-            self._expr(expr, refused=refused)
+            self._expr(expr, absence_matters=absence_matters)
 
-    def _expr(self, expr: Expr, *, refused: bool) -> None:
-        """Record the reads of an expression. `refused` is set for everything below `not`, `with`,
-        and in the domain of an `every`.
+    def _expr(self, expr: Expr, *, absence_matters: bool) -> None:
+        """Record the reads of data in an expression. With `absence_matters`, a missing member may
+        make the decision true here. This is also so below `not`, in an expression with `with`, and
+        in the domain of an `every`.
         """
         for item in expr.withs:
-            self._read(item.target, refused=True)
-            self._value(item.value, refused=True)
+            self._read(item.target, absence_matters=True)
+            self._value(item.value, absence_matters=True)
         # Below `not` a missing member can make the expression true.
-        refused |= expr.negated or bool(expr.withs)
+        absence_matters |= expr.negated or bool(expr.withs)
         if expr.every is not None:
-            self._read(expr.every.domain, refused=True)
-            self._body(expr.every.body, refused=refused)
+            self._read(expr.every.domain, absence_matters=True)
+            self._body(expr.every.body, absence_matters=absence_matters)
         elif expr.operator is None:
             for term in expr.args:
-                self._condition(term, refused=refused)
+                self._condition(term, absence_matters=absence_matters)
         elif expr.is_equation:
-            self._equation(*expr.args, refused=refused)
+            self._equation(*expr.args, absence_matters=absence_matters)
         elif type(expr.operator) is Ref:
-            self._call(expr, expr.operator, refused=refused)
+            self._call(expr, expr.operator, absence_matters=absence_matters)
         elif expr.operator in _MEMBERS and len(expr.args) == _MEMBERS[expr.operator]:
             *values, collection = expr.args
             for term in values:
-                self._value(term, refused=refused)
+                self._value(term, absence_matters=absence_matters)
             if type(collection) in (Var, Ref):
-                self._read(collection, refused=refused)
-                if not refused:
+                self._read(collection, absence_matters=absence_matters)
+                if not absence_matters:
                     self.reads |= self._flow.descend(self._flow.locations(collection), ANY)
                 if len(values) == 2:
-                    self.ordered |= self._flow.locations(collection)
+                    self.lists |= self._flow.locations(collection)
             else:
-                self._value(collection, refused=refused)
+                self._value(collection, absence_matters=absence_matters)
         else:
             for term in expr.args:
-                self._value(term, refused=refused)
+                self._value(term, absence_matters=absence_matters)
 
-    def _condition(self, term: Term, *, refused: bool) -> None:
-        """Record a term that is only tested for truth."""
+    def _condition(self, term: Term, *, absence_matters: bool) -> None:
+        """Record a term that an expression only tests for truth."""
         if type(term) in (Var, Ref):
-            self._read(term, refused=refused)
+            self._read(term, absence_matters=absence_matters)
         else:
-            self._value(term, refused=refused)
+            self._value(term, absence_matters=absence_matters)
 
-    def _equation(self, left: Term, right: Term, *, refused: bool) -> None:
+    def _equation(self, left: Term, right: Term, *, absence_matters: bool) -> None:
         """Record the two sides of an equation: as reads if it is the only binding of a variable,
         otherwise as values that are compared. An answer object is left to `enter`.
         """
@@ -541,58 +545,58 @@ class _Uses:
             if type(other) not in (Var, Ref) or type(term) not in (Var, Ref):
                 continue
             if type(term) is Var and self._flow.bindings[term.name] == 1:
-                self._read(term, refused=refused)
-                self._read(other, refused=refused)
+                self._read(term, absence_matters=absence_matters)
+                self._read(other, absence_matters=absence_matters)
                 if term.name not in self._verdicts:
-                    self._refuse_defaults(other)
+                    self._visit_defaults(other)
                 return
-        if id(right) in self._answers and not refused:
+        if id(right) in self._answers and not absence_matters:
             return  # `enter` looks into it
         for term, other in ((left, right), (right, left)):
-            self._value(term, refused=refused, is_true=other == TRUE)
+            self._value(term, absence_matters=absence_matters, is_true=other == TRUE)
 
-    def _call(self, expr: Expr, operator: Ref, *, refused: bool) -> None:
+    def _call(self, expr: Expr, operator: Ref, *, absence_matters: bool) -> None:
         """Record the operands of a call of a policy's function, and visit the function. The
-        operands of an unknown function are recorded as refused values.
+        operands of an unknown function are recorded as values whose absence matters.
         """
         group = self._flow.group_of(operator)
         if group is None:
             for term in expr.args:
-                self._value(term, refused=True)
+                self._value(term, absence_matters=True)
             return
         self._mentioned.add(group.path)
-        self._visit(group, refused=refused)
+        self._visit(group, absence_matters=absence_matters)
         for number, term in enumerate(expr.args):
             patterns = [(rule.args or ())[number : number + 1] for rule in group.branches]
             if type(term) in (Var, Ref) and all(not p or type(p[0]) is Var for p in patterns):
-                self._read(term, refused=refused)
+                self._read(term, absence_matters=absence_matters)
             else:
-                self._value(term, refused=refused)
+                self._value(term, absence_matters=absence_matters)
 
     # Terms.
 
-    def _read(self, term: Term, *, refused: bool) -> None:
+    def _read(self, term: Term, *, absence_matters: bool) -> None:
         """Record that a reference is followed without a comparison of its value. Also visits the
-        rules at its locations; rules below a location are visited as refused.
+        rules at its locations, and those below them, of which the absence matters.
         """
         if type(term) is Ref:
             if type(term.parts[0]) not in (Var, Ref):
-                self._value(term.parts[0], refused=refused)
-            self._operands(term, refused=refused)
+                self._value(term.parts[0], absence_matters=absence_matters)
+            self._operands(term, absence_matters=absence_matters)
         for first, location in self._flow.find_anchored(term):
-            if refused:
-                self.refused.add((first, location))
+            if absence_matters:
+                self.absences.add((first, location))
             else:
                 self.reads.add(location)
             for group in self._flow.groups_at(location):
                 self._mentioned.add(group.path)
-                self._visit(group, refused=refused)
+                self._visit(group, absence_matters=absence_matters)
             for group in self._flow.groups_below(location):
                 self._mentioned.add(group.path)
-                self.refused.add((0, location))
-                self._visit(group, refused=True)
+                self.absences.add((0, location))
+                self._visit(group, absence_matters=True)
 
-    def _operands(self, term: Ref, *, refused: bool) -> None:
+    def _operands(self, term: Ref, *, absence_matters: bool) -> None:
         """Record the operands of a reference. An operand that may be an index puts the locations
         before it into `ordered`, unless it is a wildcard.
         """
@@ -600,41 +604,40 @@ class _Uses:
         for part in term.parts[1:]:
             key = _key_of(part)
             if type(key) is not str and not self._flow.is_wildcard(part):
-                self.ordered |= known
-            self._value(part, refused=refused)
+                self.lists |= known
+            self._value(part, absence_matters=absence_matters)
             known = self._flow.descend(known, key)
 
-    def _value(self, term: Term, *, refused: bool, is_true: bool = False) -> None:
-        """Record a term whose value is compared or returned; comprehensions are recorded as
-        refused. With `is_true` the value is compared with true, so a default of false does not
-        matter.
+    def _value(self, term: Term, *, absence_matters: bool, is_true: bool = False) -> None:
+        """Record a term whose value is compared or returned; in a comprehension, absence matters.
+        With `is_true` the value is compared with true, so a default of false does not matter.
         """
         if type(term) is Comprehension:
-            self._body(term.body, refused=True)
+            self._body(term.body, absence_matters=True)
             for head in (term.key, term.term):
                 if head is not None:
-                    self._value(head, refused=True)
+                    self._value(head, absence_matters=True)
         elif type(term) is Var or type(term) is Ref:
-            self._read(term, refused=refused)
-            self.compared |= self._flow.locations(term)
+            self._read(term, absence_matters=absence_matters)
+            self.values |= self._flow.locations(term)
             if not is_true:
-                self._refuse_defaults(term)
+                self._visit_defaults(term)
             for location in self._flow.locations(term):
                 for group in self._flow.groups_at(location):
                     if group.kind == _SET and len(location) == len(group.path):
-                        self._visit(group, refused=True)
+                        self._visit(group, absence_matters=True)
         else:
             for part in parts(term):
-                self._value(part, refused=refused)
+                self._value(part, absence_matters=absence_matters)
 
-    def _refuse_defaults(self, term: Term) -> None:
-        """Visit rules with a default at the locations of `term` as refused: they have a value even
-        without data, so a missing member changes the value to the default.
+    def _visit_defaults(self, term: Term) -> None:
+        """Visit rules with a default at the locations of `term`, with `absence_matters`: they have
+        a value even without data, so a missing member changes the value to the default.
         """
         for location in self._flow.locations(term):
             for group in self._flow.groups_at(location):
                 if group.has_default:
-                    self._visit(group, refused=True)
+                    self._visit(group, absence_matters=True)
 
 
 def _key_of(part: Term) -> str | int | None:

@@ -129,7 +129,7 @@ _NO_TEXTS: Final[Sequence[Any]] = (
 
 
 @record
-class _Known:
+class _Premises:
     """The expressions that hold at a step of a proof, by position. `values`: terms with the values
     that are assumed for them.
     """
@@ -164,7 +164,7 @@ class Checker:
         """
         try:
             exprs = tuple(self._parse(text, number) for number, text in enumerate(texts))
-            return refutation is not None and self._holds(refutation, _Known(exprs))
+            return refutation is not None and self._holds(refutation, _Premises(exprs))
         # A step that cannot be replayed is refused: an error must never let a proof pass.
         except (CompileError, EvalError, ParseError, IndexError, ValueError):
             return False
@@ -185,11 +185,11 @@ class Checker:
         first: Any = Call(call.operator, call.args[:-1])
         return Expr(equate(first, call.args[-1]), expr.negated, expr.withs)
 
-    def _holds(self, refutation: Step, known: _Known) -> bool:
-        """Return True if the refutation is valid for the expressions in `known`. Errors such as
+    def _holds(self, refutation: Step, premises: _Premises) -> bool:
+        """Return True if the refutation is valid for the expressions in `premises`. Errors such as
         IndexError and ValueError mean that a step does not fit.
         """
-        exprs = known.exprs
+        exprs = premises.exprs
         match refutation:
             case Contradiction(positive, negative):
                 one, other = exprs[positive], exprs[negative]
@@ -206,9 +206,9 @@ class Checker:
             case Denied(negative, (module, rule), body):
                 return self._is_denied(exprs, negative, module, rule, body)
             case Fails(position):
-                return self._fails(exprs[position], known.values)
+                return self._fails(exprs[position], premises.values)
             case Undefined(position, call):
-                return self._has_no_value(exprs[position], call, known.values)
+                return self._has_no_value(exprs[position], call, premises.values)
             case Texts(term, positions):
                 return self._has_no_text(term, [exprs[each] for each in positions])
             case Empty(empty, member):
@@ -216,29 +216,29 @@ class Checker:
             case Shape(negative, reader):
                 return negative != reader and denies_fields(exprs[negative], exprs[reader])
             case Cases():
-                return self._is_in_cases(refutation, known)
+                return self._is_in_cases(refutation, premises)
             case Same(first, second, then):
                 values = self._pairs(exprs[first], exprs[second]) if first != second else {}
-                return bool(values) and self._holds(then, self._change(known, values))
+                return bool(values) and self._holds(then, self._change(premises, values))
             case Alias(position, then):
                 values = self._alias(exprs, position)
-                return bool(values) and self._holds(then, self._change(known, values))
+                return bool(values) and self._holds(then, self._change(premises, values))
             case Instance(every, member, item, then):
                 added = self._instance(exprs, every, member, item)
-                return self._holds(then, replace(known, exprs=(*exprs, *added)))
+                return self._holds(then, replace(premises, exprs=(*exprs, *added)))
             case Derived(rule, values, body, then):
                 fact = self._derive_fact(exprs, rule, dict(values), body)
-                return self._holds(then, replace(known, exprs=(*exprs, fact)))
+                return self._holds(then, replace(premises, exprs=(*exprs, fact)))
             case Named(position, path, then):
                 fact = self._rename_support(exprs[position], path)
-                return self._holds(then, replace(known, exprs=(*exprs, fact)))
+                return self._holds(then, replace(premises, exprs=(*exprs, fact)))
             case Opposite(positions, then):
                 added = [each for n in positions for each in self._opposites(exprs[n])]
-                return self._holds(then, replace(known, exprs=(*exprs, *added)))
+                return self._holds(then, replace(premises, exprs=(*exprs, *added)))
             case Split(position, cases):
                 bodies = self._bodies(exprs, position)
                 return len(bodies) == len(cases) and all(
-                    self._holds(then, replace(known, exprs=(*exprs, *body)))
+                    self._holds(then, replace(premises, exprs=(*exprs, *body)))
                     for then, body in zip(cases, bodies, strict=True)
                 )
 
@@ -248,7 +248,9 @@ class Checker:
     # What an expression may depend on
 
     def _calls(self, expr: Expr) -> list[str]:
-        """Return the names of the built-ins that an expression may call, also in rules it reads."""
+        """Return the names of the built-ins that an expression may call; if it reads `data`, those
+        that any policy calls, too.
+        """
         nodes = list(walk(expr))
         if any(isinstance(node, Ref) and node.head == Var("data") for node in nodes) or any(
             isinstance(node, Call) and node.operator.head == Var("data") for node in nodes
@@ -259,14 +261,17 @@ class Checker:
         return [name for name in calls if not name.startswith("data.")]
 
     def _is_pure(self, expr: Expr) -> bool:
-        """Return True if an expression, with the rules that it reads, calls only pure built-ins;
-        False with `with`.
+        """Return True if an expression calls only pure built-ins and, if it reads `data`, all
+        policies do; False with `with`.
         """
         builtins = [self._engine.registry.get(name) for name in self._calls(expr)]
         return not expr.withs and all(each is None or each.pure for each in builtins)
 
     def _is_steady(self, expr: Expr) -> bool:
-        """Return True if nothing in an expression can have two results in one evaluation."""
+        """Return True if each call in an expression has one result in one evaluation: the built-ins
+        that it and, if it reads `data`, all policies call are pure or in `_ONE_ANSWER`, and it
+        calls no relation. False with `with`.
+        """
         for node in walk(expr):
             builtin = self._engine.registry.get(node.name) if isinstance(node, Call) else None
             if builtin is not None and builtin.relation:
@@ -280,7 +285,8 @@ class Checker:
 
     def _is_cycle(self, exprs: Sequence[Expr]) -> bool:
         """Return True if the comparisons, in this order, form a cycle that cannot hold, such as `a
-        < b`, `b <= a`. False if an expression is not a comparison.
+        < b`, `b <= a`. False if an expression is not a comparison, has inner bodies or is not
+        steady.
         """
         links = []
         for expr in exprs:
@@ -300,15 +306,15 @@ class Checker:
         return any(self._is_closed(path) for path in paths)
 
     def _read_comparison(self, expr: Expr) -> tuple[Any, str, Any] | None:
-        """Return the sides and sign of a comparison that can be used; None for other
-        expressions.
+        """Return the sides and sign of a comparison; None for other expressions, and for one that
+        has inner bodies or is not steady.
         """
         is_usable = not has_inner(expr) and self._is_steady(expr)
         return sides_of(expr) if is_usable else None
 
     def _follow(self, term: Any, other: Any) -> bool:
-        """Return True if `term` is certainly not above `other`: they are equal, constants in order,
-        or sums.
+        """Return True if it is certain that `term` <= `other`: they have the same text, are
+        constants in this order, or sums as in `is_below`.
         """
         if text_of(Expr(term)) == text_of(Expr(other)) or is_below(term, other):
             return True
@@ -338,8 +344,9 @@ class Checker:
         number: int,
         body: tuple[int, ...],
     ) -> bool:
-        """Return True if the negation of a support rule cannot hold, since the expressions of the
-        rule's body are in the conjunction.
+        """Return True if the negation of a support rule at `negative` cannot hold, since the
+        expressions of the rule's body are in the conjunction, at the positions `body`. False if the
+        body has variables, a `with` or an expression that is not steady.
         """
         expr = exprs[negative]
         if not expr.negated or expr.withs or not isinstance(expr.term, Ref):
@@ -360,8 +367,8 @@ class Checker:
 
     def _fails(self, expr: Expr, values: Sequence[tuple[str, Any]]) -> bool:
         """Return True if an evaluation shows that an expression does not hold when terms have these
-        values. False if it holds, or depends on unknown parts of the input or on how a number is
-        written.
+        values. False if it holds, calls a built-in that is not pure, or depends on unknown parts of
+        the input or on how a number is written.
         """
         if not self._is_pure(expr):
             return False
@@ -412,8 +419,8 @@ class Checker:
         return self._fails(Expr(equate(Var("some_value"), calls[0])), values)
 
     def _opposites(self, expr: Expr) -> list[Expr]:
-        """Return the expressions that hold if a negated comparison or membership does; ValueError
-        for others.
+        """Return the expressions that hold if a negated comparison, or a negated membership in a
+        constant collection, does; ValueError for others.
         """
         call = expr.term
         if not expr.negated or has_inner(expr) or not self._is_steady(expr):
@@ -433,7 +440,9 @@ class Checker:
         return expr
 
     def _sees_values(self, expr: Expr, values: Sequence[tuple[str, Any]]) -> bool:
-        """Return True if an expression treats equal numbers alike, however they are written."""
+        """Return True if an expression certainly treats equal numbers alike, however they are
+        written.
+        """
         scalars = [node.value for node in walk(expr) if isinstance(node, Scalar)]
         numbers = [each for each in scalars if isinstance(to_python(each), (int, float))]
         if not all(is_small(each) for each in [*numbers, *(value for _, value in values)]):
@@ -548,7 +557,7 @@ class Checker:
 
     def _cases_of(self, operand: Any, term: str) -> list[str] | None:
         """Return the names of `lower` and `upper` calls around a term, outermost first; None if the
-        operand is not about the term.
+        operand is anything but the term within such calls.
         """
         names: list[str] = []
         while text_of(Expr(operand)) != term:
@@ -566,19 +575,19 @@ class Checker:
 
     # Steps that change
 
-    def _is_in_cases(self, cases: Cases, known: _Known) -> bool:
+    def _is_in_cases(self, cases: Cases, premises: _Premises) -> bool:
         """Return True if the cases cover all values that the expression at `cases.source` allows
         for the term, and each case is refuted. False for a path of the input that is known, or that
         overlaps a path with an assumed value. The whole input cannot have an assumed value together
         with another term.
         """
-        source = known.exprs[cases.source]
+        source = premises.exprs[cases.source]
         if has_inner(source) or not self._is_steady(source):
             return False
         if cases.reader is None:
             values = self._values(source, cases.term)
         else:
-            reader = known.exprs[cases.reader]
+            reader = premises.exprs[cases.reader]
             is_read = cases.reader != cases.source and not reader.negated and not reader.withs
             is_read &= not has_inner(reader) and reads(reader, cases.term)
             is_denial = source.negated and isinstance(source.term, Ref)
@@ -592,22 +601,26 @@ class Checker:
         (parsed,) = parse_query(Source("", cases.term), v0=False)
         leaf = names_of(parsed.term, "input")
         if leaf is not None:
-            others = [parse_query(Source("", each), v0=False)[0].term for each, _ in known.values]
+            others = [
+                parse_query(Source("", each), v0=False)[0].term for each, _ in premises.values
+            ]
             paths = [path for each in others if (path := names_of(each, "input")) is not None]
             # `meet` holds for the input itself and any part of it.
             if (not leaf and others) or any(meet(leaf, path) for path in paths):
                 return False
             if not any(meet(leaf, other) for other in self._unknown):
                 return False
-        elif any(each == "input" for each, _ in known.values):
+        elif any(each == "input" for each, _ in premises.values):
             return False
         return all(
-            self._holds(then, replace(known, values=(*known.values, (cases.term, value))))
+            self._holds(then, replace(premises, values=(*premises.values, (cases.term, value))))
             for value, then in cases.cases
         )
 
     def _values(self, expr: Expr, term: str) -> list[Any] | None:
-        """Return the values that an expression allows for a term; None if it does not list them."""
+        """Return the values that an expression allows for a term; None unless it equates the term
+        with a constant, or tests whether it is a member of one.
+        """
         call = expr.term
         if expr.negated or not isinstance(call, Call) or len(call.args) != 2:
             return None
@@ -660,8 +673,10 @@ class Checker:
                 return {variable.name: other} if self._is_steady(exprs[position]) else {}
         return {}
 
-    def _change(self, known: _Known, values: dict[str, Any]) -> _Known:
-        return replace(known, exprs=tuple(self._replace(expr, values) for expr in known.exprs))
+    def _change(self, premises: _Premises, values: dict[str, Any]) -> _Premises:
+        return replace(
+            premises, exprs=tuple(self._replace(expr, values) for expr in premises.exprs)
+        )
 
     def _replace(self, expr: Expr, values: dict[str, Any]) -> Expr:
         """Return an expression with terms put in for variables. It becomes `true`, so that it

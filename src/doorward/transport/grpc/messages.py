@@ -19,7 +19,7 @@ _GZIP: Final = 16 + zlib.MAX_WBITS
 
 
 def frame_message(message: bytes) -> bytes:
-    """`message` with its prefix, uncompressed."""
+    """Return `message` with its prefix, uncompressed."""
     return PREFIX.pack(0, len(message)) + message
 
 

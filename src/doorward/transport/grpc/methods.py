@@ -437,7 +437,9 @@ class _Unary:
         stream.sender.finish(stream, trailers_only(error.status, error.message))
 
     def abort(self, stream: Stream) -> None:
-        """Release the partial message of a stream, or cancel its running method."""
+        """Release the partial message of a stream, or cancel its running method. Further calls do
+        nothing.
+        """
         state = stream.state
         if isinstance(state, _Partial):
             state.messages.close()

@@ -141,6 +141,7 @@ class AsgiCall:
         """Run the application; an exception of it is reported.
 
         If it ends without a response, 500 is sent; after half of one the connection is aborted.
+        Neither is done if the client is gone.
         """
         try:
             await app(scope, self._receive, self._send)
@@ -158,8 +159,8 @@ class AsgiCall:
         """Return the next ASGI event, waiting for body bytes, the end of the body or the
         disconnect.
 
-        Sends `100 Continue` first if the client waits for it (RFC 9110, 10.1.1). After the response
-        is complete the event is a disconnect.
+        Sends `100 Continue` first if the client waits for it (RFC 9110, 10.1.1). Once the response
+        is complete or the client is gone, the event is a disconnect.
         """
         if self._request.expects_continue and not self._is_whole and not self._has_begun:
             self._request.expects_continue = False
