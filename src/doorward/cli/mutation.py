@@ -202,7 +202,7 @@ def _summary(tested: _Tested) -> str:
     return ", ".join(parts)
 
 
-def _alike(tested: _Tested) -> str:
+def _line_of_alike(tested: _Tested) -> str:
     """Return a line with the share of mutants, by kind, that no test and no search told from the
     original; "" if none.
     """
@@ -214,7 +214,7 @@ def _alike(tested: _Tested) -> str:
 
 
 def _text(tested: _Tested) -> str:
-    parts = [*_lines(tested.unnoticed), _summary(tested), *filter(None, [_alike(tested)])]
+    parts = [*_lines(tested.unnoticed), _summary(tested), *filter(None, [_line_of_alike(tested)])]
     return "\n".join(parts) + "\n"
 
 
@@ -231,7 +231,7 @@ def _markdown(tested: _Tested) -> str:
     """Return the report as Markdown, for the summary of a pull request."""
     lines = ["### Mutants", "", _summary(tested)]
     if tested.alike:
-        lines += ["", _alike(tested)]
+        lines += ["", _line_of_alike(tested)]
     for number, each in enumerate(tested.unnoticed, start=1):
         assert each.finding is not None  # only those are given
         where = f"{each.mutant.file}:{each.mutant.row}"

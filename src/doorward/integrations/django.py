@@ -392,7 +392,7 @@ class PolicyAdminMixin:
 
     def has_view_permission(self, request: Any, obj: Any = None) -> bool:
         """Return True if the user may view or change `obj`; with None, in general."""
-        obj = self._own(obj)
+        obj = self._row_of_model(obj)
         return self._allows(request, "view", obj) or self._allows(request, "change", obj)
 
     def has_add_permission(self, request: Any, *_: Any) -> bool:
@@ -401,17 +401,17 @@ class PolicyAdminMixin:
 
     def has_change_permission(self, request: Any, obj: Any = None) -> bool:
         """Return True if the user may change `obj`; with None, in general."""
-        return self._allows(request, "change", self._own(obj))
+        return self._allows(request, "change", self._row_of_model(obj))
 
     def has_delete_permission(self, request: Any, obj: Any = None) -> bool:
         """Return True if the user may delete `obj`; with None, in general."""
-        return self._allows(request, "delete", self._own(obj))
+        return self._allows(request, "delete", self._row_of_model(obj))
 
     def has_module_permission(self, request: Any) -> bool:
         """Return True if the user may view the model in general, so that it is listed."""
         return self.has_view_permission(request)
 
-    def _own(self, obj: Any) -> Any:
+    def _row_of_model(self, obj: Any) -> Any:
         """Return `obj` if it is a row of this model; None otherwise, since Django passes the parent
         object to an inline.
         """

@@ -281,7 +281,7 @@ class _Judge:
     def _next(self, left: Counter[Subject], learned: Learned) -> Grant | None:
         """Return the grant for the best group without objections; None if there is none."""
         for who in self._candidates(left):
-            events = self._inside(who, left)
+            events = self._events_of(who, left)
             if self._objections(who, events):
                 continue
             further = self._groups.refinement(who, events)
@@ -290,7 +290,7 @@ class _Judge:
             narrower = tuple(sorted((*who, further)))
             if len(narrower) > 2:
                 continue
-            events = self._inside(narrower, left)
+            events = self._events_of(narrower, left)
             if self._objections(narrower, events):
                 continue
             if self._groups.refinement(narrower, events) is None:
@@ -311,7 +311,8 @@ class _Judge:
         )
         return [(each,) for each in order]
 
-    def _inside(self, who: Who, left: Counter[Subject]) -> Counter[Subject]:
+    def _events_of(self, who: Who, left: Counter[Subject]) -> Counter[Subject]:
+        """Return the remaining events of the subjects in a group."""
         members = self._groups.matching(who)
         return Counter({each: number for each, number in left.items() if each in members})
 
@@ -507,7 +508,7 @@ class _Judge:
             if not candidates:
                 break
             who = candidates[0]
-            events = self._inside(who, left)
+            events = self._events_of(who, left)
             for subject in events:
                 left.pop(subject, None)
             if sum(events.values()) < self._limits.events:

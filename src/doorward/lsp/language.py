@@ -124,7 +124,7 @@ class Policies:
             near = near_name(symbol.path[-1], siblings)
             if near is not None:
                 message = f"no rule defines data{''.join(map(operand_text, symbol.path))}"
-                fix = Fix(*_inside(span), near)
+                fix = Fix(*_offsets_of_name(span), near)
                 yield Diagnostic(NEAR_NAME, message, span, f"did you mean `{near}`?", fix=fix)
 
     # What a name stands for
@@ -191,7 +191,7 @@ class Policies:
         at = self.symbol_at(file, offset)
         if at is None or not self._may_rename(at[0]):
             return None
-        start, end = _inside(at[1])
+        start, end = _offsets_of_name(at[1])
         return Span(at[1].source, start, end, at[1].row, at[1].col)
 
     def renamed(self, file: str, offset: int, name: str) -> dict[str, list[Fix]]:
@@ -212,7 +212,7 @@ class Policies:
         self._check_free(symbol, places, name)
         edits: dict[str, list[Fix]] = {}
         for occurrence in places:
-            fix = Fix(*_inside(occurrence.span), name)
+            fix = Fix(*_offsets_of_name(occurrence.span), name)
             edits.setdefault(occurrence.span.file, []).append(fix)
         return edits
 
@@ -518,7 +518,7 @@ _IN_TEMPLATE: Final = re.compile(r'\$"[^"]*\{[^}"]*\Z')
 _QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.)*+"|`[^`]*+`')
 
 
-def _inside(span: Span) -> tuple[int, int]:
+def _offsets_of_name(span: Span) -> tuple[int, int]:
     """The start and end offset of a name in the source, without quotes."""
     quoted = span.text[:1] in ('"', "`")
     return span.start + quoted, span.end - quoted

@@ -322,7 +322,7 @@ def from_binary(mantissa: int, exponent: int) -> int | Number:
     if exponent >= 0:
         if mantissa.bit_length() + exponent <= MANTISSA_BITS:
             return mantissa << exponent
-        return _whole(_shortest(*rounded(mantissa, exponent)))
+        return _integer_part(_shortest(*rounded(mantissa, exponent)))
     size = mantissa.bit_length()
     # The float is the one nearest to the text. That is also nearest to the mantissa, but where the
     # mantissa lies between two floats, or the float has fewer bits than others.
@@ -341,10 +341,10 @@ def from_double(mantissa: int, exponent: int) -> int | Number:
     if exponent >= 0 and mantissa.bit_length() + exponent <= DOUBLE_BITS:
         return mantissa << exponent
     text = _shortest(mantissa, exponent, DOUBLE_BITS)
-    return _whole(text) if exponent >= 0 else Number(text)
+    return _integer_part(text) if exponent >= 0 else Number(text)
 
 
-def _whole(text: str) -> int:
+def _integer_part(text: str) -> int:
     """Return the integer part of a number text."""
     from fractions import Fraction
 

@@ -37,7 +37,7 @@ def cause_of(kind: str, before: Trail | None, now: Trail, known: Set[str]) -> Ca
     """
     refused = _refuse(now.failed)
     if kind == "new-deny":
-        return refused or _gone(before, now) or _UNKNOWN
+        return refused or _cause_of_loss(before, now) or _UNKNOWN
     if kind == "new-error":
         return refused or _UNKNOWN
     location = _new(before, now, known)
@@ -45,7 +45,7 @@ def cause_of(kind: str, before: Trail | None, now: Trail, known: Set[str]) -> Ca
         return Cause(str(location), f"`{location.text}` holds")
     if kind == "changed" and refused is not None:
         return refused
-    return _gone(before, now) or _cause_of_pass(before) or _UNKNOWN
+    return _cause_of_loss(before, now) or _cause_of_pass(before) or _UNKNOWN
 
 
 def _key(location: Location) -> tuple[str, str]:
@@ -65,7 +65,7 @@ def _new(before: Trail | None, now: Trail, known: Set[str]) -> Location | None:
     return new[0] if new else fresh[-1] if fresh else None
 
 
-def _gone(before: Trail | None, now: Trail) -> Cause | None:
+def _cause_of_loss(before: Trail | None, now: Trail) -> Cause | None:
     """Return the cause that a definition held before and does not hold now, the innermost one; None
     if there is none, or if the old version is not available.
     """

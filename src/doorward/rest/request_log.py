@@ -111,7 +111,7 @@ class RequestLog:
         return not self._stop.is_set()
 
     def _write_waiting(self) -> None:
-        """Write the waiting lines in batches, and log how many were lost."""
+        """Write the waiting lines in batches, and log how many were dropped."""
         entries = self._entries
         while entries:
             batch = [entries.popleft() for _ in range(min(len(entries), _BATCH))]

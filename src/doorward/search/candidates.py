@@ -73,7 +73,7 @@ class Candidates:
         self._examples = list(material.examples)
         self.corpus: list[Any] = [{}, *material.examples]
         for _ in range(WHOLE_VALUES):
-            self.corpus.append(self._whole(shape))
+            self.corpus.append(self._document(shape))
 
     def keep(self, input: Any) -> None:
         """Add an input to `corpus`. In a corpus of `CORPUS` inputs it replaces a random one."""
@@ -126,7 +126,7 @@ class Candidates:
             return random.choice(_FORMS)(value) if isinstance(value, str) else value
         return self._value(shape)
 
-    def _whole(self, shape: Shape) -> Any:
+    def _document(self, shape: Shape) -> Any:
         """Return a random value for a location: mostly an object with every member that policies
         read, or a list of 1 to 3 items if they read only its items. A location without members gets
         `_value`.
@@ -135,9 +135,11 @@ class Candidates:
         if not names and shape.members:
             if shape.values and self._random.random() < 0.5:
                 return self._value(shape)
-            return [self._whole(shape.members[_ELEMENT]) for _ in range(self._random.randint(1, 3))]
+            return [
+                self._document(shape.members[_ELEMENT]) for _ in range(self._random.randint(1, 3))
+            ]
         if names and not (shape.values and self._random.random() < 0.05):
-            return {name: self._whole(shape.members[name]) for name in names}
+            return {name: self._document(shape.members[name]) for name in names}
         return self._value(shape)
 
     def _value(self, shape: Shape) -> Value:
@@ -149,7 +151,7 @@ class Candidates:
             return self._token(shape, shape.claims)
         chance = random.random()
         if shape.members and chance < (0.5 if shape.values else 0.85):
-            sample: Value = self._whole(shape)
+            sample: Value = self._document(shape)
             return sample
         if shape.values and random.random() < 0.8:
             return random.choice(list(shape.values.values()))
@@ -160,7 +162,7 @@ class Candidates:
         to 2100 and after `Bearer `. One in ten is signed with "b" in place of a known secret.
         """
         random = self._random
-        document = self._whole(claimed) if claimed.members else {}
+        document = self._document(claimed) if claimed.members else {}
         claims: dict[Key, Value] = document if isinstance(document, dict) else {}
         if random.random() < 0.8:
             claims = {**claims, "nbf": 0, "exp": 4102444800}

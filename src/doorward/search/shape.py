@@ -514,14 +514,14 @@ class _Reader:
             case Ref(Var("data"), args):
                 return self._values_of_data(args)
             case Ref(Var(name), args):
-                return _descend(self._known(name), args)
+                return _descend(self._answers_of(name), args)
             case Var(name):
-                return self._known(name)
+                return self._answers_of(name)
             case Call(args=[owner, key, other]) if term.name == "object.get":
                 return [*_descend(self._values(owner), [key]), *self._values(other)]
         return []
 
-    def _known(self, name: str) -> list[Any]:
+    def _answers_of(self, name: str) -> list[Any]:
         return list(self._answers.get(name, {}).values())
 
     def _values_of_data(self, args: Sequence[Term]) -> list[Any]:
@@ -532,7 +532,7 @@ class _Reader:
                 break
             name = f"{name}.{arg.value}"
             if name in self._answers:
-                return _descend(self._known(name), args[number + 1 :])
+                return _descend(self._answers_of(name), args[number + 1 :])
         return _descend([self._data], args)
 
     def _items(self, term: Term) -> list[Any]:

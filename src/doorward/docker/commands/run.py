@@ -382,7 +382,7 @@ def _put_port(container: Container, value: str) -> None:
 
 def _expose(container: Container, value: str) -> None:
     """Add the exposed ports `80`, `80-90` or `80/udp`; the protocol is tcp by default. CommandError
-    for others.
+    for other forms.
     """
     ports, _, protocol = value.partition("/")
     for port in _port_range(ports):

@@ -182,7 +182,7 @@ class Binding:
             progress = False
             for pair in tuple(pairs):
                 a, b = pair
-                known_a, known_b = self._known(a), self._known(b)
+                known_a, known_b = self._is_known(a), self._is_known(b)
                 if not (known_a or known_b):
                     continue
                 pairs.remove(pair)
@@ -198,7 +198,7 @@ class Binding:
             self.value(a)
             self.value(b)
 
-    def _known(self, term: Term) -> bool:
+    def _is_known(self, term: Term) -> bool:
         """Return True if a term can be computed from the variables that are bound so far."""
         probe = Binding(self.bound | self.binds, self.outer, self.arity)
         probe.value(term)

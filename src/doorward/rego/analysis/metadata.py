@@ -51,7 +51,7 @@ def _insert_metadata(rule: Rule, module: Module, modules: Sequence[Module]) -> R
     """
     if not any(isinstance(node, Call) and node.name in FUNCTIONS for node in walk(rule)):
         return rule
-    path, blocks = _rule_path(rule, module), list(_own(rule, module))
+    path, blocks = _rule_path(rule, module), list(_rule_blocks(rule, module))
     around = list(_around(rule, module, modules))
     # The annotations of a rule are not those of its `else` branches.
     branches: list[Rule] = []
@@ -127,7 +127,7 @@ def _without_value(match: Call) -> Term:
     return Ref(items, (Scalar(1, match.span),), match.span)
 
 
-def _own(rule: Rule, module: Module) -> Iterator[Annotations]:
+def _rule_blocks(rule: Rule, module: Module) -> Iterator[Annotations]:
     """Yield the blocks of scope rule directly before a rule, the nearest first."""
     # Blocks between the rule before and this one belong to this one.
     before = max((r.span.row for r in module.rules if r.span.row < rule.span.row), default=0)
@@ -148,7 +148,7 @@ def _chain(rule: Rule, module: Module, modules: Sequence[Module]) -> Iterator[di
     """Yield the entries of `rego.metadata.chain` for a rule, from its own METADATA to the outermost
     package.
     """
-    yield from _own_entries(list(_own(rule, module)), _rule_path(rule, module))
+    yield from _own_entries(list(_rule_blocks(rule, module)), _rule_path(rule, module))
     yield from _around(rule, module, modules)
 
 

@@ -101,7 +101,7 @@ class Operands:
             case SomeDecl():
                 return before
             case SomeIn(_, _, domain):
-                term = replace(term, domain=self._whole(domain, before))
+                term = replace(term, domain=self._lift_operands(domain, before))
             case Every(_, _, _, body) | Not(body):
                 term = replace(term, body=self.body(body))
             case And(left, right) | Or(left, right):
@@ -110,12 +110,12 @@ class Operands:
                 pass
             case Call(_, args):
                 is_equation = len(args) == 2 and term.name in self.equalities
-                read = self._whole if is_equation else self._read
+                read = self._lift_operands if is_equation else self._read
                 operands = tuple([read(arg, before) for arg in args])
                 if any(map(is_not, operands, args)):
                     term = replace(term, args=operands)
             case _:
-                term = self._whole(term, before)
+                term = self._lift_operands(term, before)
         if not before and term is expr.term:
             return [expr]
         if expr.withs:
@@ -123,7 +123,7 @@ class Operands:
             before = [replace(step, withs=expr.withs) for step in before]
         return [*before, replace(expr, term=term, before=())]
 
-    def _whole(self, term: Term, out: list[Expr]) -> Term:
+    def _lift_operands(self, term: Term, out: list[Expr]) -> Term:
         """Return `term` for a position where a reference or comprehension may stand. References and
         comprehensions inside it become variables, whose equations are appended to `out`.
         """
@@ -145,7 +145,7 @@ class Operands:
             return term
         match term:
             case Ref() | ArrayComprehension() | SetComprehension() | ObjectComprehension():
-                return self._bind(self._whole(term, out), out)
+                return self._bind(self._lift_operands(term, out), out)
             case Var(name) if name in ROOTS:
                 return self._bind(term, out)
             case Array(items) | Set(items):

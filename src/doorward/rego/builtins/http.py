@@ -219,10 +219,10 @@ def _forced_seconds(options: Options) -> int | None:
         raise BuiltinError(
             "'force_cache' set but 'force_cache_duration_seconds' parameter is missing"
         )
-    return _whole("force_cache_duration_seconds", seconds)
+    return _to_integer("force_cache_duration_seconds", seconds)
 
 
-def _whole(name: str, value: Value) -> int:
+def _to_integer(name: str, value: Value) -> int:
     """Return an option as an integer; BuiltinError if it is negative or not an integer."""
     number = exact(value) if isinstance(value, (int, float)) else None
     if not isinstance(number, int) or number < 0:
@@ -307,7 +307,7 @@ def _request(context: Context, options: Options) -> HTTPRequest:
         timeout=_timeout(options["timeout"]) if "timeout" in options else DEFAULT_TIMEOUT,
         follow_redirects=options.get("enable_redirect") is True,
         retries=min(
-            _whole("max_retry_attempts", options.get("max_retry_attempts", 0)), MAX_RETRIES
+            _to_integer("max_retry_attempts", options.get("max_retry_attempts", 0)), MAX_RETRIES
         ),
         allowed_hosts=hosts,
         certificates=_certificates(options, host),
@@ -397,7 +397,7 @@ def _sources(options: Options, name: str) -> tuple[Source, ...]:
 def _certificates(options: Options, host: str) -> Certificates:
     """The TLS settings in the options. The system's authorities are used unless others are given;
     the server's name is by default `host` without its port. BuiltinError for a certificate without
-    a key or the reverse.
+    a key, or a key without a certificate.
     """
     authorities = _sources(options, "tls_ca_cert")
     certificate = _sources(options, "tls_client_cert")

@@ -48,7 +48,7 @@ def comprehension(state: FunctionState, node: Comprehension) -> Operand:
     with state.env.scope(outer), state.counters.one_value():
         dependency = dependency_of(state, node)
         if dependency is None:
-            return _collected(state, node, out)
+            return _write_collection(state, node, out)
         value = state.code.bind_temp(state.env[dependency.name].code, holds="value")
         if dependency.path:
             value = read(state, value, dependency.path)
@@ -57,7 +57,7 @@ def comprehension(state: FunctionState, node: Comprehension) -> Operand:
         with state.scope():
             is_new = ast.Compare(load(out), [ast.Is()], [ast.Constant(value=None)])
             state.code.test(is_new)
-            result = _collected(state, node, out)
+            result = _write_collection(state, node, out)
             state.code.run(method("remember", site, value, result.code))
             if isinstance(node, SetComprehension):
                 state.code.assign(out, result.code)
@@ -68,7 +68,7 @@ def _heads(node: Comprehension) -> tuple[Term, ...]:
     return (node.key, node.value) if isinstance(node, ObjectComprehension) else (node.term,)
 
 
-def _collected(state: FunctionState, node: Comprehension, out: str) -> Operand:
+def _write_collection(state: FunctionState, node: Comprehension, out: str) -> Operand:
     """Write the loops that collect into `out`, and return the collection."""
     match node:
         case ArrayComprehension():

@@ -76,10 +76,10 @@ class ExactRules:
         EvalError if two rules give different values.
         """
         if self.code.plan.traced:
-            return traced(self.node.name, self._whole)(ctx, *args)
-        return self._whole(ctx, *args)
+            return traced(self.node.name, self._answer_of_rules)(ctx, *args)
+        return self._answer_of_rules(ctx, *args)
 
-    def _whole(self, ctx: Evaluation, *args: Any) -> Any:
+    def _answer_of_rules(self, ctx: Evaluation, *args: Any) -> Any:
         """Return the answer of the rules. Calls of a function use the evaluation's cache, except in
         traced code.
         """

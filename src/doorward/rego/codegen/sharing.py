@@ -117,18 +117,18 @@ class Group:
     def row(self, number: int) -> tuple[Any, ...]:
         """Return the constants of a member, then its values for `positions`."""
         member = self.members[number]
-        return (*_values(member), *self._own(member))
+        return (*_values(member), *self._values_at_positions(member))
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
         """Yield the constants of each member, then a tuple of its values for `positions`, if
         any.
         """
         for member in self.members:
-            member_value = tuple(self._own(member))
+            member_value = tuple(self._values_at_positions(member))
             values = _values(member)
             yield (*values, member_value) if member_value else values
 
-    def _own(self, member: Reading) -> Iterator[Span | Site]:
+    def _values_at_positions(self, member: Reading) -> Iterator[Span | Site]:
         """Yield a member's values for `positions`: spans and call sites."""
         for name, number in self.positions:
             span = member.spans[number]

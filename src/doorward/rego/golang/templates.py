@@ -475,7 +475,7 @@ def _len(value: Any) -> int:
 
 def _kind(value: Any) -> str:
     """Return the kind of a value for comparisons: `bool`, `int`, `float` or `string` (also for
-    numbers of the data). BuiltinError for others.
+    numbers of the data). BuiltinError for values of other types.
     """
     for cls, name in ((bool, "bool"), (int, "int"), (float, "float"), (str, "string")):
         if isinstance(value, cls):

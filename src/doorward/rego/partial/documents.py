@@ -343,7 +343,7 @@ class _Virtual:
         settings = self.search.settings
         return settings.keep_else or not settings.truth or not self.node.is_ground
 
-    def _inside(self, term: Term, where: Bindings, pos: int) -> Solutions:
+    def _follow_value(self, term: Term, where: Bindings, pos: int) -> Solutions:
         """Follow the rest of the path inside a rule's value."""
         walk = self.walk
         term, where = apply(term, where)
@@ -363,7 +363,7 @@ class _Virtual:
             with search.disabled.suspended():
                 value = self._value()
             if value is not UNDEFINED:
-                yield from self._inside(Constant(value), walk.b1, self.pos + 1)
+                yield from self._follow_value(Constant(value), walk.b1, self.pos + 1)
             return
         if search.settings.truth:
             self._note_conflict()
@@ -383,7 +383,7 @@ class _Virtual:
             bindings = search.child()
             assert rule.value is not None
             for _ in search.branch(rule, bindings):
-                yield from self._inside(rule.value, bindings, self.pos + 1)
+                yield from self._follow_value(rule.value, bindings, self.pos + 1)
 
     def _note_conflict(self) -> None:
         """Record in `search.conflicts` two rules that may give this document two values. A document
@@ -463,7 +463,7 @@ class _Virtual:
                 yield from self._support(self._partial_support)
             else:
                 with search.disabled.suspended():
-                    document = Constant(self._whole())
+                    document = Constant(self._build_document())
                 yield from search.unify(document, walk.result, walk.b1, walk.b2, walk.site)
         elif (unknown and search.settings.shallow) or search.disabled.has(
             self.plugged[: self.pos + 1]
@@ -499,8 +499,8 @@ class _Virtual:
         else:
             key = plug(self.path[self.pos + 1], walk.b1)
             with search.disabled.suspended():
-                value = self._below(key) if type(key) is Constant else self._whole()
-            yield from self._inside(Constant(value), walk.b1, self.pos + 1)
+                value = self._below(key) if type(key) is Constant else self._build_document()
+            yield from self._follow_value(Constant(value), walk.b1, self.pos + 1)
 
     def _note_key_conflict(self) -> None:
         """Record in `search.conflicts` two rules that may give one key of this object two
@@ -541,9 +541,9 @@ class _Virtual:
             term = rule.value
         for part in reversed(rule.path[self.pos + 1 :]):
             term = object_(((part, term),))
-        return self._inside(term, own, self.pos + 1)
+        return self._follow_value(term, own, self.pos + 1)
 
-    def _whole(self) -> Any:
+    def _build_document(self) -> Any:
         """Return the whole set or object that known rules build; cached until the present `with`
         ends. EvalError for two values under one key.
         """

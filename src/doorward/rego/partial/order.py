@@ -53,12 +53,12 @@ def in_safe_order(body: Body, known: Iterable[str], arity: Arity) -> Body:
     ordered += [expr for expr in body if id(expr) not in ready]
     result = []
     for expr in ordered:
-        result.append(_inside(expr, around, arity))
+        result.append(_order_inner_bodies(expr, around, arity))
         around.update(expr_variables(expr))
     return tuple(result)
 
 
-def _inside(expr: Expr, around: set[str], arity: Arity) -> Expr:
+def _order_inner_bodies(expr: Expr, around: set[str], arity: Arity) -> Expr:
     """Return an expression with the bodies inside it in order. `around` are the variables bound
     outside; those of an `every` are added to it.
     """

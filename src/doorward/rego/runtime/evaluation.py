@@ -689,7 +689,7 @@ class Evaluation(Context):
         both have a value that is not an object, base data wins. UNDEFINED for a function. `hidden`:
         a member whose rules are skipped.
         """
-        base = _whole(base)
+        base = _value_of_base(base)
         if node is None or node in self.replaced:
             return base
         if node.is_function:
@@ -749,7 +749,7 @@ class Evaluation(Context):
         """Return base data at a path, for exact code; UNDEFINED if there is none."""
         if self.base is None:
             return lookup_data_path(self.data, path)
-        return _whole(self.base.at(path))
+        return _value_of_base(self.base.at(path))
 
     def document_at(self, path: Sequence[Key]) -> Any:
         """Return the whole document at a path below `data`; UNDEFINED if there is none. The path ()
@@ -780,7 +780,7 @@ class Evaluation(Context):
         """Return the node one key below `parent`; (None, UNDEFINED) if there is nothing."""
         node, base = parent
         if node is not None and node.part is not None:
-            return None, lookup(merge(_whole(base), node.part(self, (key,))), key)
+            return None, lookup(merge(_value_of_base(base), node.part(self, (key,))), key)
         node, base = self._open(parent)
         return self._below(node, key), _member(base, key)
 
@@ -790,7 +790,7 @@ class Evaluation(Context):
         nothing below.
         """
         node, base = self._open(parent)
-        whole = _whole(self._list_members(node, base))
+        whole = _value_of_base(self._list_members(node, base))
         if node is None:
             if whole is base:
                 return [(key, (None, value)) for key, value in items(base)]
@@ -836,7 +836,7 @@ def _member(base: Any, key: Any) -> Any:
     return over if () in targets else BaseData(over, lookup_data(base.stored, key), targets)
 
 
-def _whole(base: Any) -> Any:
+def _value_of_base(base: Any) -> Any:
     """Return the whole value of base data."""
     if type(base) is not BaseData:
         return base

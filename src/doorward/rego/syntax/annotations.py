@@ -307,7 +307,9 @@ def _resource(item: object) -> dict[str, str]:
 
 
 def _url_fault(url: str) -> str:
-    """Return the error, in Go's words, in a URL whose escape or host is invalid; "" for others."""
+    """Return the error, in Go's words, in a URL whose escape or host is invalid; "" for
+    other URLs.
+    """
     if (match := _BAD_ESCAPE.search(url)) is not None:
         return f'parse "{url}": invalid URL escape "%{match[1]}"'
     try:

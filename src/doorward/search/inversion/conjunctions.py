@@ -299,8 +299,8 @@ def _calculates(condition: Call) -> bool:
 
 
 def _leaves_of(expr: Expr) -> dict[str, Term]:
-    """Return the variables and input paths that a comparison of numbers reads, by their texts; {}
-    for another expression or if the comparison contains anything but numbers and arithmetic.
+    """Return the variables and input paths that a comparison of numbers reads, by their texts. {}
+    for other expressions: negated, with `with`, or with anything but numbers and arithmetic.
     """
     call = expr.term
     if expr.withs or expr.negated or not isinstance(call, Call):
@@ -329,13 +329,14 @@ def _read_leaves(term: Term, leaves: dict[str, Term]) -> bool:
     return False
 
 
-def _first_values(constants: Sequence[Any], leaves: int) -> list[Any]:
+def _first_values(constants: Sequence[Any], leaf_count: int) -> list[Any]:
     """Return the values of one number to try first: the constants and their neighbours, then the
-    integers from zero; of a single number also the integers after each constant.
+    integers from zero; if there is only one number (`leaf_count`), also the integers after each
+    constant.
     """
-    size = {1: 400, 2: 24, 3: 6}[leaves]
+    size = {1: 400, 2: 24, 3: 6}[leaf_count]
     near = [each + n for each in constants for n in (0, 1, -1)]
-    after = (each + n for each in constants for n in range(size)) if leaves == 1 else iter(())
+    after = (each + n for each in constants for n in range(size)) if leaf_count == 1 else iter(())
     return _unique([*near, *range(size), *islice(after, TRIED)])
 
 
@@ -382,5 +383,5 @@ def _read_by(expr: Expr) -> frozenset[tuple[Any, ...]]:
 
 
 def _overlap(one: frozenset[tuple[Any, ...]], other: frozenset[tuple[Any, ...]]) -> bool:
-    """Return True if a path of one set is equal to or above a path of the other."""
+    """Return True if a path of either set is equal to or above a path of the other one."""
     return any(a[: len(b)] == b[: len(a)] for a in one for b in other)

@@ -329,7 +329,8 @@ def call_lens(
     def put(want: Want, input: Any) -> Iterator[Any]:
         """Yield inputs in which one operand is changed so that the result may be as wanted."""
         known = [
-            _known(lens, types[i] if i < len(types) else None) for i, lens in enumerate(operands)
+            _value_or_example(lens, types[i] if i < len(types) else None)
+            for i, lens in enumerate(operands)
         ]
         for position, lens in enumerate(operands):
             if lens.put is None:
@@ -362,7 +363,7 @@ def _missing(
     ]
 
 
-def _known(lens: Lens, type_: Any) -> Any:
+def _value_or_example(lens: Lens, type_: Any) -> Any:
     """Return a lens's value; if it is undefined, its shape, or else an example of the operand's
     type.
     """

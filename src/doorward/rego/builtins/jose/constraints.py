@@ -119,8 +119,8 @@ def _constraint_time(value: Value) -> float:
 
 
 def meets(constraints: Constraints, claims: Object) -> bool:
-    """Return True if issuer and audience of the claims satisfy the constraints. As in OPA, claims
-    with an `aud` need the constraint `aud`, and the reverse. Times are not checked here.
+    """Return True if issuer and audience of the claims satisfy the constraints. As in OPA, the
+    claim and the constraint `aud` are there both or not at all. Times are not checked here.
     """
     if constraints.iss:
         issuer = claims.get("iss")

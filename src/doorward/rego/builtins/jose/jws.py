@@ -34,7 +34,7 @@ def _hmac(name: str, digest: str) -> Algorithm:
 
     def compute(key: bytes, signed: bytes) -> bytes:
         """Return the HMAC of `signed` under `key`, from a copy of the cached keyed state."""
-        code = _keyed(key, digest).copy()
+        code = _start_hmac(key, digest).copy()
         code.update(signed)
         return code.digest()
 
@@ -52,7 +52,7 @@ def _hmac(name: str, digest: str) -> Algorithm:
 
 
 @lru_cache(maxsize=64)
-def _keyed(key: bytes, digest: str) -> hmac.HMAC:
+def _start_hmac(key: bytes, digest: str) -> hmac.HMAC:
     """Return the HMAC state after the key and before any text.
 
     Callers copy it: for the short text of a token, setting up the key costs more than the rest.

@@ -44,9 +44,9 @@ def read_options(fields: Object, now: int) -> Options:
                 raise BuiltinError("'DNSName' should be a string")
             name = value
         elif key == "CurrentTime":
-            now = _whole("CurrentTime", value) // 1_000_000_000
+            now = _to_integer("CurrentTime", value) // 1_000_000_000
         elif key == "MaxConstraintComparisons":
-            _whole("MaxConstraintComparisons", value)
+            _to_integer("MaxConstraintComparisons", value)
         elif key == "KeyUsages":
             purposes = _purposes(value) or purposes
         else:
@@ -54,7 +54,7 @@ def read_options(fields: Object, now: int) -> Options:
     return Options(now, name, purposes)
 
 
-def _whole(name: str, value: Value) -> int:
+def _to_integer(name: str, value: Value) -> int:
     """Return the option as an integer of 64 bits; BuiltinError if it is not one."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise BuiltinError(f"'{name}' should be a number")
