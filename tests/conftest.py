@@ -122,8 +122,10 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """What `-m` would leave out as a whole is not imported, which takes half of the time."""
+    if config.option.markexpr != QUICK:
+        return None
     is_test = collection_path.name.startswith("test_") and collection_path.suffix == ".py"
-    if config.option.markexpr == QUICK and is_test and has_no_quick_test(collection_path):
+    if (is_test or collection_path.is_dir()) and has_no_quick_test(collection_path):
         return True
     return None
 

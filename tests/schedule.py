@@ -3,8 +3,8 @@
 Processes end together when what is left at the end is small, so `tests/seconds.json` says how long
 the files take; `make costs` writes it. What counts is for how long a file keeps its process, and
 not its CPU: one that waits leaves the processor to others, as long as there are others. A file that
-is not there counts by its number of tests. What shares a daemon or a database server stays together
-in one process.
+is not there counts by its number of tests. What shares a daemon, a database server or a browser
+stays together in one process.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ def scope_of(file: str) -> str:
         return "rules"
     if folder == "people":  # the server of databases
         return folder
+    if file.startswith("tests/console/pages/"):  # the browser
+        return "console/pages"
     if folder == "docker" and DAEMON.search((ROOT / file).read_text(encoding="utf-8")):
         return "docker/proxy" if inside.startswith("proxy/") else folder
     return file

@@ -22,6 +22,8 @@ NAMES = [
     "tests/docker/test_plugin.py::test",
     "tests/c/test_new.py::test[1]",
     "tests/c/test_new.py::test[2]",
+    "tests/console/pages/test_log.py::test",
+    "tests/console/pages/test_help.py::test",
 ]
 
 
@@ -43,9 +45,8 @@ class Node:
 
 @pytest.fixture
 def scheduling(monkeypatch: pytest.MonkeyPatch) -> Scheduling:
-    monkeypatch.setattr(
-        schedule, "read_seconds", lambda: {"tests/b/test_long.py": 50.0, "docker": 20.0}
-    )
+    seconds = {"tests/b/test_long.py": 50.0, "docker": 20.0, "console/pages": 1.0}
+    monkeypatch.setattr(schedule, "read_seconds", lambda: seconds)
     option = SimpleNamespace(tx=["popen"], loadscopereorder=True)
     config: Any = SimpleNamespace(option=option, getvalue=lambda name: getattr(option, name))
     return Scheduling(config)
@@ -71,6 +72,7 @@ def test_the_longest_begin_first_and_each_test_runs_once(scheduling: Scheduling)
     assert [scope_of(name.split("::")[0]) for name in done] == [
         "tests/b/test_long.py",
         *["docker"] * 2,
+        *["console/pages"] * 2,
         *["tests/a/test_many.py"] * 3,
         *["tests/c/test_new.py"] * 2,
         "docker/proxy",

@@ -31,5 +31,16 @@ def test_a_file_is_left_out_by_a_line_that_is_true_for_all_its_tests(
     assert has_no_quick_test(file) is is_left_out
 
 
+def test_a_folder_is_left_out_where_none_of_its_files_has_a_quick_test(tmp_path: Path) -> None:
+    file = tmp_path / "inner/test_one.py"
+    file.parent.mkdir()
+    file.write_text("import subprocess\n")
+    assert not has_no_quick_test(tmp_path)  # there is no conftest.py that would be imported
+    (tmp_path / "conftest.py").touch()
+    assert has_no_quick_test(tmp_path)
+    file.with_name("test_other.py").touch()
+    assert not has_no_quick_test(tmp_path)
+
+
 def test_make_asks_for_the_quick_tests_in_the_words_that_are_looked_for(root: Path) -> None:
     assert f"-m '{QUICK}' tests" in (root / "Makefile").read_text()

@@ -30,16 +30,20 @@ _OWN: Final = ("tests", "examples", "benchmarks")
 
 _OUTSIDE: Final = re.compile(
     r"^(?:import (?:subprocess|socket|socketserver|multiprocessing|http\.server)$"
-    r"|from tests\.(?:ports|browser|integrations\.servers) import "
+    r"|from tests\.(?:ports|browser|console\.pages\.served|integrations\.servers) import "
     r"|pytestmark = pytest\.mark\.(?:system|long)$)",
     re.MULTILINE,
 )
 
 
-def has_no_quick_test(file: Path) -> bool:
+def has_no_quick_test(path: Path) -> bool:
     """True where a line of a file says that none of its tests is in the quick tier: a run of
-    that tier need not import the file."""
-    return bool(_OUTSIDE.search(file.read_text(encoding="utf-8")))
+    that tier need not import the file. So it is with the `conftest.py` of a folder of such files.
+    """
+    if path.is_dir():
+        files = path.rglob("test_*.py")
+        return (path / "conftest.py").is_file() and all(map(has_no_quick_test, files))
+    return bool(_OUTSIDE.search(path.read_text(encoding="utf-8")))
 
 
 class Tiers:
