@@ -1,14 +1,14 @@
 """Predicates as a Django `Q`: `Doc.objects.filter(to_q(conditions, Doc, {"docs": ""}))`.
 
 The kinds of columns are those of the fields of models. What depends on the database is decided when
-the query is compiled for one: PostgreSQL, MySQL, MariaDB and SQLite; others are an error.
+the query is compiled for one (`django_expressions`): PostgreSQL, MySQL, MariaDB and SQLite; others
+are an error.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
-from string import Formatter
 from typing import Any as Anything
 from typing import Final
 
@@ -19,8 +19,8 @@ try:
 except ModuleNotFoundError as error:
     raise missing("doorward[django]", error) from None
 from django.conf import settings
-from django.db import NotSupportedError, models
-from django.db.models import Exists, ExpressionWrapper, F, Func, Model, OuterRef, Q, QuerySet, Value
+from django.db import models
+from django.db.models import F, Model, OuterRef, Q, QuerySet, Value
 from django.db.models.fields.related import ForeignKey, ForeignObjectRel, ManyToManyField
 from django.db.models.lookups import (
     Exact,
@@ -35,7 +35,20 @@ from doorward.base.records import record
 from doorward.filters.columns import Column, Kind, refused, relations_below, to_document
 from doorward.filters.columns import Stored as StoredValue
 from doorward.filters.conditions import Conditions, Field, checked_text, fault
-from doorward.filters.dialects import SQLDialect, check_decimal, dialect_of
+from doorward.filters.dialects import check_decimal
+from doorward.filters.django_expressions import (
+    ArrayElement,
+    ExactDecimal,
+    ExactText,
+    ExactValue,
+    HasElement,
+    HasJsonType,
+    JsonValue,
+    Matches,
+    RelatedRow,
+    StoredAs,
+    TextFunction,
+)
 from doorward.filters.hints import BYTES, GENERIC, OWN_TYPE, ZONES
 from doorward.filters.logic import (
     All,
@@ -55,14 +68,6 @@ from doorward.filters.logic import (
     to_predicate,
 )
 from doorward.filters.logic import IsNull as Null
-from doorward.filters.views import (
-    check_arrays,
-    elements_of,
-    function_of,
-    json_of,
-    json_place,
-    json_type_of,
-)
 from doorward.rego import Number
 from doorward.rego.shared import number_text
 
@@ -333,14 +338,14 @@ class _Writer:
                 return condition
             case Match(field, operator, text, negated):
                 column, pattern = self._view(field, "text"), _text(text)
-                return Q(_Matches(column, pattern, operator, negated=negated))
+                return Q(Matches(column, pattern, operator, negated=negated))
             case Stored(field, kind, negated):
-                return Q(_Stored(self._column(field), kind, negated))
+                return Q(StoredAs(self._column(field), kind, negated))
             case Related():
                 return self._related(predicate)
             case JsonType(field, types, negated):
                 document, element = self._document(field)
-                return Q(_JsonType(document, element, field.path, types, negated=negated))
+                return Q(HasJsonType(document, element, field.path, types, negated=negated))
             case Elements():
                 return self._exists(predicate)
             case All(parts):
@@ -359,10 +364,10 @@ class _Writer:
         either.
         """
         if field.path or (field.table in self._elements and self._elements[field.table][2]):
-            view: Anything = _Json(*self._document(field), field.path, kind)
+            view: Anything = JsonValue(*self._document(field), field.path, kind)
         else:
             view = self._column(field)
-        return _Function(view, field.function, field.operand) if field.function else view
+        return TextFunction(view, field.function, field.operand) if field.function else view
 
     def _document(self, field: Field) -> tuple[Anything, str]:
         """Return the document of a field and the name of the element that its path is in, or ""."""
@@ -383,10 +388,10 @@ class _Writer:
             self._elements[elements.row] = document, name, True
         else:
             array: Anything = self._field_of(elements.field)
-            self._elements[elements.row] = _Element(name, array.base_field), name, False
+            self._elements[elements.row] = ArrayElement(name, array.base_field), name, False
         holds = self.predicate(elements.holds)
         path = elements.field.path
-        exists = _Elements(document, holds, element, path, name, in_document, elements.negated)
+        exists = HasElement(document, holds, element, path, name, in_document, elements.negated)
         return Q(exists)
 
     def _field_of(self, field: Field) -> Anything:
@@ -407,7 +412,7 @@ class _Writer:
         self._rows[related.row] = _Place(field.related_model, depth=self._depth)
         rows = rows.filter(self.predicate(related.holds))
         self._depth -= 1
-        selection = _Related(rows)
+        selection = RelatedRow(rows)
         return Q(~selection if related.negated else selection)
 
     def _table(self, name: str) -> _Place:
@@ -444,7 +449,7 @@ class _Writer:
             bound = _text(str(value))
             exact = self._fields(column, operator, bound, kind)
             return Q(Exact(column, bound)) & exact if operator == "eq" else exact
-        operand = _ExactValue(_to_parameter(value))
+        operand = ExactValue(_to_parameter(value))
         if kind == "number" and not is_double(value):  # type: ignore[arg-type]  # a number
             check_decimal(value)  # type: ignore[arg-type]  # for any database
             return self._compare_exactly(column, operator, operand)
@@ -453,7 +458,7 @@ class _Writer:
     def _fields(self, left: Anything, operator: str, right: Anything, kind: Kind) -> Q:
         """Return the comparison of two operands of the same kind."""
         if kind == "text":
-            left, right = _ExactText(left), _ExactText(right)
+            left, right = ExactText(left), ExactText(right)
         if kind == "number":
             return self._compare_exactly(left, operator, right)
         return self._operation(left, operator, right)
@@ -462,7 +467,7 @@ class _Writer:
         """Return the comparison of numbers that may be doubles: equal ones are compared as
         decimals.
         """
-        exact = self._operation(_Decimal(left), operator, _Decimal(right))
+        exact = self._operation(ExactDecimal(left), operator, ExactDecimal(right))
         if operator == "eq":
             return self._operation(left, "eq", right) & exact
         if operator == "ne":
@@ -498,283 +503,3 @@ def _to_parameter(value: Anything) -> bool | int | Decimal:
 
 def _text(text: str) -> Value:
     return Value(checked_text(text), output_field=models.TextField())
-
-
-class _ExactValue(Value):  # type: ignore[misc]  # Django has no types
-    """An expression for a number or boolean that the driver passes without rounding."""
-
-    def as_sql(
-        self, compiler: Anything, connection: Anything, **options: Anything
-    ) -> tuple[str, list[Anything]]:
-        """Return the SQL of a boolean or number.
-
-        Raise FilterError for a number that the driver rounds (`SQLDialect.to_parameter`).
-        """
-        dialect = dialect_of(connection.vendor)
-        if dialect.has_decimals:
-            return super().as_sql(compiler, connection, **options)  # type: ignore[no-any-return]
-        value = self.value
-        return "%s", [dialect.to_parameter(value) if isinstance(value, Decimal) else value]
-
-    as_sqlite = as_sql
-    """Django's own casts the value to NUMERIC."""
-
-
-def _dialect_with_texts(connection: Anything) -> SQLDialect:
-    """Return the dialect; raise NotSupportedError for a database that cannot compare texts
-    exactly.
-    """
-    dialect = dialect_of(connection.vendor)
-    if not dialect.compares_texts:
-        raise NotSupportedError(f"texts cannot be compared exactly on {dialect.name}")
-    return dialect
-
-
-class _ExactText(Func):  # type: ignore[misc]  # Django has no types
-    """An expression for a text that compares by its code points, whatever its collation."""
-
-    output_field = models.TextField()
-
-    def as_sql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
-        """Return the SQL of the text, in parentheses unless it is a call."""
-        template = _dialect_with_texts(connection).exact.format("%(expressions)s")
-        template = template if template.endswith(")") else f"({template})"
-        return super().as_sql(compiler, connection, template=template, **options)
-
-
-class _Decimal(Func):  # type: ignore[misc]  # Django has no types
-    """An expression for a number with the value that programs read."""
-
-    output_field = models.DecimalField(max_digits=65, decimal_places=30)
-
-    def as_sql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
-        template = (_dialect_with_texts(connection).decimal or "{}").format("%(expressions)s")
-        return super().as_sql(compiler, connection, template=template, **options)
-
-
-class _Stored(Func):  # type: ignore[misc]  # Django has no types
-    """A condition: a column holds NULL or a value of its declared kind; if `negated`, a value of
-    another kind.
-    """
-
-    output_field = models.BooleanField()
-
-    def __init__(
-        self, column: Anything, kind: Kind = "text", negated: bool = False, **options: Anything
-    ) -> None:
-        super().__init__(column, **options)
-        self.kind = kind
-        self.negated = negated
-
-    def as_sql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
-        """Return the SQL of the test that the stored value is, or if `negated` is not, of the
-        declared kind.
-        """
-        column = self.source_expressions[0]
-        is_integer = isinstance(column.output_field, models.IntegerField)
-        dialect = dialect_of(connection.vendor)
-        template = dialect.stored_test(self.kind, negated=self.negated, is_integer=is_integer)
-        text, parameters = compiler.compile(column)
-        return template.format(text), list(parameters) * template.count("{0}")
-
-
-class _Function(Func):  # type: ignore[misc]  # Django has no types
-    """An expression for the value of a function of a text, such as `lower`."""
-
-    output_field = models.TextField()
-
-    def __init__(self, text: Anything, call: str = "", operand: str = "", **options: Anything):
-        super().__init__(_ExactText(text), **options)
-        self.call = call
-        self.operand = operand
-
-    def as_sql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
-        """Return the SQL of a function of a text."""
-        text, parameters = compiler.compile(self.source_expressions[0])
-        template = function_of(dialect_of(connection.vendor), self.call, self.operand, "\0")
-        return template.replace("\0", text), parameters
-
-
-class _Json(Func):  # type: ignore[misc]  # Django has no types
-    """An expression for a value in a JSON document, as a text, number or boolean."""
-
-    def __init__(
-        self,
-        document: Anything,
-        element: str = "",
-        path: tuple[str, ...] = (),
-        kind: Kind = "text",
-        **options: Anything,
-    ) -> None:
-        fields = {"boolean": models.BooleanField, "number": models.FloatField}
-        options.setdefault("output_field", fields.get(kind, models.TextField)())
-        super().__init__(document, **options)
-        self.element = element
-        self.path = path
-        self.kind = kind
-
-    def as_sql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
-        """Return the SQL of a value in a document."""
-        text, parameters = _plain_sql(compiler, self.source_expressions[0])
-        dialect = dialect_of(connection.vendor)
-        document_path = json_place(dialect, text, self.element, self.path)
-        return json_of(dialect, *document_path, self.kind), parameters
-
-
-class _JsonType(Func):  # type: ignore[misc]  # Django has no types
-    """A condition: a JSON document has at a path a value of one of some types; if `negated`, it has
-    not.
-    """
-
-    output_field = models.BooleanField()
-
-    def __init__(
-        self,
-        document: Anything,
-        element: str = "",
-        path: tuple[str, ...] = (),
-        types: tuple[str, ...] = (),
-        *,
-        negated: bool = False,
-        **options: Anything,
-    ) -> None:
-        super().__init__(document, **options)
-        self.element = element
-        self.path = path
-        self.types = types
-        self.negated = negated
-
-    def as_sql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
-        """Return the SQL of the test for the type of a value in a document, which `negated`
-        reverses.
-        """
-        text, parameters = _plain_sql(compiler, self.source_expressions[0])
-        dialect = dialect_of(connection.vendor)
-        document_path = json_place(dialect, text, self.element, self.path)
-        return (
-            f"({json_type_of(dialect, *document_path, self.types, negated=self.negated)})",
-            parameters,
-        )
-
-
-class _Element(Func):  # type: ignore[misc]  # Django has no types
-    """An expression for an element of an array, by the name of its row."""
-
-    def __init__(self, name: str = "", field: Anything = None, **options: Anything) -> None:
-        super().__init__(**{"output_field": field, **options})
-        self.name = name
-
-    def as_sql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
-        return f"{self.name}.value", []
-
-
-class _Elements(Func):  # type: ignore[misc]  # Django has no types
-    """A condition: an array has an element that fulfils another condition; if `negated`, it has
-    none.
-    """
-
-    output_field = models.BooleanField()
-
-    def __init__(
-        self,
-        document: Anything,
-        holds: Anything,
-        element: str = "",
-        path: tuple[str, ...] = (),
-        name: str = "",
-        in_document: bool = False,
-        negated: bool = False,
-        **options: Anything,
-    ) -> None:
-        """`holds` is the condition of an element called `name`; `element` and `path` lead to the
-        array in `document`.
-        """
-        condition = ExpressionWrapper(holds, output_field=models.BooleanField())
-        super().__init__(document, condition, **options)
-        self.element = element
-        self.path = path
-        self.name = name
-        self.in_document = in_document
-        self.negated = negated
-
-    def as_sql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
-        """Return the SQL of the test for an element of an array or document, which `negated`
-        reverses.
-        """
-        document, holds = self.source_expressions
-        text, parameters = _plain_sql(compiler, document)
-        dialect = dialect_of(connection.vendor)
-        if self.in_document:
-            source = elements_of(
-                dialect, *json_place(dialect, text, self.element, self.path), self.name
-            )
-        else:
-            check_arrays(dialect)
-            source = f"unnest({text}) AS {self.name}(value)"
-        condition, more = compiler.compile(holds)
-        no = "NOT " if self.negated else ""
-        exists = f"({no}EXISTS (SELECT 1 FROM {source} WHERE {condition}))"
-        return exists, [*parameters, *more]
-
-
-def _plain_sql(compiler: Anything, document: Anything) -> tuple[str, list[Anything]]:
-    """Return the SQL of a column and [], its parameters. It must have none, so that it can be
-    repeated in a template.
-    """
-    text, parameters = compiler.compile(document)
-    assert not parameters, text
-    return text, []
-
-
-class _Related(Exists):  # type: ignore[misc] # Django has no types
-    """A condition (EXISTS): a relation leads to a row that fulfils the conditions."""
-
-    def as_sql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
-        """Return the SQL of an EXISTS that selects also the columns which the dialect names."""
-        text, parameters = super().as_sql(compiler, connection, **options)
-        columns, end = dialect_of(connection.vendor).selects
-        if not end:
-            return text, parameters
-        begin, _, rest = text.partition(" FROM ")
-        assert rest.endswith(" LIMIT 1)"), text
-        return f"{begin}, {columns} FROM {rest.removesuffix(' LIMIT 1)')}{end})", parameters
-
-
-class _Matches(Func):  # type: ignore[misc]  # Django has no types
-    """A condition: a text begins with another, ends with it or contains it; if `negated`, it does
-    not.
-    """
-
-    output_field = models.BooleanField()
-
-    def __init__(
-        self,
-        column: Anything,
-        pattern: Anything,
-        operator: str = "contains",
-        *,
-        negated: bool = False,
-        **options: Anything,
-    ) -> None:
-        super().__init__(_ExactText(column), _ExactText(pattern), **options)
-        self.operator = operator
-        self.negated = negated
-
-    def as_sql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
-        text, parameters = self._test(compiler, connection)
-        return (f"(NOT {text})" if self.negated else text), parameters
-
-    def _test(self, compiler: Anything, connection: Anything) -> Anything:
-        """Return the SQL of a text search without regard to collations, and not yet negated."""
-        subject, pattern = self.source_expressions
-        text, parameters = compiler.compile(subject)
-        other, more = compiler.compile(pattern)
-        dialect = dialect_of(connection.vendor)
-        if dialect.text_of_digits:
-            more = [str(each).encode().hex() for each in more]
-            other = dialect.text_of_digits.format("%s")
-        template = dialect.searches[self.operator]
-        operands = {"0": parameters, "1": more}
-        fields = [name for _, name, _, _ in Formatter().parse(template) if name]
-        values = [value for name in fields for value in operands[name]]
-        return f"({template.format(text, other)})", values
