@@ -18,7 +18,8 @@ from contextlib import contextmanager
 from pathlib import PurePosixPath
 from typing import BinaryIO, Final
 
-from doorward.bundles.loader import Limits, io_message
+from doorward.base.os_errors import io_message
+from doorward.bundles.loader import Limits
 
 __all__ = ["ArchiveError", "Member", "folder_names", "read_archive", "read_folder", "unpack"]
 

@@ -20,6 +20,7 @@ from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from typing import Any, Final
 
+from doorward.base.os_errors import io_message
 from doorward.base.records import record
 from doorward.bundles.archive import (
     ArchiveError,
@@ -33,7 +34,6 @@ from doorward.bundles.edit import Edit, Operation, Path
 from doorward.bundles.loader import (
     Limits,
     LoadError,
-    io_message,
     merge,
     note,
     policy_text,

@@ -18,6 +18,7 @@ from dataclasses import field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+from doorward.base.os_errors import io_message
 from doorward.base.records import record
 from doorward.rego import Diagnostic, Value
 from doorward.rego.golang import JSONError, read_data, read_json
@@ -31,7 +32,6 @@ __all__ = [
     "LoadError",
     "Loaded",
     "data_files",
-    "io_message",
     "list_files",
     "load",
     "merge",
@@ -421,13 +421,6 @@ def policy_text(path: str, content: bytes) -> str:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise LoadError([f"{path}: policy is not UTF-8 at byte {error.start}"]) from None
-
-
-def io_message(verb: str, path: str, error: OSError) -> str:
-    """Return the text of an error of the system as Go writes it: `open a.rego: no such file or
-    directory`.
-    """
-    return f"{verb} {path}: {(error.strerror or 'failed').lower()}"
 
 
 def merge(into: dict[Key, Value], document: dict[Key, Value]) -> bool:

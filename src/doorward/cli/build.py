@@ -18,9 +18,10 @@ from typing import Any, Final
 
 import click
 
+from doorward.base.os_errors import io_message
 from doorward.base.records import record, replace
 from doorward.bundles.bundle import Bundle, read_bundle
-from doorward.bundles.loader import LoadError, io_message, unite_documents
+from doorward.bundles.loader import LoadError, unite_documents
 from doorward.bundles.manifest import Manifest, ManifestError
 from doorward.bundles.optimize import OptimizeError, Optimizer, entrypoints_of
 from doorward.bundles.signatures import ALGORITHMS, SignatureError, Verification

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import click
 
+from doorward.base.os_errors import describe_os_error
 from doorward.bundles.loader import LoadError
 from doorward.cli import extensions
 from doorward.rego.shared import Capabilities
@@ -33,7 +34,7 @@ def _read(_ctx: click.Context, _param: click.Parameter, path: str | None) -> Cap
     try:
         return Capabilities.from_document(_document(path))
     except OSError as error:
-        reason = (error.strerror or "failed").lower()
+        reason = describe_os_error(error)
         raise click.BadParameter(f"open {path}: {reason}") from None
     except ValueError as error:
         raise click.BadParameter(f"{path}: {error}") from None
@@ -84,7 +85,7 @@ def _choose(version: str | None, file: str | None) -> Any:
         document = _document(file or "")
         Capabilities.from_document(document)
     except (OSError, ValueError) as error:
-        reason = (error.strerror or "failed").lower() if isinstance(error, OSError) else error
+        reason = describe_os_error(error) if isinstance(error, OSError) else error
         raise click.ClickException(f"{file}: {reason}") from None
     return document
 

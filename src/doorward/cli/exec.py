@@ -11,7 +11,8 @@ from typing import Any, Final
 
 import click
 
-from doorward.bundles.loader import LoadError, io_message, read_document
+from doorward.base.os_errors import io_message
+from doorward.bundles.loader import LoadError, read_document
 from doorward.bundles.sources import Sources
 from doorward.cli import overrides
 from doorward.cli.arguments import argument

@@ -13,8 +13,9 @@ from typing import Final
 
 import click
 
+from doorward.base.os_errors import describe_os_error, io_message
 from doorward.base.records import record
-from doorward.bundles.loader import LoadError, io_message
+from doorward.bundles.loader import LoadError
 from doorward.cli import capabilities as options
 from doorward.cli.arguments import argument
 from doorward.cli.errors import for_people
@@ -246,7 +247,7 @@ def _read(name: str) -> str:
         with open(name, "rb") as file:
             return _text(name, file.read(_MAX_BYTES + 1))
     except OSError as error:
-        raise LoadError([f"open {name}: {(error.strerror or 'failed').lower()}"]) from None
+        raise LoadError([f"open {name}: {describe_os_error(error)}"]) from None
 
 
 def _text(name: str, content: bytes) -> str:

@@ -8,6 +8,7 @@ from typing import Final
 
 import click
 
+from doorward.base.os_errors import describe_os_error
 from doorward.bundles.loader import LoadError
 from doorward.cli.arguments import argument
 from doorward.cli.go_flags import CommandOfProgram
@@ -137,7 +138,7 @@ def _read(file: str) -> bytes:
             with open(file, "rb") as opened:
                 content = opened.read(_MAX_BYTES + 1)
     except OSError as error:
-        reason = (error.strerror or "failed").lower()
+        reason = describe_os_error(error)
         raise click.ClickException(f"open {file}: {reason}") from None
     if len(content) > _MAX_BYTES:
         raise click.ClickException(f"{file}: larger than {_MAX_BYTES} bytes")

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import click
 
-from doorward.bundles.loader import LoadError, io_message, read_document
+from doorward.base.os_errors import io_message
+from doorward.bundles.loader import LoadError, read_document
 from doorward.rego import UNDEFINED, Undefined, Value
 from doorward.rego.golang import JSONError, read_json
 from doorward.rego.shared import gc_paused

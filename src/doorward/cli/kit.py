@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import click
 
+from doorward.base.os_errors import describe_os_error
 from doorward.cli.arguments import argument
 from doorward.envoy.kit import TARGETS, Description, Policy, ResponseList, to_files
 from doorward.envoy.lint import FORMATS, LintError, check_paths, write_report
@@ -155,7 +156,7 @@ def _read(path: Path) -> Policy:
     try:
         return Policy(path.name, path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise click.ClickException(f"{path}: {error.strerror}") from None
+        raise click.ClickException(f"{path}: {describe_os_error(error)}") from None
     except UnicodeDecodeError:
         raise click.ClickException(f"{path}: not UTF-8") from None
 
@@ -174,7 +175,7 @@ def _write(folder: Path, files: Mapping[str, str], *, force: bool) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
         except OSError as error:
-            raise click.ClickException(f"{path}: {error.strerror}") from None
+            raise click.ClickException(f"{path}: {describe_os_error(error)}") from None
         click.echo(os.fspath(path))
 
 

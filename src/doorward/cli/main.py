@@ -20,6 +20,7 @@ from typing import Any, Final, NoReturn
 import click
 
 from doorward import __version__
+from doorward.base.os_errors import describe_os_error
 from doorward.cli.extras import missing_extra
 from doorward.cli.go_flags import rewrite_subcommand
 
@@ -196,9 +197,9 @@ def run(arguments: list[str]) -> int:
 
 def _reason_of(error: OSError | UnicodeError) -> str:
     """Return the file, if it is known, and the reason of an error of the system."""
-    if isinstance(error, UnicodeError) or not error.strerror:
-        return str(error) or type(error).__name__
-    reason = error.strerror.lower()
+    if isinstance(error, UnicodeError):
+        return str(error)
+    reason = describe_os_error(error)
     return reason if error.filename is None else f"{error.filename}: {reason}"
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import click
 
+from doorward.base.os_errors import describe_os_error
 from doorward.bundles.loader import LoadError
 from doorward.bundles.sources import Sources
 from doorward.cli import extensions
@@ -101,7 +102,7 @@ def _write(known: KnownProofs, path: Path) -> None:
     try:
         known.write(path)
     except OSError as error:
-        raise click.ClickException(f"{path}: {error.strerror or error}") from None
+        raise click.ClickException(f"{path}: {describe_os_error(error)}") from None
 
 
 def _code(verdicts: list[Verdict], *, is_searched: bool) -> int:

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import click
 
+from doorward.base.os_errors import describe_os_error
 from doorward.base.records import record
 from doorward.bundles.loader import Loaded, LoadError, read_document
 from doorward.cli.errors import for_people
@@ -336,7 +337,7 @@ class Session:
             with open(path, "rb") as file:
                 content = file.read(MAX_INPUT + 1)
         except OSError as error:
-            raise LoadError([f"open {path}: {(error.strerror or 'failed').lower()}"]) from None
+            raise LoadError([f"open {path}: {describe_os_error(error)}"]) from None
         if len(content) > MAX_INPUT:
             raise LoadError([f"{path}: larger than {MAX_INPUT} bytes"])
         self.input = read_document(path, content)

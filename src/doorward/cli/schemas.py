@@ -7,7 +7,8 @@ from typing import Any, Final
 
 import click
 
-from doorward.bundles.loader import LoadError, io_message, read_document
+from doorward.base.os_errors import io_message
+from doorward.bundles.loader import LoadError, read_document
 from doorward.rego import to_python
 
 __all__ = ["Schemas", "option", "read_schemas"]

@@ -8,8 +8,9 @@ from typing import Any, Final
 
 import click
 
+from doorward.base.os_errors import io_message
 from doorward.bundles.bundle import signed_files
-from doorward.bundles.loader import LoadError, io_message, read_file
+from doorward.bundles.loader import LoadError, read_file
 from doorward.bundles.signatures import SignatureError
 from doorward.bundles.signing import sign
 from doorward.cli.arguments import argument

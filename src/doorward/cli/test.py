@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from doorward.base.counting import counted
+from doorward.base.os_errors import io_message
 from doorward.base.records import record, replace
 from doorward.bundles.bundle import BundleError
-from doorward.bundles.loader import Loaded, LoadError, io_message
+from doorward.bundles.loader import Loaded, LoadError
 from doorward.bundles.sources import Sources
 from doorward.cli import capabilities, colors, extensions, saved_programs, schemas
 from doorward.cli.arguments import argument, style_option

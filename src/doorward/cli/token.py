@@ -14,6 +14,8 @@ from typing import Any, Final
 
 import click
 
+from doorward.base.os_errors import describe_os_error
+
 __all__ = ["command", "sign"]
 
 _HASHES: Final[dict[str, Callable[..., Any]]] = {
@@ -145,7 +147,7 @@ def _secret(key: str | None, file: str | None) -> bytes:
             with open(file, "rb") as stream:
                 return _not_empty(stream.read().strip(), file)
         except OSError as error:
-            raise click.ClickException(f"{file}: {(error.strerror or 'failed').lower()}") from None
+            raise click.ClickException(f"{file}: {describe_os_error(error)}") from None
     if key is None:
         key = os.environ.get("DOORWARD_SECRET")
     if key is None:

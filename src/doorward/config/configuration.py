@@ -14,6 +14,7 @@ from dataclasses import field, replace
 from typing import Any, Final, Literal, TypeAlias
 
 from doorward import __version__
+from doorward.base.os_errors import describe_os_error
 from doorward.base.records import record
 from doorward.bundles.signatures import Key as SigningKey
 from doorward.config.blocks import Block, ConfigError
@@ -526,7 +527,7 @@ def read_config(
             with open(path, "rb") as file:
                 content = file.read(MAX_BYTES + 1)
         except OSError as error:
-            raise ConfigError(f"open {path}: {(error.strerror or 'failed').lower()}") from None
+            raise ConfigError(f"open {path}: {describe_os_error(error)}") from None
         if len(content) > MAX_BYTES:
             raise ConfigError(f"{path}: file is larger than {MAX_BYTES} bytes")
         try:

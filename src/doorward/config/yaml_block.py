@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import yaml
 
+from doorward.base.os_errors import describe_os_error
 from doorward.bundles.located_yaml import Located, LocatedError, read_documents
 from doorward.config.blocks import Block, ConfigError, kind_of
 
@@ -73,7 +74,7 @@ def override_by_file(top: Block, setting: str) -> Block:
         with open(file, encoding="utf-8") as content:
             text = content.read(_MAX_FILE + 1)
     except OSError as error:
-        raise ConfigError(f"--set-file: open {file}: {(error.strerror or '').lower()}") from None
+        raise ConfigError(f"--set-file: open {file}: {describe_os_error(error)}") from None
     except UnicodeDecodeError:
         raise ConfigError(f"--set-file: {file}: not UTF-8") from None
     if len(text) > _MAX_FILE:

@@ -20,6 +20,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Final
 
+from doorward.base.os_errors import describe_os_error
 from doorward.bundles.bundle import Bundle, BundleError, read_download
 from doorward.bundles.edit import StorageError
 from doorward.bundles.loader import Limits, LoadError
@@ -355,7 +356,7 @@ class Bundles:
         try:
             self._saved.write(name, download.content)
         except OSError as error:
-            reason = (error.strerror or "failed").lower()
+            reason = describe_os_error(error)
             _log.error(
                 f"Persisting bundle to disk failed: {reason}",
                 extra=_fields(name),

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 import httpx
 
 from doorward import __version__
+from doorward.base.os_errors import describe_os_error
 from doorward.config.services import ClientTls, Service
 from doorward.control.answers import WITHIN, Answer, ServiceError
 from doorward.control.credentials import CredentialsError, auth_for
@@ -309,7 +310,7 @@ def _tls(service: Service) -> ssl.SSLContext:
         if isinstance(error, ssl.SSLError):
             raise ServiceError(f"the certificates of `{service.name}` cannot be used") from None
         path = error.filename or authority or "a certificate"
-        raise ServiceError(f"open {path}: {(error.strerror or 'failed').lower()}") from None
+        raise ServiceError(f"open {path}: {describe_os_error(error)}") from None
     if service.allow_insecure_tls:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE

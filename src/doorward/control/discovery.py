@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
+from doorward.base.os_errors import describe_os_error
 from doorward.bundles.bundle import Bundle, BundleError, read_download
 from doorward.bundles.loader import Limits, Loaded, LoadError
 from doorward.bundles.manifest import ManifestError
@@ -222,5 +223,5 @@ class Discovery:
         try:
             self._saved.write("discovery", content)
         except OSError as error:
-            reason = (error.strerror or "failed").lower()
+            reason = describe_os_error(error)
             _log.error(f"Persisting discovery bundle to disk failed: {reason}", extra=_FIELDS)

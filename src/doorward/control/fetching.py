@@ -7,6 +7,8 @@ from typing import Any, Final, TypeAlias
 
 import httpx
 
+from doorward.base.os_errors import describe_os_error
+
 __all__ = ["CredentialsError", "Fetch", "document_of", "read_text"]
 
 _MAX_FILE: Final = 1 << 20
@@ -29,7 +31,7 @@ def read_text(path: str) -> str:
         with open(path, encoding="utf-8") as file:
             return file.read(_MAX_FILE)
     except OSError as error:
-        reason = (error.strerror or "failed").lower()
+        reason = describe_os_error(error)
         raise CredentialsError(f"open {path}: {reason}") from None
     except UnicodeDecodeError:
         raise CredentialsError(f"{path}: not UTF-8") from None

@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
 from doorward.base.digits import parse_digits
+from doorward.base.os_errors import describe_os_error
 from doorward.control.chunks import Chunk
 
 __all__ = ["DiskOutbox", "MemoryOutbox", "Outbox", "SpoolError"]
@@ -158,7 +159,7 @@ class DiskOutbox:
             self._recover(folder, encode)
             self._file = os.open(self._journal, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         except OSError as error:
-            raise SpoolError(f"{folder}: {(error.strerror or 'failed').lower()}") from None
+            raise SpoolError(f"{folder}: {describe_os_error(error)}") from None
 
     def _path(self, name: str) -> str:
         return os.path.join(self._folder, name)
@@ -259,7 +260,9 @@ class DiskOutbox:
                     self._write(self._path(name), chunk.content)
                 except OSError as error:
                     unwritten += chunk.events
-                    _log.error(f"The spool cannot be written: {error.strerror}.", extra=_FIELDS)
+                    _log.error(
+                        f"The spool cannot be written: {describe_os_error(error)}.", extra=_FIELDS
+                    )
                     continue
                 self._waiting.append(name)
                 self._size += len(chunk.content)

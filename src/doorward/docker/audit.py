@@ -16,6 +16,7 @@ from functools import lru_cache
 from json.encoder import encode_basestring_ascii as _quoted
 from typing import Any, Final, NamedTuple
 
+from doorward.base.os_errors import describe_os_error
 from doorward.docker.reply import Verdict, clean
 from doorward.docker.request.secrets import mask_env
 from doorward.rego import to_json
@@ -96,7 +97,7 @@ class AuditLog:
         try:
             fd = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise AuditLogError(f"{self._path}: {(error.strerror or 'failed').lower()}") from None
+            raise AuditLogError(f"{self._path}: {describe_os_error(error)}") from None
         return fd, _is_cut_off(self._path, fd)
 
     def reopen(self) -> None:

@@ -27,6 +27,7 @@ from typing import Any, Final, TypeAlias
 
 from doorward.base.cancellation import Cancellation
 from doorward.base.digits import parse_digits
+from doorward.base.os_errors import describe_os_error
 from doorward.docker.plugin import Response, Waiting
 from doorward.edge import FAULTS, Edge, Part, Parts
 from doorward.telemetry.rate_limited_log import RateLimitedLog
@@ -123,7 +124,7 @@ def bind_unix(path: str, *, mode: int = 0o600) -> socket.socket:
     except PathTakenError as error:
         raise BindError(f"{path}: {error}") from None
     except OSError as error:
-        raise BindError(f"{path}: {(error.strerror or str(error)).lower()}") from None
+        raise BindError(f"{path}: {describe_os_error(error)}") from None
 
 
 def bind_tcp(address: str) -> socket.socket:
@@ -137,7 +138,7 @@ def bind_tcp(address: str) -> socket.socket:
     try:
         return socket.create_server((host.strip("[]"), port), backlog=BACKLOG)
     except OSError as error:
-        raise BindError(f"{address}: {(error.strerror or str(error)).lower()}") from None
+        raise BindError(f"{address}: {describe_os_error(error)}") from None
 
 
 def tls_context(*, certificate: str, key: str, authority: str) -> ssl.SSLContext:
@@ -153,7 +154,7 @@ def tls_context(*, certificate: str, key: str, authority: str) -> ssl.SSLContext
         context.verify_mode = ssl.CERT_REQUIRED
         context.load_cert_chain(certificate, key)
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = describe_os_error(error)
         files = f"{authority}, {certificate} and {key}"
         raise BindError(f"one of {files} cannot be used for TLS: {reason}") from None
     return context
@@ -339,7 +340,7 @@ class PluginServer:
         if error is None:
             loop.default_exception_handler(context)
         elif (more := self._quiet.suppressed("accept")) is not None:
-            _log.error("accept failed", extra={"error": error.strerror, "more": more})
+            _log.error("accept failed", extra={"error": describe_os_error(error), "more": more})
 
 
 def _run_guarded(work: Callable[[], Response | Waiting]) -> Response | Waiting:

@@ -12,6 +12,7 @@ import socket
 from pathlib import Path
 from typing import Final
 
+from doorward.base.os_errors import describe_os_error
 from doorward.base.records import record
 from doorward.transport.unix_sockets import PathTakenError, clear_stale
 
@@ -129,4 +130,4 @@ def clear_stale_socket(path: Path) -> None:
     except PathTakenError as error:
         raise AddressError(f"`{path}`: {error}") from None
     except OSError as error:
-        raise AddressError(f"`{path}`: {error.strerror or error}") from None
+        raise AddressError(f"`{path}`: {describe_os_error(error)}") from None

@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from doorward.base.os_errors import describe_os_error
 from doorward.config.limits import DEADLINE
 from doorward.edge import Parts
 from doorward.envoy.addresses import (
@@ -255,8 +256,8 @@ def bind_check(addr: str, *, mode: int) -> socket.socket:
     try:
         return _bind(parse_address(addr), mode)
     except (AddressError, PathTakenError, OSError) as error:
-        text = getattr(error, "strerror", None) or error
-        raise StartError(f"cannot listen on {addr}: {text}") from None
+        reason = describe_os_error(error) if isinstance(error, OSError) else error
+        raise StartError(f"cannot listen on {addr}: {reason}") from None
 
 
 def bind_each(addr: str, workers: int, *, mode: int) -> list[list[socket.socket]]:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from doorward.base.os_errors import describe_os_error
 from doorward.base.records import record
 from doorward.learn.docker import learn_docker
 from doorward.learn.docker_data import docker_data
@@ -106,7 +107,7 @@ def _read(path: Path) -> str:
     except UnicodeDecodeError:
         raise LearnError(f"{path}: the file cannot be read: it is not UTF-8") from None
     except OSError as error:
-        raise LearnError(f"{path}: the file cannot be read: {error.strerror}") from None
+        raise LearnError(f"{path}: the file cannot be read: {describe_os_error(error)}") from None
     return text
 
 
@@ -132,4 +133,6 @@ def write_files(files: Mapping[str, str], folder: Path) -> None:
                 file.write(files[name])
             os.replace(temporary, folder / name)
     except OSError as error:
-        raise LearnError(f"{folder}: the files cannot be written: {error.strerror}") from None
+        raise LearnError(
+            f"{folder}: the files cannot be written: {describe_os_error(error)}"
+        ) from None

@@ -10,6 +10,7 @@ from typing import Final
 
 import httpx
 
+from doorward.base.os_errors import describe_os_error
 from doorward.base.urls import split_url
 from doorward.http_client.deadlines import finished_by, with_deadlines
 from doorward.replay.reading import ReplayError
@@ -77,7 +78,7 @@ def _download(client: httpx.Client, url: str, path: Path, headers: Mapping[str, 
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise ReplayError(f"{address}: {type(error).__name__}") from None
     except OSError as error:
-        reason = (error.strerror or "failed").lower()
+        reason = describe_os_error(error)
         message = f"{address}: cannot store the download in {path.parent}: {reason}"
         raise ReplayError(message) from None
 

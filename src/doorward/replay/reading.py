@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
+from doorward.base.os_errors import describe_os_error
+
 __all__ = ["Chunk", "ReplayError", "chunks_of", "is_whole", "log_files", "size_of"]
 
 CHUNK: Final = 1 << 20
@@ -134,8 +136,8 @@ def _parquet(path: str) -> Iterator[Chunk]:
 
 def _why(path: str, error: Exception) -> str:
     """Return the message of an error with the file's path, in lower case."""
-    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return f"{path}: {reason.lower()}"
+    reason = describe_os_error(error) if isinstance(error, OSError) else str(error).lower()
+    return f"{path}: {reason}"
 
 
 def _plain(path: str, file: BinaryIO, size: int) -> Iterator[Chunk]:

@@ -16,6 +16,7 @@ from dataclasses import field
 from typing import Any, Final
 
 from doorward.base.digits import parse_digits
+from doorward.base.os_errors import describe_os_error
 from doorward.base.records import record
 from doorward.edge import Parts
 from doorward.telemetry.rate_limited_log import RateLimitedLog
@@ -82,7 +83,7 @@ def bind(address: str, *, unix_permissions: int = 0o755) -> socket.socket:
     except PathTakenError as error:
         raise BindError(f"listen {address}: {error}") from None
     except OSError as error:
-        raise BindError(f"listen {address}: {(error.strerror or str(error)).lower()}") from None
+        raise BindError(f"listen {address}: {describe_os_error(error)}") from None
 
 
 def _bind_tcp(address: str) -> socket.socket:
@@ -185,7 +186,7 @@ class HttpServer:
             loop.default_exception_handler(context)
             return
         if (more := self._quiet.suppressed("accept")) is not None:
-            _log.error("accept failed", extra={"error": error.strerror, "more": more})
+            _log.error("accept failed", extra={"error": describe_os_error(error), "more": more})
 
     def _note_refusal(self, reason: str) -> None:
         """Log a refused request, at most one line a second for each reason, since clients cause

@@ -11,6 +11,7 @@ import time
 from typing import Any, Final, Protocol
 
 from doorward import __version__
+from doorward.base.os_errors import describe_os_error
 from doorward.config.blocks import ConfigError
 from doorward.config.trace_options import TraceOptions
 
@@ -184,7 +185,7 @@ def _context(options: TraceOptions) -> ssl.SSLContext:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
     except OSError as error:
-        reason = (error.strerror or "cannot be used").lower()
+        reason = describe_os_error(error)
         raise ConfigError(f"traces: the certificates cannot be loaded: {reason}") from None
     return context
 
@@ -199,5 +200,5 @@ def _read(path: str) -> bytes | None:
         with open(path, "rb") as file:
             return file.read()
     except OSError as error:
-        reason = (error.strerror or "failed").lower()
+        reason = describe_os_error(error)
         raise ConfigError(f"traces: open {path}: {reason}") from None

@@ -21,6 +21,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from doorward.base.os_errors import describe_os_error
+
 __all__ = ["CertificateError", "issue_client", "issue_server", "make_authority"]
 
 _USER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
@@ -117,7 +119,7 @@ def _read_authority(folder: Path) -> tuple[x509.Certificate, ec.EllipticCurvePri
         certificate = x509.load_pem_x509_certificate((folder / "ca.pem").read_bytes())
         key = serialization.load_pem_private_key((folder / "ca-key.pem").read_bytes(), None)
     except OSError as error:
-        raise CertificateError(f"no authority in {folder}: {error.strerror}") from None
+        raise CertificateError(f"no authority in {folder}: {describe_os_error(error)}") from None
     except (ValueError, TypeError, UnsupportedAlgorithm):  # TypeError for an encrypted key
         raise CertificateError(f"the authority in {folder} cannot be read") from None
     if not isinstance(key, ec.EllipticCurvePrivateKey):
@@ -196,7 +198,7 @@ def _write(
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise CertificateError(f"{folder}: {error.strerror}") from None
+        raise CertificateError(f"{folder}: {describe_os_error(error)}") from None
     private = key.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.PKCS8,
@@ -218,4 +220,4 @@ def _create(path: Path, content: bytes, mode: int) -> None:
     except FileExistsError:
         raise CertificateError(f"{path} is there already") from None
     except OSError as error:
-        raise CertificateError(f"{path}: {error.strerror}") from None
+        raise CertificateError(f"{path}: {describe_os_error(error)}") from None

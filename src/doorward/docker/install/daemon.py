@@ -17,6 +17,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Final
 
+from doorward.base.os_errors import describe_os_error
 from doorward.base.records import record
 from doorward.docker.plugin import PROBE_HEADER
 from doorward.docker.processes import command_line
@@ -68,7 +69,7 @@ class ConfigFile:
         except FileNotFoundError:
             return {}
         except OSError as error:
-            raise DaemonError(f"{self.path}: {(error.strerror or 'failed').lower()}") from None
+            raise DaemonError(f"{self.path}: {describe_os_error(error)}") from None
         if len(content) > _MAX_CONFIG:
             raise DaemonError(f"{self.path} is too large")
         try:
@@ -100,7 +101,7 @@ class ConfigFile:
                 shutil.copy2(self.path, self.backup)
             self._replace(text.encode())
         except OSError as error:
-            raise DaemonError(f"{self.path}: {(error.strerror or 'failed').lower()}") from None
+            raise DaemonError(f"{self.path}: {describe_os_error(error)}") from None
 
     def _replace(self, content: bytes) -> None:
         """Replace the file's content in one step; a symbolic link stays and its target is replaced.
@@ -142,7 +143,7 @@ class ConfigFile:
             elif self.content() != content:
                 self._replace(content)
         except OSError as error:
-            raise DaemonError(f"{self.path}: {(error.strerror or 'failed').lower()}") from None
+            raise DaemonError(f"{self.path}: {describe_os_error(error)}") from None
 
     def content(self) -> bytes | None:
         """Return the current bytes of the file; None if there is none. OSError if it cannot be
@@ -235,9 +236,7 @@ class Daemon:
         try:
             os.kill(pid, signal.SIGHUP)
         except OSError as error:
-            raise DaemonError(
-                f"dockerd, process {pid}: {(error.strerror or 'failed').lower()}"
-            ) from None
+            raise DaemonError(f"dockerd, process {pid}: {describe_os_error(error)}") from None
 
     def probe(self, nonce: str) -> int | None:
         """Send a request that the plugin remembers; the answer's status, None without an answer."""

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from doorward.base.os_errors import describe_os_error
 from doorward.base.records import record, replace
 from doorward.bundles.loader import LoadError
 from doorward.docker.decider.embedded import DECISION, PACK, EmbeddedPdp, with_shipped
@@ -184,7 +185,7 @@ def _alone(installation: Installation) -> Iterator[None]:
         installation.state.mkdir(mode=0o755, parents=True, exist_ok=True)
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
-        raise DaemonError(f"{path}: {(error.strerror or 'failed').lower()}") from None
+        raise DaemonError(f"{path}: {describe_os_error(error)}") from None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
@@ -312,7 +313,7 @@ def copy_pack(folder: Path, say: Say, *, whole: bool = False) -> None:
             folder.mkdir(mode=0o755)
             shutil.copy2(PACK / "data.json", folder)
     except OSError as error:
-        raise DaemonError(f"{folder}: {(error.strerror or 'failed').lower()}") from None
+        raise DaemonError(f"{folder}: {describe_os_error(error)}") from None
     say(f"who may do what is in {folder}/data.json")
 
 

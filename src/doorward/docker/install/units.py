@@ -21,6 +21,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final, Protocol, TypeAlias
 
+from doorward.base.os_errors import describe_os_error
 from doorward.base.records import record
 from doorward.docker.install.daemon import DaemonError
 from doorward.docker.processes import command_line
@@ -322,7 +323,7 @@ def _reason(error: OSError | UnicodeDecodeError) -> str:
     """Return the reason of an error of a file or program, in lower case."""
     if isinstance(error, UnicodeDecodeError):
         return "not UTF-8"
-    return (error.strerror or "failed").lower()
+    return describe_os_error(error)
 
 
 _ERROR: Final = "Error: "

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from doorward.base.os_errors import describe_os_error
 from doorward.bundles.loader import LoadError
 from doorward.docker.decider.embedded import PACK, EmbeddedPdp, shipped_policies, with_shipped
 from doorward.docker.install.daemon import DaemonError
@@ -138,4 +139,4 @@ def apply_upgrade(folder: Path) -> Iterator[str]:
     except RecursionError as error:
         raise DaemonError(f"{folder}: {error}") from None
     except OSError as error:
-        raise DaemonError(f"{folder}: {(error.strerror or 'failed').lower()}") from None
+        raise DaemonError(f"{folder}: {describe_os_error(error)}") from None

@@ -28,6 +28,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Final, TypeAlias
 
+from doorward.base.os_errors import describe_os_error
 from doorward.docker.proxy.pin_requests import PinnedRequest, to_pinned_request
 from doorward.docker.request.input import Draft
 
@@ -120,7 +121,7 @@ class Pins:
         try:
             self._replace()
         except OSError as error:
-            reason = (error.strerror or "failed").lower()
+            reason = describe_os_error(error)
             raise PinError(f"{self._state} cannot be written: {reason}") from None
 
     def _replace(self) -> None:
@@ -400,7 +401,7 @@ def _mount_on(descriptor: int, point: str) -> None:
         else:
             os.close(os.open(point, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
     except OSError as error:
-        raise PinError(f"a folder cannot be pinned: {(error.strerror or '').lower()}") from None
+        raise PinError(f"a folder cannot be pinned: {describe_os_error(error)}") from None
     source = f"/proc/self/fd/{descriptor}".encode()
     if _libc.mount(source, point.encode(), None, ctypes.c_ulong(_BIND), None):
         number = ctypes.get_errno()

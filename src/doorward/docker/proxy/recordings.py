@@ -16,6 +16,8 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
+from doorward.base.os_errors import describe_os_error
+
 __all__ = ["LARGEST", "RECORDED", "Recording", "RecordingError", "Recordings"]
 
 RECORDED: Final = frozenset({"container.attach", "exec.start"})
@@ -45,7 +47,7 @@ class Recording:
         try:
             self._fd = os.open(path, flags, 0o600)
         except OSError as error:
-            raise RecordingError(_why(error)) from None
+            raise RecordingError(describe_os_error(error)) from None
         try:
             self._append(about)
         except RecordingError:
@@ -70,7 +72,7 @@ class Recording:
             try:
                 written = os.write(self._fd, line)
             except OSError as error:
-                raise RecordingError(_why(error)) from None
+                raise RecordingError(describe_os_error(error)) from None
             self._left -= written
             if written != len(line):
                 raise RecordingError("the disk is full")
@@ -100,7 +102,7 @@ class Recordings:
             os.makedirs(folder, mode=0o700, exist_ok=True)
             os.chmod(folder, 0o700)
         except OSError as error:
-            raise RecordingError(f"{folder}: {_why(error)}") from None
+            raise RecordingError(f"{folder}: {describe_os_error(error)}") from None
 
     def begin(self, decision_id: str, about: Mapping[str, Any]) -> Recording:
         """Return a new recording of a decided stream; raise RecordingError if its file cannot be
@@ -115,7 +117,3 @@ class Recordings:
     def close(self) -> None:
         """Accept no more pieces. Those under way are still written; this does not wait for them."""
         self.threads.shutdown(wait=False)
-
-
-def _why(error: OSError) -> str:
-    return (error.strerror or "failed").lower()

@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any, Final
 
 from doorward.base.cancellation import Cancellation
+from doorward.base.os_errors import describe_os_error
 from doorward.base.records import record
 from doorward.docker.plugin import Plugin
 from doorward.docker.proxy.connection import ClientConnection
@@ -188,7 +189,7 @@ class ProxyServer:
         if error is None:
             loop.default_exception_handler(context)
         elif (more := self._quiet.suppressed("accept")) is not None:
-            _log.error("accept failed", extra={"error": error.strerror, "more": more})
+            _log.error("accept failed", extra={"error": describe_os_error(error), "more": more})
 
     def count(self, name: str, step: int) -> int:
         """The connections of a caller, after `step` was added."""

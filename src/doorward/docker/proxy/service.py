@@ -17,6 +17,7 @@ from functools import partial
 from typing import Final
 
 from doorward.base.digits import parse_digits
+from doorward.base.os_errors import describe_os_error
 from doorward.base.records import record, replace
 from doorward.docker.audit import OFF, AuditLog
 from doorward.docker.decider.embedded import DECISION, PACK, EmbeddedPdp
@@ -320,7 +321,7 @@ def _bind(path: str, group: str) -> socket.socket:
     except PathTakenError as error:
         raise BindError(f"{path}: {error}") from None
     except OSError as error:
-        raise BindError(f"{path}: {(error.strerror or str(error)).lower()}") from None
+        raise BindError(f"{path}: {describe_os_error(error)}") from None
 
 
 def _inherit_listeners() -> Sequence[Listener]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from doorward.base.os_errors import describe_os_error
 from doorward.bundles.located_yaml import Located, LocatedError, read_documents
 from doorward.envoy.lint.deployment import (
     check_compose,
@@ -119,7 +120,7 @@ def _read(path: Path) -> str:
             raise LintError(f"{path}: larger than {_LARGEST >> 20} MiB")
         return path.read_text(encoding="utf-8")
     except OSError as error:
-        raise LintError(f"{path}: {error.strerror}") from None
+        raise LintError(f"{path}: {describe_os_error(error)}") from None
     except UnicodeDecodeError:
         raise LintError(f"{path}: not UTF-8") from None
 

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from doorward.base.os_errors import describe_os_error
 from doorward.envoy.redirect.rules import Family
 
 __all__ = [
@@ -103,7 +104,7 @@ def run_program(command: Sequence[str], script: str = "") -> str:
     except subprocess.TimeoutExpired:
         raise RedirectError(f"{name} did not end in {DEADLINE:.0f} s") from None
     except OSError as error:
-        raise RedirectError(f"{name} could not be started: {error.strerror}") from None
+        raise RedirectError(f"{name} could not be started: {describe_os_error(error)}") from None
     if done.returncode != 0:
         message = _first_line(done.stderr)
         if _REFUSED.search(done.stderr):

@@ -15,6 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
+from doorward.base.os_errors import describe_os_error
 from doorward.rego import UNDEFINED, Engine, to_json
 from doorward.replay import ReplayError
 
@@ -47,7 +48,7 @@ class KnownProofs:
         except FileNotFoundError:
             return cls()
         except OSError as error:
-            raise ReplayError(f"{path}: {error.strerror or error}") from None
+            raise ReplayError(f"{path}: {describe_os_error(error)}") from None
         try:
             if len(content) > MAX_BYTES:
                 raise ValueError
