@@ -376,4 +376,4 @@ def test_server_without_descriptors_says_so_once_and_works_again(path: str) -> N
     lines = [json.loads(line) for line in [first, *errors.splitlines()]]
     assert {line["msg"] for line in lines} == {"accept failed"}
     assert len(lines) < 5
-    assert lines[0]["error"] == "Too many open files"
+    assert lines[0]["error"] == "too many open files"

@@ -232,4 +232,4 @@ def test_a_server_without_descriptors_says_so_once_and_works_again(tmp_path: Pat
         _, errors = process.communicate(timeout=PATIENCE)
     lines = [json.loads(line) for line in errors.splitlines()]
     assert [line["msg"] for line in lines] == ["accept failed"]
-    assert lines[0]["error"] == "Too many open files"
+    assert lines[0]["error"] == "too many open files"

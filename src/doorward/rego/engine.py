@@ -429,7 +429,7 @@ class Engine:
         """Return an engine with other policies on the same data, compiled with the same options.
         CompileError if they are invalid.
         """
-        return compile(modules, self.options).bind(self.data)
+        return compile(modules, self.options, before=self.policies).bind(self.data)
 
     def prepare(
         self,

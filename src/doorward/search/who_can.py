@@ -47,6 +47,7 @@ from doorward.rego.tools import (
     walk,
 )
 from doorward.search.patience import has_result, patiently
+from doorward.search.support import add_support, reparse
 from doorward.search.wording import in_words, name_variables
 
 __all__ = [
@@ -180,11 +181,13 @@ def who_can(
     except EvalError as error:
         return Access((), (), str(error.diagnostics[0].message), 0)
     try:
-        engine = _with_support(engine, partial.support)
+        support = reparse(partial.support, NAMESPACE)
+        engine = add_support(engine, support)
     except CompileError as error:
         # A known value can have a wrong type for a rule; then the residual does not compile.
         message = str(error.diagnostics[0].message)
         return Access((), (), f"what is left of the query does not compile: {message}", 0)
+    modules = [*support.values()]
     reasons = []
     if partial.definitions is not None:
         reasons.append("the query has other values than true and false")
@@ -202,8 +205,8 @@ def who_can(
         if len(known) == len(bounds) and prod(map(len, known)) <= MOST:
             for values in product(*known):
                 candidates.setdefault(tuple(map(to_key, values)), values)
-        elif not refutes(engine, partial.support, body, unknowns):
-            condition = _condition(left, engine, partial.support)
+        elif not refutes(engine, modules, body, unknowns):
+            condition = _condition(left, engine, modules)
             if condition not in conditions:
                 conditions.append(condition)
     if len(candidates) > MOST:
@@ -242,17 +245,6 @@ def put(document: Any, path: Path, value: Any) -> Any:
     if value is UNDEFINED and not rest:
         return {key: item for key, item in fields.items() if key != name}
     return {**fields, name: put(fields.get(name), rest, value)}
-
-
-def _with_support(engine: Engine, support: Sequence[Module]) -> Engine:
-    """Return the engine with the support modules of a residual added; the same engine if there are
-    none. CompileError if they do not compile.
-    """
-    if not support:
-        return engine
-    modules: dict[str, Any] = dict(engine.trees)
-    modules |= {f"{NAMESPACE}_{n}.rego": format_tree(each) for n, each in enumerate(support)}
-    return engine.with_modules(modules)
 
 
 def _worlds(engine: Engine) -> set[str]:

@@ -303,7 +303,7 @@ def test_a_kit_needs_a_port_a_policy_and_a_target(capsys: pytest.CaptureFixture[
     assert run(["kit", "--app-port=8080"]) == 1
     assert "are needed" in capsys.readouterr().err
     assert run(["kit", "--app-port=8080", "--policy=nowhere", "--target=host"]) == 1
-    assert "nowhere: No such file" in capsys.readouterr().err
+    assert "nowhere: no such file" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("target", ["kubernetes", "helm", "compose", "systemd", "host"])

@@ -177,4 +177,4 @@ def test_a_file_that_cannot_be_written_is_an_error(
     files = written(tmp_path, FILES, DATA)
     missing = tmp_path / "missing/known.json"
     assert run(["prove", "--time", "0.1s", "--known", str(missing), *files]) == 1
-    assert "No such file or directory" in capsys.readouterr().err
+    assert "no such file or directory" in capsys.readouterr().err

@@ -489,18 +489,18 @@ MORE_UNSOUND: list[Step] = [
 @pytest.mark.parametrize("refutation", MORE_SOUND, ids=str)
 def test_the_checker_accepts_bounds_and_what_rules_make(refutation: Step) -> None:
     engine = Engine({"support.rego": MORE_SUPPORT})
-    assert Checker(engine, [MORE_SUPPORT]).accepts(refutation, MORE_TEXTS)
+    assert Checker(engine, [*engine.trees.values()]).accepts(refutation, MORE_TEXTS)
 
 
 @pytest.mark.parametrize("refutation", MORE_UNSOUND, ids=str)
 def test_the_checker_refuses_other_bounds_and_rules(refutation: Step) -> None:
     engine = Engine({"support.rego": MORE_SUPPORT})
-    assert not Checker(engine, [MORE_SUPPORT]).accepts(refutation, MORE_TEXTS)
+    assert not Checker(engine, [*engine.trees.values()]).accepts(refutation, MORE_TEXTS)
 
 
 def checker() -> Checker:
     engine = Engine({"support.rego": SUPPORT})
-    return Checker(engine, [SUPPORT])
+    return Checker(engine, [*engine.trees.values()])
 
 
 @pytest.mark.parametrize("refutation", SOUND, ids=str)
@@ -544,7 +544,8 @@ def test_the_checker_refuses_rules_at_other_paths(refutation: Step, texts: tuple
     support = (
         "package support\n\nq[1] if input.x = 1\nr.s if input.x = 2\nr[k] if { k = input.k }\n"
     )
-    assert not Checker(Engine({"s.rego": support}), [support]).accepts(refutation, texts)
+    engine = Engine({"s.rego": support})
+    assert not Checker(engine, [*engine.trees.values()]).accepts(refutation, texts)
 
 
 def test_no_steps_are_no_proof() -> None:

@@ -67,8 +67,7 @@ def _answer(engine: Engine, question: Question) -> Access:
 
 def _refutes(engine: Engine, support: Sequence[Module], body: Body, unknowns: Unknowns) -> bool:
     """Return True if a checked proof shows that no input makes the conjunction `body` true."""
-    texts = [format_tree(module) for module in support]
-    checker = Checker(engine, texts, unknowns.input, unknowns.paths)
+    checker = Checker(engine, support, unknowns.input, unknowns.paths)
     proof = Refuter(engine, support, unknowns).refute(body)
     return checker.accepts(proof, [format_tree((expr,)).strip() for expr in body])
 

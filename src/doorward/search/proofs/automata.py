@@ -84,6 +84,13 @@ class Automaton:
         }
         return self.reach(targets)
 
+    def accepts(self, text: str) -> bool:
+        """Return True if the automaton accepts this text."""
+        states = self.reach([0])
+        for char in text:
+            states = self.follow(states, ord(char))
+        return self.end in states
+
     def before(self, table: dict[int, int]) -> Automaton:
         """Return the automaton of the texts that this one accepts after `table` has replaced their
         characters. This one is not changed.

@@ -7,8 +7,8 @@ queries to an engine, texts by automata, and anything that does not fit exactly 
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Iterable, Sequence
+from functools import cache, cached_property
 from itertools import pairwise
 from typing import Any, Final
 
@@ -28,7 +28,6 @@ from doorward.rego.tools import (
     Set,
     Var,
     kinds,
-    parse_module,
     parse_query,
     rewrite,
     walk,
@@ -140,14 +139,14 @@ class _Premises:
 
 class Checker:
     """Checks the steps of a proof against one residual. `engine` has the policies and the support
-    modules; `support` are the texts of these modules. `input` is the known part of the input,
+    modules, `support` are these modules. `input` is the known part of the input,
     without the paths `unknown`.
     """
 
     def __init__(
         self,
         engine: Engine,
-        support: Sequence[str],
+        support: Sequence[Module],
         input: Any = None,
         unknown: Sequence[Sequence[str]] = ((),),
     ) -> None:
@@ -156,7 +155,6 @@ class Checker:
         self._input = {} if input is None else to_python(input)
         self._unknown = unknown
         self._plain = Engine()
-        self._modules: list[Module] | None = None
 
     def accepts(self, refutation: Step | None, texts: Sequence[str]) -> bool:
         """Return True if the steps are a valid refutation of the conjunction of `texts`. False if
@@ -252,13 +250,17 @@ class Checker:
         that any policy calls, too.
         """
         nodes = list(walk(expr))
+        calls = _builtins_in(nodes)
         if any(isinstance(node, Ref) and node.head == Var("data") for node in nodes) or any(
             isinstance(node, Call) and node.operator.head == Var("data") for node in nodes
         ):
-            for tree in self._engine.trees.values():
-                nodes += walk(tree)
-        calls = [node.name for node in nodes if isinstance(node, Call)]
-        return [name for name in calls if not name.startswith("data.")]
+            calls += self._calls_of_rules
+        return calls
+
+    @cached_property
+    def _calls_of_rules(self) -> list[str]:
+        """The names of the built-ins that the rules of the policies call."""
+        return _builtins_in([node for tree in self._engine.trees.values() for node in walk(tree)])
 
     def _is_pure(self, expr: Expr) -> bool:
         """Return True if an expression calls only pure built-ins and, if it reads `data`, all
@@ -351,7 +353,7 @@ class Checker:
         expr = exprs[negative]
         if not expr.negated or expr.withs or not isinstance(expr.term, Ref):
             return False
-        tree = self._trees()[module]
+        tree = self._support[module]
         rule = tree.rules[number]
         if not is_true_rule(rule) or path_of(tree, rule) != names_of(expr.term, "data"):
             return False
@@ -505,8 +507,8 @@ class Checker:
             return has_result(query, document, _SECONDS)
 
         for text in _sample_texts(expr):
-            is_excluded = have_no_text([*conditions, (of_text(text), True)])
-            if holds({_SAMPLE: text}) is is_excluded:
+            is_included = all(each.accepts(text) is accepted for each, accepted in conditions)
+            if holds({_SAMPLE: text}) is not is_included:
                 raise ValueError("the expression holds for other texts than its automata")
         return not holds({}) and not any(holds({_SAMPLE: each}) for each in _NO_TEXTS)
 
@@ -803,7 +805,7 @@ class Checker:
         conjunction at the positions `body`. ValueError if it is not, or if the rule has another
         form.
         """
-        tree = self._trees()[rule[0]]
+        tree = self._support[rule[0]]
         definition, path = tree.rules[rule[1]], path_of(tree, tree.rules[rule[1]])
         terms = {name: parse_query(Source("", v), v0=False)[0].term for name, v in values.items()}
         if path is None or len(definition.body) != len(body):
@@ -867,7 +869,7 @@ class Checker:
         if path is None:
             return []
         rules = []
-        for tree in self._trees():
+        for tree in self._support:
             for rule in tree.rules:
                 names = path_of(tree, rule)
                 if names is None and meet(start_of(tree, rule), path):
@@ -875,12 +877,6 @@ class Checker:
                 if names == path and not (rule.default and rule.head.value == Scalar(False)):
                     rules.append(rule)
         return rules
-
-    def _trees(self) -> list[Module]:
-        """Return the parsed support modules."""
-        if self._modules is None:
-            self._modules = [parse_module(Source("", text), v0=False) for text in self._support]
-        return self._modules
 
 
 @cache
@@ -907,3 +903,9 @@ def _sample_texts(expr: Expr) -> set[str]:
     texts = {"", "a", *(str(each) for each in constants if isinstance(each, str))}
     longer = {part for each in texts for part in (f"{each}a", f"a{each}", each[1:], each[:-1])}
     return {text for each in texts | longer for text in (each, each.upper(), each.lower())}
+
+
+def _builtins_in(nodes: Iterable[Any]) -> list[str]:
+    """Return the names of the built-ins that calls among the nodes name, each once."""
+    names = {node.name for node in nodes if isinstance(node, Call)}
+    return sorted(name for name in names if not name.startswith("data."))

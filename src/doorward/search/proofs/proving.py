@@ -21,6 +21,7 @@ from doorward.search.proofs.checking import Checker
 from doorward.search.proofs.known import KnownProofs, digest_of
 from doorward.search.proofs.refuting import Refuter
 from doorward.search.searching import PROPERTY
+from doorward.search.support import add_support, reparse
 
 __all__ = [
     "COUNTEREXAMPLE",
@@ -196,19 +197,17 @@ def _refute(engine: Engine, node: RuleNode, proved: Property) -> Verdict:
             ),
             PARTIAL_SECONDS,
         )
-        bodies, support = partial.queries, partial.support
+        bodies, support = partial.queries, reparse(partial.support, _NAMESPACE)
         # Rules that contradict each other are an error, which is not true: a residual that has
         # both of their values only says more than holds.
         if partial.definitions is not None:
             reason = "the property has other values than true"
             return Verdict(proved, UNKNOWN, 0.0, reason=reason)
-        texts = [format_tree(module) for module in support]
-        modules: dict[str, Any] = dict(engine.trees)
-        modules |= {f"{_NAMESPACE}_{n}.rego": text for n, text in enumerate(texts)}
-        bound = engine.with_modules(modules)
+        bound = add_support(engine, support)
     except (CompileError, EvalError) as error:
         return Verdict(proved, UNKNOWN, 0.0, reason=str(error.diagnostics[0].message))
-    refuter, checker = Refuter(bound, support), Checker(bound, texts)
+    modules = [*support.values()]
+    refuter, checker = Refuter(bound, modules), Checker(bound, modules)
     left = []
     for body in bodies[:MOST]:
         expressions = [format_tree((expr,)).strip() for expr in body]

@@ -33,7 +33,6 @@ from doorward.rego.tools import (
     compare,
     format_tree,
     kinds,
-    parse_module,
     parse_query,
     rewrite,
     walk,
@@ -127,10 +126,8 @@ class Refuter:
 
     def __init__(self, engine: Engine, support: Sequence[Module], unknowns: Unknowns = ALL) -> None:
         self._engine = engine
-        # Parsed from text, as the checker parses them: both must see the same trees.
-        sources = [Source("", format_tree(module)) for module in support]
-        self._support = [parse_module(source, v0=False) for source in sources]
-        self._deriving = Deriving(self._support)
+        self._support = support
+        self._deriving = Deriving(support)
         self._unknowns = unknowns
         self._work = 0
         self._calls: frozenset[str] | None = None
