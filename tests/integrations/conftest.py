@@ -27,6 +27,8 @@ if not settings.configured:
             "django.contrib.sessions",
         ],
         MIDDLEWARE=["doorward.integrations.django.PolicyMiddleware"],
+        # The usual one takes 0.2 s for each password.
+        PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"],
         ROOT_URLCONF="tests.integrations.django_site",
         SECRET_KEY="only for tests",
         USE_TZ=True,
