@@ -1,4 +1,4 @@
-"""Errors of the system as Go writes them, whoever raised them."""
+"""Errors of the system as Go writes them, from the system or a library."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from doorward.base.os_errors import describe_os_error, io_message
             "no such file or directory",
         ),
         (OSError("the file /A is not a socket"), "the file /A is not a socket"),
-        (OSError(), "failed"),
+        (OSError(), "OSError"),
     ],
 )
 def test_a_reason_is_never_empty_and_names_no_file_of_its_own(error: OSError, reason: str) -> None:

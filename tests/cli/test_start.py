@@ -85,7 +85,7 @@ LANGUAGE = {"doorward", "doorward.base", "doorward.base.exporting", "doorward.re
 """All of Doorward that `import doorward.rego` loads: its names are loaded when they are used."""
 
 ONE_SUM = (
-    r"doorward(\.base(\.(cancellation|digits|exporting|records))?)?"
+    r"doorward(\.base(\.(cancellation|digits|exporting|os_errors|records))?)?"
     r"|doorward\.cli(\.(arguments|capabilities|colors|durations|errors|eval|extensions|go_flags|input_document|main"
     r"|metrics|profiles|queries|results|saved_programs|schemas))?|doorward\.cli\.extras"
     r"|doorward\.bundles(\.(loader|sources))?|doorward\.pdp(\.(error_documents|extensions|solutions))?"

@@ -9,11 +9,12 @@ __all__ = ["describe_os_error", "io_message"]
 
 def describe_os_error(error: OSError) -> str:
     """Return the reason of an error, without the file that it names: the system's text, else the
-    text that the error was raised with, else `failed`.
+    text that the error was raised with, else the name of its type.
     """
     if error.strerror:
         return error.strerror.lower()
-    return str(error) or "failed"  # raised by a library, and may name a file as it is written
+    # A library's text, which may name a file: as it is written.
+    return str(error) or type(error).__name__
 
 
 def io_message(verb: str, path: str, error: OSError) -> str:

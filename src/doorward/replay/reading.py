@@ -136,8 +136,8 @@ def _parquet(path: str) -> Iterator[Chunk]:
 
 def _why(path: str, error: Exception) -> str:
     """Return the message of an error with the file's path, in lower case."""
-    reason = describe_os_error(error) if isinstance(error, OSError) else str(error).lower()
-    return f"{path}: {reason}"
+    reason = describe_os_error(error) if isinstance(error, OSError) else str(error)
+    return f"{path}: {reason.lower()}"
 
 
 def _plain(path: str, file: BinaryIO, size: int) -> Iterator[Chunk]:

@@ -1,4 +1,4 @@
-"""The support modules of a residual, as whoever reads the residual's text would see them."""
+"""The support modules of a residual, as a reader of its text would see them."""
 
 from __future__ import annotations
 

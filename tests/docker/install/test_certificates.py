@@ -50,7 +50,7 @@ def test_days_out_of_range_are_an_error(days: int, folder: Path) -> None:
 
 def test_folder_that_is_a_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "certs").touch()
-    with pytest.raises(CertificateError, match="File exists"):
+    with pytest.raises(CertificateError, match="file exists"):
         make_authority(tmp_path / "certs")
     with pytest.raises(CertificateError, match="no authority"):
         issue_client(tmp_path / "certs", "alice")
