@@ -261,6 +261,7 @@ def analyse(expr: Expr, bound: AbstractSet[str], outer: AbstractSet[str], arity:
     nothing.
     """
     binding = Binding(bound, outer, arity)
+    # A `with` is evaluated before its expression: what the expression binds comes too late for it.
     for item in expr.withs:
         if not names_function(item, arity):
             binding.value(item.value)
@@ -268,6 +269,7 @@ def analyse(expr: Expr, bound: AbstractSet[str], outer: AbstractSet[str], arity:
     if expr.negated:
         positive = Expr(expr.term, span=expr.span)
         assert isinstance(expr.term, get_args(Term))  # nothing else can be negated
+        # A call in an operand stands before the negation, so it may walk: `not f(g(input.xs[_]))`.
         for call in operand_calls(expr.term):
             binding.value(call)
         binding.need(expr_vars(positive, closures=False))
@@ -283,6 +285,8 @@ def analyse(expr: Expr, bound: AbstractSet[str], outer: AbstractSet[str], arity:
             for part in (key, value):
                 if part is None:
                     continue
+                # `some x in [x]` does not bind `x`: it asks whether a known `x` is in the
+                # collection.
                 binding.need(var for var in term_vars(part) if var.name in names)
                 binding.settle()
                 binding.pattern(part)

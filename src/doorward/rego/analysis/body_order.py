@@ -176,6 +176,7 @@ def _rule(rule: Rule, orders: Mapping[int, _Order | None], negations: Negations)
     order = orders[id(rule)]
     if order is None:
         body, head = rule.body, rule.head
+        # A rule in written order is not flattened, but its negated expressions still need `before`.
         if any([expr.negated for expr in body]):
             body = tuple([negations.apart(e) if e.negated else e for e in body])
     else:

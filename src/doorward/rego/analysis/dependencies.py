@@ -455,10 +455,12 @@ def _cyclic(root: RuleNode, graph: Dependencies) -> list[RuleNode]:
     readers: dict[int, list[int]] = {}
     count = {}
     for reader, targets in graph.reads.items():
+        # INVARIANT: `_reads` lists each target once; otherwise the count would never come to 0.
         count[reader] = len(targets)
         for target in targets:
             readers.setdefault(id(target), []).append(reader)
     waiting = [node for node, unread in count.items() if not unread]
+    # The list grows while it is read.
     for node in waiting:
         for reader in readers.get(node, ()):
             count[reader] -= 1

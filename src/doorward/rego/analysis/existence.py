@@ -77,6 +77,7 @@ def sites_of(top: Module | Body) -> Sites:
         below = children(node)
         if isinstance(node, Expr) and isinstance(node.term, Call) and span is None:
             calls.append((node.term, node.span, False))
+            # Without the first child: that is the term, which would be listed again as a value.
             below = chain(children(node.term), islice(below, 1, None))
         elif isinstance(node, Call):
             calls.append((node, node.span if span is None else span, True))

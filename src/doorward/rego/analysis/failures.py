@@ -58,6 +58,8 @@ class Failures:
         self._prints = prints
         self._rules: dict[int, tuple[Rule, bool]] = {}
         self._shared: dict[int, bool] = {}
+        # INVARIANT: `node` follows the graph without looking for cycles, so every node on one is
+        # known from the start. Only exact code can evaluate these.
         self._known: dict[int, bool] = dict.fromkeys(graph.circular, True)
 
     def rule(self, rule: Rule) -> bool:

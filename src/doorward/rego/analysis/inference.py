@@ -170,6 +170,7 @@ class Inference:
     def _call(self, expr: Expr, call: Call, scope: Scope) -> Finding | None:
         """Return the error if a call's operands do not fit its declaration; else None."""
         callee = self._callee(call.operator, scope)
+        # A function with a type error counts as any; the error is reported at its definition.
         if callee == any_:
             return None
         if not isinstance(callee, Function):

@@ -88,6 +88,7 @@ def _insert_metadata_of_rule(
             operator = replace(node.operator, head=Var("eq", node.span), args=())
             match = Call(operator, (node.args[0], value), node.span, infix=True)
             never = _without_value(match)
+            # With the term itself, so that no other term takes its identity.
             matches[id(never)] = never, match
             return never
         if isinstance(node, Expr) and id(node.term) in matches:

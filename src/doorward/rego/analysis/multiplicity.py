@@ -139,6 +139,8 @@ def multiplicity_of_query(
 # The order in which parts of an expression are computed
 
 
+# INVARIANT: `codegen` computes parts in the order of these functions (`terms`, `patterns`,
+# `lookups`). If the two differed, code could return the first answer of a body that has more.
 def is_known(term: Term, bound: AbstractSet[str], outer: AbstractSet[str], arity: Arity) -> bool:
     """Return True if `term` can be computed from the variables in `bound` alone. `outer`: the
     variables that occur outside inner bodies.

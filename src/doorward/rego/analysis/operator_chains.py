@@ -61,6 +61,7 @@ def _is_long(node: Rule) -> bool:
     """Return True if there is a chain to split below `node`."""
     text = node.span.text
     # A look at the text is a hundredth of a walk through the tree.
+    # A chain of n operators has more than 2n characters.
     if len(text) <= 2 * LINKS or sum(map(text.count, _SIGNS)) + text.count("in") <= LINKS:
         return False
     lengths: dict[int, int] = {}
@@ -127,6 +128,7 @@ class _Shortener:
                 return replace(term, domain=self.term(domain, out), body=self.body(body))
             case Not(body):
                 inside = self.body(body)
+                # Without braces `not` takes one expression.
                 return replace(term, body=inside, braces=term.braces or len(inside) > len(body))
             case And(left, right) | Or(left, right):
                 sides = self.body(left), self.body(right)

@@ -130,6 +130,8 @@ class Program:
         numbers = {id(source): n for n, source in enumerate(before.sources)}
         for module in self.sources:
             package, number = module.package.path, numbers.get(id(module))
+            # A name in a module may be a rule of another file of its package: if the names of the
+            # package changed, `x` may be a rule where it was a variable.
             if number is not None and self.names[package] == before.names.get(package):
                 self.known[id(module)] = before.modules[number]
                 if before.resolved:
@@ -273,6 +275,7 @@ def check_deprecated(program: Program) -> list[Diagnostic]:
     return errors
 
 
+# INVARIANT: each pass relies on those before it; its docstring says on what.
 PASSES: Final[tuple[Pass, ...]] = (
     split_operator_chains,
     resolve_names,
@@ -356,6 +359,7 @@ def _check_again(program: Program, before: Program) -> Program | None:
         if run is order_bodies and program.arities != before.arities:
             return None
         try:
+            # The errors are dropped: the full check, which follows, finds those of all modules.
             if run(program):
                 return None
         except RecursionError:

@@ -229,6 +229,7 @@ class Resolver:
         self.names.begin_rule()
         scope = Scope(self.names, outer, parameters=True, free=self._free_names(rule.body))
         body = self.body(rule.body, scope, close=False)
+        # The scope is closed after the head, in which a variable of the body may have its only use.
         head = self._head(rule.head, args, scope)
         scope.close()
         otherwise = rule.else_rule

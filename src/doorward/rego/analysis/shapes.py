@@ -136,6 +136,8 @@ class Reading:
         """
         if type(term) is Scalar:
             value = term.value
+            # To Python `True == 1`: generated code compares with 0 and 1 in another way than with
+            # 2.
             if type(value) is str or (type(value) is int and value not in (0, 1)):
                 return self._constant(term)
         elif (

@@ -330,6 +330,7 @@ def bounded(type_: Type) -> Type:
             return any_
         match part:
             case ArrayType(items, rest):
+                # A slice: an array of a million items is not copied in order to be found too large.
                 waiting += items[:MAX_PARTS] if rest is None else (*items[:MAX_PARTS], rest)
             case ObjectType(fields, rest_of):
                 waiting += [value for _, value in fields[:MAX_PARTS]]

@@ -147,6 +147,7 @@ def _true(state: FunctionState, operand: Operand) -> None:
     elif operand.kind == "":
         state.code.test(_is(operand.code, ast.IsNot(), value=False))
     else:
+        # A value of another kind is never false. It is computed all the same: that may fail.
         state.code.bind_temp(operand.code)
 
 
@@ -357,6 +358,7 @@ def _replace(state: FunctionState, expr: Expr) -> None:
     if read_above and not state.plan.exact:
         arguments.append(ast.Constant(value=True))
     replaced = method_of(load(state.env.evaluation), "replace", *arguments)
+    # After the values of all `with`, which are read in the evaluation around.
     state.env.enter(state.code.bind_temp(replaced, holds="ctx").id)
 
 

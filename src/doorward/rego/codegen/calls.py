@@ -75,6 +75,7 @@ def _member(item: Operand, collection: Operand) -> ast.expr:
     classes that are not known; otherwise a call of the runtime.
     """
     members = collection.value
+    # The code is written twice, in the test of its class and in the comparison: it must be a name.
     names = isinstance(item.code, ast.Name) or item.kind == "string"
     general = call(runtime("contains"), item.code, collection.code)
     if not names:

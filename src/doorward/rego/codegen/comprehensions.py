@@ -60,6 +60,7 @@ def comprehension(state: FunctionState, node: Comprehension) -> Operand:
             result = _write_collection(state, node, out)
             state.code.run(method("remember", site, value, result.code))
             if isinstance(node, SetComprehension):
+                # The members were collected in `out`; the finished set has a name of its own.
                 state.code.assign(out, result.code)
         return Operand(load(out), result.kind)
 

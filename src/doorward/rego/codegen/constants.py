@@ -24,6 +24,8 @@ class Constants:
     shared: Mapping[str, Any] = field(default_factory=dict)
 
     def add(self, value: Any, prefix: str = "k") -> ast.expr:
+        # INVARIANT: names are never removed, so that a number is used once in a program and its
+        # queries.
         return self.named(f"{prefix}.{len(self.shared) + len(self.names)}", value)
 
     def path(self, names: Sequence[str]) -> ast.Name:

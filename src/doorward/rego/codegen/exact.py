@@ -127,6 +127,8 @@ class ExactRules:
             for number, numbers in self._own_chains(self._select(ctx, ())):
                 count = min(len(path), len(self.own[number].tail))
                 self._piece(number, numbers[0], count)(ctx, *path[:count], out)
+            # A new mapping: at first it is the empty default of the class, which all evaluations
+            # share.
             ctx.parts = {**ctx.parts, (slot, keys): self._complete(ctx, out, keys)}
         return ctx.parts[slot, keys]
 
@@ -147,6 +149,7 @@ class ExactRules:
         """Return the index of these rules and those below. Also sets `chains` to the rules in
         steps.
         """
+        # INVARIANT: set before `index` is, which other threads test without the lock (`_select`).
         self.chains = [list(self._in_steps(d.rule)) for d in self.own]
         below = [d.rule for node in self._below() for d in node.definitions if not d.rule.default]
         others = [list(self._in_steps(rule)) for rule in below]

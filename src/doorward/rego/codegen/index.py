@@ -40,6 +40,8 @@ def choose(definitions: Sequence[Definition], failures: Failures) -> Choice | No
         return None
     tests = [dict(_tests(definition, failures)) for definition in definitions]
     sources = {source for constants in tests for source in constants}
+    # By `repr`, since names and numbers do not compare. In order, since of equal splits the first
+    # is taken: the code must not depend on the hashes of a process.
     splits = (_Split(source, tests) for source in sorted(sources, key=repr))
     most = MOST_ENTRIES * len(definitions)
     best = min(
@@ -100,6 +102,7 @@ def _tests(definition: Definition, failures: Failures) -> Iterator[tuple[Source,
         value = constant_value(parameter)
         if value is not NOT_CONSTANT:
             yield number, [to_key(value)]
+    # If the body fails, an `else` may still answer; only the parameters are those of all branches.
     if definition.rule.else_rule is not None:
         return
     body: Iterable[Expr] = definition.rule.body

@@ -159,6 +159,7 @@ def _of_ascii(name: str) -> _Writer:
         """Return the method call with a test for ASCII; None for a constant."""
         if text.is_constant:
             return None
+        # Python and Go differ for other letters: `"ß".upper()` is `"SS"` in Python, `"ß"` in Go.
         return Inline(method_of(text.code, name), [method_of(text.code, "isascii")], raises=True)
 
     return write
@@ -170,6 +171,7 @@ def _of_text(name: str, position: int) -> _Writer:
 
     def write(*operands: Operand) -> Inline | None:
         text = operands[position].value
+        # `split(text, "")` is the list of characters in Go, and an error in Python.
         return write_method(*operands) if type(text) is str and text else None
 
     return write

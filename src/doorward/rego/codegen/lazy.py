@@ -142,6 +142,7 @@ class Functions:
         """Generate and compile the code and bind its constants in the namespace."""
         constants = Constants(shared=self.namespace)
         (code,) = unit(source, [write(self.plan, constants)]).functions()
+        # Before the caller installs the code, which another thread may then call at once.
         for name, value in constants.names.items():
             bind(self.namespace, name, value)
         return code

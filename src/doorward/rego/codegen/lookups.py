@@ -111,6 +111,8 @@ def read(
     if state.reads.is_of_data(base):
         # What a policy reads of its own data is there.
         state.reads.mark_data(temp)
+        # In front of the others, which contain KeyError: of subscripts it says that all values on
+        # the way were objects, so that nothing has to be looked up in another way.
         handlers.insert(0, except_clause(runtime("KeyError"), temp, runtime("UNDEFINED")))
         for name in names:
             code = subscript(code, name)

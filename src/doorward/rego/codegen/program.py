@@ -54,6 +54,8 @@ class Unit:
         """Compile a tree under the policy's file name."""
         # No file name of a system holds a NUL; the name of a policy given as text may.
         name = self.file.replace("\0", "\ufffd") or "<query>"
+        # Without `dont_inherit` the `from __future__` of this module would hold for the policy's
+        # code.
         return compile(tree, name, "exec", dont_inherit=True, optimize=0)
 
     def _refuse(self, function: ast.stmt) -> Diagnostic | None:

@@ -109,6 +109,8 @@ class RuleIndex:
         for rules in chains:
             readers = [_Reader(rule, is_virtual, counts, spans) for rule in rules]
             paths.append([reader.whole(prints=prints) for reader in readers])
+        # As OPA's `refindices.Sorted`: the most frequent first, of equal ones the first in the
+        # text.
         self._subjects = sorted(counts, key=lambda subject: (-counts[subject], spans[subject]))
         tests = [test for rules in paths for rule in rules for path in rule for test in path]
         self._splits = {

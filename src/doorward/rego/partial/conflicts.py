@@ -99,6 +99,8 @@ def find_conflict(
         if not is_determined(search, outcome.value, outcome.body, around):
             return Conflict(path_of_rule(outcome.rule), outcome.rule.span, outcome.rule.span)
     for count, (one, other) in enumerate(_pairs(outcomes)):
+        # Fail closed: what was not compared counts as a conflict, which the reader of a filter
+        # refuses.
         if count >= MAX_PAIRS or _may_conflict(search, one, other, around):
             return Conflict(path_of_rule(one.rule), one.rule.span, other.rule.span)
     return None

@@ -360,6 +360,8 @@ class _Virtual:
         """
         search, walk, default = self.search, self.walk, self.node.default
         if not search.is_unknown(Ref(self.path), walk.b1):
+            # Nothing of what is known comes into the residual, so what must not be inlined there
+            # does not matter.
             with search.disabled.suspended():
                 value = self._value()
             if value is not UNDEFINED:

@@ -190,6 +190,8 @@ class _Function:
         """Yield for each solution of the rules; of a rule with `else`, only of the first branch
         that holds. The default applies if no rule has a value.
         """
+        # Lists of one item, here and below: `_rule` is a generator and sets them between two
+        # solutions.
         before = UNDEFINED
         state: list[Any] = [before]
         for rule in self.node.rules:

@@ -156,6 +156,7 @@ def _by_support(
     """Add one support rule for each residual, with the unknown variables as parameters, save the
     negated reference to them, and yield once.
     """
+    # OPA's name for it: the numbers of the body, of the expression in it, and of this evaluation.
     name = f"__not{site.number}_{site.index}_{number}__"
     path: tuple[Term, ...] = (DATA, Constant(search.settings.name), Constant(name))
     used = {n for body in residuals for expr in body for n in _all_variables(expr)}

@@ -153,12 +153,15 @@ class Search:
         `failures`. Closing the iterator undoes all bindings.
         """
         count = len(body)
+        # A list of generators instead of generators in generators: a body may have more expressions
+        # than Python's stack has frames.
         solutions: list[Solutions] = []
         has_solution = [False] * count
         try:
             solutions.append(self._part(body[0], 0, bindings, number))
             while solutions:
                 index = len(solutions)
+                # The list is the default of `next`, since no generator yields it.
                 if next(solutions[-1], solutions) is solutions:
                     solutions.pop()
                     if not has_solution[index - 1]:

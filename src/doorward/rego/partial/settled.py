@@ -120,6 +120,7 @@ class Settled:
         named: dict[str, int] = {}
         for index, expr in enumerate(rule.body):
             name = self._names(expr)
+            # Twice: in its equation, and where it is used.
             if name is not None and uses[name] == 2:
                 named[name] = index
         if not named:

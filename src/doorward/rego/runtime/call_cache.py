@@ -145,6 +145,7 @@ class CallCache:
             function.hits = function.misses = 0
             function.next_pause = FIRST_PAUSE
             return False
+        # Before the counts of this function are reset: its own hits are use, too.
         self.is_useful = any(each.hits for each in self._functions.values())
         # The dropped calls make room again.
         self._left += sum(map(len, function.calls.values()))
@@ -176,6 +177,7 @@ def _sketch(value: Any) -> Hashable:
         # Equal objects may hold their keys in another order: then they are not found.
         return len(value), frozenset(parts)
     if kind is frozenset:
+        # A frozenset remembers its hash, so that a sketch costs the members' hashes only once.
         return len(value), value
     return to_key(value)
 

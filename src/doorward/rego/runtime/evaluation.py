@@ -273,6 +273,8 @@ class Evaluation(Context):
         `MAX_ERRORS`). Raise EvalError if the evaluation is strict, or if `error` aborts the
         evaluation.
         """
+        # Fail closed: a limit or deadline never becomes undefined, since `not` would read that as
+        # "no".
         if isinstance(error, EvaluationAborted):
             text = f"{site.name}: {error}" if isinstance(error, LimitError) else str(error)
             raise EvalError(error.code, text, site.span, error.hint) from error.__cause__
@@ -585,6 +587,7 @@ class Evaluation(Context):
         """
         origin = self.origin or self
         assert isinstance(origin, Evaluation)
+        # Rules that use `with` twice double the work at each level without any loop.
         origin.count_step()
         new = Evaluation(self.input, self.data, self.constants, self.root, self.environment)
         new.origin = origin
@@ -615,6 +618,7 @@ class Evaluation(Context):
                 new.replaced = new.replaced.union(_preset(new.presets, node, value))
         # No answer is taken over: each may depend on what is replaced.
         new.cache = dict(new.presets)
+        # Constants depend on data and functions alone, so a `with input` goes on sharing them.
         if data or functions:
             new.constants = dict(new.presets)
         return new
@@ -623,6 +627,7 @@ class Evaluation(Context):
         """Return an evaluation with the same input and data, in which no function is replaced."""
         new = self.replace((), (), ())
         new.mocks = _NO_MOCKS
+        # Those of `self` may have been computed with the replaced functions.
         new.constants = dict(self.presets)
         return new
 
@@ -663,6 +668,8 @@ class Evaluation(Context):
         answer = store.get(node.slot, MISSING)
         if answer is MISSING:
             assert node.evaluate is not None
+            # INVARIANT: rules are not recursive (`analysis` refuses it), so this never asks for its
+            # own slot.
             answer = store[node.slot] = self.as_set(node.evaluate, node.slot, store)
         return answer
 
@@ -672,6 +679,7 @@ class Evaluation(Context):
         """
         answer = store.get(slot, MISSING)
         if answer is MISSING:
+            # `~slot` is negative, so it is never the slot of another rule.
             answer = store.get(~slot, MISSING)
             if answer is MISSING:
                 answer = store[~slot] = rules(self, True)

@@ -89,6 +89,7 @@ def lookup_data(value: Any, key: Any) -> Any:
 
 _NUMBERS: Final = frozenset({int, float, Number})
 
+# As Go's `strconv.Atoi`, which takes a sign and at most the 19 digits of an int64.
 INDEX: Final = re.compile("[+-]?[0-9]{1,19}")
 """Matches a key that OPA reads as the index of an item."""
 
@@ -256,6 +257,8 @@ def collect(out: dict[Key, Any], key: Any, value: Any, span: Span) -> None:
     out[key] = value
 
 
+# A class of its own, because a finished object must not take more keys: `p[x].b := 1` conflicts
+# with `p[x] := {"c": 2}`, though both could be one object.
 class Building(dict[Key, Any]):
     """An object under construction at an inner place of a rule's reference."""
 

@@ -145,6 +145,7 @@ def _read(block: _Block, parse_term: ParseTerm) -> Annotations:
     ):
         if value:
             fields[name] = value
+    # There is a last line: a block without text was refused above.
     first, last = block.span, block.lines[-1].span
     return Annotations(raw.get("scope") or "", fields, replace(first, end=last.end))
 
@@ -241,6 +242,8 @@ def _with_annotations(rule: Rule, waiting: list[tuple[Annotations, tuple[Term, .
         elif block.scope == "rule" and rule.span.row > block.span.row:
             mine.append(block)
             used = index
+    # As OPA's `attachRuleAnnotations`: only the last one is taken away, so a second METADATA block
+    # above the same rule is applied to the next rule of that path, too.
     if used is not None:
         del waiting[used]
     return replace(rule, annotations=tuple(mine)) if mine else rule
@@ -355,6 +358,7 @@ def _schema(pair: dict[str, Any], parse_term: ParseTerm) -> dict[str, object]:
                     "a schema is named by `schema` or a path below it, such as `schema.user`",
                 )
             return {"path": path, "schema": schema}
+        # In Go a mapping with other keys is of another type, which OPA's switch does not name.
         case dict() if not isinstance(value, General):
             try:
                 return {"path": path, "definition": with_text_keys(value)}

@@ -98,6 +98,7 @@ def format_policy(
             break
         if formatted == text:
             break
+        # `format` has not proved this text: all rounds together are compared at the end.
         is_certain = False
         text = origin = formatted
         try:
@@ -148,8 +149,10 @@ class _Formatter:
         that `module` was parsed from if it has the target's syntax, otherwise None.
         """
         text = self.text(module, {})
+        # An unchanged text needs no proof: it is the one that `module` was parsed from.
         if text is not None and text == origin:
             return text, module
+        # First the whole module at once: each proof parses a text, and most modules stay plain.
         again = self.read(module, text, {})
         if again is not None:
             assert text is not None, "what holds was written"
@@ -201,6 +204,8 @@ class _Formatter:
         texts = {style: self.text(part, {0: style}) for style in _STYLES}
         possible = [style for style in _STYLES if texts[style] is not None]
         holding = (style for style in possible if self.holds(part, texts[style], {0: style}))
+        # INVARIANT: `possible` is not empty. `kept` copies the source text and so places any
+        # comment.
         return next(holding, possible[0])
 
 

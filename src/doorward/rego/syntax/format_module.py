@@ -128,6 +128,8 @@ class ModuleWriter:
         self.layout.write("import ")
         path = item.path if isinstance(item.path, Ref) else Ref(item.path, ())
         keywords = self.terms.keywords
+        # A keyword is a name in such a path: `future.keywords["in"]` is written `.in`. In other
+        # paths the quotes stay, since `import data.b.in` is an error.
         if _future(item):
             self.terms.keywords = frozenset()
         with self.layout.without_comments():
@@ -437,6 +439,7 @@ def needed_imports(module: Module, *, target: Target, drop_v0_imports: bool) -> 
         imports.append(_add("rego", "v1"))
     if target == "v0" and not any(map(_is_rego_v1, imports)):
         for name in sorted(_used_keywords(module) - _KEYWORDS_FUTURE):
+            # `import future.keywords.every` brings `in`, too (`parser/imports.py`).
             known = {"in", "every"} if name == "in" else {name}
             if not any(_is_all_future(i) or known & set(_future(i)) for i in imports):
                 imports.append(_add("future", "keywords", name))
@@ -458,6 +461,7 @@ def _used_keywords(module: Module) -> set[str]:
     """
     used = set()
     for node in walk(module):
+        # `if` and `contains` are not searched: v0 writes them only where they are imported.
         match node:
             case Every():
                 used.add("every")

@@ -224,6 +224,8 @@ class TermWriter:
             loose = isinstance(operation, And) and isinstance(first.term, Or)
             assigns = isinstance(first.term, Call) and first.term.name in ("assign", "eq")
             declares = isinstance(first.term, SomeDecl | SomeIn)
+            # Only an operand in braces may bind variables: without them, `i` of `{ xs[i] } and x`
+            # is unsafe.
             binds = operation.braces[index] and _has_index(first)
             braces = bool(rest or first.withs or assigns or declares or binds)
             if loose and not braces and not operation.braces[index]:
@@ -400,6 +402,7 @@ class TermWriter:
         elif len(call.args) == 2:
             left, right = call.args
             assigns = call.name in ("assign", "eq")
+            # `:=` and `=` bind less than every operator, so their operands need no parentheses.
             self.operand_term(left, parens=not assigns and _is_looser(left, call.name))
             self.layout.write(f" {sign} ")
             self.operand_term(right, parens=not assigns and _is_looser(right, call.name, 1))

@@ -36,9 +36,12 @@ _COMMENT: Final = "comments begin with `#`"
 _SOME: Final = "Rego writes `some x in xs`"
 _COMPARE: Final = "Rego compares with `==` and `!=`"
 
+# The order matters, since the first match gives the hint: a longer spelling stands before one that
+# is a part of it (`??` before `?`, `=!` before `!`, `is not` before `is`).
 HABITS: Final = (
     # Operators
     _habit(
+        # `(?<!\s)\s*+` tries each run of blanks once, from its first one: the search stays linear.
         r"(?<!\s)\s*+&&\s*",
         "`&&` is not Rego: put the conditions on lines of their own, all of them must hold",
         "; ",

@@ -119,6 +119,8 @@ def add_hints(
 def _hint(error: Diagnostic, context: _ErrorContext) -> _Hint | None:
     """Return the first hint that applies to an error; None if none does."""
     return (
+        # From the surest hint to the vaguest. A habit comes before the messages: OPA's text names
+        # the token that was not expected, which is often behind the mistake.
         _of_limit(error)
         or _of_import(error)
         or _of_habit(context)
@@ -145,6 +147,7 @@ def _blank(match: re.Match[str]) -> str:
     hidden = match.group()
     if hidden.startswith("#"):
         return " " * len(hidden)
+    # INVARIANT: the length stays the same, since fixes are offsets into the source.
     return hidden[0] + " " * (len(hidden) - 2) + hidden[-1]
 
 

@@ -174,6 +174,8 @@ class Layout:
         """Return a context manager in whose body the waiting comments are hidden; they wait again
         afterwards, but not after an exception.
         """
+        # The tuple is replaced and never changed, so a `Mark` keeps the comments of its time for
+        # free.
         waiting, self.comments = self.comments, ()
         yield
         # Not in a `finally`: after an `UnexpectedComment` this layout is not written on any more.

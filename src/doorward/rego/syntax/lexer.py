@@ -46,6 +46,8 @@ BRACKETS: Final = {"{": "}", "[": "]", "(": ")"}
 
 _GAP: Final = re.compile(r"(?:[ \t\r\n]++|#[^\n]*+)*+")
 _COMMENT: Final = re.compile(r"#[^\n]*")
+# The digit in the number's look-ahead stops backtracking: `12x` must not be read as `1`. `*+` and
+# `++` keep a text of blanks, comments or quotes linear.
 _TOKEN: Final = re.compile(
     r"""
     (?:[ \t\r\n]++|\#[^\n]*+)*+
@@ -101,6 +103,8 @@ class Lexer:
         self._tokens: dict[int, Token] = {}
         self._rest: dict[int, Token] = {}
         self._lines = [0, *(m.end() for m in re.finditer("\n", source.text))]
+        # Almost no text has such a character: one search here saves one for each token. A
+        # byte-order mark may be the first character.
         self._odd = any(c in source.text[1:] for c in _FORBIDDEN) or source.text[:1] == "\0"
 
     def first(self) -> Token:
@@ -258,6 +262,8 @@ class Lexer:
         error to `faults` if the character is not in `known`. The digits after `u` are not checked.
         """
         char = self.text[at : at + 1]
+        # As OPA's `scanString`, which skips four characters. The parser refuses wrong digits where
+        # it decodes the string (`literals.plain_text`).
         if char == "u":
             return at + 4
         if char and char in known:
@@ -309,6 +315,7 @@ class Lexer:
         """
         faults = [
             fault
+            # One further: OPA's scanner reports a character when it reads ahead (`Scanner.next`).
             for c in self.text[token.start + 1 : token.end + 1]
             if (fault := _FORBIDDEN.get(c))
         ]
@@ -321,6 +328,7 @@ class Lexer:
         """Return an illegal token for a forbidden character in blank space or a comment, with the
         comment as its text; None if there is none.
         """
+        # The first character of the gap was reported with the token before it, which read ahead.
         comments = [m.span() for m in _COMMENT.finditer(self.text, start, end)]
         for at in range(start + 1, min(end + 1, len(self.text))):
             fault = _FORBIDDEN.get(self.text[at])

@@ -30,6 +30,7 @@ __all__ = [
     "with_text_keys",
 ]
 
+# Ten lines of ten aliases each, every one of the line before, would be 10^10 nodes.
 MAX_NODES: Final = 10_000
 """The most YAML nodes of one block, where an aliased node counts for each use; more is a YamlError.
 """
@@ -37,6 +38,8 @@ MAX_NODES: Final = 10_000
 _BOOLS: Final = {"true": True, "True": True, "TRUE": True} | dict.fromkeys(
     ("false", "False", "FALSE"), False
 )
+# yaml.v3 takes these words of YAML 1.1 for booleans only where Go's field is a `bool`: that is
+# `entrypoint`. In `custom` a `yes` is a string.
 _OLD_TRUE: Final = frozenset({"y", "Y", "yes", "Yes", "YES", "on", "On", "ON"})
 _OLD_FALSE: Final = frozenset({"n", "N", "no", "No", "NO", "off", "Off", "OFF"})
 _NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
@@ -45,6 +48,7 @@ _INTEGER: Final = re.compile(
     r"([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+)|(0|[1-9][0-9]*))", re.ASCII
 )
 _FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", re.ASCII)
+# yaml.v3's `allowedTimestampFormats`: months, days and hours may have one digit.
 _TIMESTAMP: Final = re.compile(
     r"(\d{4})-(\d{1,2})-(\d{1,2})"
     r"(?:([Tt ])(\d{1,2}):(\d{1,2}):(\d{1,2})(?:[.,](\d+))?(Z|[+-]\d\d:\d\d)?)?",
@@ -367,10 +371,12 @@ def _plain(text: str, *, timestamps: bool) -> tuple[str, Any]:
         return "!!null", None
     if text in _BOOLS:
         return "!!bool", _BOOLS[text]
+    # There is a first character: "" is null.
     if text[0] not in "+-.0123456789":
         return "!!str", text
     if timestamps and (moment := _timestamp(text)) is not None:
         return "!!timestamp", moment
+    # As yaml.v3's `resolve`: `1_000` is a number, `._5` is not.
     plain = text if text[0] == "." else text.replace("_", "")
     integer = _integer(plain)
     if integer is not None:
@@ -401,6 +407,7 @@ def _number(value: float) -> int | Number:
     sign, digits, power = Decimal(repr(value)).normalize().as_tuple()
     assert isinstance(power, int)  # neither infinite nor not a number
     exponent = power + len(digits) - 1
+    # The limits of Go's `strconv.FormatFloat(f, 'g', -1, 64)`.
     if value and not -4 <= exponent < 6:
         point = "." + "".join(map(str, digits[1:])) if len(digits) > 1 else ""
         mark = "-" if exponent < 0 else "+"

@@ -503,6 +503,8 @@ def _last(pairs: tuple[tuple[Term, Term], ...]) -> list[tuple[Term, Term]]:
     return [by_rank[position] for position in sorted(by_rank)]
 
 
+# INVARIANT: the numbers are those of OPA's `sortOrder` (ast/compare.go), here and below; the
+# formatter and `opa parse` show members in this order.
 def rank(term: Term) -> tuple[int, Any]:
     """Return a sort key for terms in OPA's order; equal terms, and no others, have equal keys."""
     match term:
@@ -511,6 +513,7 @@ def rank(term: Term) -> tuple[int, Any]:
         case TemplateString(parts=parts):
             return 4, (len(parts), *map(_part_rank, parts))
         case Var(name=name):
+            # `input` alone is a reference to OPA, which sorts it behind variables.
             return (6, ((5, name),)) if _is_root(term) else (5, name)
         case Ref(head=head, args=args):
             first = (5, head.name) if isinstance(head, Var) else rank(head)
@@ -541,6 +544,7 @@ def _scalar_rank(value: float | str | None) -> tuple[int, Any]:
         case str():
             return 3, value
     # A tree that was not parsed may also have a number that is a plain `float`.
+    # By value: `1` and `1.0` are one member of a set.
     return 2, Fraction(exact(value))
 
 

@@ -37,6 +37,7 @@ def is_same(before: Module, after: Module) -> bool:
     """Return True if two modules have the same package, the same comments in any order and, in the
     same order, the same rules; imports may differ.
     """
+    # Sorted: a layout may move a comment to the end of its line or above its rule.
     if _comments(before) != _comments(after) or before.package != after.package:
         return False
     # Most rules are the same as they stand, which takes a tenth of making them plain.

@@ -65,6 +65,8 @@ def _node_types() -> dict[type, tuple[str, ...]]:
     for name in nodes.__all__:
         kind = getattr(nodes, name)
         if isinstance(kind, type):
+            # INVARIANT: what `nodes` does not compare (spans, comments, annotations) is not walked.
+            # `f.type` is the text of the annotation there, since `nodes` postpones them.
             names[kind] = tuple(f.name for f in fields(kind) if f.compare and f.type not in _PLAIN)
     return names
 

@@ -34,6 +34,7 @@ from doorward.rego.source import NOWHERE, Span
 
 __all__ = ["Builder"]
 
+# Some below 20, since the `try` of a lookup is a block, too.
 MAX_LOOPS: Final = 16
 """The most nested loops in one Python function; CPython allows 20 blocks."""
 
@@ -190,6 +191,7 @@ class Builder:
         opened = self.opened
         if opened is None or len(self.opened_tests) >= MAX_TESTS:
             return False
+        # A failure is recorded with its row, so that tests of two rows stay apart.
         if self.number is not None and self.opened_row != self.span.row:
             return False
         is_guard = self.leave is not None
@@ -199,6 +201,7 @@ class Builder:
         elif self.block is not opened.body or opened.body:
             return False
         self._locate(condition)
+        # UNDEFINED fails the new test as well.
         if _implies(condition, self.opened_tests[-1]):
             self.opened_tests.pop()
         self.opened_tests += _conjuncts(condition)

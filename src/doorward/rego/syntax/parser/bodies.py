@@ -82,6 +82,8 @@ class Bodies:
             if cursor.kind == end:
                 return tuple(exprs)
             if not cursor.token.newline:
+                # An error in a right operand is recorded although a term comes back: it is the
+                # cause.
                 if not cursor.errors:
                     cursor.illegal(f"expected \\n or ; or {end}")
                 return None

@@ -27,6 +27,7 @@ __all__ = [
     "TooDeep",
 ]
 
+# OPA allows 100,000. Here the parser and most passes recurse, on Python's stack of 1,000 calls.
 MAX_DEPTH: Final = 100
 """The most levels of nested terms and bodies; more is a parse error (TooDeep)."""
 TOO_DEEP: Final = "max parsing recursion depth exceeded"
@@ -206,6 +207,7 @@ class Cursor:
         the dialect stay as they are now.
         """
         self.token, self.kind, self.end, errors, self.wildcards, self.depth, self.hints = state
+        # By length: errors are only appended, so those before the state are still the same.
         del self.errors[errors:]
 
     # Spans

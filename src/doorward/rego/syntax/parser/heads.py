@@ -162,6 +162,7 @@ def check_default(cursor: Cursor, draft: Draft, span: Span) -> bool:
         cursor.error("illegal default rule (must have a value)", span)
         return False
     names = () if head.value is None else _names_in(head.value)
+    # As in OPA, a comprehension may be the value of a default (`_names_in` does not look into it).
     faults = [f"value cannot contain {value_name(t)}" for t in names]
     seen: set[str] = set()
     for arg in head.args or ():

@@ -99,6 +99,7 @@ def parse_import(cursor: Cursor, terms: TermProductions) -> Import | None:
         return _parse_alias(cursor, terms, path, start)
     last = path.args[-1] if isinstance(path, Ref) else path
     name = last.value if isinstance(last, Scalar) else head.name
+    # Without an alias the last name would become a variable that cannot be written.
     if head.name != "future" and name in cursor.ref_keywords:
         message = f"unexpected import path, must not end with a keyword, got: {name}"
         cursor.error(message, last.span)

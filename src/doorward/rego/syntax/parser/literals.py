@@ -77,4 +77,5 @@ def plain_text(cursor: Cursor, text: str, what: str, literal: str, *, raw: bool)
     except ValueError:
         cursor.error(f"illegal {what}: {literal}")
         return None
+    # As Go's `json.Unmarshal`; in Python such a string could not be encoded as UTF-8.
     return _LONE_SURROGATE.sub("\ufffd", value) if "\\u" in text else value

@@ -119,6 +119,7 @@ def hint_every(
     """Add a hint about the missing import to the next error if an `every` begins at the saved
     position `state`; the cursor is not moved and no error is recorded.
     """
+    # A copy: `restore(state)` drops the errors recorded since then, which `now` only counts.
     now, errors = cursor.save(), list(cursor.errors)
     bodies.forget()
     with cursor.with_keywords(cursor.keywords | V1_KEYWORDS):

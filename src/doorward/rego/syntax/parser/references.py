@@ -49,6 +49,8 @@ def parse_ref(cursor: Cursor, terms: TermProductions, head: Term, start: int) ->
             if call is None:
                 return None
             if not cursor.token.space and cursor.kind in (".", "["):
+                # The call becomes the head of the next reference: `f(1).a(2).b(3)` nests three
+                # levels deep.
                 cursor.enter()
                 head, args = call, []
                 continue

@@ -22,6 +22,7 @@ def parse_template(cursor: Cursor, bodies: BodyProductions) -> TemplateString | 
         cursor.error("template strings are not supported by current capabilities")
         return None
     parts: list[str | Expr] = []
+    # `Terms.parse_term`, which calls this, restores the depth.
     cursor.enter()
     while True:
         text = _parse_text(cursor, raw=raw)

@@ -198,9 +198,13 @@ class Terms:
             function = parse_operator(cursor, name)
             right = self.parse_term() if level == _TIGHTEST else self._parse_operators(level + 1)
             if right is None:
+                # As OPA's `parseTermArith` and its siblings, which return the left operand: an
+                # operator that binds less may still follow.
                 tightest = level - 1
                 continue
             left = Call(function, (left, right), cursor.call_span(left.span, start), infix=True)
+            # What binds more was read with the right operand; behind it only this level or less may
+            # follow.
             tightest = level
             links += 1
             if links > cursor.max_links:
@@ -224,6 +228,8 @@ class Terms:
         if known is not None:
             term, after, errors = known
             cursor.restore(after)
+            # `restore` only drops errors; those of this term are put back. The depth of the state
+            # may be that of another nesting.
             cursor.errors[:] = errors
             cursor.depth = depth
             return term

@@ -174,6 +174,7 @@ def parse_import(source: Source, *, v0: bool = False) -> Import:
     with _depth_guarded():
         cursor = Cursor(source, v0=v0)
         imported = parse_import_statement(cursor, Grammar(cursor).terms)
+        # None without an error means only that no import begins here.
         if (imported is None or cursor.kind != EOF) and not cursor.errors:
             cursor.illegal("expected import")
         _stop(cursor.errors, source)
