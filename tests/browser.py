@@ -1,8 +1,10 @@
 """Chromium for tests, of which nothing is expected to be fast.
 
-Pages with the same options share a context, and are closed by `close_page`, which leaves nothing of
-them behind: a context of its own costs each page half a second of CPU. They also share a process,
-for which an empty page of their host stays open: a process of its own costs 0.3 s.
+Pages share a context, and are closed by `close_page`, which leaves nothing of them behind: each
+context costs half a second of CPU. They share a process as well, for which an empty page stays
+open.
+
+A headless shell is Chromium without the windows and menus around a page, which take a third of it.
 """
 
 from __future__ import annotations
@@ -10,22 +12,34 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Final
-from urllib.parse import urlsplit
+from typing import Final, Literal
 
-from playwright.sync_api import Browser, BrowserContext, Error, Page, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    Error,
+    Page,
+    ViewportSize,
+    expect,
+    sync_playwright,
+)
 from tests.waiting import PATIENCE
 
 __all__ = ["CHROMIUM", "chromium", "close_page", "new_page"]
 
-CHROMIUM: Final = shutil.which("chromium") or shutil.which("chromium-browser")
+_NAMES: Final = ("chromium-headless-shell", "chromium", "chromium-browser")
+CHROMIUM: Final = next(filter(None, map(shutil.which, _NAMES)), None)
 _MILLISECONDS: Final = 1_000 * PATIENCE
 
-_CONTEXTS: Final[dict[Browser, dict[str, BrowserContext]]] = {}
-"""Of each browser, by their options."""
-_EMPTY: Final[dict[BrowserContext, Page]] = {}
-"""The page of each context that keeps the process of the other ones."""
-_ARGUMENTS: Final = ("--no-sandbox", "--process-per-site")
+_CONTEXTS: Final[dict[tuple[Browser, bool], BrowserContext]] = {}
+"""Of each browser, the one where policies for scripts hold, and the one where they do not."""
+_ARGUMENTS: Final = (
+    "--no-sandbox",
+    "--disable-site-isolation-trials",
+    "--renderer-process-limit=1",
+)
+"""Not `--disable-threaded-compositing`, with which some pages draw no frame that a click waits for,
+and not `--single-process`, which ends with a page."""
 
 expect.set_options(timeout=_MILLISECONDS)
 
@@ -39,19 +53,29 @@ def chromium() -> Iterator[Browser]:
         try:
             yield browser
         finally:
-            for context in _CONTEXTS.pop(browser, {}).values():
-                _EMPTY.pop(context, None)
+            for bypass_csp in (False, True):
+                _CONTEXTS.pop((browser, bypass_csp), None)
             browser.close()
 
 
-def new_page(browser: Browser, **options: Any) -> Page:
-    """A page in a context with these options."""
-    contexts = _CONTEXTS.setdefault(browser, {})
-    key = repr(sorted(options.items()))
-    if key not in contexts:
-        contexts[key] = browser.new_context(**options)
-    page = contexts[key].new_page()
+def new_page(
+    browser: Browser,
+    *,
+    bypass_csp: bool = False,
+    viewport: ViewportSize | None = None,
+    color_scheme: Literal["light", "dark"] | None = None,
+) -> Page:
+    """A page, where the policy of a server for its scripts holds or, for a test's own, not."""
+    key = browser, bypass_csp
+    if key not in _CONTEXTS:
+        _CONTEXTS[key] = browser.new_context(bypass_csp=bypass_csp)
+        _CONTEXTS[key].new_page()  # it keeps the process of the others
+    page = _CONTEXTS[key].new_page()
     page.set_default_timeout(_MILLISECONDS)
+    if viewport is not None:
+        page.set_viewport_size(viewport)
+    if color_scheme is not None:
+        page.emulate_media(color_scheme=color_scheme)
     return page
 
 
@@ -60,18 +84,4 @@ def close_page(page: Page) -> None:
     with suppress(Error):  # a page that failed to load has no storage
         page.evaluate("() => { localStorage.clear(); sessionStorage.clear(); }")
     page.context.clear_cookies()
-    _keep_process(page)
     page.close()
-
-
-def _keep_process(page: Page) -> None:
-    """Open an empty page of the same host, of which no server hears, unless there is one."""
-    site = urlsplit(page.url)
-    if site.scheme != "http" or not site.hostname:
-        return
-    if page.context not in _EMPTY:
-        _EMPTY[page.context] = page.context.new_page()
-        _EMPTY[page.context].route("**", lambda route: route.fulfill(content_type="text/html"))
-    empty = _EMPTY[page.context]
-    if urlsplit(empty.url).hostname != site.hostname:
-        empty.goto(f"http://{site.netloc}/", timeout=_MILLISECONDS)

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, expect
 from starlette.requests import Request
 from starlette.responses import Response
 from tests.browser import CHROMIUM, chromium, close_page, new_page
@@ -189,66 +189,72 @@ def test_without_a_session_there_is_the_login_only(
     assert "revision" not in text or path.endswith(".js")
 
 
-@pytest.mark.skipif(CHROMIUM is None or not is_built(), reason="no Chromium, or no pages")
-def test_a_person_logs_in_and_out(server: Server) -> None:
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
     with chromium() as browser:
-        page = new_page(browser, bypass_csp=True)
-        page.goto(f"{server.origin}/console/policies")
-        expect(page).to_have_url(f"{server.origin}/console/login?next=%2Fconsole%2Fpolicies")
-        expect(page).to_have_title("Log in – Doorward")
-        expect(page.get_by_label("Token")).to_be_focused()
-        page.add_script_tag(path=AXE)
-        assert page.evaluate("axe.run()")["violations"] == []
-        page.get_by_label("Token").fill("<b>wrong</b>")
-        page.get_by_role("button", name="Log in").click()
-        expect(page.get_by_role("alert")).to_contain_text("does not allow this token")
+        yield browser
+
+
+@pytest.mark.skipif(CHROMIUM is None or not is_built(), reason="no Chromium, or no pages")
+def test_a_person_logs_in_and_out(browser: Browser, server: Server) -> None:
+    page = new_page(browser, bypass_csp=True)
+    page.goto(f"{server.origin}/console/policies")
+    expect(page).to_have_url(f"{server.origin}/console/login?next=%2Fconsole%2Fpolicies")
+    expect(page).to_have_title("Log in – Doorward")
+    expect(page.get_by_label("Token")).to_be_focused()
+    page.add_script_tag(path=AXE)
+    assert page.evaluate("axe.run()")["violations"] == []
+    page.get_by_label("Token").fill("<b>wrong</b>")
+    page.get_by_role("button", name="Log in").click()
+    expect(page.get_by_role("alert")).to_contain_text("does not allow this token")
+    page.get_by_label("Token").fill("<b>odd</b>")
+    page.get_by_role("button", name="Log in").click()
+    expect(page).to_have_url(f"{server.origin}/console/policies")
+    for width in (900, 1024, 1130):
+        page.set_viewport_size({"width": width, "height": 700})
+        expect(page.get_by_role("button", name="Log out")).to_be_in_viewport(ratio=1)
+    page.get_by_role("link", name="Doorward", exact=True).click()
+    expect(page.locator(".health")).to_contain_text("Healthy")
+    assert page.evaluate("document.cookie") == ""
+    page.get_by_role("button", name="Log out").click()
+    expect(page.get_by_label("Token")).to_be_visible()
+    page.goto(f"{server.origin}/console")
+    expect(page).to_have_url(f"{server.origin}/console/login")
+    close_page(page)
+
+
+@pytest.mark.skipif(CHROMIUM is None or not is_built(), reason="no Chromium, or no pages")
+def test_a_login_leads_to_the_page_that_was_wanted_and_to_no_other_site(
+    browser: Browser, server: Server
+) -> None:
+    wanted = "/console/decisions?text=bob+denied#decision=abc"
+    page = new_page(browser)
+
+    def log_in() -> None:
         page.get_by_label("Token").fill("<b>odd</b>")
         page.get_by_role("button", name="Log in").click()
-        expect(page).to_have_url(f"{server.origin}/console/policies")
-        for width in (900, 1024, 1130):
-            page.set_viewport_size({"width": width, "height": 700})
-            expect(page.get_by_role("button", name="Log out")).to_be_in_viewport(ratio=1)
-        page.get_by_role("link", name="Doorward", exact=True).click()
-        expect(page.locator(".health")).to_contain_text("Healthy")
-        assert page.evaluate("document.cookie") == ""
-        page.get_by_role("button", name="Log out").click()
-        expect(page.get_by_label("Token")).to_be_visible()
-        page.goto(f"{server.origin}/console")
-        expect(page).to_have_url(f"{server.origin}/console/login")
-        close_page(page)
 
-
-@pytest.mark.skipif(CHROMIUM is None or not is_built(), reason="no Chromium, or no pages")
-def test_a_login_leads_to_the_page_that_was_wanted_and_to_no_other_site(server: Server) -> None:
-    wanted = "/console/decisions?text=bob+denied#decision=abc"
-    with chromium() as browser:
-        page = new_page(browser)
-
-        def log_in() -> None:
-            page.get_by_label("Token").fill("<b>odd</b>")
-            page.get_by_role("button", name="Log in").click()
-
-        page.goto(f"{server.origin}{wanted}")
+    page.goto(f"{server.origin}{wanted}")
+    log_in()
+    expect(page).to_have_url(f"{server.origin}{wanted}")
+    for evil in (
+        "https://evil.example/console",
+        "//evil.example/console",
+        "/\\evil.example/console",
+        "/console//evil.example",
+        "/console/../v1/data",
+        "javascript:alert(1)",
+        "/console@evil.example",
+        "/consolex",
+        "/console/api/state",
+        "/console/login?next=/console/login",
+        "/console/oidc/x",
+    ):
+        page.goto(f"{server.origin}/console/login?next={quote(evil, safe='')}")
         log_in()
-        expect(page).to_have_url(f"{server.origin}{wanted}")
-        for evil in (
-            "https://evil.example/console",
-            "//evil.example/console",
-            "/\\evil.example/console",
-            "/console//evil.example",
-            "/console/../v1/data",
-            "javascript:alert(1)",
-            "/console@evil.example",
-            "/consolex",
-            "/console/api/state",
-            "/console/login?next=/console/login",
-            "/console/oidc/x",
-        ):
-            page.goto(f"{server.origin}/console/login?next={quote(evil, safe='')}")
-            log_in()
-            expect(page).to_have_url(f"{server.origin}/console")
-            expect(page.locator(".health")).to_be_visible()
-        close_page(page)
+        expect(page).to_have_url(f"{server.origin}/console")
+        expect(page.locator(".health")).to_be_visible()
+    close_page(page)
 
 
 def test_a_long_address_is_left_out_of_a_login(server: Server) -> None:

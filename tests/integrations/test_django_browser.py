@@ -9,8 +9,8 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import connections
 from django.test.testcases import LiveServerThread
-from playwright.sync_api import Page
-from tests.browser import CHROMIUM, chromium, new_page
+from playwright.sync_api import Browser, Page
+from tests.browser import CHROMIUM, chromium, close_page, new_page
 from tests.integrations.test_django_admin import VISIBLE, first_names, users
 from tests.waiting import PATIENCE
 
@@ -24,10 +24,16 @@ def plain(application: Any) -> Any:
     return application
 
 
+@pytest.fixture(scope="module", autouse=True)
+def browser() -> Iterator[Browser]:
+    with pytest.MonkeyPatch.context() as patch, chromium() as browser:
+        # The driver of the browser has an event loop in this thread, on which nothing waits.
+        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
+        yield browser
+
+
 @pytest.fixture
-def address(users: dict[str, User], monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    # The driver of the browser has an event loop in this thread, on which nothing waits.
-    monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
+def address(users: dict[str, User]) -> Iterator[str]:
     server = LiveServerThread("127.0.0.1", plain)
     server.daemon = True
     server.start()
@@ -39,15 +45,14 @@ def address(users: dict[str, User], monkeypatch: pytest.MonkeyPatch) -> Iterator
 
 
 @pytest.fixture
-def page(address: str) -> Iterator[Page]:
-    with chromium() as browser:
-        opened = new_page(browser)
-        opened.goto(f"{address}/login/")
-        opened.fill("#id_username", "zoe")
-        opened.fill("#id_password", "secret")
-        opened.click("input[type=submit]")
-        yield opened
-        opened.context.close()
+def page(browser: Browser, address: str) -> Iterator[Page]:
+    page = new_page(browser)
+    page.goto(f"{address}/login/")
+    page.fill("#id_username", "zoe")
+    page.fill("#id_password", "secret")
+    page.click("input[type=submit]")
+    yield page
+    close_page(page)
 
 
 def listed(page: Page) -> list[str]:
