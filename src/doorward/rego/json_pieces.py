@@ -263,7 +263,7 @@ class _Reader:
                     raise ValueError("no value")
                 result[key] = self._value(depth)
                 cuts.note(self._last)
-            if self._goes_on("}"):
+            if self._take_end_or_comma("}"):
                 return result
 
     def _array(self, depth: int) -> Value:
@@ -282,10 +282,10 @@ class _Reader:
             else:
                 result.append(self._value(depth))
                 cuts.note(self._last)
-            if self._goes_on("]"):
+            if self._take_end_or_comma("]"):
                 return result
 
-    def _goes_on(self, closing: str) -> bool:
+    def _take_end_or_comma(self, closing: str) -> bool:
         """Move past the next character. Return True if it is `closing`, so that the container ends;
         False for a comma, after which another member follows. ValueError for anything else.
         """

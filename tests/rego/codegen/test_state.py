@@ -102,7 +102,7 @@ def test_what_was_read_without_a_test_is_tested_when_it_is_needed(code: Builder)
     reads = Reads(code)
     code.test(load("t"))
     reads.note(("input", "a"), load("a"))
-    reads.note_maybe(("input", "b"), load("b"))
+    reads.note_untested(("input", "b"), load("b"))
     assert code.opened is not None
     assert reads.recall(("input", "a")) is not None
     assert reads.recall(("input", "a")) is not None

@@ -65,13 +65,15 @@ class MarkTable:
         """The marks of an evaluation before it begins, to be copied."""
 
     def number(self, rule: Rule) -> int | None:
-        """Return the number of a definition, or of the one that `rule` is the form in steps of;
-        None if it has none.
+        """Return the number under which marks record the outcome of a definition; None if it has
+        none. A copy of the definition that was rewritten in steps has the same number.
         """
         return self._by_place.get(_place(rule))
 
     def read(self, marks: Marks) -> Iterator[Mark]:
-        """Yield the outcomes in the marks, by the number of the definition."""
+        """Yield the outcome of each definition that `marks` has recorded, in the order of their
+        numbers.
+        """
         pairs = enumerate(marks) if isinstance(marks, list) else sorted(marks.items())
         for number, failed in pairs:
             if failed is not None:

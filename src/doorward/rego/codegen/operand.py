@@ -13,6 +13,8 @@ __all__ = ["NOT_CONSTANT", "Operand", "constant_value", "items_kind"]
 
 
 class _NotConstant:
+    """The type of `NOT_CONSTANT`."""
+
     __slots__ = ()
 
 

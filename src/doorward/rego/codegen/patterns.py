@@ -114,8 +114,8 @@ def _match_object(
 
 
 def equality(a: Operand, b: Operand) -> ast.expr:
-    """Return a test that two values are equal as Rego defines it, by Python's `==` or `is` where
-    these are exact.
+    """Return code that tests if two values are equal as Rego defines it: with Python's `==` or `is`
+    where these give the same answer, otherwise with the runtime's `equal`.
     """
     if a.is_constant and b.is_constant:
         return ast.Constant(value=equal(a.value, b.value))
@@ -141,14 +141,18 @@ def equality(a: Operand, b: Operand) -> ast.expr:
 
 
 def is_class(value: ast.expr, name: str) -> ast.Compare:
-    """Return a test for a value's Python class, which tells its kind."""
+    """Return code that tests if the Python class of `value` is `name`; the class tells a value's
+    kind in Rego.
+    """
     return ast.Compare(
         left=call(runtime("type"), value), ops=[ast.Is()], comparators=[runtime(name)]
     )
 
 
 def _shape(value: ast.Name, kind: str, size: int) -> ast.expr:
-    """Return a test for a collection's size, and for its class if `kind` names one."""
+    """Return code that tests if a collection has `size` items, and before that if its Python class
+    is `kind`, unless that is "".
+    """
     fits = ast.Compare(
         left=call(runtime("len"), value),
         ops=[ast.Eq()],

@@ -71,7 +71,7 @@ def query_bindings(
 
 def query_value(name: str, body: Body, plan: Plan, constants: Constants) -> ast.FunctionDef:
     """Return a function of `ctx` that returns the first value of the last expression of `body`,
-    which may be false; UNDEFINED if there is none. The expressions before it are its steps.
+    which may be false. The expressions before it must hold. UNDEFINED if there is no value.
     """
     *steps, expr = body
     state = _new_query(body, frozenset(), plan, constants)

@@ -115,7 +115,9 @@ class BodyReads:
 
 
 def _loops(state: FunctionState, expr: Expr) -> bool:
-    """Return True if the references of `expr` show that it begins a loop."""
+    """Return True if evaluating `expr` begins a loop: it is a `some … in`, or a reference in it has
+    a variable without a value as operand.
+    """
     if isinstance(expr.term, SomeIn) or any(_loops(state, each) for each in expr.before):
         return True
     return isinstance(expr.term, get_args(Term)) and any(
@@ -139,8 +141,8 @@ def never_fails(plan: Plan, expr: Expr) -> bool:
 
 
 def _read_quietly(state: FunctionState, path: tuple[str, ...]) -> None:
-    """Read a path without a test, since it is needed only if something else holds; it may be
-    UNDEFINED.
+    """Write a read of a path that only some of the following code needs: the value may be UNDEFINED
+    and is not tested. Nothing is written for () or for a path that was read before.
     """
     base = state.of_evaluation(path[0]) if path else None
     if not isinstance(base, ast.Name):
@@ -179,14 +181,14 @@ def prefetch(state: FunctionState, reference: Ref) -> None:
     elif node is not None:
         names = constant_names(rest)
         temp = rule_answer(state, node)
-        state.reads.note_maybe((state.env.evaluation, state.plan.slot(node)), temp)
+        state.reads.note_untested((state.env.evaluation, state.plan.slot(node)), temp)
         if names:
-            state.reads.note_maybe((temp.id, *names), read(state, temp, names))
+            state.reads.note_untested((temp.id, *names), read(state, temp, names))
 
 
 def read_for_rounds(state: FunctionState, rule: Rule) -> None:
-    """Write reads, without a test and before the loop, of the references that every definition of a
-    group reads.
+    """Write, before the loop over the definitions of a group, reads of the references that all of
+    them contain. Nothing tests yet if they are defined.
     """
     for reference in references_of(rule):
         with state.code.at(reference.span):

@@ -67,8 +67,8 @@ _SPECIAL: Final = frozenset("[?{*")
 
 @record
 class _Test:
-    """A test that `subject` must fit `value`; `split`: the delimiters at which its text is split
-    before.
+    """A test by which the index selects a rule: the value of `subject` must match the term `value`.
+    `split`: for a glob, the delimiters at which the subject's text is split first.
     """
 
     subject: Subject
@@ -82,8 +82,9 @@ class _Test:
 
 @record
 class Selection:
-    """The rules to evaluate, by chain and by number in the chain; `one`: the first answer is
-    enough.
+    """The rules to evaluate. `chains`: for each, the number of the chain (a rule with its `else`
+    branches) and the numbers of the branches in it. `one`: the first answer is enough, since all
+    have the same constant value.
     """
 
     chains: tuple[tuple[int, tuple[int, ...]], ...]
@@ -108,7 +109,7 @@ class RuleIndex:
         paths: list[list[_Paths]] = []
         for rules in chains:
             readers = [_Reader(rule, is_virtual, counts, spans) for rule in rules]
-            paths.append([reader.whole(prints=prints) for reader in readers])
+            paths.append([reader.paths_of_rule(prints=prints) for reader in readers])
         # As OPA's `refindices.Sorted`: the most frequent first, of equal ones the first in the
         # text.
         self._subjects = sorted(counts, key=lambda subject: (-counts[subject], spans[subject]))
@@ -121,7 +122,10 @@ class RuleIndex:
         self._values = [[_constant_head(rule) for rule in rules] for rules in chains]
 
     def _levels(self, path: Sequence[_Test]) -> list[tuple[Subject, list[_Test]]]:
-        """Return the tests at each level of the trie."""
+        """Return the levels of the index's trie for the tests of `path`: each subject, the most
+        frequent one first, with the tests on it. The level of a subject with several tests is the
+        last one. [] if there are no tests.
+        """
         levels = []
         for subject in self._subjects if path else ():
             tests = [test for test in path if test.subject == subject]
@@ -174,7 +178,10 @@ class RuleIndex:
     def _ranks(
         self, levels: Sequence[tuple[Subject, list[_Test]]], value_of: Callable[[Subject], Any]
     ) -> Iterator[tuple[Any, ...]]:
-        """Yield the ranks in the trie at which a rule is reached; none if it is not."""
+        """Yield a sort key for each position in the trie at which the values of the subjects lead
+        to a rule; nothing if one of its tests fails. `levels`: the tests of the rule, from
+        `_levels`.
+        """
         rank: tuple[Any, ...] = ()
         for subject, tests in levels:
             if not tests:
@@ -191,8 +198,8 @@ class RuleIndex:
         yield rank
 
     def _fits(self, test: _Test, value: Any) -> Iterator[tuple[Any, ...]]:
-        """Yield the ranks of a value that fits a test, in the order of the trie: one for each
-        member of a collection that equals the constant. Nothing if it does not fit or is UNDEFINED.
+        """Yield a sort key for each way in which `value` passes a test: for a collection, one for
+        each item that equals the constant. Nothing if it fails or is UNDEFINED.
         """
         if value is UNDEFINED:
             return
@@ -217,7 +224,9 @@ class RuleIndex:
 def _may_be_less(
     path: Sequence[tuple[Subject, list[_Test]]], than: Sequence[tuple[Subject, list[_Test]]]
 ) -> bool:
-    """Return True if a rule may be reached before another one, by the levels of both."""
+    """Return True if the index may reach a rule with the tests `path` before one with the tests
+    `than`; both as returned by `RuleIndex._levels`.
+    """
     for (_, tests), (_, others) in zip(path, than, strict=False):
         if tests != others or len(tests) > 1:
             # What is not compared is met first.
@@ -226,7 +235,9 @@ def _may_be_less(
 
 
 def _fits_array(level: int, items: Sequence[Term], value: Any) -> Iterator[tuple[Any, ...]]:
-    """Yield the rank of an array that fits the tested items."""
+    """Yield a sort key that begins with `level` if `value` is an array whose items match the tested
+    `items`; nothing otherwise.
+    """
     if type(value) is not list or len(value) != len(items):
         return
     if all(_fits_item(item, part) for item, part in zip(items, value, strict=True)):
@@ -257,7 +268,9 @@ _Paths: TypeAlias = list[_Path]
 
 
 class _Reader:
-    """Collects what a rule, or an operand of `and` and `or`, compares."""
+    """Collects the tests by which the index selects a rule: the comparisons in its body, or in an
+    operand of `and` or `or`.
+    """
 
     def __init__(
         self,
@@ -277,8 +290,9 @@ class _Reader:
         self.tests: _Path = []
         self.choices: list[_Paths] = []
 
-    def whole(self, *, prints: bool) -> _Paths:
-        """Return the alternatives of tests for a rule; none for a rule that prints, which is always
+    def paths_of_rule(self, *, prints: bool) -> _Paths:
+        """Read the rule and return its alternatives, each a list of tests that must all pass. With
+        `prints`, a rule that calls `print` has one alternative without tests, so it is always
         evaluated.
         """
         # A rule that prints is always evaluated.
@@ -287,8 +301,9 @@ class _Reader:
         return self.paths()
 
     def paths(self) -> _Paths:
-        """Return the tests of the rule, combined with one alternative of each `or`. Above
-        `MAX_PATHS` combinations, the alternatives are left out: any input fits them.
+        """Return the collected tests as alternatives: one list of tests for each combination of
+        choices, such as the operands of `or`. Above `MAX_PATHS` combinations the choices are left
+        out, so that any input passes them.
         """
         paths = [self.tests]
         for choices in self.choices:
@@ -331,8 +346,8 @@ class _Reader:
                 self._glob(pattern, delimiters, text)
 
     def _operand(self, body: Body) -> _Paths:
-        """Return the alternatives of an operand of `and` or `or`, which has its own variables; []
-        if it compares nothing, so that any input fits.
+        """Return the alternatives of tests in an operand of `and` or `or`, whose variables are its
+        own; [] if any input passes the operand.
         """
         inner = _Reader(
             self.rule,
@@ -349,8 +364,8 @@ class _Reader:
         return [[replace(t, value=_ANY) if t.is_var else t for t in path] for path in paths]
 
     def _require(self, choices: _Paths) -> None:
-        """Require one of several alternatives of tests: a single one is added to the tests, several
-        to `choices`. Nothing for [].
+        """Require that one of the alternatives `choices` passes: the tests of a single one are
+        added to `tests`, several alternatives to `self.choices`. Does nothing for [].
         """
         if len(choices) == 1:
             for test in choices[0]:
@@ -382,9 +397,9 @@ class _Reader:
         return True
 
     def _one_way(self, left: Term, right: Term, constants: dict[str, Term]) -> bool:
-        """Collect the test of an equation with its subject on the left. Return False if the left
-        side is not a subject or the right side is not indexed. A variable that equals a constant is
-        recorded in `constants`.
+        """Add the test of an equation whose left side is a subject: a path or parameter that the
+        index can compare. Return False if it is not, or the right side cannot be indexed. A
+        variable that equals a constant is recorded in `constants`.
         """
         if isinstance(left, Var) and left.name not in ROOTS:
             if _is_constant(right):
@@ -435,7 +450,9 @@ class _Reader:
             self._insert(_Test(subject, Array(items), split))
 
     def _insert(self, test: _Test) -> None:
-        """Add a test; a constant replaces a variable as the value for a subject."""
+        """Add a test, unless an equal one is there. It replaces a test of the same subject against
+        a variable if it compares the subject with a constant.
+        """
         self.counts[test.subject] += 1
         for n, other in enumerate(self.tests):
             if other.subject == test.subject:

@@ -207,8 +207,8 @@ def _row_parameter(state: FunctionState, group: Group | None, args: list[str]) -
 def one_rule_function(
     node: RuleNode, definition: Definition, plan: Plan, constants: Constants, *, first: bool
 ) -> ast.FunctionDef:
-    """Write the function for the value of one rule: its first if that is enough, else the only one
-    it may have.
+    """Write the function that returns the value of one definition, UNDEFINED if it has none.
+    `first`: it returns the first value; otherwise two different values are a conflict error.
     """
     state = _one_rule(definition, plan, constants)
     rules, rule = _rules_at(state, node), definition.rule
@@ -228,8 +228,8 @@ def one_rule_function(
 def piece_function(
     node: RuleNode, definition: Definition, count: int, plan: Plan, constants: Constants
 ) -> ast.FunctionDef:
-    """Write the function that adds a definition's items to a set or object, its first `count` keys
-    fixed.
+    """Write the function that evaluates one definition of a set or object and adds its items to the
+    parameter `out`: only items whose first `count` keys equal the parameters before it.
     """
     state = _one_rule(definition, plan, constants)
     keys = [state.temps.fresh(f"key{n}") for n in range(count)]
@@ -296,8 +296,8 @@ def _rules_at(state: FunctionState, node: RuleNode, final: tuple[bool, ...] = ()
 
 
 def _in_order(definition: Definition, plan: Plan) -> Definition:
-    """Return `definition` in steps if it may fail, so that its order is OPA's. Traced code reports
-    expressions as written.
+    """Return a definition that may raise an error rewritten in steps, so that they run in OPA's
+    order. Others are returned unchanged, and all of them in exact and traced code.
     """
     if plan.exact or plan.traced or not plan.failures.rule(definition.rule):
         return definition
@@ -305,9 +305,10 @@ def _in_order(definition: Definition, plan: Plan) -> Definition:
 
 
 def _final(definitions: Sequence[Definition], plan: Plan) -> tuple[bool, ...]:
-    """Return for each definition True if its first success is the answer of all: they all have the
-    same constant value, and OPA evaluates nothing before it that may fail. With more than
-    `MAX_COMPARED` definitions, of which some may fail, only for those from the last of these on.
+    """Return for each definition True if its first success may be returned as the answer of all
+    definitions: they all have the same constant value, and OPA evaluates none that may raise an
+    error before it. Above `MAX_COMPARED` definitions, only those from the last one on that may
+    raise an error are final.
     """
     rules = [d.rule for d in definitions]
     if not has_one_answer(rules) or any(rule.else_rule for rule in rules):
@@ -404,9 +405,9 @@ def _write_joined(
     rule_parts: Sequence[Part],
     leave: Callable[[], ast.expr] | None,
 ) -> None:
-    """Write code for definitions in order, which compares their answers and raises a conflict if
-    two differ. A final definition returns its answer without a comparison. `leave` returns the code
-    that runs if the last definition has no answer; None if there is none.
+    """Write code that evaluates definitions in order and raises a conflict error if two answers
+    differ. A final definition returns its answer at once. `leave`: makes the code for the value to
+    return where the last definition fails; None if code follows.
     """
     answer = ""
     for n, part in enumerate(rule_parts):
@@ -517,7 +518,9 @@ def _prefetch(state: FunctionState, definition: Definition) -> None:
 
 
 def _definition(state: FunctionState, rules: _Rules, definition: Definition, answer: str) -> None:
-    """Write one of several definitions; its value is joined with `answer`."""
+    """Write one of several definitions. Its value is stored in the variable `answer`; if that has
+    another value already, the code raises a conflict error.
+    """
     rule = definition.rule
     if rule.else_rule is None:
         with _rule_scope(state, rule, rules.args):
@@ -544,7 +547,7 @@ def _alternatives(
     state: FunctionState, rules: _Rules, rule: Rule, leave: Callable[[], ast.expr] | None
 ) -> None:
     """Write a rule and its `else` branches, each of which returns its answer if it holds. `leave`:
-    makes the code that a failing test of the last branch returns; None if code follows.
+    makes the code for the value to return where the last branch fails; None if code follows.
     """
     branch: Rule | None = rule
     while branch is not None:
@@ -555,8 +558,9 @@ def _alternatives(
 def _branch(
     state: FunctionState, rules: _Rules, rule: Rule, leave: Callable[[], ast.expr] | None
 ) -> None:
-    """Write one branch that returns its answer. If it may have several, all are compared first,
-    unless a constant answer may be returned at once. `leave`: as in `_alternatives`.
+    """Write one branch, which returns its answer if it holds. If it may have several answers, all
+    are computed and compared first; but a constant one is returned at once, unless what OPA
+    evaluates after it may raise an error. `leave`: as in `_alternatives`.
     """
     answer = ""
     with state.code.capture() as statements:
@@ -665,8 +669,9 @@ def _return_collection(state: FunctionState, rules: _Rules, out: str) -> None:
 
 
 def _collection_value(rules: _Rules, out: str) -> ast.expr:
-    """Return code for the finished value of `out`: a frozenset, an object, or for listed sets the
-    list or the set, as the caller asks.
+    """Return code for the finished value of the collection in the variable `out`: a frozenset or an
+    object. For a set whose members can be listed, it is a list if the caller of the function asks
+    for one.
     """
     node = rules.node
     if rules.listed:

@@ -54,10 +54,10 @@ class Rows(list[tuple[Any, ...]]):
 
 @dataclass(slots=True, eq=False)
 class Group:
-    """The definitions of one shape. `definition`: the first one, with variables in place of its
-    constants; `operands`: the constants by the name of the variable. `positions`: what the code
-    names of each definition besides its constants, once the code is written: a position, or the
-    built-in call there.
+    """Definitions that differ in constants alone (its members), so that one piece of code serves
+    all. `definition`: the first one, with variables in place of its constants; `operands`: what is
+    known of each constant. `positions`: the source positions, or built-in calls at them, that the
+    code refers to; they differ by member and are collected while the code is written.
     """
 
     first: Definition
@@ -101,8 +101,9 @@ class Group:
     def written_into(
         self, state: FunctionState, names: Sequence[str], position: Callable[[int], ast.expr]
     ) -> Iterator[None]:
-        """Context for code that runs for each member. `names`: the local names of the constants.
-        `position`: returns code for one of `positions`.
+        """Context in which the code that all members share is written. `names`: the Python
+        variables that hold the constants of the present member. `position`: returns code for the
+        n-th of `positions`.
         """
         before = state.constants
         with state.env.scope(state.env.outer):
@@ -129,7 +130,7 @@ class Group:
             yield (*values, member_value) if member_value else values
 
     def _values_at_positions(self, member: Reading) -> Iterator[Span | Site]:
-        """Yield a member's values for `positions`: spans and call sites."""
+        """Yield the spans and call sites that a member has for the group's `positions`."""
         for name, number in self.positions:
             span = member.spans[number]
             yield Site(name, span) if name else span
@@ -157,18 +158,22 @@ class _SharedConstants(Constants):
         self._position = position
 
     def add(self, value: Any, prefix: str = "k") -> ast.expr:
-        """Add a constant, named with `prefix`, and return code for it; a position is taken from the
-        member's row instead. Unshared if the position is not one of the definition.
+        """Return code for a constant, which gets a name that begins with `prefix`. A span or call
+        site of the first definition becomes code for that of the present member; Unshared if the
+        definition does not contain it.
         """
         match value:
             case Span():
-                return self._number("", value)
+                return self._add_position("", value)
             case Site(name, span):
-                return self._number(name, span)
+                return self._add_position(name, span)
         return super().add(value, prefix)
 
-    def _number(self, name: str, span: Span) -> ast.expr:
-        """Return code for a member's position; Unshared if it is not one of the definition."""
+    def _add_position(self, name: str, span: Span) -> ast.expr:
+        """Return code for the present member's own span in place of `span`, or for the call of the
+        built-in `name` there, if that is not "". Unshared if the group's first definition does not
+        contain `span`.
+        """
         number = self._group.spans.get(id(span))
         if number is None:
             raise Unshared
@@ -247,7 +252,9 @@ def read(definition: Definition, plan: Plan) -> Reading:
 
 
 def _group(reading: Reading) -> Group:
-    """Return a group that begins with a definition, without members yet."""
+    """Return a group for the definitions with the shape of `reading`. It has no members yet, not
+    even that definition.
+    """
     numbers: dict[int, int] = {}
     repeated = []
     for n, span in enumerate(reading.spans):

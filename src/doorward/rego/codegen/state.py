@@ -109,8 +109,9 @@ class Environment:
 
     @contextmanager
     def scope(self, outer: frozenset[str] | None = None) -> Iterator[None]:
-        """Context at whose end the variables bound inside are dropped. `outer` are the variables of
-        an inner body outside its closures; None keeps the present ones.
+        """Context at whose end the variables bound inside are dropped. `outer`: the variables that
+        the enclosing bodies have outside of closures, set while it lasts; None leaves them
+        unchanged.
         """
         saved = self._operands, self.outer
         # INVARIANT: `names` of before stay those of the bindings that hold again afterwards.
@@ -123,8 +124,8 @@ class Environment:
             self._operands, self.outer = saved
 
     def enter(self, evaluation: str) -> None:
-        """Use the variable `evaluation` as the evaluation from here on, until `same_evaluation`
-        ends.
+        """Make code written from here on read from the evaluation in the Python variable
+        `evaluation`, until the enclosing `same_evaluation` ends.
         """
         self.evaluation = evaluation
 
@@ -209,9 +210,9 @@ class Reads:
         known = self._maybe if self._code.conditional else self._always
         known[key] = name
 
-    def note_maybe(self, key: Read, name: ast.Name) -> None:
-        """Record that `name` was read under `key` within the current scope, for several
-        definitions, and may be UNDEFINED.
+    def note_untested(self, key: Read, name: ast.Name) -> None:
+        """Record within the current scope that the value for `key` was read into `name`, but not
+        tested: it may be UNDEFINED.
         """
         self._maybe[key] = name
 
@@ -223,8 +224,8 @@ class Reads:
         self._getters[name.id] = getter
 
     def nearest(self, base: ast.Name, names: Sequence[str]) -> tuple[ast.Name, Sequence[str]]:
-        """Return the object already read that is nearest to the end of a path, and the rest of the
-        path.
+        """Return the object on the path of `names` below `base` that was read already and is
+        nearest to its end, and the names after it; `base` and all names if there is none.
         """
         for n in range(len(names) - 1, 0, -1):
             inner = self._branches.get((base.id, *names[:n]))
@@ -283,7 +284,9 @@ class Counters:
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """Context at whose end the count of enclosing uncounted loops is as before."""
+        """Context that restores `uncounted`, the number of enclosing uncounted loops, at its
+        end.
+        """
         saved = self.uncounted
         try:
             yield
@@ -292,7 +295,9 @@ class Counters:
 
     @contextmanager
     def one_value(self) -> Iterator[None]:
-        """Context for code that has a single value: the loops in it count as one comprehension."""
+        """Context for code with a single value, such as a closure: the loops written in it are not
+        added to `loops`, but count together as one of `comprehensions`.
+        """
         saved = self.loops
         try:
             yield
@@ -317,7 +322,9 @@ class Writers:
 
 @record
 class Join:
-    """The names below the items of a loop whose value must be equal to another one."""
+    """A condition on the items of the next loop, which may leave out those that fail it: the value
+    at `path` in the item must equal `value`.
+    """
 
     path: tuple[str, ...]
     value: ast.expr
@@ -356,8 +363,8 @@ class FunctionState:
 
     def walk(self, collection: ast.expr, *, with_keys: bool = False) -> ast.expr:
         """Return code that iterates over the values of a collection, or with `with_keys` over its
-        pairs, and counts them for the deadline. Uses the pending join, if there is one, and resets
-        it.
+        pairs, and counts them for the deadline. With a pending join, items that do not match it may
+        be left out; the join is reset.
         """
         name, join = "items" if with_keys else "values", self.join
         if join is None:
@@ -383,8 +390,8 @@ class FunctionState:
         self.code.loop(target, iterable)
 
     def of_evaluation(self, part: str) -> ast.expr:
-        """Return code for `ctx.input` and the like; the function's own `ctx` is read once at its
-        start.
+        """Return code for an attribute of the present evaluation, such as `ctx.input`. Those of the
+        function's own `ctx` are read once, at its start, into a local variable.
         """
         value = attribute(load(self.env.evaluation), part)
         if self.env.evaluation != "ctx":

@@ -86,7 +86,9 @@ def term(state: FunctionState, term: Term) -> Operand:
 
 
 def _variable(state: FunctionState, name: str) -> Operand:
-    """Return the value of a variable; `input` is tested to be defined."""
+    """Return the operand for a variable's value. For `input`, code is written that tests if there
+    is one.
+    """
     if name == "input":
         document = state.of_evaluation("input")
         state.code.test_defined(document)
@@ -134,11 +136,11 @@ def count_item(state: FunctionState) -> None:
         count(state, "count_items", ast.Constant(value=1), state.code.span)
 
 
-def count(state: FunctionState, how: str, amount: ast.expr, span: Span) -> None:
-    """Write a call of the evaluation's method `how`, which counts `amount` items against the
-    limit.
+def count(state: FunctionState, method_name: str, amount: ast.expr, span: Span) -> None:
+    """Write a call of the evaluation's method `method_name`, which counts `amount` new items
+    against the limit of items.
     """
-    state.code.run(method(how, amount, state.constants.add(span)))
+    state.code.run(method(method_name, amount, state.constants.add(span)))
 
 
 def _template(state: FunctionState, term: TemplateString) -> Operand:

@@ -298,10 +298,10 @@ class _Run:
         values = [self.value(operand, dot) for operand in operands]
         if final is not _MISSING:
             values.append(final)
-        return _FUNCTIONS[name](*_count(name, values))
+        return _FUNCTIONS[name](*_check_count(name, values))
 
 
-def _count(name: str, values: list[Any]) -> list[Any]:
+def _check_count(name: str, values: list[Any]) -> list[Any]:
     """Return the operands unchanged; BuiltinError if the function takes another number of them."""
     least, most = _OPERANDS[name]
     if not least <= len(values) <= most:

@@ -318,7 +318,8 @@ class TermWriter:
             case Scalar():
                 text = scalar_text(term)
                 self.write_in_parentheses(
-                    text[0] == "-" and self.leads(), lambda: self.layout.write(text)
+                    text[0] == "-" and self.may_continue_line_above(),
+                    lambda: self.layout.write(text),
                 )
             case Var():
                 self.layout.write("_" if term.is_wildcard else term.name)
@@ -440,7 +441,9 @@ class TermWriter:
             self.write_in_parentheses(parens or len(call.args) == 3, lambda: self.member(call.args))
             return
         if _is_negation(call):
-            self.write_in_parentheses(self.leads(), lambda: self.negative(call.args[1]))
+            self.write_in_parentheses(
+                self.may_continue_line_above(), lambda: self.negative(call.args[1])
+            )
             return
         sign = _INFIX.get(call.name)
         if sign is None or call.operator.args or len(call.args) != 2 or sign in (":=", "="):
@@ -456,7 +459,7 @@ class TermWriter:
 
         self.write_in_parentheses(parens, write)
 
-    def leads(self) -> bool:
+    def may_continue_line_above(self) -> bool:
         """Return True if the next text begins an expression below another one, where a `-` would
         continue the line above.
         """
