@@ -201,8 +201,10 @@ class _Names:
     def _segments(
         self, root: str, path: tuple[str, ...], args: Iterable[Node], *, defines: bool = False
     ) -> Iterator[Occurrence]:
-        """Yield the constant parts of a reference below `path`, up to the first that is not
-        constant, and all names in operands. With `root` "" the parts themselves have no symbol.
+        """Yield the names in `args`, operands of a reference that has led to `path` of kind `root`
+        so far. Each leading constant string names the path extended by it; after the first other
+        operand only names inside operands are yielded. With `root` "" constants have no symbol and
+        are left out.
         """
         constant = bool(root)
         for arg in args:

@@ -43,9 +43,9 @@ class Judgement(NamedTuple):
 def judge(
     texts: Mapping[str, str], data: dict[Key, Value], registry: Registry, name: str
 ) -> Judgement:
-    """Return the verdict on the property `name` (`data.…`) of these policies and this data. Blocks
-    for `SECONDS` or longer. Policies that do not compile, and an unknown name, give a judgement
-    that says so; nothing is raised.
+    """Try to prove the property (a `never_` rule) `name`, such as `data.a.never_b`, for these
+    policies and this data, and return the verdict. Takes `SECONDS` or longer. Policies that do not
+    compile, and an unknown name, give a judgement that says so; nothing is raised.
     """
     loaded = Loaded(dict(texts), data)
     try:

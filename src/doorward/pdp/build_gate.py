@@ -56,8 +56,9 @@ class BuildGate:
                 self.are_taken = self._builds > 0
 
     def begin(self) -> bool:
-        """Wait for a turn, at most `LONGEST_WAIT` seconds. Return True if the evaluation has the
-        turn and must call `end`; False after the time-out, and then it runs without a turn.
+        """Take the turn, waiting for it at most `LONGEST_WAIT` seconds. Return True if the
+        evaluation has the turn and must call `end` afterwards; False after the time-out: the
+        evaluation then runs without a turn, and must not call `end`.
         """
         with self._lock:
             if self._is_free:

@@ -26,8 +26,9 @@ TIME_ALONE: Final = frozenset(
 
 
 def noting(registry: Registry) -> Registry:
-    """Return a registry in which impure built-ins also note their answers. Pure ones, and those
-    that depend only on the time (`TIME_ALONE`), are unchanged.
+    """Return a registry whose impure built-ins also store their answers in the evaluation, for the
+    decision log. Pure built-ins, and those that depend only on the time (`TIME_ALONE`), are
+    unchanged.
     """
     asking = [each for each in registry if not each.pure and each.name not in TIME_ALONE]
     recorded = {each.name for each in registry}.difference(each.name for each in asking)
@@ -39,15 +40,15 @@ def _note_answers(builtin: Builtin) -> Builtin:
 
 
 def _recording(builtin: Builtin) -> Callable[..., Any]:
-    """Return the implementation of a built-in that also notes its answers, by operands, in an
-    evaluation that has room for notes: at most `MAX_ANSWERS`, no undefined ones and no errors. Its
-    first operand is the context, also for a built-in that takes none.
+    """Return code for a built-in that calls it and stores its answer in the evaluation by the
+    operands, for the decision log. At most `MAX_ANSWERS` are stored, and none if the evaluation
+    does not record answers. The first operand is always the context.
     """
     name, ask, takes_context = builtin.name, builtin.call, builtin.context
 
     def answer(context: Context, *operands: Any) -> Any:
-        """Call the built-in and return its value; a value is noted under its operands as JSON.
-        Errors pass through; neither they nor undefined answers are noted, as in OPA.
+        """Call the built-in, store its value under the operands as JSON, and return it. Errors pass
+        through; neither they nor undefined answers are stored, as in OPA.
         """
         value = ask(context, *operands) if takes_context else ask(*operands)
         notes = (context.origin or context).answered

@@ -39,8 +39,9 @@ class DecisionError(Exception):
 
 
 class RecordedMarks(NamedTuple):
-    """The outcomes that a decision recorded, with the policies that recorded them: those in force
-    may be others by the time that the outcomes are read.
+    """The outcomes of the definitions that one decision evaluated (answered, or the row of the
+    condition that failed), and the decision's policies, which tell what each outcome is about:
+    other policies may be active when the outcomes are read.
     """
 
     policies: Policies

@@ -174,21 +174,21 @@ def watched_names(roots: Iterable[str], files: Iterable[str]) -> dict[str, froze
     """Return the folders to watch for all changes to `files` and below `roots`, each with the names
     that matter in it, or None for everything. Folders that do not exist are left out.
     """
-    way: dict[str, set[str]] = {}
+    by_folder: dict[str, set[str]] = {}
     inside: set[str] = set()
     for root in roots:
-        inside.update(_folders(_absolute(root), way))
+        inside.update(_folders(_absolute(root), by_folder))
     for file in files:
         path = _absolute(file)
         folder = os.path.dirname(path)
         if folder not in inside:
             inside.add(folder)
-            _note_way(folder, way)
+            _add_names(folder, by_folder)
         if os.path.islink(path):
-            _note_way(path, way)
+            _add_names(path, by_folder)
     # What a link leads to is watched by the name that it has there.
     names: dict[str, frozenset[str] | None] = {
-        folder: frozenset(items) for folder, items in way.items() if os.path.isdir(folder)
+        folder: frozenset(items) for folder, items in by_folder.items() if os.path.isdir(folder)
     }
     return names | {folder: None for folder in inside if os.path.isdir(folder)}
 
@@ -200,12 +200,12 @@ def _absolute(path: str) -> str:
     return os.path.join(os.getcwd(), path)
 
 
-def _folders(root: str, way: dict[str, set[str]]) -> Iterator[str]:
-    """Yield `root` and every folder below it, each only once although links may lead to it several
-    times; nothing if `root` is not a folder. Adds the names on the way to them to `way`. Stops
-    after `FOLDERS` folders.
+def _folders(root: str, by_folder: dict[str, set[str]]) -> Iterator[str]:
+    """Yield `root` and every folder below it, each once even if several links lead to it; nothing
+    if `root` is not a folder. Adds the names that lead to them to `by_folder`, as `_add_names`
+    does. Stops after `FOLDERS` folders.
     """
-    _note_way(root, way)
+    _add_names(root, by_folder)
     if not os.path.isdir(root):
         return
     seen = {os.path.realpath(root)}
@@ -224,12 +224,12 @@ def _folders(root: str, way: dict[str, set[str]]) -> Iterator[str]:
                 seen.add(real)
                 waiting.append(entry.path)
                 if entry.is_symlink():
-                    _note_way(entry.path, way)
+                    _add_names(entry.path, by_folder)
 
 
-def _note_way(path: str, way: dict[str, set[str]]) -> None:
-    """Add each name on the way to `path` to the folder that contains it, in `way`; symbolic links
-    are followed, up to `_LINKS` of them.
+def _add_names(path: str, by_folder: dict[str, set[str]]) -> None:
+    """Add to `by_folder` every name that the system looks up to reach `path`, under its folder:
+    `/a/b` adds `a` to `/` and `b` to `/a`. Symbolic links are followed, up to `_LINKS`.
     """
     links = 0
     rest = path.split("/")[:0:-1]
@@ -241,7 +241,7 @@ def _note_way(path: str, way: dict[str, set[str]]) -> None:
         if name == "..":
             folder = os.path.dirname(folder)
             continue
-        way.setdefault(folder, set()).add(name)
+        by_folder.setdefault(folder, set()).add(name)
         inner = os.path.join(folder, name)
         if os.path.islink(inner) and links < _LINKS:
             links += 1

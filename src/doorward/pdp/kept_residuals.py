@@ -47,33 +47,34 @@ class KeptResiduals:
         """Return the cached residual for a question; None if there is none. Counts a hit or a miss,
         and moves a residual of the older generation to the newer one.
         """
-        left = self._newest.get(question)
-        if left is None:
-            left = self._before.get(question)
-            if left is None:
+        residual = self._newest.get(question)
+        if residual is None:
+            residual = self._before.get(question)
+            if residual is None:
                 self.misses += 1
                 return None
-            self.keep(question, left)
+            self.keep(question, residual)
         self.hits += 1
-        return left
+        return residual
 
     @property
     def counts(self) -> CacheCounts:
         """The number of cached residuals, and the hits and misses since the snapshot was made."""
         return CacheCounts(len(self._newest) + len(self._before), self.hits, self.misses)
 
-    def keep(self, question: Question, left: Partial) -> None:
-        """Cache a residual, unless the input of its question exceeds `LONGEST` characters, the
-        residual has support rules, or it has more than `LARGEST` expressions.
+    def keep(self, question: Question, residual: Partial) -> None:
+        """Cache the residual of a question (query, known input and unknowns), unless the input
+        exceeds `LONGEST` characters, the residual has support rules, or it has more than `LARGEST`
+        expressions.
         """
-        if len(question[2]) > LONGEST or left.support or _size(left) > LARGEST:
+        if len(question[2]) > LONGEST or residual.support or _size(residual) > LARGEST:
             return
-        self._newest[question] = left
+        self._newest[question] = residual
         if len(self._newest) > MOST // 2:
             self._before, self._newest = self._newest, {}
 
 
-def _size(left: Partial) -> int:
+def _size(residual: Partial) -> int:
     """Return the number of expressions in a residual, with those of its definitions."""
-    definitions = 0 if left.definitions is None else left.definitions.size
-    return definitions + sum(map(len, left.queries))
+    definitions = 0 if residual.definitions is None else residual.definitions.size
+    return definitions + sum(map(len, residual.queries))

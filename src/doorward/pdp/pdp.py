@@ -288,8 +288,8 @@ class PDP:
 
 
 def _note_cause(error: Exception) -> None:
-    """Report the exception that a custom built-in raised, if it caused `error`; then drop the
-    frames of `error`, which would keep the evaluation's memory.
+    """Count and log the exception of a custom built-in that caused `error`, if there is one. Then
+    drop the frames of `error`, which would keep the evaluation's memory.
     """
     if error.__cause__ is not None:
         _BUILTINS.report(error.__cause__)
@@ -309,7 +309,9 @@ def _drop_frames(error: BaseException | None) -> None:
 def _evaluate_and_note(
     document: Document, input: Value | Undefined, notes: Notes
 ) -> Value | Undefined:
-    """Return the document's value, and add the answers of impure built-ins to `notes`."""
+    """Return the document's value for `input`, and add the answers that impure built-ins gave to
+    `notes`, for the decision log.
+    """
     if not isinstance(document, Query):
         return document.answer(input)  # type: ignore[no-any-return] # no built-in is asked
     evaluation = document.evaluation(input)
@@ -318,8 +320,9 @@ def _evaluate_and_note(
 
 
 def _bindings(query: Query, input: Value | Undefined, notes: Notes | None) -> Value | Undefined:
-    """Return the bindings of each solution of a client's query, UNDEFINED without solutions. Raise
-    CompileError if the query calls a built-in that clients may not. Notes answers in `notes`.
+    """Return the bindings of each solution of a client's query, UNDEFINED without solutions. The
+    answers of impure built-ins are added to `notes` unless it is None. Raise CompileError if the
+    query calls a built-in that clients may not.
     """
     errors = unsafe_calls(query.source)
     if errors:

@@ -137,8 +137,9 @@ class _Polls:
         return due
 
     def _judge(self, seen: Signature, now: float) -> bool:
-        """Return True if the files have changed and are the same in two polls, or have kept
-        changing for `PATIENCE` seconds. In the second case they are due once more when they rest.
+        """Return True if the files should be read now: their signature `seen` has changed and is
+        the same in two polls, or has kept changing for `PATIENCE` seconds. In the second case they
+        are read once more when they have stopped changing.
         """
         if seen == self._known:
             self._since = None
@@ -421,9 +422,10 @@ class Watcher:
         return False
 
     def _fail(self, short: str, text: str, *, is_final: bool = True) -> None:
-        """Report a failed reload to health, `on_reload` and, if the text is new, the log. While
-        files keep changing, the first `HALVES` failures are not reported but tried again at the
-        next poll. With `is_final=False` a retry is scheduled, too.
+        """Report a failed reload: `short` to the health, `text` to the log if it is a new one, and
+        True to `on_reload`. While files keep changing, the first `HALVES` failures are not
+        reported; the next poll tries again. With `is_final=False` another attempt is scheduled,
+        too.
         """
         if self._polls.are_changing and self._halves < HALVES:
             self._halves += 1

@@ -22,8 +22,9 @@ MAX_RULES: Final = 64
 
 
 def add_rules(event: dict[str, Any], recorded: RecordedMarks) -> None:
-    """Add `custom.rules` and `rule_labels` of a decision to its event; without outcomes the event
-    stays unchanged. Each set of labels is listed once; definitions that failed add none.
+    """Add to the log event of a decision the definitions that answered or failed, as
+    `custom.rules`, and the labels of those that answered, each set once, as `rule_labels`. The
+    event stays unchanged if no outcomes were recorded.
     """
     marks = recorded.read()
     if not marks:
@@ -42,8 +43,8 @@ def add_rules(event: dict[str, Any], recorded: RecordedMarks) -> None:
 
 
 def rule_documents(marks: Sequence[Mark]) -> list[dict[str, Any]]:
-    """Return the marked definitions as decision logs and the console show them: path without
-    `data.`, file, row and, if it failed, the row of the failure.
+    """Return the outcomes of definitions as decision logs and the console show them: path without
+    `data.`, file, row and, if the definition failed, the row of the condition that failed.
     """
     documents: list[dict[str, Any]] = []
     for mark in marks:

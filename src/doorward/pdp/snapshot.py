@@ -140,8 +140,9 @@ class Settings:
 
 
 class Document(Protocol):
-    """A document that can be evaluated: `value` and `answer` return its value for an input,
-    `marked_answer` also the marks of the rules that answered.
+    """A document that can be evaluated: `value` and `answer` return its value for an input;
+    `marked_answer` also returns the outcomes of its rules: that one answered, or the row of the
+    condition that failed.
     """
 
     def value(self, input: Any = ..., /) -> Any: ...
@@ -241,8 +242,8 @@ class Snapshot:
         return changed
 
     def is_nowhere(self, path: str) -> bool:
-        """Return True if neither a rule nor data is at the configured `path`, or it is empty. The
-        result is cached, so `path` must not come from clients.
+        """Return True if `path`, which the configuration names, is empty or has neither rules nor
+        data. Each result is cached for good, so `path` must not come from clients.
         """
         known = self._nowhere.get(path)
         if known is None:
@@ -259,12 +260,13 @@ class Snapshot:
         return document
 
     def document(self, path: PathKey, *, strict: bool = False) -> Document:
-        """Return the document at `path`, prepared and cached. If its path has no rules, its value
-        is the data. If it does not compile, its evaluation raises CompileError. With `strict`,
-        errors of built-ins are raised, too, and not undefined.
+        """Return the document at `path`, compiled now or taken from the cache. If its path has no
+        rules, its value is the data. If it does not compile, its evaluation raises CompileError.
+        With `strict`, an error of a built-in is raised; otherwise it makes its expression
+        undefined.
 
-        Raise CompileError for more than `MAX_SEGMENTS` names, and EvalError if other paths are
-        compiled for too long.
+        Raise CompileError for more than `MAX_SEGMENTS` names, and EvalError if other threads
+        compile for so long that the wait for them times out.
         """
         next(self._lookups)
         key = (path, strict) if strict else path
@@ -283,8 +285,8 @@ class Snapshot:
 
     def query(self, text: str, *, strict: bool = False) -> Query:
         """Return the compiled query `text`, from the cache if it is there; `strict` as for
-        `document`. Raise CompileError if it does not compile, and EvalError if others are compiled
-        for too long.
+        `document`. Raise CompileError if it does not compile, and EvalError if other threads
+        compile for so long that the wait for them times out.
         """
         next(self._lookups)
         key = (None, text, strict)
@@ -442,7 +444,7 @@ class _Base:
     def marked_answer(
         self, input: Value | Undefined = UNDEFINED, answered: object = None, /
     ) -> tuple[Any, Marks]:
-        """Return the value without marks: no rule has decided."""
+        """Return the value and no outcomes of rules, since there are no rules."""
         return self._value, {}
 
 

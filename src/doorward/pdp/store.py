@@ -223,8 +223,8 @@ class Store:
     def _publish_data(
         self, snapshot: Snapshot, edit: Edit, verb: str, name: str, text: bytes = b""
     ) -> None:
-        """Activate the snapshot with the edited data, under a revision derived from the one before
-        and the change.
+        """Activate the snapshot with the edited data. Its new revision is derived from the one
+        before and from the change, which `verb`, `name` and `text` describe.
         """
         revision = _revision_after(snapshot.revision, verb, name, text)
         self._pdp.replace(snapshot.with_data(edit.document, revision))
@@ -271,8 +271,9 @@ class Store:
     def _publish_policies(
         self, modules: dict[str, str], verb: str, name: str, text: str = ""
     ) -> None:
-        """Compile changed policies and activate them with the data of that moment. CompileError
-        leaves the active snapshot unchanged.
+        """Compile `modules`, the texts of all policies, and activate them with the newest data. The
+        new revision is derived from the change, which `verb`, `name` and `text` describe.
+        CompileError leaves the active snapshot unchanged.
         """
         data = self._pdp.snapshot.engine.data
         loaded = replace(self._loaded, modules=modules, data=data)
@@ -378,8 +379,8 @@ class Store:
         )
 
     def _change(self, full: Mapping[str, Bundle], delta: Bundle) -> Snapshot:
-        """Activate the data of a delta bundle without compiling; `full` is the bundle after the
-        delta. Values that clients wrote elsewhere stay.
+        """Activate the data that a delta bundle changes, without compiling; `full` maps its name to
+        the bundle with the changes applied. Values that clients wrote elsewhere stay.
         """
         from doorward.bundles.bundle import changed
 

@@ -36,15 +36,16 @@ def find_errors(
     that may only follow from a part left out are not reported.
     """
     errors = [error for each in parsed.values() for error in each.errors]
-    errors += _of_the_rest(list(parsed.values()), registry, options)
+    errors += _check_in_rounds(list(parsed.values()), registry, options)
     return sorted(errors, key=lambda error: (error.span.file, error.span.row, error.span.col))
 
 
-def _of_the_rest(
+def _check_in_rounds(
     parsed: Sequence[Parsed], registry: Registry, options: CheckOptions
 ) -> Sequence[Diagnostic]:
-    """Return the errors of checking the modules, up to `MAX_ROUNDS` times: each time without the
-    rules in which errors were found. Strict mode is off if a file could not be read completely.
+    """Check the modules up to `MAX_ROUNDS` times, each time without the rules in which errors were
+    found, and return all errors. Errors that name something left out or unreadable are dropped.
+    Strict mode is off if a file could not be read completely.
     """
     modules = [each.module for each in parsed if each.module is not None]
     lost = set[str]().union(*(each.lost for each in parsed))

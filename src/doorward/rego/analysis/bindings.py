@@ -91,7 +91,7 @@ class Binding:
         return name in self.bound or name in self.binds
 
     def need(self, variables: Iterable[Var]) -> None:
-        """Record the variables that are not bound as needed."""
+        """Record that the expression needs those of `variables` that are not bound yet."""
         for var in variables:
             if not self._is_bound(var.name):
                 self.needs.setdefault(var.name, var)
@@ -206,7 +206,9 @@ class Binding:
 
 
 def _prebind(binding: Binding, term: Term) -> None:
-    """Bind the variables in operands of references inside a pattern, which iteration binds."""
+    """Add the references and calls inside `term`, a side of an equation, as values, so that the
+    variables their operands iterate over are bound before the sides are matched.
+    """
     match term:
         case Ref() | Call():
             binding.value(term)

@@ -112,8 +112,9 @@ def order_query(body: Body, callees: Callees) -> tuple[Body, list[Diagnostic]]:
 def order_steps(
     body: Body, around: Iterable[str], callees: Callees, negations: Negations
 ) -> Body | None:
-    """Return a body, whose calls are separate expressions, in safe order, with the variables
-    `around` bound before it; None if there is no safe order.
+    """Return a body whose calls are separate expressions in safe order, in which each expression
+    finds bound what it needs; None if there is no such order. The variables `around` are bound
+    before the body; `negations` splits negated expressions.
     """
     if is_in_order(body, around, callees.arity):
         return body
@@ -150,7 +151,9 @@ class _UnsafeError(Exception):
 
 @record(guarded=False)
 class _Order:
-    """The flat form of a rule without its `else`, and the safe order of its bodies."""
+    """A rule without its `else` in flat form (each call is an expression of its own), and the safe
+    order of its bodies. `unsafe` has the expressions without an order.
+    """
 
     flat: FlatRule
     flattener: Flattener
@@ -178,7 +181,7 @@ def _rule(rule: Rule, orders: Mapping[int, _Order | None], negations: Negations)
         body, head = rule.body, rule.head
         # A rule in written order is not flattened, but its negated expressions still need `before`.
         if any([expr.negated for expr in body]):
-            body = tuple([negations.apart(e) if e.negated else e for e in body])
+            body = tuple([negations.split(e) if e.negated else e for e in body])
     else:
         rebuilding = _Rebuilding(order.order, order.origins, negations)
         body, head = rebuilding.rule_body(rule)
@@ -231,7 +234,9 @@ class _Rebuilding:
     def _order_comprehension(
         self, body: Body, heads: tuple[Term, ...]
     ) -> tuple[Body, tuple[Term, ...]]:
-        """Return a comprehension's body in order, and its heads."""
+        """Return a comprehension's body in order, and its head terms; a variable stands for a head
+        term that had to become an expression of the body.
+        """
         ordered, moved = self._in_order(body, heads)
         heads = tuple([moved.get(id(head), head) for head in heads])
         return tuple([self.expr(e) for e in ordered]), tuple([self.term(h) for h in heads])
@@ -255,7 +260,7 @@ class _Rebuilding:
         expr = replace(expr, term=term, withs=withs)
         # A body in steps may hold what was taken apart before: parts of template strings.
         is_apart = expr.negated and not expr.before
-        return self.negations.apart(expr) if is_apart else expr
+        return self.negations.split(expr) if is_apart else expr
 
     def term(self, term: _Part) -> _Part:
         """Return a term with its inner bodies in order."""
@@ -288,9 +293,10 @@ class _Rebuilding:
     def _in_order(
         self, body: Body, heads: Sequence[Term], read: Sequence[Term] = ()
     ) -> tuple[Sequence[Expr], dict[int, Var]]:
-        """Return a body's expressions in order, and the variables that replace those of its `heads`
-        that moved into it, by the `id` of the head. `read`: heads in the order of evaluation, whose
-        variables must be bound by then. Raise _UnsafeError if no order exists.
+        """Return the expressions of a body in order. A term of `heads` that had to become an
+        expression of the body is replaced by a variable: these are returned by the `id` of the
+        term. `read`: further head terms, whose variables must be bound at the end. Raise
+        _UnsafeError if no order exists.
         """
         flat = self.origins.flat(body)
         if flat is None:  # a part of an expression that was taken apart
@@ -332,8 +338,9 @@ class _Sequence:
         """The identities of the expressions that were split into their flat expressions."""
 
     def exprs(self) -> tuple[Sequence[Expr], dict[int, Var]]:
-        """Return the expressions in order, and the variables that replace heads, by the `id` of the
-        head. Raise _UnsafeError if a variable stays unbound even with expressions taken apart.
+        """Return the expressions in order, and by `id` the variables for the head terms that became
+        expressions of the body. A part is taken apart only if no order exists otherwise; raise
+        _UnsafeError if a variable stays unbound even then.
         """
         # Ends: each round takes one more part apart, and a part is taken apart once.
         while True:
@@ -345,8 +352,9 @@ class _Sequence:
                 raise _UnsafeError(missing, part.span)
 
     def _groups(self) -> Iterator[tuple[Expr, list[Expr]]]:
-        """Yield each expression in order with the flat expressions that it consists of, at the
-        position of the last of them. Parts that were taken apart are single flat expressions.
+        """Yield each written expression, in order, with the flat expressions (one call each) that
+        it consists of; it stands where the last of these stands. Of an expression that was taken
+        apart each flat one is yielded alone.
         """
         for step in self.ordered.exprs:
             part = self.origins.part_of(step)

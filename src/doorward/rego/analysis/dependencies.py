@@ -57,22 +57,24 @@ _SEEN_OUTSIDE: Final = _HEARD | _REMOTE
 @record
 class Uses:
     """The built-ins and rule nodes that a rule and its `else` branches use. `reads_world`: it reads
-    the input, or calls a built-in whose answer can differ between two decisions. `changes`: it
-    contains an object comprehension or a `with`. Rules with equal uses share one object.
+    the input, or calls a built-in whose answer can differ between two decisions. `may_raise`: it
+    contains an object comprehension or a `with`, which may raise errors by themselves. Rules with
+    equal uses share one object.
     """
 
     builtins: frozenset[str]
     nodes: tuple[RuleNode, ...]
     reads_world: bool
-    changes: bool
+    may_raise: bool
 
 
 @dataclass(slots=True)
 class Dependencies:
-    """For each node with rules, the nodes it reads. `own` gives the nodes that themselves read the
-    input or call a built-in whose answer can differ between two decisions. `circular`: nodes that
-    read themselves although no rule does, with the nodes that read them: `p.a := p.b` beside
-    `p[x] := 1`. Only a look-up of one key, as exact code does it, ends there.
+    """For each node with rules, the nodes it reads. `own` has the nodes that themselves read the
+    input or call a built-in whose answer can differ between two decisions. `circular` has the nodes
+    that read themselves although none of their rules does (`p.a := p.b` beside `p[x] := 1`), and
+    the nodes that read these: to evaluate all of their rules would never end, to look up one key in
+    exact code does.
     """
 
     reads: dict[int, list[RuleNode]] = field(default_factory=dict)
@@ -124,7 +126,7 @@ def _uses(rule: Rule, callees: Callees, shared: dict[object, Uses]) -> Uses:
     """Return the built-ins and nodes that a rule uses; equal results share one object."""
     builtins: set[str] = set()
     nodes: dict[int, RuleNode] = {}
-    reads_world = changes = False
+    reads_world = may_raise = False
     for part in parts_of(rule):
         if type(part) is Call and call_path(part.operator) is None:
             builtins.add(part.name)
@@ -133,13 +135,13 @@ def _uses(rule: Rule, callees: Callees, shared: dict[object, Uses]) -> Uses:
             for node in targets(part, callees):
                 nodes[id(node)] = node
         elif type(part) is ObjectComprehension or type(part) is With:
-            changes = True
+            may_raise = True
     reads_world = reads_world or any(_differs(callees.registry.get(each)) for each in builtins)
     # Thousands of rules of one kind use the same few things.
-    key = frozenset(builtins), tuple(nodes), reads_world, changes
+    key = frozenset(builtins), tuple(nodes), reads_world, may_raise
     uses = shared.get(key)
     if uses is None:
-        uses = shared[key] = Uses(key[0], tuple(nodes.values()), reads_world, changes)
+        uses = shared[key] = Uses(key[0], tuple(nodes.values()), reads_world, may_raise)
     return uses
 
 
@@ -430,9 +432,9 @@ class _Rules:
 
 
 def _agrees(definition: Definition, node: RuleNode, operands: Sequence[Term]) -> bool:
-    """Return True unless a constant among the operands after the path of `node` differs from the
-    name at that place in the head of the definition's rule. Only a rule that was moved to `node`
-    from below (`p.a` to `p`) has such names.
+    """Return False if an operand shows that a reference does not reach the definition: a constant
+    after the path of `node` that differs from the name at that place in the definition's head. Only
+    rules that were moved to `node` from below (`p.a` to `p`) have such names.
     """
     names = head_path(definition.rule.head.ref)[0][len(node.path) :]
     pairs = zip(names, operands, strict=False)

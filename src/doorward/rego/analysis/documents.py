@@ -61,7 +61,9 @@ def input_paths(body: Body, callees: Callees) -> list[Path]:
 
 
 def _parts(body: Body, callees: Callees, read: dict[int, RuleNode]) -> Iterator[object]:
-    """Yield every part of `body` and of the rules it uses, which are added to `read`."""
+    """Yield every node of `body` and of the rules that it uses, directly or through others. The
+    tree nodes of these rules are added to `read`, by `id`.
+    """
     waiting: list[object] = [part for expr in body for part in parts_below(expr)]
     while waiting:
         part = waiting.pop()

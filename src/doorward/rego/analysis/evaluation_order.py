@@ -48,8 +48,9 @@ __all__ = ["definition_in_steps", "is_step", "query_in_steps", "rule_in_steps"]
 
 
 def rule_in_steps(rule: Rule, callees: Callees) -> Rule:
-    """Return `rule`, without its `else`, with one step per expression; computed parts of its head
-    move into its body. If the steps have no safe order, the rule keeps its body.
+    """Return `rule`, without its `else`, with one step of evaluation per expression: calls and
+    references inside a term become expressions before it, computed parts of the head become
+    expressions of the body. If the steps have no safe order, the rule keeps its body.
     """
     steps = _Steps(callees, {"eq", "equal", "assign"})
     head, after, result = rule.head, list[Expr](), steps.lifting.result
@@ -78,8 +79,9 @@ def definition_in_steps(definition: Definition, callees: Callees) -> Definition:
 
 
 def query_in_steps(body: Body, callees: Callees) -> Body:
-    """Return a query's body in steps. It is returned unchanged if the steps have no safe order, or
-    would change the order of its own expressions. `is_step` recognises the added expressions.
+    """Return a query's body with one step of evaluation per expression: calls and references inside
+    a term become expressions before it, which `is_step` recognises. The body is returned unchanged
+    if the steps have no safe order, or would change the order of its own expressions.
     """
     steps = _Steps(callees, {"eq", "assign"})
     result = steps.ordered(steps.body(body), set())

@@ -81,7 +81,7 @@ class Failures:
         known = self._shared.get(id(uses))
         if known is None:
             known = self._shared[id(uses)] = (
-                uses.changes
+                uses.may_raise
                 or any(map(self._builtin, uses.builtins))
                 or any(map(self.node, uses.nodes))
             )

@@ -143,7 +143,9 @@ class _Unification:
         return kind is self.terms.var and term.name not in ROOTS
 
     def _variable(self, name: str, other: Any) -> None:
-        """Mark a variable or the other side, whichever the other binds."""
+        """Mark what the equation of a variable with `other` binds: the variable if `other` is
+        known, or the variables in `other` if the variable is bound.
+        """
         kind = type(other)
         if self._is_var(other):
             self._two(name, other.name)
@@ -153,7 +155,10 @@ class _Unification:
             self.mark(name)
 
     def _takes_apart(self, pattern: type, other: Any) -> bool:
-        """Return True if a pattern of this class is bound by the value of `other`."""
+        """Return True if matching an array or object with `other` binds the variables in it:
+        `pattern` is one of these classes, and `other` is known, or a comprehension that can give
+        such a value.
+        """
         terms, kind = self.terms, type(other)
         if pattern is not terms.array and pattern is not terms.object_:
             return False
@@ -170,8 +175,8 @@ class _Unification:
         return kind is not self.terms.var or head.name in ROOTS or self.is_safe(head.name)
 
     def _two(self, x: str, y: str) -> None:
-        """Mark one of two variables if the other is bound; otherwise record in `unknown` that each
-        becomes bound with the other.
+        """Mark one of two variables if the other is bound; if neither is, record in `unknown` that
+        each becomes bound with the other.
         """
         if self.is_safe(y):
             self.mark(x)

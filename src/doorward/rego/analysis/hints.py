@@ -93,9 +93,10 @@ def _with_hint(error: Diagnostic, names: Names, registry: Registry) -> Diagnosti
 
 
 def _fix(name: str, hint: str | None, span: Span) -> Fix | None:
-    """Return the edit that replaces `name` by the name that the hint proposes, or, for a key with
-    `-`, the difference that ends with `name` by the key in brackets. Only the first `MAX_TEXT`
-    characters of `span` are searched; None if the hint proposes nothing or `name` is not there.
+    """Return the edit that applies a hint: it replaces `name` by the proposed name or, if a key
+    with `-` was read as a difference that ends with `name` (`input.user-id`), the difference by the
+    key in brackets. Only the first `MAX_TEXT` characters of `span` are searched; None if the hint
+    proposes nothing or `name` is not there.
     """
     meant = _MEANT.match(hint or "")
     if meant is None:

@@ -107,12 +107,14 @@ class Inference:
         yield from closures
         references = list(check_references(expr, scope, self))
         yield from references
-        problem = self._holds(expr, scope)
+        problem = self._check_expr(expr, scope)
         if problem is not None and not (problem.follows and (closures or references)):
             yield problem
 
-    def _holds(self, expr: Expr, scope: Scope) -> Finding | None:
-        """Return the error of an expression whose types can never fit; None if they can."""
+    def _check_expr(self, expr: Expr, scope: Scope) -> Finding | None:
+        """Return the type error of an expression itself: of its `with` replacements, its equation
+        or its call, without those in its operands; None if there is none.
+        """
         for item in expr.withs:
             problem = self._replacement(item, scope)
             if problem is not None:

@@ -74,7 +74,9 @@ class Origins:
 
 
 class Dialect(Protocol):
-    """How flat bodies of one kind are written: for diagnostics, or for evaluation."""
+    """The differences between the two kinds of flat bodies (one call for each expression) that
+    `Lifting` writes: those for diagnostics, and those for evaluation.
+    """
 
     def local(self, span: Span) -> Var:
         """Return a new variable for the term at `span`."""

@@ -68,7 +68,9 @@ __all__ = [
 
 
 class Multiplicity:
-    """The rules, expressions and bodies that may have several answers."""
+    """The rules, expressions and bodies that may have several answers, since something in them
+    iterates.
+    """
 
     __slots__ = ("_outer", "_several")
 
@@ -88,8 +90,8 @@ class Multiplicity:
         return id(node) in self._several
 
     def outer(self, node: Rule | Body, heads: tuple[Term, ...] = ()) -> frozenset[str]:
-        """Return the variables of a rule or inner body that occur outside the bodies inside it;
-        computed once for each. `heads` are the head terms of a comprehension.
+        """Return the variables of a rule or inner body, without those that occur only in bodies
+        inside it; computed once for each. `heads` are the head terms of a comprehension.
         """
         names = self._outer.get(id(node))
         if names is None:
@@ -188,8 +190,9 @@ def _has_open_part(operator: Ref, bound: AbstractSet[str]) -> bool:
 
 
 def is_pattern(term: Term, bound: AbstractSet[str], outer: AbstractSet[str], arity: Arity) -> bool:
-    """Return True if `term` can be matched with a value without further variables being bound: only
-    keys of objects and other evaluated parts must be bound.
+    """Return True if `term` can be matched with a value now: those of its parts that must be
+    evaluated, such as the keys of objects, need only variables in `bound`. The match itself binds
+    the others.
     """
     match term:
         case Scalar() | Var():
@@ -234,8 +237,8 @@ def ready_equations(
 ) -> Iterator[tuple[Term, Term]]:
     """Yield the equations of `left = right` as pairs of a pattern and a known value, in the order
     in which they become ready. If both sides are known, the left is the value, as in OPA, so that
-    its error is not hidden by an undefined right side. The caller adds to `bound` in between.
-    AssertionError for an unsafe equation.
+    its error is not hidden by an undefined right side. The caller adds the variables that a pair
+    binds to `bound` before it asks for the next. AssertionError for an unsafe equation.
     """
     waiting = list(equations(left, right))
     while waiting:
@@ -260,8 +263,8 @@ def is_folder(root: RuleNode, term: Term) -> bool:
 
 
 def closure_outer(body: Body, heads: tuple[Term, ...]) -> frozenset[str]:
-    """Return the variables of a body, and of the terms `heads` that belong to it, that occur
-    outside the bodies inside them.
+    """Return the variables of a body and of its head terms `heads`, without those that occur only
+    in bodies inside them, such as those of comprehensions and `every`.
     """
     names = {v.name for v in body_vars(body, closures=False)}
     for head in heads:
@@ -370,8 +373,8 @@ class _Walk:
         self.closure((Expr(expr.term, False, (), expr.span),), expr, self.outer)
 
     def closure(self, body: Body, node: Expr | Body, outer: frozenset[str]) -> None:
-        """Analyse a body with its own variables, of which only the truth matters. If it iterates,
-        `node` is recorded.
+        """Analyse an inner body of which only matters if it has a solution, such as that of `not`:
+        its variables are dropped at its end. If it iterates, `node` is recorded.
         """
         before = self.walks
         with self.scope(outer):

@@ -89,9 +89,10 @@ class Negations:
         self.prefix = prefix or (QUERY_LOCAL if in_query else "__local")
         self.count = 0
 
-    def apart(self, expr: Expr) -> Expr:
-        """Return the negated `expr` with the equations for its calls and references in `before`.
-        `not print(…)` is returned unchanged.
+    def split(self, expr: Expr) -> Expr:
+        """Return the negated `expr` with only its last step under `not`: the calls and references
+        in its operands become equations in `before`, which are evaluated first. `not print(…)` is
+        returned unchanged.
         """
         assert isinstance(expr.term, get_args(Term))  # nothing else can be negated
         if is_print(expr.term):
@@ -170,9 +171,10 @@ class _Parts:
     # References
 
     def negated(self, term: Term, *, whole: bool) -> Term:
-        """Return `term` with variables in place of its references, whose equations are appended to
-        `references`. A reference that is the term itself, or with `whole` an operand of the call,
-        stays; references in its operands are replaced.
+        """Return `term`, the last step under `not`, with variables in place of the references in
+        it; the equations of these variables are appended to `references`. A reference stays if it
+        is the term itself or, with `whole`, an operand of the call; the references in its operands
+        are replaced.
         """
         if isinstance(term, Call):
             read = self._outermost if whole else self._read
@@ -180,8 +182,8 @@ class _Parts:
         return self._outermost(term)
 
     def _outermost(self, term: Term) -> Term:
-        """Return a reference whose operands have variables in place of references; other terms as
-        `_read` returns them. `input` and `data` stay.
+        """Return `term` with variables in place of the references inside it. A term that is itself
+        a reference, `input` or `data` stays; only references in its operands are replaced.
         """
         match term:
             case Ref(_, args):
@@ -191,8 +193,8 @@ class _Parts:
         return self._read(term)
 
     def _read(self, term: Term) -> Term:
-        """Return a term with variables in place of its references, which are appended to
-        `references`.
+        """Return `term` with variables in place of its references, itself included; the equations
+        of these variables are appended to `references`.
         """
         if is_ground(term):
             return term

@@ -145,7 +145,7 @@ class _Body:
                 return name in self.bound
             case Ref(head, args):
                 return self._is_bound(head, None) and all(
-                    [self._is_bound(arg, None) or _runs(arg, loops) for arg in args]
+                    [self._is_bound(arg, None) or _add_loop(arg, loops) for arg in args]
                 )
             case Call(_, args):
                 return (
@@ -181,7 +181,7 @@ def _is_plain(target: Ref | Var) -> bool:
     return isinstance(head, Var) and head.name in ROOTS and all(map(is_ground, operands))
 
 
-def _runs(operand: Term, loops: set[str] | None) -> bool:
+def _add_loop(operand: Term, loops: set[str] | None) -> bool:
     """Return True and add the operand to `loops` if it is a variable; False for other operands, or
     if `loops` is None.
     """

@@ -185,7 +185,7 @@ def _parse(text: str, max_tokens: int) -> Any:
     if not text.strip():
         return DocumentNode(definitions=())
     try:
-        return parse(text, **_reading(parse), max_tokens=max_tokens)
+        return parse(text, **_parser_options(parse), max_tokens=max_tokens)
     except GraphQLSyntaxError as error:
         raise _syntax_error(error) from None
     except RecursionError:  # pragma: no cover - newer versions of the library count themselves
@@ -193,7 +193,7 @@ def _parse(text: str, max_tokens: int) -> Any:
 
 
 @lru_cache(maxsize=1)
-def _reading(parse: Callable[..., Any]) -> dict[str, Any]:
+def _parser_options(parse: Callable[..., Any]) -> dict[str, Any]:
     """Return the options that the installed graphql-core's parser has, as keyword arguments; its
     releases name them differently.
     """

@@ -27,7 +27,7 @@ from doorward.rego.codegen.emit.ast_nodes import (
 __all__ = ["cache_answers"]
 
 
-def cache_answers(function: ast.FunctionDef, name: str, known: ast.expr) -> None:
+def cache_answers(function: ast.FunctionDef, name: str, lookup: ast.expr) -> None:
     """Change `function` in place so that it caches its answers. Its local variable `name` gets the
     value of `known`: the cached call, or None where nothing is cached.
     """
@@ -36,7 +36,7 @@ def cache_answers(function: ast.FunctionDef, name: str, known: ast.expr) -> None
         [_is_not(load(name), ast.Constant(value=None)), _is_not(_answer(name), runtime("MISSING"))]
     )
     start: list[ast.stmt] = [
-        ast.Assign(targets=[store(name)], value=known),
+        ast.Assign(targets=[store(name)], value=lookup),
         ast.If(test=has_answer, body=[ast.Return(value=_answer(name))], orelse=[]),
     ]
     for statement in start:

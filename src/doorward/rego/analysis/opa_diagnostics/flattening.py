@@ -51,7 +51,9 @@ _EQUALITIES: Final = frozenset({"eq", "assign"})
 
 @record
 class FlatRule:
-    """One rule with its terms taken apart; `head` holds what the body gives the head."""
+    """One rule in which each call is an expression of its own. In `head`, variables that the body
+    binds stand for the terms that must be computed.
+    """
 
     head: Head
     body: Body

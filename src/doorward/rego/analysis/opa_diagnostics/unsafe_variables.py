@@ -86,7 +86,9 @@ def _is_within(part: Expr, whole: Expr) -> bool:
 
 
 def _open(expr: Expr) -> Iterator[str]:
-    """Yield the variables outside comprehensions, sets and object keys, which OPA checks later."""
+    """Yield the variables that OPA checks first: all except those in comprehensions, sets and
+    object keys.
+    """
     waiting: list[Node] = [expr]
     while waiting:
         node = waiting.pop()
