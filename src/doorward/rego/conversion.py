@@ -47,12 +47,13 @@ digits.
 
 def from_python(value: object, name: str = "value", *, copy: bool = False) -> Value:
     """Convert Python data to a Rego value. A Rego value is returned as it is, unless `copy` is set:
-    then no part is shared that the caller may change.
+    then the result shares no part that the caller may change.
 
-    Sequences become arrays, sets sets; mappings, dataclasses and pydantic models objects; UUIDs,
-    dates and times with a zone strings (RFC 3339); Decimals numbers; an Enum its value. Raise
-    InputError for anything else, such as bytes, NaN or a time without a zone, with its position
-    below `name`; also for nesting that is too deep and for a value that changes meanwhile.
+    Sequences become arrays, and sets stay sets. Mappings, dataclasses and pydantic models become
+    objects. UUIDs, dates, and times with a zone (as RFC 3339) become strings, and Decimals numbers.
+    An Enum member is converted as its value. Raise InputError, with the position below `name`, for
+    anything else, such as bytes, NaN or a time without a zone; also for nesting that is too deep
+    and for a value that changes meanwhile.
     """
     try:
         if not copy and is_value(value):

@@ -51,8 +51,8 @@ _SCHEME: Final = "(?:earer|asic) "
 
 
 def _name_pattern(rest: str, end: str) -> str:
-    """Return a pattern for the name of a credential followed by `end`. After a name that only
-    contains a credential's word, `rest` may follow.
+    """Return a pattern for a credential's name followed by `end`. Where the credential's word is
+    not the last one of the name, `rest` matches what is between the two.
     """
     return rf"(?i:(?:{_AT_THE_END}|(?:{_WITHIN}){rest}){end})"
 

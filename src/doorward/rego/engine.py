@@ -550,9 +550,9 @@ class Engine:
         return self.policies.emit()
 
     def answers(self, code: Code, *, strict: bool) -> dict[int, Any]:
-        """Return the cache of answers that depend only on data, by slot, for one code. It is shared
-        by all evaluations, which add to it. `strict`: the separate cache for evaluations with
-        strict errors of built-ins.
+        """Return the cache of answers that depend only on data, by slot, for the compiled `code`.
+        All evaluations share it and add to it. `strict`: the separate cache for evaluations in
+        which an error of a built-in is an error.
         """
         with self._lock:
             # By code and weakly: each code numbers its slots itself, and a dropped code frees its
@@ -1003,8 +1003,9 @@ class Query:
         return work
 
     def _exactly(self, evaluation: Evaluation, error: EvalError, exact: Callable[[], Work]) -> Any:
-        """Return the result of exact code after other code raised `error`. Raise the error of exact
-        code if that fails too; `error` itself if the code was exact or a limit was exceeded.
+        """Evaluate again with exact code, which takes OPA's steps in OPA's order, after faster code
+        raised `error`, and return the result. Raise the error of exact code if that fails too;
+        `error` itself if the code was exact already or a limit was exceeded.
         """
         if self._code.plan.exact or error.code in _LIMITS:
             raise error
@@ -1025,8 +1026,8 @@ _LIMITS: Final = frozenset({CANCEL_ERROR, INTERNAL_ERROR, LIMIT_ERROR})
 
 
 def _run(work: Callable[[Evaluation], Any], evaluation: Evaluation) -> Any:
-    """Return `work(evaluation)`. Meanwhile work on values checks the evaluation's deadline.
-    _TooDeepError if Python's stack is exhausted.
+    """Return `work(evaluation)`. Meanwhile long operations on values in this thread check the
+    evaluation's deadline. _TooDeepError if Python's stack is exhausted.
     """
     # Restored afterwards: an evaluation may run within another one of this thread.
     before = CLOCK.check_deadline
@@ -1041,9 +1042,9 @@ def _run(work: Callable[[Evaluation], Any], evaluation: Evaluation) -> Any:
 
 @contextmanager
 def within(seconds: float | None) -> Iterator[None]:
-    """Context for work on values outside an evaluation, such as writing JSON: after `seconds`, or
-    if its caller is gone, its steps raise EvalError. None means no limit, also where the thread has
-    one outside. The deadline check of the thread is restored at the end.
+    """Context with a time limit for work on values outside an evaluation, such as writing JSON:
+    operations in it raise EvalError after `seconds`, or once the caller is gone. None removes the
+    limit, even one that the thread has outside. The limit from before applies again at the end.
     """
     until = None if seconds is None else time.monotonic() + seconds
 

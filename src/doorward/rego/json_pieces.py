@@ -72,7 +72,9 @@ def from_pieces(content: bytes) -> Value:
 
 
 class _Objects:
-    """Gives objects that occur again and again a representation with fewer bytes."""
+    """Replaces objects by equal ones that take less memory: those with the same keys share them,
+    and equal strings are stored once.
+    """
 
     def __init__(self, untrack: Callable[[object], None]) -> None:
         self._strings = Strings()
@@ -83,9 +85,10 @@ class _Objects:
         """The class whose instances share these keys, for keys that came often."""
 
     def share(self, obj: dict[str, Value]) -> dict[str, Value]:
-        """Return an equal object that takes less memory: it shares strings, and keys that came
-        often. The strings inside arrays of `obj` are shared too. Strings are forgotten when more
-        than `KEPT` are remembered.
+        """Return an object equal to `obj` that takes less memory. Its strings, and those in its
+        arrays, are shared with earlier objects; its keys too, if objects with these keys came
+        often. It may be `obj` itself, changed. Strings are forgotten when more than `KEPT` are
+        remembered.
         """
         strings = self._strings
         if len(strings) > KEPT:
@@ -133,7 +136,9 @@ class _Objects:
 
 
 class _Fractions(Numbers):
-    """Numbers that the garbage collector does not track, as little as the objects."""
+    """A cache of numbers by their text, which removes each new number from Python's garbage
+    collector.
+    """
 
     def __init__(self, untrack: Callable[[object], None]) -> None:
         super().__init__()

@@ -82,9 +82,10 @@ def unchanged_modules(
     before: Mapping[str, Module],
     earlier: Options,
 ) -> dict[str, Module]:
-    """Return the modules of `before` that parsing `policies` would give again, by file name; {} if
-    the options differ in what matters for that, or METADATA is read. `earlier`: the options with
-    which `before` was parsed.
+    """Return the modules of an earlier compilation that need not be parsed again, by file name:
+    those that `policies` have with the same text and the same version of Rego. {} if options differ
+    that matter for parsing, or METADATA is read. `before` and `earlier`: the modules and options of
+    that compilation.
     """
     chosen, chosen_before = (
         (each.strict, each.schemas, each.capabilities) for each in (options, earlier)

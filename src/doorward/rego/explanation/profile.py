@@ -59,12 +59,15 @@ class Profile:
     def trace(
         self, evaluation: Evaluation, node: Rule | Expr, holds: bool, bound: Mapping[str, Any]
     ) -> None:
-        """Record that a rule or expression is about to be evaluated, or holds."""
+        """Record that a rule or expression is about to be evaluated, or with `holds` that it
+        holds.
+        """
         self.note(node.span, holds=holds)
 
     def note(self, span: Span, *, holds: bool, is_rule: bool = False) -> None:
-        """Record that the rule or expression at `span` is about to be evaluated, or holds. The time
-        from now on counts for it. `is_rule` makes no difference.
+        """Record that the rule or expression at `span` is about to be evaluated, or with `holds`
+        that it holds. The time from now on counts for it. `is_rule` is ignored; partial evaluation
+        passes it to its tracers.
         """
         self._count()
         entry = self._entries.get(span)

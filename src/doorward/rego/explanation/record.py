@@ -60,8 +60,8 @@ class Record:
         return _one_line(self.mask.text(head_without_secrets(rule)))
 
     def parameters(self, attempt: Attempt) -> list[str]:
-        """Return the name of each operand's parameter if it is that of a credential in one of the
-        function's definitions; "" for other operands.
+        """Return a label for each operand of a function call: the name of its parameter if that is
+        a credential's name, such as `password`, in one of the function's definitions; otherwise "".
         """
         labels = [""] * len(attempt.operands)
         for tried in attempt.tried.values():

@@ -131,8 +131,8 @@ def head_without_secrets(rule: Rule) -> str:
 
 
 def _mask_literals(within: Span, node: Node) -> str:
-    """Return the text of a span, which is of a node or of a part of it, with the literals in it
-    masked that are secrets.
+    """Return the source text of the span `within`, a part of `node`, with the literals in it masked
+    that are secrets.
     """
     spans = [s for s in _literals(node) if within.start <= s.start and s.end <= within.end]
     parts, end = [], within.start

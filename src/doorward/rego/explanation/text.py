@@ -45,9 +45,9 @@ class _Tree:
         self.seen: set[int] = set()
 
     def attempt(self, attempt: Attempt, depth: int) -> Iterator[str]:
-        """Yield the lines for a rule and its definitions, without defaults and, unless `full`,
-        without those that tell the least; only the answer if the rule was shown before, or if it is
-        nested `MAX_DEPTH` deep, which a line says.
+        """Yield the lines for a rule that was evaluated, and for its definitions without the
+        default: without `full`, of many only those that held or got furthest. Only the answer is
+        shown if the rule was shown before or is nested `MAX_DEPTH` deep; a line says so.
         """
         lead = "  " * depth
         again = id(attempt) in self.seen
@@ -120,7 +120,9 @@ class _Tree:
         yield from self._below(telling, depth + 1, every=True)
 
     def _below(self, attempts: Sequence[Attempt], depth: int, *, every: bool) -> Iterator[str]:
-        """Yield the lines for rules; only for those that refuse, unless `every`."""
+        """Yield the lines for the evaluated rules `attempts`: for all with `every`, otherwise only
+        for those whose answer is a refusal.
+        """
         for attempt in attempts:
             if every or is_refusal(attempt.answer):
                 yield from self.attempt(attempt, depth)

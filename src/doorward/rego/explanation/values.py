@@ -55,6 +55,8 @@ class Failed:
 
 
 class _Unknown:
+    """The type of `_UNKNOWN`, which stands for a value that the evaluation did not compute."""
+
     __slots__ = ()
 
 
@@ -147,7 +149,7 @@ class _Reader:
         self.registry = registry
 
     def under(self, expr: Expr) -> None:
-        """Continue in the evaluation under the `with` modifiers of `expr`, as far as their values
+        """Read values from here on as under the `with` modifiers of `expr`, as far as their values
         are known.
         """
         inputs: list[tuple[list[Any], Any]] = []
@@ -202,7 +204,9 @@ class _Reader:
         return _UNKNOWN
 
     def _make(self, items: Any, make: Any) -> Any:
-        """Apply `make` to the values of terms; UNDEFINED or _UNKNOWN if one of them has none."""
+        """Return `make(values)` for the values of the terms `items`. If one has none, return
+        UNDEFINED or _UNKNOWN as it is; _UNKNOWN also if a call in them raised an error.
+        """
         values = [self.value(item) for item in items]
         odd = next((v for v in values if v is _UNKNOWN or v is UNDEFINED), None)
         if odd is not None:
@@ -238,8 +242,9 @@ class _Reader:
         return base if node is None else _UNKNOWN
 
     def _compute(self, node: Document | None, base: Any) -> tuple[Document | None, Any]:
-        """Return the node and the data of a document. If rules define it, the node is None and the
-        data is their cached answer, _UNKNOWN if they were not evaluated.
+        """Return the node and base data from which a path goes on. If rules define the document
+        itself, the node is None and the data is their cached answer, merged with base data;
+        _UNKNOWN if they were not evaluated.
         """
         if node is None or node.evaluate is None:
             return node, base

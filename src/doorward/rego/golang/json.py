@@ -175,7 +175,8 @@ def unmarshal(text: str) -> Value:
 
 def is_valid(text: str) -> bool:
     """Return True if `text` is exactly one JSON value, with white space around it. LimitError if it
-    is nested too deeply and too long to be read another way.
+    nests deeper than Python's stack and is longer than `MAX_EXPLAINED` characters; shorter texts
+    are checked at any depth.
     """
     text = scrub(text)
     try:

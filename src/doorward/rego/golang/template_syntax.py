@@ -71,12 +71,16 @@ class Variable:
 
 @record
 class Function:
+    """The name of a function, such as `printf`."""
+
     name: str
 
 
 @record
 class Fields:
-    """Access to fields, `of.a.b`; with `of` None those of the dot, the present value."""
+    """Access to fields, such as `$x.a.b`: `of` is the operand before the first point; None for
+    `.a.b`, which reads the dot, the present value.
+    """
 
     of: Operand | None
     names: tuple[str, ...]
@@ -84,6 +88,8 @@ class Fields:
 
 @record
 class Command:
+    """One command of a pipeline: an operand, or a function followed by its operands."""
+
     operands: tuple[Operand, ...]
 
 
@@ -103,11 +109,17 @@ Operand: TypeAlias = Constant | Overflow | Variable | Function | Fields | Pipeli
 
 @record
 class Text:
+    """Text outside of actions, copied to the output."""
+
     text: str
 
 
 @record
 class Action:
+    """An action that is a pipeline, such as `{{.name}}`; its value is printed unless it sets
+    variables.
+    """
+
     pipeline: Pipeline
 
 
@@ -152,6 +164,8 @@ class Template:
 
 @record
 class _Token:
+    """One token of an action."""
+
     kind: str
     text: str
 

@@ -73,9 +73,9 @@ def _parse(source: str) -> Template:
 
 
 def _from_rego(value: Any) -> Any:
-    """Convert a value for the template: numbers to their texts, objects sorted by key. BuiltinError
-    for what OPA, which writes it as Rego and reads that as JSON, refuses: sets, keys that are not
-    strings, and texts with some control characters or bytes that are not UTF-8.
+    """Convert a Rego value for the template: numbers become `JSONNumber`s, objects are sorted by
+    key. BuiltinError for values that OPA, which passes them as JSON, refuses: sets, keys that are
+    not strings, and texts with some control characters or bytes that are not UTF-8.
     """
     if isinstance(value, dict):
         count_step()

@@ -328,8 +328,8 @@ def _go_g(value: float, *, single: bool = False) -> str:
 def marshal(value: Value, checked: Callable[[Iterator[Any]], Iterator[Any]] = iter) -> str:
     """Return the YAML text of a value, with keys in natural order (`a9` before `a10`). LimitError
     if its JSON is longer than `MAX_TEXT`, BuiltinError for a string with control characters.
-    `checked` passes on the events of the value, of which 100 take about two milliseconds; it may
-    raise to end the work.
+    `checked` wraps the iterator of PyYAML's events for the value, of which 100 take about two
+    milliseconds; it may raise to stop the work.
     """
     import yaml  # only policies that use YAML need it
 
@@ -475,8 +475,8 @@ def _ends_in_number(text: str) -> bool:
 
 
 def _int64(leading: int, digits: str) -> int:
-    """Return the number with these digits after the digit `leading`. As in Go, it wraps at 64 bits,
-    and a digit counts by its distance from the character `0`.
+    """Return the integer with the decimal digits `leading` and `digits`, wrapped to 64 bits as in
+    Go. Another character among the digits counts by its distance from `0`.
     """
     # What is more than 64 digits in front is a multiple of 2^64.
     number = leading if len(digits) < 64 else 0

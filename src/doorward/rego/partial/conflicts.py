@@ -128,8 +128,8 @@ def _outcomes(
     solutions: Callable[[Rule, Bindings], Solutions],
     start: int | None,
 ) -> Iterator[_Outcome]:
-    """Yield one outcome for each solution of the rules; an outcome that is still a condition has it
-    in `body`. Saved expressions stay out of the present residual.
+    """Yield one outcome for each solution of the rules; its `body` has the conditions that depend
+    on something unknown. They are not added to the residual that is being built.
     """
     for rule in rules:
         bindings = search.child()
@@ -145,9 +145,9 @@ def _outcomes(
 def is_determined(
     search: SearchContext, value: Term, body: Body, around: Collection[str] = ()
 ) -> bool:
-    """Return True if `value` has exactly one value for one set of documents: it is constant, a
-    single path, or the result of a call with such operands. `body` is the body that computes it.
-    The variables in `around` count as single values, since they are bound outside the body.
+    """Return True if `value`, which `body` computes, has exactly one value for any given input and
+    data: it is constant, a single path, or the result of a call with such operands. The variables
+    in `around` count as single values, since they are bound outside the body.
     """
     single = frozenset(around) | ROOTS
     if type(value) is Constant:
@@ -251,8 +251,8 @@ def exclude_each_other(
     search: SearchContext, one: Body, other: Body, around: Collection[str] = ()
 ) -> bool:
     """Return True only if the two bodies certainly never hold for the same documents; False means
-    that they may. `around`: variables bound outside, common to both. `one` may use the renamed
-    variables of `other`.
+    that they may. `around`: variables bound outside, common to both. Other variables of `other` are
+    renamed, as by `_rename`; `one` may refer to them by the new names.
     """
     known = [renamed for expr in other if (renamed := _rename_expr(expr, around)) is not None]
     # Types may already exclude them: `x = 1` and `startswith(x, "a")`.

@@ -53,9 +53,10 @@ _VERDICTS: Final = ("allow", "allowed", "decision")
 
 @record
 class DataUse:
-    """How policies use data, by location. `values`: data used as a value; `lists`: lists whose
-    indexes matter; `absences`: data whose absence matters, except the first members for a variable,
-    without which the variable has no value.
+    """How policies use data, by location: a path of keys, in which `ANY` is any key. `reads`: all
+    data that is read; `values`: data whose value is compared or returned; `lists`: arrays whose
+    indexes matter. `absences`: pairs `(count, location)` where the absence of a member matters,
+    except at the first `count` keys, where only a variable has one value less.
     """
 
     reads: frozenset[Location]
@@ -72,7 +73,9 @@ class DataUse:
 
 
 class DataMember:
-    """A member of data that rules read, and True if it can be removed."""
+    """A value in base data that rules read, and its location. `is_removable`: without it, rules can
+    deny more and never allow more.
+    """
 
     __slots__ = ("_absences", "_patterns", "is_removable", "location", "value")
 
@@ -370,8 +373,9 @@ class _Flow:
         return known
 
     def find_anchored(self, term: Term) -> Iterator[tuple[int, Location]]:
-        """Yield pairs `(count, location)` for a term. The first `count` keys of the location are
-        those of the value of its head variable; 0 for a reference that begins with `data`.
+        """Yield the locations that a term's value may come from, as pairs `(count, location)`. The
+        first `count` keys are the location of the value of the term's head variable; 0 if there is
+        no such variable or a rule leads elsewhere.
         """
         head = term.parts[0] if type(term) is Ref else term
         if type(head) is not Var or head.name == "data":
@@ -450,9 +454,9 @@ class _Uses:
         return (path, False) in self._visited or (path, True) in self._visited
 
     def enter(self, entries: Sequence[tuple[str, ...]]) -> None:
-        """Record the reads of the documents at `entries`, or of all documents if there are none,
-        and of all rules that they need. The variables under `allow`, `allowed` and `decision` in an
-        answer object are not recorded as values if nothing else reads them.
+        """Record the data that the documents at `entries` use, with all rules that they need; all
+        documents if there are no entries. If an entry returns an object, a variable under `allow`,
+        `allowed` or `decision` in it is not recorded as a value, unless it is used elsewhere too.
         """
         groups = list(self._flow.groups.values())
         if entries:
@@ -538,8 +542,9 @@ class _Uses:
             self._value(term, absence_matters=absence_matters)
 
     def _equation(self, left: Term, right: Term, *, absence_matters: bool) -> None:
-        """Record the two sides of an equation: as reads if it is the only binding of a variable,
-        otherwise as values that are compared. An answer object is left to `enter`.
+        """Record the two sides of an equation. If it is the only one that binds a variable, both
+        are reads, since no value is compared; otherwise both are values. An object that an entry
+        point returns is left to `enter`.
         """
         for term, other in ((left, right), (right, left)):
             if type(other) not in (Var, Ref) or type(term) not in (Var, Ref):
@@ -597,8 +602,8 @@ class _Uses:
                 self._visit(group, absence_matters=True)
 
     def _operands(self, term: Ref, *, absence_matters: bool) -> None:
-        """Record the operands of a reference. An operand that may be an index puts the locations
-        before it into `ordered`, unless it is a wildcard.
+        """Record the operands of a reference as values. Where an operand may be an index and is not
+        a wildcard, the locations before it are added to `lists`.
         """
         known = self._flow.locations(term.parts[0])
         for part in term.parts[1:]:
@@ -677,7 +682,9 @@ def _verdict_names(term: Object) -> Iterator[str]:
 
 
 def _is_verdict(key: Term, value: Term, names: set[str]) -> bool:
-    """Return True if the pair is a verdict key with one of these variables."""
+    """Return True if `key` is the key of a verdict, such as `allow`, and `value` is one of the
+    variables `names`.
+    """
     return (
         isinstance(key, Constant)
         and key.value in _VERDICTS

@@ -335,8 +335,9 @@ class _Virtual:
 
     @property
     def _keeps_else(self) -> bool:
-        """True if the rules have an `else` and the residual has to refer to them: always, except in
-        `truth` mode without `keep_else` for rules that define one document.
+        """True if the rules have an `else` and the residual must refer to them instead of inlining
+        them: always, except with `settings.truth` and without `settings.keep_else` for rules that
+        define one document.
         """
         if not self.node.has_else:
             return False
@@ -520,7 +521,7 @@ class _Virtual:
             search.conflicts.append(conflict)
 
     def _head(self, rule: Rule, own: Bindings) -> Solutions:
-        """Yield for each way in which the keys of the reference equal those in the rule's head, as
+        """Yield for each way in which the keys of the reference match those in the rule's head, as
         far as both go.
         """
         here = list(self.path[self.pos + 1 :])
@@ -534,7 +535,9 @@ class _Virtual:
         return self.search.unify_all(here[:count], head[:count], self.walk.b1, own, self.walk.site)
 
     def _answer(self, rule: Rule, own: Bindings) -> Solutions:
-        """Unify the rest of the reference with a rule's value."""
+        """Yield for each way in which the rest of the reference, followed inside the rule's value,
+        equals the result.
+        """
         if rule.is_set:
             assert rule.key is not None
             term: Term = set_((apply(rule.key, own)[0],))
@@ -562,8 +565,8 @@ class _Virtual:
         return value
 
     def _below(self, key: Term) -> Value:
-        """Return the part of the document that the rules with a matching key build: enough to look
-        up `key`.
+        """Return the part of the document that rules define under keys that match the reference:
+        enough to look up `key` in it.
         """
         building = _Building(self.node.rules, self.pos)
         for rule in self.node.rules:

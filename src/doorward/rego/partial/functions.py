@@ -82,7 +82,9 @@ def _without_mocks(search: SearchContext, work: Any, site: Site, *operands: Any)
 def _constant_answer(
     search: SearchContext, site: Site, operator: Operator, args: Sequence[Term], value: Term
 ) -> Solutions:
-    """Yield if a call, replaced by a constant, holds or has that value."""
+    """Yield the solutions of a call whose function a `with` replaces by the constant `value`: its
+    output, the last of `args`, equals `value`; without an output, `value` is not false.
+    """
     if len(args) > arity_of(search, operator):
         yield from search.unify(args[-1], value, site.bindings, site.bindings, site)
     elif value != FALSE:

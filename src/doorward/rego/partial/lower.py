@@ -316,8 +316,9 @@ class _Stages:
         return lowered
 
     def _close(self, expr: nodes.Expr, bodies: Sequence[Body], *, holds: bool) -> list[Expr]:
-        """Return a comparison of comprehensions with empty arrays: one of the bodies holds, or with
-        `holds` False none. Variables of a body stay local to its comprehension.
+        """Return one expression that is true if any of `bodies` holds, or with `holds` False if
+        none does. Each body becomes a comprehension that is compared with an empty array, so its
+        variables stay local.
         """
         self.closures += 1
         # Each body becomes `[true | body]`, which is [] if it does not hold.

@@ -92,7 +92,8 @@ def _without(
     search: SearchContext, residuals: Sequence[Body], site: Site, number: int, unknown: set[str]
 ) -> Solutions:
     """Save conditions under which none of `residuals` holds, and yield once for each set of them;
-    yield once without conditions if `residuals` is empty.
+    yield once without conditions if `residuals` is empty. `unknown`: the names of the unknown
+    variables; `number` is for the name of a support rule.
     """
     if not residuals:
         yield
@@ -153,8 +154,9 @@ def _complements(residuals: Sequence[Body]) -> Iterator[list[Expr]]:
 def _by_support(
     search: SearchContext, residuals: Sequence[Body], site: Site, number: int, unknown: set[str]
 ) -> Solutions:
-    """Add one support rule for each residual, with the unknown variables as parameters, save the
-    negated reference to them, and yield once.
+    """Add one rule to the support for each residual, with the unknown variables that they use as
+    parameters. Save the negated reference to these rules, and yield once. `number` is a part of
+    their name.
     """
     # OPA's name for it: the numbers of the body, of the expression in it, and of this evaluation.
     name = f"__not{site.number}_{site.index}_{number}__"

@@ -19,9 +19,9 @@ class PartialOptions:
     residual, unless `nondeterministic`. `namespace`: the package of support modules below `data`;
     None: rules keep their packages, and generated ones are in `helpers`. `package` and `imports`
     apply to the query as if it were in a module. `strict_builtin_errors`: an error of a built-in
-    ends the evaluation. `max_size` limits the expressions that are made. `only_truth`: the residual
-    may treat `false` as undefined, and needs no support for such defaults. `keep_else`: it refers
-    to rules with `else` even then, as OPA's does.
+    ends the evaluation. `max_size` limits the expressions that are made. `only_truth`: the reader
+    of the residual treats `false` as undefined, so that defaults of `false` are left out.
+    `keep_else`: rules with `else` stay references even with `only_truth`, as in OPA.
     """
 
     disable_inlining: tuple[str, ...] = ()

@@ -19,8 +19,8 @@ __all__ = ["Node", "Program", "Settings"]
 @record
 class Settings:
     """The options of one search. `documents`: what is unknown, as paths that begin with `input` or
-    `data`. `disabled`: rules that the residual refers to. `shallow`: only rules that use nothing
-    unknown replace references to them. `nondeterministic`: built-ins that are not pure are
+    `data`. `disabled`: documents to which references stay in the residual. `shallow`: references to
+    rules that use something unknown stay too. `nondeterministic`: built-ins that are not pure are
     evaluated. `namespace`: the package of the support, below `data`; None: rules keep their
     packages.
     """

@@ -179,7 +179,9 @@ class Search:
                 solutions.pop().close()  # type: ignore[attr-defined] # they are generators
 
     def _part(self, part: Step, index: int, bindings: Bindings, number: int) -> Solutions:
-        """Yield for each way in which one step holds."""
+        """Yield for each way in which one step of a body holds: an expression, or a run of prepared
+        ones, which is saved.
+        """
         if type(part) is Run:
             return self._save_run(part)
         assert isinstance(part, Expr)

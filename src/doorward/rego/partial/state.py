@@ -518,8 +518,9 @@ class Support:
         return (path[0], Constant(self._namespace), *path[1:])
 
     def is_open(self, path: Path, known: Hashable) -> bool:
-        """Return True if the support may contain the rules at `path` under the key `known`. The
-        first call for a path decides: later calls with another key return False.
+        """Return True if the rules at `path` may be put into the support. The first call for a path
+        reserves it for the replaced documents `known`: with other ones the rules would differ, so
+        calls with another key return False.
         """
         return self._known.setdefault(path, known) == known
 

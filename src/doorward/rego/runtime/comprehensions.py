@@ -31,14 +31,16 @@ PLAIN: Final = frozenset({str, int})
 
 
 class Site:
-    """A comprehension in generated code; its identity belongs to the keys of its results."""
+    """A comprehension in generated code, compared by identity; with a value it is the key of a
+    result.
+    """
 
     __slots__ = ()
 
 
 class Results(dict[tuple[Site, Any], Any]):
-    """The results of comprehensions, by comprehension and value. After `TRIAL` results, further
-    ones are stored only if enough of them were found again.
+    """The results of comprehensions, by comprehension and value of the variable that it depends on.
+    After `TRIAL` results, further ones are stored only if enough of them were found again.
     """
 
     __slots__ = ("hits", "misses", "size")
@@ -50,8 +52,8 @@ class Results(dict[tuple[Site, Any], Any]):
         self.size = 0
 
     def add(self, site: Site, value: Any, result: Sized) -> None:
-        """Count a miss and store the result that was not found. Nothing is stored if few results
-        were found again, or beyond `MOST_ITEMS` items.
+        """Store the result of a comprehension after a lookup that did not find it, and count that
+        miss. Nothing is stored if few results were found again, or beyond `MOST_ITEMS` items.
         """
         self.misses += 1
         if self.misses <= TRIAL or self.hits * WORTH >= self.misses:

@@ -133,10 +133,11 @@ DataNode: TypeAlias = tuple[Document | None, Any]
 
 @record
 class BaseData:
-    """Base data at a path, with the values that a `with` put at some `targets` at and below it. A
-    value replaces what was at its target; reading above a target joins both, and there the members
-    that the value hides are visible again. So the path must be followed, and its data is not one
-    value.
+    """Base data at a path under a `with` that replaces parts of it. `stored` is the original,
+    `over` has the new values, `targets` are the paths that were replaced. At and below a target
+    only the new value counts. A document above a target is the merge of both, so it has members of
+    the original that the new value lacks. So the data here is not one value, and paths must be
+    followed step by step.
     """
 
     over: Any
@@ -453,8 +454,8 @@ class Evaluation(Context):
         return items  # type: ignore[no-any-return]
 
     def related(self, answers: Iterable[Any]) -> Iterable[Any]:
-        """Yield the results of a relation as they are computed; the deadline is checked before each
-        batch.
+        """Yield the results of a relation, a built-in with several results such as `walk`, as they
+        are computed. The deadline is checked before each batch.
         """
         return itertools.chain.from_iterable(self._batches(iter(answers)))
 
@@ -859,8 +860,9 @@ def without_system(data: Any) -> Any:
 
 
 def _is_mixed(data: Any, path: Sequence[Any], value: Any, *, read_above: bool) -> bool:
-    """Return True if putting `value` at a path of base data would hide data that OPA still reads
-    there, or, with `read_above`, show documents of the server that it hides.
+    """Return True if a `with` that puts `value` at `path` of base data makes OPA read old and new
+    data mixed, which exact code must do: the path leads into an array, or with `read_above`,
+    `value` lacks members of what it replaces or the path is in the server's own documents.
     """
     if read_above and path[:1] == (SYSTEM,):
         return True
@@ -873,7 +875,9 @@ def _is_mixed(data: Any, path: Sequence[Any], value: Any, *, read_above: bool) -
 
 
 def _hides(value: Any, data: Any) -> bool:
-    """Return True if `value` lacks a key, at any depth, that `data` has."""
+    """Return True if `data` has a key, at any depth, that `value` lacks, so that `value` in its
+    place hides a part of it.
+    """
     if type(value) is not dict or type(data) is not dict:
         return False
     return any(key not in value or _hides(value[key], data[key]) for key in data)
@@ -907,8 +911,8 @@ def _print_text(value: Any) -> str:
 
 
 def _preset(presets: dict[int, Any], node: Document, value: Any) -> Iterator[Document]:
-    """Put `value` and its parts into `presets` as the answers of the rules at and below `node`;
-    yield these nodes. The iterator must be consumed.
+    """Store `value` in `presets` as the answer of the rules at `node`, and its parts as the answers
+    of the rules below; yield all these nodes. The iterator must be consumed.
     """
     yield node
     if node.evaluate is not None:

@@ -260,7 +260,9 @@ def collect(out: dict[Key, Any], key: Any, value: Any, span: Span) -> None:
 # A class of its own, because a finished object must not take more keys: `p[x].b := 1` conflicts
 # with `p[x] := {"c": 2}`, though both could be one object.
 class Building(dict[Key, Any]):
-    """An object under construction at an inner place of a rule's reference."""
+    """An object that rules are still filling, inside the object of their document; other objects in
+    it are finished values.
+    """
 
     __slots__ = ()
 

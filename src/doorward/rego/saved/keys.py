@@ -74,8 +74,8 @@ def key_of(
 
 @cache
 def _release() -> str:
-    """Return a text that changes with Python and with every file of this package, in a checkout
-    too.
+    """Return a digest that changes with the version of Python and with any file of this package, so
+    that a program saved by other code is not loaded.
     """
     root = Path(__file__).resolve().parent.parent
     digest = hashlib.sha256(f"{sys.version} {root} {__version__}".encode())
@@ -90,8 +90,8 @@ _BESIDE: Final = ("base", "http_client")
 
 
 def _file(path: Path) -> str:
-    """Return a text that changes with a file; from the time of its status, since images and
-    packages set the time of its content.
+    """Return a text that changes when a file changes: its path, times and size. The time of its
+    status counts too, since images and packages set that of its content.
     """
     status = path.stat()
     return f"{path} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_size}\n"

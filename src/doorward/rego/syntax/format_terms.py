@@ -460,8 +460,8 @@ class TermWriter:
         self.write_in_parentheses(parens, write)
 
     def may_continue_line_above(self) -> bool:
-        """Return True if the next text begins an expression below another one, where a `-` would
-        continue the line above.
+        """Return True if what is written next begins an expression below another one. A leading `-`
+        would continue the line above there, so it needs parentheses.
         """
         return self._lead == self.layout.mark().length
 
@@ -497,8 +497,8 @@ class TermWriter:
 
     def items(self, items: Sequence[T], span: Span, close: int, write: Callable[[T], None]) -> None:
         """Write items with `write`, separated by commas: on the lines on which they were in the
-        source, or on one line if all began on one. `span` begins the brackets, and `close` is the
-        row of the closing one, -1 if unknown; the brackets themselves are the caller's.
+        source, or on one line if all began on one. `span` begins at the opening bracket, and
+        `close` is the row of the closing one, -1 if unknown; the caller writes both brackets.
         """
         lines = _lines(items, span.row)
         if len(lines) < 2 and not (
@@ -651,8 +651,9 @@ def _in_parens(term: Term) -> bool:
 
 
 def _gets_parens(union: Term) -> bool:
-    """Return True if OPA puts a union in parentheses, now or on formatting its own output again:
-    the text begins with one, perhaps that of its left operand.
+    """Return True if OPA's formatter puts a union (`a | b`) in parentheses, now or when it formats
+    its own output again: it is written in them, or its left operand is an infix call, which OPA
+    puts in parentheses.
     """
     if _in_parens(union):
         return True
@@ -674,8 +675,8 @@ def _is_negation(call: Call) -> bool:
 
 
 def _is_looser(term: Term, name: str, strict: int = 0) -> bool:
-    """Return True if an operand needs parentheses beside the operator `name`, since its own
-    operator binds less, or with `strict` 1 not more.
+    """Return True if `term` needs parentheses as an operand of the operator `name`, since its own
+    operator binds less; with `strict` 1 also if both bind alike.
     """
     if not isinstance(term, Call) or term.name not in _LEVELS or _is_negation(term):
         return False

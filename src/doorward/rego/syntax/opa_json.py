@@ -493,8 +493,8 @@ def _distinct(items: tuple[Term, ...]) -> list[Term]:
 
 
 def _last(pairs: tuple[tuple[Term, Term], ...]) -> list[tuple[Term, Term]]:
-    """Return the pairs of an object in OPA's order; of equal keys the first key and the last
-    value.
+    """Return the pairs of an object literal in OPA's order, each key once: as first written, with
+    the last of its values.
     """
     by_rank: dict[Any, tuple[Term, Term]] = {}
     for key, value in pairs:
@@ -536,6 +536,7 @@ def rank(term: Term) -> tuple[int, Any]:
 
 
 def _scalar_rank(value: float | str | None) -> tuple[int, Any]:
+    """Return a sort key for a scalar in OPA's order: null, booleans, numbers, strings."""
     match value:
         case None:
             return 0, 0

@@ -287,8 +287,8 @@ class Bodies:
     def _parse_withs(self) -> tuple[With, ...] | None:
         """with = "with" target "as" term-infix
 
-        All `with` modifiers that follow each other. None after recording an error; for a target
-        that is not a reference one is recorded and parsing continues.
+        All `with` modifiers that follow each other. None after recording an error; but if only the
+        target is not a reference, the error is recorded and that `with` left out.
         """
         cursor, terms = self.cursor, self.terms
         withs: list[With] = []

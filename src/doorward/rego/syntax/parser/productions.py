@@ -24,8 +24,8 @@ class TermProductions(Protocol):
 
     def parse_infix(self, *, key_value: bool = True) -> Term | None:
         """Parse a term with its infix operators. `key_value` False: a comma never belongs to `k, v
-        in xs`. None after recording an error; for one in a right operand the term before it is
-        returned.
+        in xs`. An error in a right operand is recorded, and the term before it returned. None after
+        recording another error.
         """
 
     def continue_infix(self, first: Term, start: int, *, key_value: bool = True) -> Term:

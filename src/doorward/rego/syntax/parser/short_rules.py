@@ -29,8 +29,8 @@ __all__ = ["rule_of_body"]
 
 
 def rule_of_body(body: Body, builtins: Container[str]) -> tuple[Draft | None, str]:
-    """Return the rule that a statement without a body means and "", or None and the reason, in
-    OPA's words, why it means none.
+    """Convert a statement without a body, such as `p := 1`, to the rule it means. Return the rule
+    and "", or None and the reason in OPA's words.
     """
     if len(body) != 1:
         return None, "multiple expressions cannot be used for rule head"
@@ -41,8 +41,8 @@ def rule_of_body(body: Body, builtins: Container[str]) -> tuple[Draft | None, st
 
 
 def _rule_of(expr: Expr, builtins: Container[str]) -> tuple[Draft | None, str]:
-    """Return the rule that an expression means as a statement and "", or None and the reason in
-    OPA's words.
+    """Convert an expression that is a whole statement to the rule it means. Return the rule and "",
+    or None and the reason in OPA's words.
     """
     if expr.withs:
         return None, "expressions using with keyword cannot be used for rule head"
@@ -71,8 +71,8 @@ def _rule_of(expr: Expr, builtins: Container[str]) -> tuple[Draft | None, str]:
 
 
 def _rule_of_equation(expr: Expr, call: Call) -> tuple[Draft | None, str]:
-    """Return the rule that `name = value` or `name := value` means and "", or None and the
-    reason.
+    """Convert the statement `name = value` or `name := value` to a rule. Return it and "", or None
+    and the reason in OPA's words.
     """
     left, right = call.args
     head = head_of(left) if not (isinstance(left, Call) and left.infix) else None
@@ -85,8 +85,8 @@ def _rule_of_equation(expr: Expr, call: Call) -> tuple[Draft | None, str]:
 
 
 def _rule_of_call(expr: Expr, call: Call, builtins: Container[str]) -> tuple[Draft | None, str]:
-    """Return the rule that `f(x)` means as a statement, a function that is true, and "", or None
-    and the reason.
+    """Convert the statement `f(x)` to a function whose value is true. Return it and "", or None and
+    the reason in OPA's words.
     """
     if call.infix or call.name in builtins:
         return None, "rule name conflicts with built-in function"

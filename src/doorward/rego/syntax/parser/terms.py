@@ -102,8 +102,9 @@ class Terms:
     def parse_infix(self, *, key_value: bool = True) -> Term | None:
         """term-infix = relation { [ "," relation ] "in" relation }
 
-        In lists (`key_value` False) a comma separates items and never belongs to `in`. None after
-        recording an error; for one in a right operand the term before it is returned.
+        In lists (`key_value` False) a comma separates items and never belongs to `in`. An error in
+        a right operand is recorded, and the term before it returned. None after recording another
+        error.
         """
         start = self.cursor.token.start
         left = self._parse_operators(_RELATION)
