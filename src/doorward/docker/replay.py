@@ -181,8 +181,8 @@ def _calls(location: str, calls: Any) -> list[dict[Any, Any]]:
 
 
 def _recorded_answer(document: dict[Any, Any]) -> str:
-    """Return `allow` for a captured run, whose requests were all allowed; "" if its output has a
-    denial, which may be any of them.
+    """Return the answer that each request of a captured run got: `allow`, or "" for unknown if the
+    run's output reports a denial, which may be that of any request.
     """
     return "" if "authorization denied" in str(document.get("stderr")) else "allow"
 

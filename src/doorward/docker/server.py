@@ -108,7 +108,7 @@ Begin: TypeAlias = Callable[[str, bytes], Response | Waiting]
 
 
 class BindError(Exception):
-    """A place that cannot be listened on; the message says which and why."""
+    """The plugin cannot listen at a path or address; the message says at which, and why."""
 
 
 def bind_unix(path: str, *, mode: int = 0o600) -> socket.socket:
@@ -185,7 +185,9 @@ def open_inherited(descriptor: str) -> socket.socket:
 
 
 class PluginServer:
-    """Serves one listening socket by `begin`. `start`, then `close` to drain and end."""
+    """Serves calls on one listening socket, each answered by `begin`, from `start` until
+    `close`.
+    """
 
     def __init__(
         self,
@@ -238,8 +240,9 @@ class PluginServer:
 
     @property
     def is_stuck(self) -> bool:
-        """True if nothing is answered any more, and will not be: the loop does not come round, or
-        every thread has had its call for too long."""
+        """True if no call is answered and none will be: an event loop hangs, or the queue is full
+        and every thread has worked on one call for too long.
+        """
         is_full = self._pool is not None and self._pool.queued >= self._most_waiting
         if is_full and self._pool_part.problem is not None:
             return True
@@ -253,7 +256,7 @@ class PluginServer:
         waits for a successor.
         """
         if self._file is not None or self._is_watched:
-            self._let_go()
+            self._await_handover()
         closing = ""
         if self._file is not None:
             with contextlib.suppress(OSError):
@@ -265,8 +268,11 @@ class PluginServer:
             os.unlink(closing)
         self._listener.close()
 
-    def _let_go(self) -> None:
-        """Answer for a moment more, and for as long as the watchdog has not removed the name."""
+    def _await_handover(self) -> None:
+        """Continue to answer before the socket closes, until the daemon has closed its connections
+        or, with a watchdog, until the watchdog has removed the socket's name; each for a limited
+        time.
+        """
         self._connections.ends_soon = True
         until = monotonic() + (LONGEST_HANDOVER if self._is_watched else HANDOVER)
         while monotonic() < until and (self._has_name if self._is_watched else self._connections):
@@ -280,7 +286,9 @@ class PluginServer:
         return isinstance(name, str) and os.path.exists(name)
 
     def drain(self, grace: float = 10.0) -> None:
-        """Take no more calls than have come, and let those end; the socket goes on listening."""
+        """Accept no more calls, and give those that were accepted `grace` seconds to end. The
+        socket stays open, so that new calls wait in its queue.
+        """
         self._server.stop(grace)
         for pool in (self._pool, self._long_pool):
             if pool is not None:
@@ -334,8 +342,10 @@ class PluginServer:
         return _http(Response(503, b'{"Err":"too many calls wait"}'))
 
     def _complain(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Log errors that the loop has nobody to raise to; without descriptors it raises one at
-        each attempt."""
+        """Log an error that the event loop reports because no caller could catch it. Failures to
+        accept, which repeat while descriptors or memory are exhausted, are logged at a limited
+        rate.
+        """
         error = exhaustion(context)
         if error is None:
             loop.default_exception_handler(context)
@@ -353,7 +363,9 @@ def _run_guarded(work: Callable[[], Response | Waiting]) -> Response | Waiting:
 
 
 def _finish(work: Callable[[], Response | Waiting]) -> Response:
-    """The answer, however long that takes."""
+    """Return the response to a call, computed in this thread: runs `work`, then each further step
+    that a result asks for, however long they take.
+    """
     outcome = _run_guarded(work)
     while not isinstance(outcome, Response):
         outcome = _run_guarded(outcome.finish)
@@ -371,7 +383,9 @@ def _http(response: Response) -> messages.Response:
 async def _refuse_body(
     scope: MutableMapping[str, Any], _receive: object, send: Callable[..., Any]
 ) -> None:
-    """Answer a call whose body is not read: it is too long, or its sender waits to be asked."""
+    """Refuse a call whose body is not read: 413 if it is too long, 417 if the client waits for `100
+    Continue`.
+    """
     waits = any(name == b"expect" for name, _ in scope["headers"])
     await send({"type": "http.response.start", "status": 417 if waits else 413, "headers": []})
     await send({"type": "http.response.body", "body": b'{"Err":"the call cannot be read"}'})

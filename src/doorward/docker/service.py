@@ -93,11 +93,15 @@ class ServiceOptions:
 
 
 class OwnersError(Exception):
-    """Owners are asked for where callers have no names, or things no labels that can be seen."""
+    """The policies' data enable `owners`, but callers have no names here, or the plugin may not ask
+    the daemon for the labels of objects.
+    """
 
 
 class Service:
-    """One plugin. Everything that can fail does so when it is made or started."""
+    """One plugin with its decider, server and audit log. Errors in its options are raised when it
+    is made or started.
+    """
 
     def __init__(self, options: ServiceOptions) -> None:
         self._options = options
@@ -228,8 +232,8 @@ class Service:
         """Wait `seconds`, then report to the watchdog; return False when the service ends or the
         watchdog has ended.
 
-        A stuck server reports nothing, so that it is replaced. A watchdog that was stopped is
-        continued.
+        A stuck server reports nothing, so that the watchdog replaces it. If our watchdog was
+        stopped, as by SIGSTOP, it is sent SIGCONT.
         """
         if self._ended.wait(seconds):
             return False

@@ -29,7 +29,9 @@ class UnixConnection(http.client.HTTPConnection):
 
 
 def listener_pid(path: str) -> int | None:
-    """The process that listens on the Unix socket `path`, as the kernel says; None for nobody."""
+    """Return the id of the process that listens on the Unix socket `path`, asked of the kernel;
+    None if nobody listens.
+    """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
         client.settimeout(2.0)
         try:

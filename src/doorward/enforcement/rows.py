@@ -22,21 +22,21 @@ __all__ = ["conditions_of_rows", "masks_of_rows"]
 
 
 def conditions_of_rows(
-    snapshot: Snapshot, turns: BuildGate, path: PathKey, unknowns: Sequence[str], input: Value
+    snapshot: Snapshot, gate: BuildGate, path: PathKey, unknowns: Sequence[str], input: Value
 ) -> Conditions:
     """Return the conditions on the rows for which the document at `path` is allowed now.
 
     The residual (what is left of the document with `unknowns` not known) is cached; the clock is
     read each time. Raise FilterError, or another RegoError, if it cannot become a filter.
     """
-    left = residual_of_rows(snapshot, turns, path, unknowns, input)
+    left = residual_of_rows(snapshot, gate, path, unknowns, input)
     try:
         return to_conditions(left, now_ns=time.time_ns())
     except FilterError:
         if "world" not in left.consulted:
             raise
     query = document_ref(path)
-    left = residual(snapshot, turns, query, unknowns, input, nondeterministic=True, only_truth=True)
+    left = residual(snapshot, gate, query, unknowns, input, nondeterministic=True, only_truth=True)
     return to_conditions(left)
 
 

@@ -113,7 +113,7 @@ class Comparer:
             return None
         name = call.name
         location = expr.span if name in ("eq", "equal") else call.operator.span
-        if not self._is_known(call, expr, location):
+        if not self._is_supported(call, expr, location):
             return None
         left, right = call.args
         one, other = field(left), field(right)
@@ -137,7 +137,7 @@ class Comparer:
             return None
         return Comparison(one, name, pattern[0], expr.negated, self._writer(expr))
 
-    def _is_known(self, call: Call, expr: Expr, location: Span) -> bool:
+    def _is_supported(self, call: Call, expr: Expr, location: Span) -> bool:
         """Return True if all targets support a call's built-in with two operands; else record an
         error.
         """

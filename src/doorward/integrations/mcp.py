@@ -184,7 +184,7 @@ class PolicyMiddleware(Middleware):
         this before each read, and before its extensions reveal anything about a resource.
         """
         message = context.message
-        why = self._refusal(await self._ask("resources/read", str(message.uri), given=message))
+        why = self._refusal(await self._ask("resources/read", str(message.uri), request=message))
         if why is not None:
             raise ResourceError(why)
 
@@ -192,7 +192,7 @@ class PolicyMiddleware(Middleware):
         """Return a prompt; raise PromptError if the policy does not allow it."""
         message = context.message
         arguments = message.arguments or {}
-        decision = await self._ask("prompts/get", message.name, arguments, given=message)
+        decision = await self._ask("prompts/get", message.name, arguments, request=message)
         why = self._refusal(decision)
         if why is not None:
             raise PromptError(why)
@@ -251,7 +251,7 @@ class PolicyMiddleware(Middleware):
         name: str,
         arguments: Any = None,
         tags: Iterable[str] = (),
-        given: Any = None,
+        request: Any = None,
     ) -> Decision:
         """Return the decision on one use of a method of MCP; the reason of a failure is logged."""
         document: dict[str, Any] = {
@@ -259,7 +259,7 @@ class PolicyMiddleware(Middleware):
             "name": name,
             "tags": list(tags),
             **({} if arguments is None else {"arguments": arguments}),
-            **_responses_of(given),
+            **_responses_of(request),
         }
         # `null` would be a value, and `input.user` in a rule would hold.
         if (user := self._user()) is not None:

@@ -132,11 +132,11 @@ def _is_member(holder: str, users: Iterable[str]) -> bool:
     return any(role_of(user) == holder for user in users)
 
 
-def _ceiling(width: float) -> int | float:
+def _ceiling(limit: float) -> int | float:
     """Return a limit as data.json has it; 0 means none."""
-    if math.isinf(width):
+    if math.isinf(limit):
         return 0
-    return int(width) if width.is_integer() else width
+    return int(limit) if limit.is_integer() else limit
 
 
 def _put_digests(

@@ -12,7 +12,12 @@ from doorward.docker.request.model.table import STRUCTS
 from doorward.docker.request.mounts import create_mounts, mount_list, volume_mounts
 from doorward.docker.request.networks import create_network, create_ports
 from doorward.docker.request.schema import Array, Map, Struct, Type
-from doorward.docker.request.security import cgroup_view, create_security, device_view, given
+from doorward.docker.request.security import (
+    cgroup_view,
+    create_security,
+    device_view,
+    nonempty_fields,
+)
 
 IMAGES = [
     ("busybox", "docker.io", "library/busybox", "latest", ""),
@@ -245,11 +250,11 @@ def test_what_a_host_config_leaves_empty_changes_no_view(name: str) -> None:
                 cgroup_view(host),
                 logging_view(host.get("LogConfig"), driver="Type", options="Config"),
             )
-            for host in (whole, given(whole))
+            for host in (whole, nonempty_fields(whole))
         ]
         assert views[0] == views[1], value
 
 
 def test_paths_that_are_no_longer_protected_are_seen() -> None:
     for name, view in (("MaskedPaths", "masked_paths"), ("ReadonlyPaths", "readonly_paths")):
-        assert create_security(given(EMPTY | {name: []}), {})[view] == "none"
+        assert create_security(nonempty_fields(EMPTY | {name: []}), {})[view] == "none"

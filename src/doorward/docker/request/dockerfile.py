@@ -96,6 +96,10 @@ _REFERENCE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]*")
 
 
 class _Directives(NamedTuple):
+    """The parser directives of a Dockerfile: its frontend image ("" for none) and its escape
+    character.
+    """
+
     frontend: str
     escape: str
     lines: int
@@ -156,7 +160,9 @@ def _join_lines(lines: list[str], escape: str, skip: int) -> Iterator[_Line]:
 
 
 def _without_escape(line: str, escape: str) -> tuple[str, bool]:
-    """A line without the escape at its end, and whether it goes on; two escapes end it."""
+    """Return a line without the escape character at its end, and True if the next line continues
+    it. A line that ends with two escapes is not continued.
+    """
     stripped = line.rstrip(" \t")
     if not stripped.endswith(escape) or stripped.endswith(escape * 2):
         return line, False

@@ -71,7 +71,9 @@ _HEXADECIMAL: Final = re.compile(r"[0-9a-f]{1,63}")
 
 
 class ContainerFacts:
-    """Asks the daemon at a Unix socket. Safe in any number of threads."""
+    """Asks the daemon, over its Unix socket, about the objects that requests name. Safe in any
+    number of threads.
+    """
 
     def __init__(
         self,
@@ -96,7 +98,9 @@ class ContainerFacts:
         self._root = ""
 
     def is_own(self, request: AuthzRequest) -> bool:
-        """Return True if the daemon asks about a question of ours."""
+        """Return True if a request is a question that this object sent to the daemon, which asks
+        the plugin about it as about any request. A secret header identifies it.
+        """
         if request.method != "GET":
             return False
         token = request.headers.get(_HEADER, "")
@@ -176,9 +180,9 @@ class ContainerFacts:
         return {**view, "known": True, "mounts": mounts}
 
     def _shared_namespaces(self, joined: list[str], questions: _Questions) -> set[str]:
-        """Return the host's namespaces that the containers in `joined` share, and those that these
-        join in turn. `unknown` is among them if the daemon does not describe a container, or if
-        there are more than `_MAX_QUESTIONS`.
+        """Return the namespaces of the host that the containers in `joined` use, directly or by
+        joining other containers. `unknown` is among them if the daemon does not describe a
+        container, or if more than `_MAX_QUESTIONS` would have to be asked for.
         """
         shared: set[str] = set()
         waiting, seen = list(joined), set(joined)
@@ -294,9 +298,11 @@ _LABELLED: Final = {"container": "Config", "image": "Config"}
 
 
 def _is_shadow(name: str, answer: Mapping[str, Any], questions: _Questions) -> bool:
-    """Return True if `name` is this container's, and the start of another one's identifier.
+    """Return True if `name`, by which the daemon found a container (`answer`), may also be the
+    beginning of another container's identifier.
 
-    The daemon takes names first: once this container is called otherwise, `name` is the other one.
+    The daemon looks for names first: once this container is renamed or removed, `name` would lead
+    to the other one. True also if the daemon does not list its containers.
     """
     identifier = answer.get("Id")
     if not _HEXADECIMAL.fullmatch(name) or str(identifier).startswith(name):
@@ -306,14 +312,18 @@ def _is_shadow(name: str, answer: Mapping[str, Any], questions: _Questions) -> b
 
 
 def _data_root(questions: _Questions) -> str:
-    """The folder in which the daemon keeps everything; "" while it does not say."""
+    """Return the folder in which the daemon keeps images, containers and volumes; "" if the daemon
+    does not tell it.
+    """
     answer = questions.ask("info", "")
     root = answer.get("DockerRootDir") if type(answer) is dict else None
     return root if type(root) is str and root.startswith("/") and root != "/" else ""
 
 
 class _Questions:
-    """The questions about one request, until `deadline`; None: nobody may wait for an answer."""
+    """The questions to the daemon that belong to one request. All must be answered until
+    `deadline`; without one (None) no question may be asked, since the caller must not wait.
+    """
 
     def __init__(
         self,

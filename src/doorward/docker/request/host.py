@@ -48,7 +48,9 @@ class HostFacts:
 
     @property
     def listeners(self) -> list[str]:
-        """The addresses at which the daemon listens and verifies nobody."""
+        """The addresses at which the daemon accepts clients without verifying who they are; cached
+        for a while.
+        """
         checked, listeners = self._listeners
         if time.monotonic() - checked >= _FRESH:
             listeners = open_listeners(self._config, _arguments(self._pidfile))
@@ -91,7 +93,10 @@ def _overlap(one: _Network, other: _Network) -> bool:
 
 
 def used_ranges(root: Path) -> Iterator[_Network]:
-    """The ranges that the host has routes to, its addresses, gateways and name servers."""
+    """Yield the address ranges that the host uses: the destinations of its routes, except the
+    default route, and the addresses of its interfaces, gateways and name servers. `root` is the
+    root of the host's file system.
+    """
     for line in _read(root / "proc/net/route").splitlines()[1:]:
         fields = line.split()
         if len(fields) > 7:
@@ -189,7 +194,9 @@ def _flag(arguments: Sequence[str], name: str) -> bool:
 
 
 def _values(arguments: Sequence[str], name: str) -> list[str]:
-    """The values of an option that may be repeated, in all the ways to write it."""
+    """Return the values of an option that may be repeated, in each spelling: `--host X`,
+    `--host=X`, `-H X` and `-HX`.
+    """
     values: list[str] = []
     for number, each in enumerate(arguments):
         if each == name:

@@ -53,8 +53,8 @@ NO_IMAGE: Final = Image(
 
 
 def parse_image(reference: str, tag: str = "") -> Image:
-    """Return the parts of `reference`; `tag` is a tag or digest that was given apart. A reference
-    that is malformed, or may be an identifier, is `unresolved`.
+    """Return the parts of an image reference; `tag` is a tag or digest that the request has in
+    another field. A reference that is malformed, or may be an identifier, is `unresolved`.
     """
     if len(reference) + len(tag) <= _SHORT:
         return _parse_short(reference, tag)

@@ -143,7 +143,7 @@ def resolver(root: str) -> Resolve:
 
 
 class Draft(NamedTuple):
-    """A request that was read, before anything of the host is asked for it."""
+    """A parsed request before the host is asked for facts, such as the links of a path."""
 
     request: AuthzRequest
     options: InputOptions
@@ -159,13 +159,15 @@ class Draft(NamedTuple):
 def to_input(
     request: AuthzRequest, options: InputOptions | None = None, resolve: Resolve = resolve_path
 ) -> Input:
-    """The document for a request; `RequestError` where no policy may be asked."""
+    """Return the policy's input for a request. Raise RequestError for a request that is refused
+    without asking a policy.
+    """
     return finish_input(begin_input(request, options), resolve)
 
 
 def begin_input(request: AuthzRequest, options: InputOptions | None = None) -> Draft:
-    """Read a request without asking the host for facts; `finish_input` makes the document of the
-    result. Raise RequestError where no policy may be asked.
+    """Parse a request without asking the host for facts; `finish_input` makes the policy's input of
+    the result. Raise RequestError for a request that is refused without asking a policy.
     """
     options = options or _USUAL
     target = parse_target(request.uri)
@@ -390,11 +392,11 @@ _NETWORKS: Final = "NetworkingConfig"
 
 
 def _views_by_template(body: Any, target: Target, notes: Notes, resolve: Resolve) -> _Views | None:
-    """Return the views of a container creation from a template: the views of an earlier, equal
-    body.
+    """Return the views of a container creation as a copy of those prepared for its template, the
+    part of the body that it shares with earlier requests.
 
-    Only image, name and bind mounts are read again. None if the body has no template or differs in
-    other members; the views must then be built in full.
+    Only image, name and bind mounts are read again. None if the body was not read by a template, or
+    has other fields that matter; the views must then be built in full.
     """
     template = notes.template
     if template is None or body["HostConfig"] is not notes.host or any(map(body.get, _SEEN)):
@@ -420,9 +422,14 @@ _NOTHING: Final = ("",)
 
 
 def _prepare(members: Mapping[str, Any]) -> _Views:
-    """The views of a body without a configuration; none where they are not the same each time."""
+    """Return the views of a template's members, which `_views_by_template` copies for each request.
+    `{}` if they cannot be shared, because the members have mounts or secrets.
+    """
     host = members["HostConfig"]
-    if mounts.mounts_anything(security.given(host)) or secrets.mask_host(host) is not host:
+    if (
+        mounts.mounts_anything(security.nonempty_fields(host))
+        or secrets.mask_host(host) is not host
+    ):
         return {}
     views = {**_NO_VIEWS, **_create(members, _NO_TARGET, "", refuse_to_wait), "image": NO_IMAGE}
     views["unresolved"] = _unresolved_views(views)
@@ -456,7 +463,7 @@ def _host_views(
     """Return the views that a HostConfig determines: mounts, security, resources, devices and
     network.
     """
-    host = security.given(host)
+    host = security.nonempty_fields(host)
     return {
         "mounts": mounts.create_mounts(host, config, resolve),
         "security": security.create_security(host, config),

@@ -92,7 +92,9 @@ def update_resources(body: Mapping[str, Any]) -> Resources:
 
 
 def after_update(before: Resources, update: Resources) -> Resources:
-    """The resources of a container once an update has been made."""
+    """Return the `resources` view that a container with the view `before` will have after an
+    update.
+    """
     names = [name for name in (*_FIELDS, "cpuset_cpus", "cpuset_mems", "restart")]
     values = {name: (update if name in update["changed"] else before)[name] for name in names}
     cpus = _cpus(values["nano_cpus"], values["cpu_quota"], values["cpu_period"])
@@ -100,7 +102,9 @@ def after_update(before: Resources, update: Resources) -> Resources:
 
 
 def logging_view(config: Mapping[str, Any] | None, *, driver: str, options: str) -> dict[str, Any]:
-    """The log driver and the names of its options, from the fields that are called so."""
+    """Return the `logging` view: the log driver and the sorted names of its options. `driver` and
+    `options` are the names of these two fields in `config`.
+    """
     if not config:
         return NO_LOGGING
     return {"driver": config.get(driver) or "", "options": sorted(config.get(options) or ())}
@@ -116,7 +120,9 @@ def _cpus(nano: int, quota: int, period: int) -> Any:
 
 
 def ulimits_view(ulimits: Iterable[Mapping[str, Any] | None]) -> list[dict[str, Any]]:
-    """Limits of a process, by their names."""
+    """Return a row with name, soft and hard limit for each ulimit of a process; an absent limit is
+    0.
+    """
     return [
         {
             "name": item.get("Name") or "",

@@ -128,7 +128,7 @@ def host_mount(
 
 
 def _clean(path: str) -> str:
-    """An absolute path without empty and dot segments, as the kernel would read it."""
+    """Return an absolute path without empty and dot segments, as the kernel would read it."""
     if "//" not in path and "/." not in path and path[-1] != "/":
         return path
     return "/" + posixpath.normpath(path).lstrip("/")
@@ -205,7 +205,9 @@ def _bind(text: str, driver: str, resolve: Resolve) -> Mount:
 
 
 def mount_list(mounts: Sequence[Mapping[str, Any] | None], resolve: Resolve) -> list[Mount]:
-    """The mounts of a `Mounts` field, those that a volume's options make included."""
+    """Return the rows for the entries of a `Mounts` field, including those for host folders and
+    devices that the driver options of a volume mount.
+    """
     rows: list[Mount] = []
     for item in mounts:
         if item is not None:
@@ -248,7 +250,9 @@ def _of_mounts(item: Mapping[str, Any], resolve: Resolve) -> list[Mount]:
 
 
 def _tmpfs(origin: str, source: str, target: str, flags: Sequence[str]) -> Mount:
-    """A file system in memory, unless its options say something else as well."""
+    """Return the row of a tmpfs; its type is `other`, and it is unresolved, if its options may
+    reach anything besides memory.
+    """
     harmless = _is_harmless([flag.strip() for flag in flags])
     kind = "tmpfs" if harmless else "other"
     return _mount(origin, kind, source, target, unresolved=not harmless)
@@ -323,7 +327,9 @@ def _is_harmless(flags: Sequence[str]) -> bool:
 
 
 def bind_mounts(mounts: Sequence[Mount]) -> list[dict[str, Any]]:
-    """The host paths under the names that policies for opa-docker-authz know."""
+    """Return the mounts of host folders and devices with the field names that policies for
+    opa-docker-authz read: `Source`, `ReadOnly` and `Resolved`.
+    """
     return [
         {"Source": mount["source"], "ReadOnly": mount["readonly"], "Resolved": mount["resolved"]}
         for mount in mounts

@@ -71,8 +71,9 @@ _is_known: Final = lru_cache(256)(_is_credential)
 
 
 def mask_query(query: dict[str, list[str]]) -> dict[str, list[str]]:
-    """The query without build arguments' values, and without passwords in addresses; itself where
-    no parameter can hold any."""
+    """Return the query with the values of build arguments, and passwords in addresses, masked. The
+    same object if no parameter can hold a secret.
+    """
     masked = query
     for name, values in query.items():
         mask = (_mask_of_known if len(name) <= _SHORT else _mask_of)(name)
@@ -193,7 +194,9 @@ def _secret(body: Any, _env: bool) -> Any:
 
 
 def _create(body: Any, env: bool) -> Any:
-    """Return a request that creates a container, with environment and driver options masked."""
+    """Return the body of a container creation with driver options masked and, with `env`, the
+    values of environment variables.
+    """
     if env and body.get("Env"):
         body = {**body, "Env": mask_env(body["Env"])}
     host = body.get("HostConfig")
@@ -206,7 +209,9 @@ def _start(body: Any, _env: bool) -> Any:
 
 
 def mask_host(host: dict[str, Any]) -> dict[str, Any]:
-    """A HostConfig without secrets; itself where it has none."""
+    """Return a HostConfig with the secrets in the options of its log driver and its volumes masked.
+    The same object if it has neither log options nor mounts.
+    """
     log = host.get("LogConfig")
     masked = host
     if log and log.get("Config"):
@@ -231,7 +236,9 @@ def _mount(item: dict[str, Any]) -> dict[str, Any]:
 
 
 def _options(options: Mapping[str, str]) -> dict[str, str]:
-    """Options of a driver: those that are secret by their name, and passwords among `o=`."""
+    """Return the options of a driver with secrets masked: values of options with names such as
+    `token`, and passwords in URLs and in lists such as `o=username=a,password=b`.
+    """
     return {
         name: MASK
         if _WORD.search(name)
@@ -253,7 +260,9 @@ def _network(body: Any, _env: bool) -> Any:
 
 
 def _service(body: Any, env: bool) -> Any:
-    """Return a request about a service, with the environment and mounts of its tasks masked."""
+    """Return the body of a request about a service with secrets in the mounts and log options of
+    its tasks masked and, with `env`, the values of environment variables.
+    """
     task = body.get("TaskTemplate")
     if not task:
         return body

@@ -18,7 +18,7 @@ __all__ = [
     "create_security",
     "device_view",
     "exec_security",
-    "given",
+    "nonempty_fields",
     "service_security",
 ]
 
@@ -87,11 +87,12 @@ def _security(**fields: Any) -> Security:
 NO_SECURITY: Final = _security()
 
 
-def given(host: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that a HostConfig sets: docker's client sends some sixty, most of them
-    empty.
+def nonempty_fields(host: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a HostConfig that are not empty; docker's client sends some sixty, most
+    of them empty.
 
-    Every view of the result is that of the whole; to make it is faster.
+    Views built from the result equal those of the whole HostConfig and are faster to build. An
+    empty list of protected paths has a meaning and is kept.
     """
     fields = dict(compress(host.items(), host.values()))
     for name in _PATHS:
@@ -257,7 +258,9 @@ def device_view(host: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def cgroup_view(host: Mapping[str, Any]) -> dict[str, Any]:
-    """The control group above the container's, and who sees it."""
+    """Return the `cgroup` view: the parent of the container's control group, the mode of its cgroup
+    namespace, and the control group that it joins.
+    """
     return {
         "parent": host.get("CgroupParent") or "",
         "namespace": host.get("CgroupnsMode") or "",

@@ -40,7 +40,7 @@ _VARINT, _BYTES = 0, 2
 
 
 class _UnreadableError(Exception):
-    """A message that two readers could read differently, or of which not everything is known."""
+    """A message that readers could read differently, or with parts that are not known here."""
 
 
 class Solve(NamedTuple):
@@ -311,7 +311,10 @@ def _read_options(options: Mapping[str, str], request: _Request) -> None:
 
 
 def _name_of(name: str, value: str) -> str:
-    """The name of an option for policies."""
+    """Return the name by which policies know a frontend option. All build arguments but BuildKit's
+    own are `build-arg`; a harmless network mode is `force-network-mode:own`, and an attestation
+    with another generator `attest:generator`.
+    """
     group, _, rest = name.partition(":")
     if group == "build-arg" and not rest.startswith("BUILDKIT_"):
         return group

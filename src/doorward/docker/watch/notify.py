@@ -47,7 +47,9 @@ class Notifier:
 
     @property
     def watcher(self) -> str:
-        """The name of what restarts this process when it gives no sign of life; "" for nothing."""
+        """The process that restarts this one if it no longer reports: `watchdog`, `systemd`, or ""
+        for none.
+        """
         if self.watched:
             return "" if self.orphaned else "watchdog"
         return "systemd" if self._socket is not None and watchdog_seconds() is not None else ""
@@ -73,14 +75,18 @@ class Notifier:
 
 
 def _address(text: str) -> str:
-    """The address of a socket as the kernel takes it; "" for a family that is not ours."""
+    """Return the address of a notification socket as the kernel expects it: a path, or an abstract
+    name for `@name`. "" for any other text.
+    """
     if text.startswith("@") and len(text) > 1:
         return "\x00" + text[1:]
     return text if text.startswith("/") else ""
 
 
 def watchdog_seconds(environment: Mapping[str, str] = os.environ) -> float | None:
-    """The seconds in which the watching process expects a sign of life; None if it does not."""
+    """Return the longest time in seconds between two reports that the watching process allows; None
+    if it expects none.
+    """
     pid = environment.get("WATCHDOG_PID")
     if pid is not None and pid != str(os.getpid()):
         return None

@@ -64,7 +64,9 @@ def to_document(status: PluginStatus) -> dict[str, Any]:
 
 
 def read_status(socket: str) -> PluginStatus | None:
-    """The status of the plugin at `socket`; None where none answers, or one that says nothing."""
+    """Return the status of the plugin at `socket`; None if nothing answers, or not with a
+    status.
+    """
     document = call_plugin(socket, CALL)
     if type(document) is not dict:
         return None

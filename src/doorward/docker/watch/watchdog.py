@@ -110,7 +110,9 @@ class Watchdog:
 
     @property
     def _name(self) -> str:
-        """The socket's path; "" where another file is there, or it is not ours to remove."""
+        """The path of the socket; "" if another file is there now, or if this process must not
+        remove it.
+        """
         name = self._listener.getsockname()
         with suppress(OSError):
             if isinstance(name, str) and os.stat(name).st_ino == self._inode:
@@ -118,7 +120,9 @@ class Watchdog:
         return ""
 
     def _remove_name(self) -> None:
-        """Remove the names of the socket, if they still are the ones that this process created."""
+        """Remove the socket's file, also under the name that it has while the plugin closes, unless
+        another process has replaced it.
+        """
         name = self._listener.getsockname()
         if self._inode and isinstance(name, str):
             for each in (name, name + CLOSING):
@@ -140,14 +144,18 @@ class Watchdog:
                 return False
 
     def _why_unreachable(self) -> str:
-        """Why nobody can call the plugin, though it may answer; "" where they can."""
+        """Return why clients cannot reach the plugin although its process may be well: the socket's
+        file was removed. "" if they can.
+        """
         name = self._listener.getsockname()
         if self._inode and not os.path.exists(name):
             return f"{name} was removed"
         return ""
 
     def _bind_again(self) -> None:
-        """Bind the socket again if its name no longer leads to it."""
+        """Replace the socket by a new one at the same path if its file was removed; log an error if
+        that fails.
+        """
         if self._why_unreachable():
             try:
                 listener = bind_unix(self._listener.getsockname())

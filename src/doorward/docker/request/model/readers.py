@@ -66,7 +66,9 @@ _MAX: Final = 2**64
 
 @dataclass(slots=True)
 class Notes:
-    """The notes that are made while one request is read."""
+    """The findings that readers collect while they read one request: unknown fields, faults, and
+    views that a policy has to judge.
+    """
 
     unknown: list[str] = field(default_factory=list)
     """Paths of fields that a newer daemon may know."""
@@ -115,8 +117,8 @@ def value_reader(kind: ValueType) -> Reader:
         return _integer_reader(kind)
 
     def read(value: Any, notes: Notes, at: str) -> Any:
-        """Return the value, which is None or of the class; raise a mismatch otherwise. A value that
-        is not accepted is noted as a fault.
+        """Return the value if it is None or of the JSON class; raise MalformedRequestError
+        otherwise. A value that the type does not accept is added to `notes.faults`.
         """
         if type(value) is not class_ and value is not None:
             raise _mismatch(at, f"must be {_KIND_NAMES[class_]}")
@@ -136,8 +138,8 @@ def _integer_reader(kind: ValueType) -> Reader:
     accepts, text = kind.accepts, kind.text
 
     def read(value: Any, notes: Notes, at: str) -> Any:
-        """Return the integer of 64 bits, or None; raise a mismatch otherwise. One that is not
-        accepted is noted as a fault.
+        """Return the value if it is None or an integer of 64 bits; raise MalformedRequestError
+        otherwise. A value that the type does not accept is added to `notes.faults`.
         """
         if value is None:
             return None
@@ -157,8 +159,8 @@ def _loose_reader(kind: ValueType) -> Reader:
     accepts, text = kind.accepts, kind.text
 
     def read(value: Any, notes: Notes, at: str) -> Any:
-        """Return the value, of any type within the limits. One that is not accepted is noted as a
-        fault.
+        """Return the value, whatever its JSON type; `check_loose` raises for one that readers may
+        read differently. A value that the type does not accept is added to `notes.faults`.
         """
         check_loose(value, at)
         if value and not accepts(value):
@@ -176,8 +178,8 @@ def _words_reader(kind: ValueType) -> Reader:
     accepts, text = kind.accepts, kind.text
 
     def read(value: Any, notes: Notes, at: str) -> Any:
-        """Return a list of words; a string becomes a list with it. A list that is not accepted is
-        noted as a fault.
+        """Return the value as a list of strings: a string becomes a list of one. A list that the
+        type does not accept is added to `notes.faults`.
         """
         words = [value] if type(value) is str else read_list(value, notes, at)
         if words and not accepts(words):
@@ -228,8 +230,8 @@ def list_reader(item: ValueType | None, inner: Reader) -> Reader:
         return _text_list_reader(item)
 
     def read(value: Any, notes: Notes, at: str) -> Any:
-        """Return the list with each item read, or None; raise a mismatch for other types or too
-        many items.
+        """Return the list with each item read, or None for null; raise MalformedRequestError for
+        another type or too many items.
         """
         if value is None:
             return None
@@ -243,14 +245,15 @@ def list_reader(item: ValueType | None, inner: Reader) -> Reader:
 
 
 def _text_list_reader(item: ValueType) -> Reader:
-    """Return a reader of arrays of texts; it notes a fault for each text that `item` does not
+    """Return a reader of arrays of texts; it notes a fault for the first text that `item` does not
     accept.
     """
     accepts, text = item.accepts, item.text
 
     def read(value: Any, notes: Notes, at: str) -> Any:
-        """Return the list of strings, with "" for null, or None; raise a mismatch for other items.
-        The first item that is not accepted is noted as a fault.
+        """Return the list with "" in place of each null, or None for null; raise
+        MalformedRequestError for another type or other items. The first item that the type does not
+        accept is added to `notes.faults`.
         """
         if value is None:
             return None
@@ -281,8 +284,9 @@ def map_reader(key: ValueType, scalar: Scalar | None, inner: Reader) -> Reader:
     zero = _ZERO.get(scalar) if scalar is not None else None
 
     def read(value: Any, notes: Notes, at: str) -> Any:
-        """Return the object with each value read, with the zero value for null, or None; raise a
-        mismatch for other types. Names that are not accepted are noted as faults.
+        """Return the object with each value read and the zero value in place of null, or None for
+        null; raise MalformedRequestError for another type. Keys that are not accepted are added to
+        `notes.faults`.
         """
         if value is None:
             return None
@@ -305,8 +309,10 @@ def map_reader(key: ValueType, scalar: Scalar | None, inner: Reader) -> Reader:
 
 
 class _Shapes:
-    """Names and classes of objects that were right, with the names of their nulls: the same client
-    sends the same fields each time."""
+    """A cache of the shapes of objects (names and JSON classes of their fields) that
+    `_check_classes` accepted, each with the names of its null fields. The same client sends the
+    same shape each time.
+    """
 
     __slots__ = ("known",)
 
@@ -314,7 +320,7 @@ class _Shapes:
         self.known: dict[tuple[Any, ...], tuple[str, ...]] = {}
 
     def add(self, shape: tuple[Any, ...], nulls: tuple[str, ...]) -> None:
-        """Remember a shape and its fields that are null; all are forgotten first at the limit."""
+        """Store a shape with the names of its null fields; a full cache is emptied first."""
         if len(self.known) >= _MOST_SHAPES:
             self.known.clear()
         self.known[shape] = nulls
@@ -326,15 +332,23 @@ def struct_reader(
     together: Callable[[Mapping[str, Any]], Fault] | None,
     empty_counts: Mapping[str, str],
 ) -> Reader:
-    """Return the reader of an object with named fields.
+    """Return the reader of an object with the named fields of `struct`, each read by its own of the
+    `readers`.
 
-    `together` checks fields against each other, after each has its type. `empty_counts` names the
-    view for each field whose empty array has a meaning.
+    `together` checks fields against each other, after each was read. `empty_counts` names, for each
+    field whose empty array has a meaning, the view that a policy must then judge.
     """
     shapes = _Shapes()
     known = shapes.known
 
     def read(value: Any, notes: Notes, at: str) -> Any:
+        """Return the object with each field read, under Go's field names and without nulls that
+        mean nothing; None for null. The object is changed in place unless a field has to be
+        renamed.
+
+        Raise MalformedRequestError for another type. Faults, unknown fields and views to judge are
+        added to `notes`.
+        """
         if value is None:
             return None
         if type(value) is not dict:
@@ -445,9 +459,10 @@ def _rename(
 
 
 def judge(read: Reader, view: str, harmless: frozenset[str] | None) -> Reader:
-    """Return `read`, extended to add `view` to the views that the value goes beyond.
+    """Return a reader like `read` that also adds `view` to `notes.views`, so that a policy has to
+    judge it, unless the value is harmless.
 
-    `harmless` are the strings, or keys of an object, that add nothing; None if each value counts.
+    `harmless` has the harmless strings or keys of an object; None if no value is harmless.
     """
     if harmless is None:
 

@@ -59,7 +59,9 @@ _STRUCTS: Final[dict[str, tuple[Struct, Reader]]] = {}
 
 
 def read_type(text: str) -> tuple[Type, Reader]:
-    """The type and the reader that `text` names."""
+    """Return the type that a text of the table describes, and its reader. With ` @VIEW` at the end
+    of the text, the reader also notes that a policy has to judge that view.
+    """
     base, _, view = text.partition(_MARK)
     type_, reader = _read(base)
     if not view:
@@ -70,7 +72,7 @@ def read_type(text: str) -> tuple[Type, Reader]:
 
 
 def _read(text: str) -> tuple[Type, Reader]:
-    """Return the type and the reader that a text of the table describes."""
+    """Return the type that a text of the table without a view describes, and its reader."""
     if text.startswith("[]"):
         inner, reader = _read(text[2:])
         return Array(inner), list_reader(_value_type(text[2:]), reader)
@@ -86,7 +88,9 @@ def _read(text: str) -> tuple[Type, Reader]:
 
 
 def _value_type(text: str) -> ValueType | None:
-    """The type of single values that `text` names; None for another."""
+    """Return the type of single values that a text of the table names; None for the text of an
+    array, map or struct.
+    """
     if text[0].isupper() or text[0] == "[" or _MAP.fullmatch(text):
         return None
     return VALUES[text] if text in VALUES else words_type(text)
@@ -125,8 +129,9 @@ def _fields(name: str) -> dict[str, str]:
 
 
 def _refused_fields(fields: Mapping[str, Type]) -> frozenset[str]:
-    """Return the fields that the daemon reads at the top of the body where there is no HostConfig,
-    or always."""
+    """Return, with their case folded, the names of fields that the daemon may read at the top of a
+    body though they are not in `fields`: those of a HostConfig, and `cpuset`.
+    """
     names = {fold(name) for name in _fields("HostConfig")} | {"cpuset"}
     return frozenset(names - {fold(name) for name in fields})
 

@@ -36,7 +36,8 @@ _SLOTS: Final = 256
 
 
 class Template:
-    """The fields of a tail, as they are read where no volume is bound.
+    """The fields that the tail of a body has, as they are read without binds; a tail is the text
+    from the field after `HostConfig.Binds` to the end.
 
     INVARIANT: nobody changes a value in `members`: it is part of many requests.
     """
@@ -57,7 +58,9 @@ class Template:
 
 
 class Templates:
-    """Reads bodies of one struct by their tails; safe in any number of threads."""
+    """Reads bodies of one struct faster if their tails came before; safe in any number of
+    threads.
+    """
 
     def __init__(self, struct: Struct, read: Reader, read_binds: Reader) -> None:
         self._struct = struct
@@ -75,11 +78,11 @@ class Templates:
         return Templates(self._struct, self._read, self._read_binds)
 
     def read(self, body: bytes, notes: Notes) -> Any:
-        """Return the value of a body that ends like an earlier one, reading only its start and its
-        binds.
+        """Return the value of a body whose tail has a template, reading only the text before the
+        tail.
 
-        The template is stored in `notes`. None if there is no such template yet, or if the body
-        must be read in full; a tail that comes again is learned.
+        The template is stored in `notes`. None if the tail has no template yet, or if the body must
+        be read in full; a tail that comes again gets a template.
         """
         start = body.find(_HOST)
         end = body.find(_BEHIND, start)
@@ -124,7 +127,7 @@ class Templates:
         return value
 
     def _learn(self, tail: bytes) -> None:
-        """Store the members that a tail is read as, at the second time that it comes.
+        """Store a template for a tail when it comes for the second time.
 
         Nothing is stored for a tail that is long, unreadable, or has faults or unknown fields.
         """

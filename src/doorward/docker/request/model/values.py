@@ -190,9 +190,10 @@ _pattern("storage-option", "size", re.compile(r"size"))
 
 
 def is_host_path(value: str) -> bool:
-    """An absolute path that nobody on the way to mount(2) could read as anything else.
+    """Return True for an absolute path without characters that some reader on the way to mount(2)
+    takes for something else, such as a separator.
 
-    Empty and dot segments are taken out before it is judged, and do not count here.
+    Empty and dot segments are accepted, since they are removed where the path is judged.
     """
     return len(value) < 4096 and value.isprintable() and _HOST_PATH.fullmatch(value) is not None
 
