@@ -15,7 +15,7 @@ __all__ = ["Cancellation", "is_stopped"]
 
 
 class _Work(threading.local):
-    """The work of each thread."""
+    """The state of each thread: `is_stopped` is True if its present work was cancelled."""
 
     is_stopped = False
 
@@ -53,8 +53,8 @@ class Cancellation:
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """Context manager around the work, in its thread: inside, `cancel` affects
-        `is_stopped()`.
+        """Context manager that the working thread enters for the time of the work: only inside of
+        it does `cancel` make `is_stopped()` return True in this thread.
         """
         with _LOCK:
             self._thread = vars(_WORK)

@@ -21,17 +21,21 @@ def exporter(
     modules: Collection[str] = (),
     moved: str = "",
 ) -> Callable[[str], object]:
-    """Return a `__getattr__` for the module `package` that imports names on first use.
+    """Return a `__getattr__` for the module `package` that imports each public name at its first
+    use.
 
-    `homes` maps modules `below` a package to their names, separated by spaces. `modules` are
-    submodules that are exported themselves. `moved` is a submodule whose names `package` had
-    before: they still work, with a DeprecationWarning.
+    `homes` says where names are defined: a mapping from modules, relative to the package `below`,
+    to the names that they define, separated by spaces. `modules` are the submodules of `package`
+    that are public themselves. `moved` is a submodule of `package` whose names were once names of
+    `package` itself: they still work, with a DeprecationWarning.
     """
     home_of = {name: home for home, names in homes.items() for name in names.split()}
 
     def load(name: str) -> object:
-        """Import the module or attribute `name`; an attribute is stored in the package, a moved one
-        is returned with a DeprecationWarning. AttributeError if there is none.
+        """Return the attribute or submodule `name` of the package, importing the module that
+        defines it. An attribute is stored in the package, so that its next use is direct. A name
+        that is now in the submodule `moved` is returned with a DeprecationWarning. AttributeError
+        for an unknown name.
         """
         if name in modules:
             return import_module(f"{package}.{name}")

@@ -119,7 +119,9 @@ def _getter(names: list[str]) -> Callable[[Any], Any]:
 
 
 def _equality(compared: Callable[[Any], Any]) -> Callable[..., Any]:
-    """Return an `__eq__` that compares instances of the same class by the values of `compared`."""
+    """Return an `__eq__` under which two instances are equal if they have the same class and
+    `compared` returns equal values for both.
+    """
 
     def equal(self: Any, other: object) -> Any:
         return compared(self) == compared(other) if type(other) is type(self) else NotImplemented
@@ -132,7 +134,9 @@ def _hash(compared: Callable[[Any], Any]) -> Callable[[Any], int]:
 
 
 def _hash_once(compared: Callable[[Any], Any]) -> Callable[[Any], int]:
-    """Return a `__hash__` that stores its value in the instance at the first call."""
+    """Return a `__hash__` that hashes what `compared` returns for an instance, at the first call,
+    and stores the result in the instance.
+    """
 
     def kept(self: Any) -> int:
         """Return the stored hash, computing it at the first call."""

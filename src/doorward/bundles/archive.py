@@ -76,8 +76,8 @@ def _translate_errors() -> Iterator[None]:
 
 
 class _Bounded:
-    """A decompressed stream that raises ArchiveError beyond the bytes that `allow` permits, and
-    beyond `total` in all.
+    """A decompressed stream that raises ArchiveError when more is read from it than `total` bytes,
+    or than the last call of `allow` permitted. It limits what a small archive can expand to.
     """
 
     def __init__(self, stream: gzip.GzipFile, total: int) -> None:
@@ -86,8 +86,8 @@ class _Bounded:
         self._limit = total
 
     def allow(self, size: int) -> None:
-        """Permit `size` more bytes, and one block of padding; unused bytes of the last call are
-        lost.
+        """Permit to read `size` more bytes, and one block of padding, from here on. This replaces
+        the earlier permission: bytes of it that were not read do not add up.
         """
         self._left = min(size + _BLOCK, self._total)
 
@@ -178,8 +178,9 @@ def _safe_name(name: str, limits: Limits) -> str:
 
 
 def read_folder(root: str, names: Iterable[str], limits: Limits) -> Iterator[Member]:
-    """Yield the named files of a bundle's folder in the given order. Raise ArchiveError if one
-    cannot be read, is above its limit, or all together are.
+    """Yield the files `names` of a bundle's folder in the given order. Raise ArchiveError if a file
+    cannot be read or exceeds the limit of its kind, or if all files together exceed the limit of
+    the bundle.
     """
     total = 0
     for name in names:
@@ -240,8 +241,9 @@ def _names_in(folder: str) -> list[str]:
 
 
 def _real(path: str, name: str, above: tuple[str, ...]) -> str:
-    """Return the real location of `path`. `above` are the real folders that contain it, the
-    bundle's first. Raise ArchiveError for a link out of the bundle.
+    """Return the real location of the entry `name` of a folder, at `path`, with a link resolved.
+    `above` are the real locations of the folders that contain it, from the bundle's root down.
+    Raise ArchiveError for a link out of the bundle.
     """
     if not os.path.islink(path):
         return os.path.join(above[-1], name)

@@ -34,8 +34,8 @@ from doorward.bundles.edit import Edit, Operation, Path
 from doorward.bundles.loader import (
     Limits,
     LoadError,
+    add_to_digest,
     merge,
-    note,
     policy_text,
     read_document,
 )
@@ -253,9 +253,9 @@ def _read_here(
 
 
 def _verify(path: str, members: Sequence[Member], verification: Verification | None) -> None:
-    """Verify the signatures of all files. Without signatures, raise `SignatureError` only if they
-    are required; also raise it if there is no key, or a signature is wrong. LoadError if a data
-    file or the manifest is not valid.
+    """Verify the signatures of a bundle, if it has any. Raise SignatureError if one is wrong, if
+    there are signatures but no `verification`, or if there are none although `verification`
+    requires them; LoadError if a data file or the manifest is not valid.
     """
     signatures = dict(members).get(SIGNATURES)
     if signatures is None:
@@ -491,7 +491,7 @@ class _NamedReader(_Reader):
         """
         digest = hashlib.sha256()
         for name, content in self.members:
-            note(digest, name, content)
+            add_to_digest(digest, name, content)
         return replace(super().bundle(with_data=with_data), digest=digest.hexdigest(), members=())
 
     def _file(self, name: str) -> str:

@@ -210,9 +210,9 @@ def _change_object(container: dict[Key, Value], operation: Operation) -> None:
 
 
 def _change_array(container: list[Value], operation: Operation) -> None:
-    """Apply an operation to an index of an array. `add` inserts before the index, or at the end for
-    `-` and the length; the others raise InvalidPatchError there. PathNotFoundError for any other
-    index that is not valid.
+    """Apply an operation to an index of an array. `add` inserts before the index; the index `-`, or
+    one equal to the length, appends. Raise InvalidPatchError for another operator at the end of the
+    array, and PathNotFoundError for an index that is not a number or beyond the end.
     """
     operator, path, value = operation
     if path[-1] in ("-", str(len(container))):
@@ -242,8 +242,9 @@ def _index(name: str, items: Sequence[Value], path: Path) -> int:
 
 
 def rebase(current: Value, before: Value | Undefined, after: Value) -> Value:
-    """Return `after`, which replaces `before`, with the keys that `current` has added to `before`.
-    On a conflict `after` wins; other changes in `current`, such as removed keys, are lost.
+    """Merge two changes of the same value `before`: return `after`, the result of one, with the
+    object keys that the other change, which gave `current`, has added. If both set a key, `after`
+    wins; other changes in `current`, such as removed keys, are lost.
 
     Data that was not changed is recognised by identity, however large it is.
     """

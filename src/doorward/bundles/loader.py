@@ -31,11 +31,11 @@ __all__ = [
     "Limits",
     "LoadError",
     "Loaded",
+    "add_to_digest",
     "data_files",
     "list_files",
     "load",
     "merge",
-    "note",
     "policy_text",
     "read_document",
     "read_file",
@@ -131,12 +131,13 @@ def load(
     policies_only: bool = False,
     v0: bool = False,
 ) -> Loaded:
-    """Read all files at `paths`. Raise LoadError with a message for each file that cannot be used;
-    all files are tried, but an unreadable folder, too many files or too deep folders end it at
-    once.
+    """Read the policies and data in all files and folders `paths`. Raise LoadError with a message
+    for each file that cannot be used; all files are tried, but an unreadable folder, too many files
+    or too deep folders end it at once.
 
-    With `policies_only`, only files that end with `.rego` are opened. `v0` is the version in which
-    policies are parsed if other files fail, for their errors; otherwise they are not parsed.
+    With `policies_only`, only files that end with `.rego` are opened. Policies are read as texts
+    and not parsed, unless a file fails: then their parse errors are reported as well, and `v0` is
+    True if they are Rego v0.
     """
     import hashlib  # loads OpenSSL, which commands without files do not need
 
@@ -163,7 +164,7 @@ def load(
         else:
             if entry.path in modules:
                 messages.append(Source(entry.path, modules[entry.path]))
-            note(digest, "\0".join((entry.path, *entry.prefix)), content)
+            add_to_digest(digest, "\0".join((entry.path, *entry.prefix)), content)
     if any(isinstance(each, str) for each in messages):
         raise LoadError(_problems(messages, v0=v0))
     files = tuple(entry.path for entry in entries)
@@ -171,7 +172,9 @@ def load(
 
 
 def _problems(messages: Iterable[str | Source], *, v0: bool) -> Iterator[str | Diagnostic]:
-    """Yield the messages, and for each policy among them its parse errors instead."""
+    """Yield the messages of files that cannot be used. In place of a policy (`Source`), yield its
+    parse errors, if it has any.
+    """
     from doorward.rego.tools import parse_module  # not needed to load what is right
 
     for each in messages:
@@ -184,9 +187,9 @@ def _problems(messages: Iterable[str | Source], *, v0: bool) -> Iterator[str | D
             yield from error.diagnostics
 
 
-def note(digest: _Hash, name: str, content: bytes) -> None:
-    """Add a file to a digest, with its name and the lengths of both, so that different sets of
-    files never give the same input.
+def add_to_digest(digest: _Hash, name: str, content: bytes) -> None:
+    """Add the name and the content of a file to a digest. The length of each is added too, so that
+    different sets of files never give the same bytes.
     """
     encoded = name.encode(errors="surrogateescape")
     digest.update(b"%d:%b%d:" % (len(encoded), encoded, len(content)))
@@ -243,9 +246,8 @@ def _read_yaml(path: str, text: str | bytes) -> Value:
 def _find(
     paths: Sequence[str], ignore: Sequence[str], limits: Limits, messages: list[str | Source]
 ) -> Iterator[_Entry]:
-    """Yield the files that the arguments name or contain.
-
-    A missing path adds a message to `messages`; too many files raise `LoadError`.
+    """Yield the files that `paths` name, and those in the folders that they name. A missing path is
+    skipped and reported in `messages`; more files than the limit raise LoadError.
     """
     from pathlib import PurePosixPath  # and `urllib`, `ipaddress` with it
 
@@ -281,12 +283,13 @@ def _walk(
     limits: Limits,
     above: tuple[str, ...],
 ) -> Iterator[_Entry]:
-    """Yield the policies and data files of a folder and the folders below it, sorted by name,
-    without those whose name, or a folder's, begins with `..` or matches `ignore`. `above` are the
-    real folders on the way, which end loops of links; LoadError if they are too deep, or a folder
-    cannot be read.
+    """Yield the policies and data files in a folder and all folders below it, sorted by name;
+    `prefix` is the path of their data below `data`. Files and folders whose names begin with `..`
+    or match `ignore` are skipped.
 
-    A path that is not a folder is yielded whatever its extension.
+    `above` are the real paths of the folders entered so far, so that a loop of links ends. If it is
+    empty and `path` is a file, that is yielded whatever its extension. LoadError if folders are
+    nested too deeply or cannot be read.
     """
     if not os.path.isdir(path):
         if not above or path.endswith((".rego", *_DATA)):
@@ -342,8 +345,8 @@ def _take(
 
 
 def _clash(entries: Sequence[_Entry], limits: Limits) -> str:
-    """Return the message for the last of some files, which defines a value again. The files before
-    it are read again to name the first one that defines the same value.
+    """Return the error message for the last file of `entries`, whose data defines a value that an
+    earlier file defines too. The files are read again to name the value and that earlier file.
     """
     from doorward.rego.tools import path_text  # not needed to load what is right
 

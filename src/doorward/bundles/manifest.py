@@ -206,7 +206,9 @@ def _outside(
     roots: Collection[tuple[str, ...]],
     above: Collection[tuple[str, ...]],
 ) -> Iterator[tuple[str, ...]]:
-    """Yield the paths of data that no root contains; `above` are the paths that lead to roots."""
+    """Yield the paths of values in `data` that lie outside of all `roots`. `path` is the path of
+    `data` itself; `above` are the paths of objects that contain a root.
+    """
     for key, value in data.items():
         inner = (*path, str(key))
         if inner in roots:

@@ -85,7 +85,9 @@ def _path_of(package: Sequence[str], rule: Rule) -> Entrypoint:
 
 @record
 class Optimizer:
-    """The options of the optimization; `optimize` does the work."""
+    """Rewrites policies by partial evaluation, with these options, so that they decide the
+    entrypoints faster.
+    """
 
     options: Options
     shallow: bool
@@ -119,19 +121,20 @@ class Optimizer:
         target: Target = "v0" if self.options.v0 else "v1"
         return texts | {name: format_tree(each, target=target) for name, each in added.items()}
 
-    def _text(self, read: Module, left: Module, before: str) -> str:
-        """Return a policy with its remaining rules. Comments in the rows of removed rules are
-        removed too, since METADATA that stayed would apply to the next rule. The text is unchanged
-        if all rules remain.
+    def _text(self, original: Module, remaining: Module, text: str) -> str:
+        """Return the text of a policy after the optimization removed some of its rules: `original`
+        is the policy before, with `text`, and `remaining` the policy with the rules that stay.
+        Comments in the rows of removed rules are removed too, since their METADATA would apply to
+        the next rule. If all rules remain, the result is `text`.
         """
-        if len(left.rules) == len(read.rules):
-            return before
-        spans = {rule.span for rule in left.rules}
-        gone = [rule for rule in read.rules if rule.span not in spans]
-        rows = {row for rule in gone for row in _rows(rule, left)}
-        other_comments = tuple([each for each in read.comments if each.span.row not in rows])
-        trimmed = replace(left, comments=other_comments)
-        return format_module(trimmed, target="v1" if left.v1 else "v0")
+        if len(remaining.rules) == len(original.rules):
+            return text
+        spans = {rule.span for rule in remaining.rules}
+        gone = [rule for rule in original.rules if rule.span not in spans]
+        rows = {row for rule in gone for row in _rows(rule, remaining)}
+        other_comments = tuple([each for each in original.comments if each.span.row not in rows])
+        trimmed = replace(remaining, comments=other_comments)
+        return format_module(trimmed, target="v1" if remaining.v1 else "v0")
 
     def _residual(
         self, modules: Mapping[str, Module], data: Any, entrypoint: Entrypoint
@@ -150,7 +153,7 @@ class Optimizer:
         left = engine.partial(
             f"{_reference(entrypoint)} = {RESULT}",
             ["input", *_foreign(modules.values(), self.roots)],
-            disable_inlining=tuple(_replace(modules.values())),
+            disable_inlining=tuple(_find_replaced(modules.values())),
             shallow=self.shallow,
             namespace=None,
             helpers=self.namespace,
@@ -212,7 +215,9 @@ def _read(modules: Collection[Module]) -> set[Entrypoint]:
 
 
 def _constants(terms: Iterable[object]) -> Iterator[str]:
-    """Yield the leading terms that are strings, up to the first other term."""
+    """Yield the values of the strings at the beginning of a reference's terms, up to the first term
+    that is not a string.
+    """
     for each in terms:
         if not isinstance(each, Scalar) or not isinstance(each.value, str):
             return
@@ -220,8 +225,9 @@ def _constants(terms: Iterable[object]) -> Iterator[str]:
 
 
 def _foreign(modules: Collection[Module], roots: Sequence[str]) -> list[str]:
-    """Return references to the data that policies read and the bundle does not own; [] if it owns
-    everything. A path below another one in the list is left out.
+    """Return references to the data that policies read but that lies outside of `roots`, the paths
+    that the bundle owns: it is unknown when the bundle is optimized. [] if the bundle owns all
+    data. A path below another path of the result is left out.
     """
     owned = [tuple(filter(None, root.split("/"))) for root in roots]
     if () in owned:
@@ -240,10 +246,12 @@ def _foreign(modules: Collection[Module], roots: Sequence[str]) -> list[str]:
     return sorted(map(_reference, outer))
 
 
-def _replace(modules: Collection[Module]) -> list[str]:
-    """Return references to the documents that any `with` replaces: their rules must not be inlined.
+def _find_replaced(modules: Collection[Module]) -> list[str]:
+    """Return references to the documents that any `with` in the policies replaces: their rules must
+    not be inlined.
 
-    OPA only looks at the rules of the entrypoint, and breaks policies that replace what these read.
+    OPA looks only at the rules of the entrypoint, so that it breaks policies in which a rule that
+    these read uses `with`.
     """
     resolved = resolve_modules(list(modules), names_of_packages(modules)).modules
     withs = (node for module in resolved for node in walk(module) if isinstance(node, With))

@@ -15,10 +15,10 @@ from doorward.bundles.loader import (
     Limits,
     Loaded,
     LoadError,
+    add_to_digest,
     list_files,
     load,
     merge,
-    note,
     split_prefix,
     unite_documents,
 )
@@ -33,9 +33,11 @@ __all__ = ["Sources", "with_bundles"]
 
 @record
 class Sources:
-    """The sources of policies and data: `paths` as files and folders, `bundles` as bundles.
+    """The sources of policies and data that a program was started with: `paths` are files and
+    folders, `bundles` are bundles.
 
-    A path that ends with `.tar.gz` is an archive, read like a bundle that shares its roots.
+    A member of `paths` that ends with `.tar.gz` is read as a bundle too, but others may define
+    values below its roots.
     """
 
     paths: Sequence[str] = ()
@@ -132,9 +134,11 @@ def _is_archive(path: str) -> bool:
 
 
 def _join(loaded: Loaded, bundles: Sequence[Bundle], *, owners: Collection[str]) -> Loaded:
-    """Return `loaded` with the bundles added; raise `LoadError` if both define a value.
+    """Return `loaded` with the policies and data of the bundles added; raise LoadError if two of
+    them define the same value.
 
-    `owners` are the bundles that own their roots; archives among the files do not.
+    `owners` are the paths of those bundles whose roots are recorded in the result, so that nobody
+    else may write there. Archives among plain files are not in it.
     """
     import hashlib
 
@@ -156,7 +160,7 @@ def _join(loaded: Loaded, bundles: Sequence[Bundle], *, owners: Collection[str])
         files += bundle_files(bundle.path)
         notes += bundle.notes
         for name, content in bundle.members:
-            note(digest, f"{bundle.path}\0{name}", content)
+            add_to_digest(digest, f"{bundle.path}\0{name}", content)
     return Loaded(
         modules=modules,
         data=data,
@@ -191,7 +195,7 @@ def with_bundles(loaded: Loaded, bundles: Mapping[str, Bundle]) -> Loaded:
         modules |= bundle.modules
         versions |= bundle.rego_versions
         short_names |= bundle.shown_names
-        note(digest, name, bundle.digest.encode())
+        add_to_digest(digest, name, bundle.digest.encode())
     return Loaded(
         modules=modules,
         data=data,

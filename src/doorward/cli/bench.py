@@ -180,7 +180,9 @@ def _prepare_query(
     query = engine.prepare(text, package=package, imports=imports)
 
     def evaluate() -> object:
-        """Return the rows of one evaluation, without the constants of earlier rounds."""
+        """Evaluate the query once and return its rows. Constants, values that depend on data alone,
+        are computed again: otherwise only the first evaluation would pay for them.
+        """
         evaluation = query.evaluation(input)
         # What depends on data alone would be computed once and then only looked up.
         evaluation.constants = {}
@@ -291,7 +293,10 @@ def _measure(ask: Callable[[], Mapping[str, int]]) -> _Measured:
 
 
 def _figures(times: Sequence[int], rounds: int, shortest: int, longest: int) -> list[Figure]:
-    """Return the distribution of sorted durations, under OPA's names and in its order."""
+    """Return the distribution of durations under OPA's names and in its order. `times` is a sorted
+    sample of the durations; `rounds`, `shortest` and `longest` are the number and the extremes of
+    all.
+    """
     percentiles = [(f"{share:g}%", percentile(times, share / 100)) for share in _PERCENTILES]
     return [
         *percentiles,

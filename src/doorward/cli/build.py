@@ -390,8 +390,9 @@ def _members(
 
 
 def _member_names(files: Iterable[str]) -> dict[str, str]:
-    """Return the name in the archive for each file: its path, which must not lead out of the
-    bundle, so that `../a.rego` becomes `/a.rego`. If that is taken, the name gets a number.
+    """Return the name in the archive for each file, by its path. `..` at the beginning is dropped,
+    so that no name leads out of the bundle: `../a.rego` becomes `/a.rego`. If two files get the
+    same name, the second one gets a number.
     """
     names: dict[str, str] = {}
     taken: set[str] = set()
@@ -408,10 +409,9 @@ def _member_names(files: Iterable[str]) -> dict[str, str]:
 
 
 def _signatures_for(members: Sequence[tuple[str, bytes]], options: Mapping[str, Any]) -> bytes:
-    """Return the content of `.signatures.json` for the bundle's files.
-
-    The claims come from --claims-file; without it they are the key's id. Raise SignatureError if
-    signing fails.
+    """Return the content of `.signatures.json` for the bundle's files. The claims are those in the
+    file of --claims-file or, without it, only `keyid`, the id of the verification key. Raise
+    SignatureError if signing fails.
     """
     files = [(name.lstrip("/"), content) for name, content in members]
     claims = read_claims(options["claims_file"])

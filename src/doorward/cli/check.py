@@ -108,24 +108,23 @@ def command(
                 loaded = _load(paths, ignore, bundle=bundle, v0=v0)
                 files = list(loaded.modules)
                 warn(loaded.notes)
-                known = _Known(loaded, options, registry, v0=v0, allowed=capabilities)
-                if not bundle and known.is_right:
+                success = _SuccessNote(loaded, options, registry, v0=v0, allowed=capabilities)
+                if not bundle and success.is_noted:
                     continue
                 if all_errors:
                     _check_all(loaded, options, registry, v0=v0, allowed=capabilities)
                 _check(loaded, options, registry, v0=v0, allowed=capabilities, with_data=bundle)
-                known.note()
+                success.note()
     except (LoadError, RegoError) as error:
         failure = error
     _report(failure, files, style)
     return 0 if failure is None else 1
 
 
-class _Known:
-    """A note in the folder of saved programs that an earlier run found no error in the same
-    policies.
-
-    Without such a folder nothing is noted.
+class _SuccessNote:
+    """A note on disk that an earlier run of `check` found no error in the same policies with the
+    same options, so that they need not be checked again. It is in the folder of saved programs;
+    without such a folder nothing is noted.
     """
 
     def __init__(
@@ -152,8 +151,8 @@ class _Known:
         self._name = None if key is None else name_of(key, "checked")
 
     @property
-    def is_right(self) -> bool:
-        """True if an earlier run had nothing to report."""
+    def is_noted(self) -> bool:
+        """True if an earlier run checked the same policies and found no error."""
         if self._folder is None or self._name is None:
             return False
         return self._folder.read(self._name) is not None
@@ -165,8 +164,8 @@ class _Known:
 
 
 def _load(paths: Sequence[str], ignore: Sequence[str], *, bundle: bool, v0: bool) -> Loaded:
-    """Load policies from bundles or from paths; data files beside policies are left out of the
-    latter.
+    """Load the policies and data of bundles, if `bundle` is set; otherwise only the policies in
+    files and folders, without the data files beside them.
     """
     if bundle:
         return Sources(bundles=paths, ignore=ignore, v0=v0).load()

@@ -348,7 +348,7 @@ def _answer(request: _Request) -> _Answer:
         query = _prepare(request, timers, traced=traced)
     except (LoadError, RegoError) as error:
         nothing = _no_coverage() if request.coverage else ""
-        return _Answer(error=_in_words(error), coverage=nothing, is_stopped=True)
+        return _Answer(error=_reword(error), coverage=nothing, is_stopped=True)
     answer = _trace(query, request, timers) if traced else _plain(query, request, timers)
     if not answer.results and answer.error is None:
         for path, near in query.near_misses.items():
@@ -396,7 +396,7 @@ def _partial(request: _Request, residual: Residual, timers: Timers) -> _Answer:
             )
     except (LoadError, RegoError) as error:
         nothing = _no_coverage() if request.coverage else ""
-        return _Answer(error=_in_words(error), coverage=nothing, is_stopped=True)
+        return _Answer(error=_reword(error), coverage=nothing, is_stopped=True)
     return _Answer(
         partial=left,
         coverage=coverage.report(engine.trees) if coverage else "",
@@ -445,9 +445,9 @@ def _prepare(request: _Request, timers: Timers, *, traced: bool) -> Query:
     )
 
 
-def _in_words(error: LoadError | RegoError) -> LoadError | RegoError:
-    """Return an error; one of a bundle that cannot be read as a LoadError in the words of `opa
-    eval`.
+def _reword(error: LoadError | RegoError) -> LoadError | RegoError:
+    """Return the error to print: a LoadError with the text of `opa eval` for a bundle that cannot
+    be read, any other error unchanged.
     """
     from doorward.bundles.bundle import BundleError
 
@@ -540,9 +540,9 @@ def _show(answer: _Answer, request: _Request, style: str, limit: int) -> None:
         colors.echo(for_people(answer.error), "errors", err=True)
         return
     if answer.partial is not None:
-        from doorward.cli.partial import shown
+        from doorward.cli.partial import format_partial
 
-        click.echo(shown(answer.partial, style), nl=False)
+        click.echo(format_partial(answer.partial, style), nl=False)
     else:
         click.echo(FORMATS[style](answer.results, limit), nl=False)
     if answer.coverage and style == "pretty":

@@ -201,7 +201,7 @@ def _walk(folder: str) -> Iterator[str]:
 
 
 def _read(file: str) -> Value | LoadError:
-    """Return the parsed input file, or the error as `_document` does."""
+    """Read and parse an input file. If that fails, return the LoadError instead of raising it."""
     try:
         with open(file, "rb") as opened:
             content = opened.read(_MAX_BYTES + 1)
@@ -211,8 +211,8 @@ def _read(file: str) -> Value | LoadError:
 
 
 def _document(name: str, content: bytes) -> Value | LoadError:
-    """Return the parsed input file; an error is returned instead of raised, so that others are
-    decided.
+    """Return the parsed input file. A LoadError is returned and not raised, so that one malformed
+    input does not keep the command from deciding the others.
     """
     if len(content) > _MAX_BYTES:
         return LoadError([f"{name}: larger than {_MAX_BYTES} bytes"])

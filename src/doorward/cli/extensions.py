@@ -25,10 +25,9 @@ option: Final = click.option(
 
 
 def registry_for(names: Sequence[str], paths: Sequence[str]) -> Registry:
-    """Return OPA's built-ins and those of the modules `names`, or without names of the project
-    around `paths`.
-
-    `("",)` adds none. Raise ExtensionError if an import fails.
+    """Return a registry of OPA's built-ins and those that Python modules define: the modules
+    `names` or, if there are none, those that the project around `paths` declares. `("",)` means
+    OPA's built-ins alone. Raise ExtensionError if an import fails.
     """
     if names:
         return Extensions([name for name in names if name]).registry()

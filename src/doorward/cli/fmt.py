@@ -208,7 +208,9 @@ def _from_stdin(request: _Request) -> int:
 
 
 class _Deprecated:
-    """The set of names of deprecated built-ins; a test for one name imports no others."""
+    """The set of names of deprecated built-ins. A test with `in` looks up only the built-in of that
+    name, so that the others are not imported.
+    """
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name in REGISTRY and bool(REGISTRY[name].deprecated)

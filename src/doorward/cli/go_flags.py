@@ -26,8 +26,9 @@ _BOOLEANS: Final = dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True) 
 
 
 class CommandOfProgram(click.Command):
-    """A command whose first operand may be the name of a program, whose words are then all
-    operands.
+    """A command whose operands may be the command line of another program, such as `docker run -it
+    alpine`: after the operand `program`, all words are operands and none is an option of this
+    command.
     """
 
     program = ""
@@ -190,7 +191,9 @@ class _Words:
         self.values.append(f"{long_name}{separator}{value}")
 
     def _fail(self, error: click.UsageError) -> None:
-        """Raise an error, unless a shell completes the line and shows only candidates."""
+        """Raise an error of the command line. During shell completion do nothing: the shell shows
+        only candidates.
+        """
         # A shell that completes a line shows nothing but the candidates.
         if not self.ctx.resilient_parsing:
             raise error

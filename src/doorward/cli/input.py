@@ -76,6 +76,8 @@ def from_envoy(
 
 
 class _DockerCommand(CommandOfProgram):
+    """The command `input docker`, which also takes a command line of `docker`."""
+
     program = _PROGRAM
 
 

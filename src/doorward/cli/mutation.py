@@ -39,8 +39,8 @@ _REFUTED: Final = "passes all tests and refutes a property", "pass all tests and
 
 @record
 class _Survivor:
-    """A mutant that passes all tests, and a request that it decides differently; None if none is
-    known.
+    """A mutant that passes all tests. `finding` is a request that it decides differently from the
+    original policies; None if the search found none.
     """
 
     mutant: Mutant
@@ -68,8 +68,8 @@ class _Tested:
 
     @property
     def alike(self) -> dict[str, int]:
-        """The number of surviving mutants by kind that no search told from the original, the
-        largest first.
+        """The number of surviving mutants for which no request is known that they decide
+        differently from the original, by the kind of mutation; the most frequent kind first.
         """
         alike = [each.mutant.kind for each in self.survivors if each.finding is None]
         return dict(Counter(alike).most_common())
@@ -121,8 +121,8 @@ def _test_mutants(
 
 
 class _Properties:
-    """The `never_` rules without a counterexample for the original policies, which a mutant may
-    refute.
+    """The `never_` rules that hold for the original policies, as far as a search shows. A mutant
+    for which one of them has a counterexample counts as detected.
     """
 
     def __init__(self, loaded: Loaded, original: Version, *, v0: bool, registry: Registry) -> None:
@@ -151,8 +151,8 @@ class _Properties:
     def _prove(
         self, loaded: Loaded, version: Version, names: Iterable[str] | None = None
     ) -> Iterator[Verdict]:
-        """Yield the verdicts on the named properties of a policy version; on all that are known if
-        None.
+        """Yield the verdicts on the `never_` rules `names` for a version of the policies; None
+        means all that hold for the original.
 
         The time limit counts the thread's CPU time, so that the report does not depend on other
         load.
@@ -203,8 +203,8 @@ def _summary(tested: _Tested) -> str:
 
 
 def _line_of_alike(tested: _Tested) -> str:
-    """Return a line with the share of mutants, by kind, that no test and no search told from the
-    original; "" if none.
+    """Return the report's line on mutants that neither the tests nor a search could tell from the
+    original: their share of all tested mutants, and their number by kind. "" if there are none.
     """
     if not tested.alike:
         return ""

@@ -132,16 +132,16 @@ def capabilities_of(version: str) -> dict[str, Any] | None:
         "builtins": [to_declaration(each) for each in REGISTRY if each.name in names]
     }
     for key, table in (("future_keywords", _KEYWORDS), ("features", _FEATURES)):
-        if listed := _last(past, table):
+        if listed := _newest_entry(past, table):
             document[key] = listed.split()
-    minors: tuple[int, ...] = _last(past, _WASM) or ()
+    minors: tuple[int, ...] = _newest_entry(past, _WASM) or ()
     if minors:
         document["wasm_abi_versions"] = [{"version": 1, "minor_version": n} for n in minors]
     return document
 
 
-def _last(past: Sequence[str], table: Mapping[str, Any]) -> Any:
-    """Return the entry of the newest of the versions `past` that `table` has; None if it has
-    none.
+def _newest_entry(past: Sequence[str], table: Mapping[str, Any]) -> Any:
+    """Return the entry of `table`, which is by OPA version, for the newest version in `past` that
+    it contains; None if it contains none of them. `past` is in ascending order.
     """
     return next((table[each] for each in reversed(past) if each in table), None)

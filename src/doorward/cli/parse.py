@@ -106,15 +106,15 @@ def tree(node: object, *, positions: bool = True, label: str = "", depth: int = 
             yield from _branch(item, inner, depth + 1, positions)
 
 
-def _branch(item: object, label: str, depth: int, places: bool) -> Iterator[str]:
+def _branch(item: object, label: str, depth: int, positions: bool) -> Iterator[str]:
     """Yield the lines of a node, or of each node in a tuple (the pairs of an object, the body of
     `not`).
     """
     if not isinstance(item, tuple):
-        yield from tree(item, positions=places, label=label, depth=depth)
+        yield from tree(item, positions=positions, label=label, depth=depth)
         return
     for number, each in enumerate(item):
-        yield from _branch(each, f"{label}.{number}", depth, places)
+        yield from _branch(each, f"{label}.{number}", depth, positions)
 
 
 def _nest(items: tuple[object, ...]) -> bool:

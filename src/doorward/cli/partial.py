@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from doorward.testing.coverage import Coverage
     from doorward.testing.tracers import BothPartial
 
-__all__ = ["FORMATS", "Residual", "check", "document", "evaluate", "shown"]
+__all__ = ["FORMATS", "Residual", "check", "document", "evaluate", "format_partial"]
 
 FORMATS: Final = ("json", "pretty", "source")
 
@@ -85,9 +85,9 @@ def document(partial: Partial) -> str:
     return ordered_text({name: part for name, part in fields.items() if part})
 
 
-def shown(partial: Partial, style: str) -> str:
-    """Return the residual as text: `source` is plain Rego, any other style a table; `undefined`
-    without queries.
+def format_partial(partial: Partial, style: str) -> str:
+    """Return the result of partial evaluation as text. The style `source` is plain Rego; any other
+    style is a table, or the line `undefined` if no query remains.
     """
     from doorward.rego.tools import format_tree  # nothing else of `eval` formats
 

@@ -133,10 +133,9 @@ def command(
 def _decider(
     new: tuple[str, ...], old: tuple[str, ...], options: dict[str, Any]
 ) -> Callable[..., Tally]:
-    """Return the function that decides files again, on this machine or on a Ray cluster, as a
-    Tally.
-
-    The policies are loaded and compiled here.
+    """Return the function that decides the requests in log files again, on this machine or on a Ray
+    cluster, and returns the counts of results that changed (`Tally`). The policies are loaded and
+    compiled here.
     """
     paths = frozenset(path.strip("/") for path in options["paths"])
     by = tuple(tuple(path.removeprefix("input.").split(".")) for path in options["by"])

@@ -322,9 +322,9 @@ def _watch(sources: Sources, run: Callable[[], int]) -> int:
 def _run(
     suite: Suite, tests: Sequence[Test], request: _Request, verdicts: Sequence[Verdict]
 ) -> int:
-    """Run the tests, print the report (and write --junit) and return the exit code.
-
-    2 if a test failed or a property is refuted, else 0; with coverage the code of `_cover`.
+    """Run the tests, print the report, write that of --junit, and return the exit code: 2 if a test
+    failed or a `never_` rule has a counterexample, else 0. With coverage, `_cover` determines the
+    output and the exit code.
     """
     coverage = Coverage() if request.coverage else None
     with waiting(f"running {counted(len(tests), 'test')}"):
@@ -461,9 +461,9 @@ def _cover(
     request: _Request,
     verdicts: Sequence[Verdict],
 ) -> int:
-    """Print the coverage report and return the exit code.
-
-    Instead, 1 if a test failed; 2 if a property is refuted or the coverage is below the threshold.
+    """Print the coverage of a finished test run and return exit code 0. Print no coverage, and
+    return 1, if a test failed; return 2 if a `never_` rule has a counterexample or the coverage is
+    below the threshold.
     """
     # The report on coverage is alone on standard output.
     click.echo(_property_text(verdicts, verbose=request.verbose), err=True, nl=False)

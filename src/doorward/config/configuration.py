@@ -274,7 +274,9 @@ def _read_mapping(top: Block, key: str, warnings: list[str]) -> Mapping[str, tup
 
 
 def _read_search(top: Block, key: str, warnings: list[str]) -> Mapping[str, str]:
-    """Return the document that lists candidates, for each member that has one."""
+    """Return, for `subject`, `resource` and `action`, the path of the document that lists the
+    candidates of a search for it; those that are not configured are left out.
+    """
     block = top.block(key)
     warnings += block.unknown(_LISTED)
     return {n: block.get(n, str, "").strip("/") for n in _LISTED if n in block.values}

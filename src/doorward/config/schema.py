@@ -164,8 +164,9 @@ def read_section(
 
 
 def _build(section_class: type[S], block: Block, warnings: list[str], values: dict[str, Any]) -> S:
-    """Create a section from its block; `values` are set already. Keys that are absent or null get
-    their defaults. Raise ConfigError for a value that cannot be used.
+    """Create a section: read each of its keys from the block and add it to `values`, which already
+    has the fields that are not keys. Keys that are absent or null get their defaults. Raise
+    ConfigError for a value that cannot be used.
     """
     check = getattr(section_class, "check_keys", None)
     if check is not None:
@@ -232,10 +233,11 @@ def _warn_of_unknown(block: Block, keys: Iterable[str], warnings: list[str]) -> 
 
 
 def convert(of: type[V], change: Callable[[V], T], text: str, schema: Mapping[str, Any]) -> Kind[T]:
-    """Return the kind of values that `change` computes from plain ones of type `of`.
+    """Return the kind of a key whose value has the type `of` in the file and is converted by
+    `change`.
 
-    A ValueError of `change` becomes a `ConfigError` with its message. `text` and `schema` describe
-    the kind.
+    A ValueError of `change` becomes a ConfigError with its message. `text` describes such values
+    for people, `schema` is their JSON Schema.
     """
 
     def read(block: Block, key: str, _warnings: list[str]) -> T:
@@ -375,7 +377,10 @@ def _increasing(values: list[Any]) -> tuple[float, ...]:
 
 
 def texts_as(change: Callable[[tuple[str, ...]], T], text: str) -> Kind[T]:
-    """Return the kind of values that `change` computes from a list of texts, as `convert` does."""
+    """Return the kind of a key whose value is a list of texts in the file and is converted by
+    `change`; a ValueError of `change` becomes a ConfigError. `text` describes such values for
+    people.
+    """
 
     def read(values: list[Any]) -> T:
         """Return what `change` makes of the texts; raise ValueError if an item is not a text."""
@@ -488,8 +493,8 @@ def walk(section_class: type, path: str = "") -> Iterator[tuple[str, Option]]:
 
 
 def json_schema(section_class: type, parts: Mapping[str, type] | None = None) -> dict[str, Any]:
-    """Return the JSON Schema of a section. `parts` are the section classes of blocks that other
-    rooms read, by the paths of the blocks.
+    """Return the JSON Schema of a section. `parts` has the section classes of blocks inside of it
+    that other packages define, such as those of plugins, by the path of each block.
     """
     properties: dict[str, Any] = {}
     _fill(properties, section_class, parts or {})

@@ -42,7 +42,9 @@ class StatusOptions:
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
-        """Raise ConfigError for a plugin."""
+        """Raise ConfigError if `plugin` is set: a plugin that receives the status is not
+        supported.
+        """
         if plugin := block.get("plugin", str, ""):
             raise ConfigError(
                 f'{block.location("plugin")}: invalid plugin name "{plugin}" in status'

@@ -150,7 +150,9 @@ class UploadOptions:
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
-        """Raise ConfigError for a plugin."""
+        """Raise ConfigError if `plugin` is set: a plugin that receives the events is not
+        supported.
+        """
         if plugin := block.get("plugin", str, ""):
             raise ConfigError(
                 f'{block.location("plugin")}: invalid plugin name "{plugin}" in decision_logs'

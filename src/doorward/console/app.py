@@ -465,8 +465,9 @@ class Console:
         return answer
 
     async def _at_issuer(self, work: Callable[[], T]) -> T:
-        """Run `work`, which waits for an issuer, in a thread of the few for that. OidcError if
-        `MOST_LOGINS` wait already, and those of `work`.
+        """Run `work`, a function that waits for a response of an issuer, in one of the few threads
+        for logins, and return its result. Raise OidcError if `MOST_LOGINS` wait already; errors of
+        `work` pass through.
         """
         if self._waiting_logins >= MOST_LOGINS:
             raise OidcError("too many people log in at the same time: try again")

@@ -41,9 +41,10 @@ class AuditTail:
         self._lock = threading.Lock()
 
     def after(self, number: int, most: int) -> tuple[list[dict[str, Any]], int]:
-        """Read new lines of the file. Return summaries of the newest `most` decisions after a
-        number, the oldest first, and the number of the newest. A number above that is of another
-        process and counts as the first.
+        """Read new lines of the file. Return summaries of the newest `most` decisions whose number
+        is greater than `number`, the oldest first, and the number of the newest decision. If
+        `number` is greater than that, it comes from a page opened before a restart: then all are
+        new.
         """
         with self._lock:
             self._read()

@@ -95,7 +95,9 @@ class LogQueryError(Exception):
 
 @record
 class Question:
-    """Conditions on the decisions of a search, all of which must hold; an empty one always does."""
+    """The conditions of a search in the log. A decision must meet all of them; an empty text is no
+    condition.
+    """
 
     path: str = ""
     """A part of the path or the query, in any case."""
@@ -215,9 +217,11 @@ class Search:
     def _rows(
         self, sql: str, fields: list[str], most: int, words: Sequence[str] = ()
     ) -> tuple[list[Any], int]:
-        """Return the newest `most` rows of a query, and how many files were not read to the end.
-        `most` 0: one row, and the query has no parameter for it. LogQueryError without DuckDB or if
-        it fails.
+        """Run a SQL query on each file of the log, the newest first, until there are `most` rows or
+        `stop` is called. Return the rows, and the number of files that were not read to the end.
+        The query's parameters are the file, `fields`, the number of rows that are missing, and
+        `words`; with `most` 0 there is no number, and one row is enough. LogQueryError without
+        DuckDB or if a query fails.
         """
         files = self._some_files()
         try:

@@ -64,6 +64,8 @@ class Beginning(NamedTuple):
 
 
 class _Pending(NamedTuple):
+    """A login that was begun and is not finished: what the issuer's response must match."""
+
     cookie: bytes
     """The SHA-256 digest of the cookie's value."""
     nonce: str

@@ -127,10 +127,10 @@ class Process:
         )
 
     def try_text(self, text: str, path: str, user: str, *, changes: bool) -> dict[str, Any]:
-        """Return the decision on a pasted request, explained; `user` is the caller of a command of
-        `docker`, and `changes` adds the smallest change that would be allowed. PastedError if the
-        text cannot be read, or if no kept decision is about `path`: another document may be one
-        that clients cannot read.
+        """Return the decision on a pasted request by the document at `path`, explained; `user` is
+        the caller of a command of `docker`, and `changes` adds the smallest change of the input
+        that would be allowed. PastedError if the text cannot be read, or unless a kept decision is
+        about `path`: only documents that clients have read may be evaluated here.
         """
         if self.pdp is None or self.ring is None:
             raise PastedError("this process has no decision point")

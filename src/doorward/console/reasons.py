@@ -50,9 +50,7 @@ class Condition(NamedTuple):
 
 
 class Noted(NamedTuple):
-    """What the marks of one decision say: the rules that were true, and the conditions that failed
-    and so refused it.
-    """
+    """The rules that were true in a decision, and the conditions that failed and so refused it."""
 
     rules: tuple[str, ...] = ()
     failed: tuple[Condition, ...] = ()
@@ -68,7 +66,10 @@ class Noted(NamedTuple):
 
 
 class Reader:
-    """Reads marks, with a cache of patterns for the policies that it read last; thread-safe."""
+    """Finds out why decisions were refused, from their marks: the record of which definitions were
+    true, and at which condition each other one failed. Caches the result for each pattern of marks
+    of the newest policies; thread-safe.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -77,8 +78,9 @@ class Reader:
         self._names: Mapping[str, str] = {}
 
     def read(self, path: str, marks: RecordedMarks | None) -> Noted:
-        """Return what the marks of a decision about `path` (`a/b`) say; an empty one without
-        marks.
+        """Return the rules that were true in a decision and the conditions that refused it, from
+        its marks; an empty `Noted` if none were recorded. `path` is the decided document, as in
+        `a/b`.
         """
         if marks is None:
             return Noted()
@@ -134,9 +136,12 @@ def _read(marks: Sequence[Mark], path: str, names: Mapping[str, str]) -> Noted:
 def _culprits(
     path: str, failed: Mapping[str, Sequence[Mark]], seen: set[str]
 ) -> Iterator[tuple[Mark, Body]]:
-    """Yield the marks with the conditions that refuse the rules at a path: of the definitions that
-    got furthest, and in place of a condition that reads refused rules, those of these rules. Paths
-    in `seen`, which is extended, are skipped.
+    """Yield the conditions because of which the rule at `path` is not true, each with the mark of
+    its definition. `failed` has the marks of failed definitions by path.
+
+    Only the definitions that failed at the latest condition count. If that condition reads another
+    rule that failed, the conditions of that rule are yielded instead. A path in `seen` yields
+    nothing; visited paths are added to it.
     """
     if path in seen:
         return
@@ -155,8 +160,9 @@ def _culprits(
 
 
 def _with_readers(body: Body, number: int) -> Body:
-    """Return the condition at an index and, if it is a `some … in`, those below it that read its
-    variables: a loop fails if no round gets through, whichever condition ended them.
+    """Return the condition at the index `number` of a body. If it is a loop (`some … in`), add the
+    later conditions that read its variables: the loop failed because each round failed at one of
+    them.
     """
     expr = body[number]
     if not isinstance(expr.term, SomeIn):
@@ -171,8 +177,8 @@ def _vars(expr: Expr) -> set[Var]:
 
 
 def _failed_at(mark: Mark) -> int:
-    """Return the index of the condition that failed in the body of a mark's rule; -1 if there is
-    none.
+    """Return the index, in the body of its definition, of the condition at which a mark says that
+    it failed; -1 if there is none.
     """
     rows = [number for number, expr in enumerate(mark.rule.body) if expr.span.row <= mark.failed]
     return rows[-1] if rows else -1

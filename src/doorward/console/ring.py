@@ -193,9 +193,9 @@ class Ring:
         return self._number
 
     def after(self, number: int, most: int) -> tuple[list[Entry], int, int]:
-        """Return the newest `most` decisions after `number`, the oldest first, how many after it
-        are left out, and the number of the newest. A number that cannot be of this process counts
-        as the first.
+        """Return the newest `most` decisions whose number is greater than `number`, the oldest
+        first; how many such decisions are left out; and the number of the newest. If this process
+        cannot have given out `number`, as after a restart, all decisions are new.
         """
         with self._lock:
             last = self._number

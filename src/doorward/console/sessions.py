@@ -33,6 +33,8 @@ LONGEST: Final = 16 << 10
 
 
 class _Session(NamedTuple):
+    """The bearer token of a session, and the time until which the session lasts."""
+
     token: str
     until: float
 

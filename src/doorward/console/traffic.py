@@ -42,8 +42,9 @@ class Traffic:
         self._failed: Counter[tuple[int, int]] = Counter()
 
     def observe(self, answered: Answered) -> None:
-        """Count the marks of one decision. Other policies in force than before reset all counts;
-        nothing is counted without marks, or for a decision of earlier policies.
+        """Count a decision, and by its marks which definitions were true and at which condition
+        others failed. All counts are reset when the policies in force have changed; a decision
+        without marks, or by earlier policies, is not counted.
         """
         decision, _, snapshot = answered[:3]
         if decision.marks is None or decision.marks.policies is not snapshot.engine.policies:
@@ -157,8 +158,9 @@ def is_property(path: str) -> bool:
 def _add_rows(
     rows: dict[int, list[int]], rule: Rule, answered: int, failures: Mapping[int, int]
 ) -> None:
-    """Add to `rows` how often each condition of a definition held and failed; the conditions before
-    one that failed held.
+    """Add the counts of a definition's conditions to `rows`, as [held, failed] by row. Conditions
+    are evaluated in order: one held as often as the definition answered or a later condition
+    failed.
     """
     answers = answered
     for expr in reversed(rule.body):

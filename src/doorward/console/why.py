@@ -54,8 +54,8 @@ def short_text(text: str, names: Mapping[str, str]) -> str:
 
 
 class _Tree:
-    """Walks through a recording once and builds the tree; `left` is the number of conditions that
-    still fit.
+    """Builds the tree of an explanation for the page, and the state of each row of a policy on the
+    way. `left` is the number of conditions that may still be added.
     """
 
     def __init__(self, explanation: Explanation, names: Mapping[str, str]) -> None:

@@ -63,7 +63,9 @@ class AwsAuth(httpx.Auth):
 
 
 class EcrAuth(httpx.Auth):
-    """Adds the password of Amazon's registry to requests; it is cached for its half day."""
+    """Adds the password of Amazon's container registry (ECR) to requests. A password is valid for
+    twelve hours and is cached until shortly before.
+    """
 
     def __init__(
         self, options: AwsSigning, fetch: Fetch, *, clock: Callable[[], float] = time.monotonic

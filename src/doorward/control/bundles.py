@@ -315,8 +315,9 @@ class Bundles:
             return True
 
     def _activate(self, name: str, bundle: Bundle, timers: Timers) -> None:
-        """Activate `bundle`, alone or together with refused bundles that wait; afterwards the
-        waiting ones are tried again. Raise the store's error if it cannot be activated.
+        """Activate `bundle`. If that fails, as when it conflicts with another bundle, try it
+        together with the refused bundles in `_pending`. After a success, activate those too if they
+        are valid now. Raise the store's error if `bundle` cannot be activated.
         """
         waiting = {other: each for other, each in self._pending.items() if other != name}
         try:
@@ -363,8 +364,8 @@ class Bundles:
             )
 
     def _accept(self, name: str, bundle: Bundle, download: Download, timers: Timers) -> None:
-        """Record and log that a bundle is active, with the warnings in it; it waits no longer for
-        another.
+        """Record and log that a bundle is active, log its warnings, and remove it from the refused
+        bundles that wait for another attempt.
         """
         self._pending.pop(name, None)
         for each in bundle.notes:

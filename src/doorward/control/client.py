@@ -141,8 +141,9 @@ class ServiceClient:
         self, client: httpx.Client, request: httpx.Request, until: float, limit: int, named: str
     ) -> Answer:
         """Send the request and read the response up to the deadline `until` (monotonic seconds). If
-        a redirect changed the method, the result is the redirect itself: the content did not
-        arrive.
+        a redirect turned the request into a GET, return the status of the redirect: the service has
+        not received the content. `limit` is the largest body in bytes; `named` is the request in
+        error messages.
         """
         with finished_by(min(until, self._begins_by(request))):
             # Streamed, so that the size and the time of the body can be bounded here.
@@ -239,8 +240,9 @@ def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
 
 
 def _body(response: httpx.Response, until: float, limit: int, named: str) -> bytes:
-    """Read and decompress the body; ServiceError beyond `limit` bytes, after `until` (monotonic
-    seconds), or if it cannot be decompressed.
+    """Read and decompress the body of a response; ServiceError if it is larger than `limit` bytes,
+    takes longer than `until` (monotonic seconds), or cannot be decompressed. `named` is the request
+    in error messages.
     """
     pieces: list[bytes] = []
     size = 0

@@ -33,8 +33,9 @@ T = TypeVar("T")
 
 @record
 class Ask:
-    """One request to the service of `client`, with the parameters of `Client.request`. With `pulls`
-    it is for the bundle of a registry that `path` refers to, unless that is still `etag`.
+    """A request that a round wants to be sent: `client` says to which service, the other fields are
+    the parameters of `Client.request`. With `pulls`, it is the download of the OCI artifact that
+    `path` refers to, unless its digest is still `etag`.
     """
 
     client: Client
@@ -88,8 +89,8 @@ def drive(steps: Steps[T]) -> T:
 
 @record
 class Job:
-    """A round that is repeated, with the edge that reports its unexpected exceptions. It returns
-    the seconds until the next round, or None to wait for `wake`. A round that takes more than
+    """A round of work to be repeated. `round` returns the seconds until the next round, or None to
+    wait for `wake`; its unexpected exceptions are reported to `edge`. A round that takes more than
     `within` seconds counts as stuck in `/health`.
     """
 
@@ -112,7 +113,9 @@ class Task(Protocol):
 
 
 class Runner(Protocol):
-    """Starts jobs."""
+    """The interface that starts jobs: each in a thread of its own (`Threads`), or all in one
+    (`Schedule`).
+    """
 
     def start(self, job: Job) -> Task: ...
 
@@ -175,7 +178,7 @@ class _Thread:
 
 
 class Asker(Protocol):
-    """Sends requests, and waits for the responses, in another process or thread."""
+    """The interface with which a `Schedule` has requests sent by another process or thread."""
 
     def send(self, number: int, ask: Ask) -> None:
         """Send a request without waiting. Its outcome is later passed to `Schedule.note` with the

@@ -26,7 +26,7 @@ _EDGE: Final = Edge("status", "reporting the status failed")
 
 
 class Status(Protocol):
-    """The content of `/v1/status`."""
+    """The interface that gives `/v1/status` its content."""
 
     @property
     def is_enabled(self) -> bool: ...
@@ -35,7 +35,9 @@ class Status(Protocol):
 
 
 class ToldStatus:
-    """The status in one of several workers: a copy of what their parent sent."""
+    """The status for `/v1/status` in a worker process: a copy of the one that the parent process
+    sent.
+    """
 
     def __init__(self) -> None:
         self.is_enabled = False

@@ -163,7 +163,9 @@ class Uploads:
         return lines[:taken]
 
     def _encode(self, lines: list[bytes]) -> list[Chunk]:
-        """Return the events that an earlier process left in a journal as chunks."""
+        """Compress events, which an earlier process left in a journal, and return them as
+        chunks.
+        """
         for line in lines:
             self._encoder.add(line)
         return self._encoder.flush()
@@ -269,7 +271,7 @@ class Uploads:
                 self._drained.notify_all()
 
     def _send_chunks(self) -> int:
-        """As `_drain`, without telling that this thread sends."""
+        """Do the work of `_drain`, which counts this thread as one that sends meanwhile."""
         sent = 0
         # One failure stops all threads: the service would probably refuse the other chunks, too.
         while not self._failed and (taken := self._outbox.take()) is not None:

@@ -79,8 +79,8 @@ class Response(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """A call that a thread must answer by calling the function; `history` records the time that it
-    takes.
+    """A call that cannot be answered without a wait: a thread must call `finish`, which returns the
+    response. `history` measures how long the plugin's calls take.
     """
 
     finish: Callable[[], Response]
@@ -316,7 +316,10 @@ class Plugin:
         return input_doc
 
     def _read(self, call: _Call, *, may_wait: bool) -> Input:
-        """The input of a call that was parsed; WaitError where the host must be asked for it."""
+        """Return the policy's input for a parsed call, built from the request and from the host's
+        links of mounted paths. Raise WaitError if the host must be asked for more than a few paths
+        and `may_wait` is False.
+        """
         request = call.request
         assert request is not None
         resolve = self._resolve if may_wait else _few(self._resolve_now)

@@ -129,7 +129,7 @@ class Service:
         self._host = HostFacts(config=options.daemon_json, pidfile=options.pidfile)
         self.plugin = Plugin(
             self._decider,
-            _protecting(options),
+            _protect_own_paths(options),
             audit=self._audit,
             resolve=resolve,
             facts=facts,
@@ -297,9 +297,9 @@ def _has_owners(decider: RemotePdp | EmbeddedPdp, options: ServiceOptions) -> bo
     return True
 
 
-def _protecting(options: ServiceOptions) -> PluginOptions:
-    """Return the plugin's options with the host paths and the port that this service and its daemon
-    use marked as protected.
+def _protect_own_paths(options: ServiceOptions) -> PluginOptions:
+    """Return the plugin's options with the files, sockets and port that this service and its daemon
+    use marked as protected, so that policies can refuse access to them.
     """
     used = [
         *(options.policies if not options.url else ()),

@@ -153,8 +153,9 @@ _known: Final = _Known()
 def _change(
     value: dict[Any, Any], names: dict[str, str], erased: list[str], masked: list[str]
 ) -> dict[Any, Any]:
-    """Return a copy of an object without the credentials under the given names, and add their paths
-    to `erased` or `masked`; the object itself if there are none.
+    """Return a copy of an object in which the credentials under `names` are removed or masked; the
+    object itself if there are none. `names` maps the names to examine to the paths of their values
+    in the event, which are added to `erased` or `masked`.
     """
     changed = value
     for name, path in names.items():
@@ -285,8 +286,9 @@ def _is_below_credentials(path: str) -> bool:
 
 
 class _Walk:
-    """A walk through documents. Its attributes are the masked `documents` and the paths that were
-    `erased` or `masked`.
+    """A search for credentials in all values of documents. Its results are the masked `documents`,
+    the paths that were `erased` or `masked`, and the `locations` at which other events may have
+    credentials. A container is known by its number, the index in `_nodes`.
     """
 
     def __init__(self, documents: dict[str, Any]) -> None:
@@ -307,7 +309,9 @@ class _Walk:
         self.documents: dict[str, Any] = self._copies() or documents
 
     def _object(self, number: int, value: dict[Any, Any]) -> None:
-        """Note the fields of an object to remove or mask, and queue the containers in it."""
+        """Record the fields of the object `value`, container `number`, that must be removed or
+        masked, and queue the containers in it.
+        """
         fields = credential_members(value)
         for key, item in value.items():
             kind = type(item)
@@ -323,9 +327,9 @@ class _Walk:
                 self._nodes.append((item, number, key))
 
     def _list(self, number: int, value: Any) -> None:
-        """Note the items of an array or a set to mask, and queue the containers in it. A set with
-        texts or collections is walked as its sorted array, and becomes an array if something in it
-        is masked.
+        """Record the items of the array or set `value`, container `number`, that must be masked,
+        and queue the containers in it. A set with texts or collections is walked as its sorted
+        array, and becomes an array if something in it is masked.
         """
         if type(value) is frozenset:
             if not any(type(item) is str or isinstance(item, Boxed) for item in value):
@@ -341,8 +345,9 @@ class _Walk:
                 self._nodes.append((item, number, index))
 
     def _text(self, number: int, key: Any, text: str, named: int = 0) -> None:
-        """Note the masked form of a text if it contains a credential; `named` is the kind of its
-        name.
+        """If `text`, the value at `key` of the container `number`, has a credential in it, record
+        the masked form. `named` is the kind of its name in `_kinds`, 0 for a harmless name or an
+        item of a list.
         """
         masked = _show_under(named, text)
         if masked != text:
@@ -350,8 +355,8 @@ class _Walk:
             self._note(self.masked, number, key)
 
     def _note(self, paths: list[str], number: int, key: Any) -> None:
-        """Add the path of a hidden value to `paths`, and its location to `locations` if other
-        events may have the same one.
+        """Add the path of a hidden value, at `key` of the container `number`, to `paths`; add it to
+        `locations` as well if other events may have a credential there.
         """
         keys = [key]
         while number:
@@ -389,9 +394,11 @@ def _path(keys: Sequence[Any]) -> str:
 
 
 def _is_location(keys: list[Any]) -> bool:
-    """Return True if a location can be masked by itself in other events.
+    """Return True if a path that had a credential in one event may be remembered, to look there
+    first in other events.
 
-    Values at `name` and `key` cannot: they say what another member is.
+    Not `name` and `key`: whether their values are credentials depends on other members. Not paths
+    with indexes or long names, and not the operands of built-ins.
     """
     return (
         len(keys) <= DEPTH
@@ -406,8 +413,9 @@ _ONE, _ALL, _ENCODED, _BODY = 1, 2, 3, 4
 
 
 class _Kinds(dict[str, int]):
-    """The kind of each recent name (`_ONE`, `_ALL`, `_ENCODED`, `_BODY`), computed when it is first
-    looked up; 0 for a harmless name. Emptied when it has `NAMES` names.
+    """The kind of each recently seen name: `_ALL` and `_ONE` are names of credentials (for `_ONE`,
+    unless the value is an object), `_ENCODED` of base64, `_BODY` of a body; 0 for others. Computed
+    at the first look-up; emptied when it has `NAMES` names.
     """
 
     def __missing__(self, name: str) -> int:

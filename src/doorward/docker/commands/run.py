@@ -110,7 +110,9 @@ def _host_defaults() -> dict[str, Any]:
 
 
 def _endpoint_defaults() -> dict[str, Any]:
-    """The connection with a network, without an option."""
+    """Return a new endpoint, the connection of a container with a network, with the values that the
+    docker client sends if no option is used.
+    """
     nothing = ("IPAMConfig", "Links", "Aliases", "DriverOpts", "DNSNames")
     texts = ("MacAddress", "NetworkID", "EndpointID", "Gateway", "IPAddress", "IPv6Gateway")
     numbers = ("GwPriority", "IPPrefixLen", "GlobalIPv6PrefixLen")
@@ -133,7 +135,9 @@ def _set_networks(container: Container) -> None:
 
 
 def _set_capabilities(host: dict[str, Any]) -> None:
-    """Write capabilities as the command line does: in full, sorted, and added ones not dropped."""
+    """Write `CapAdd` and `CapDrop` as docker's client does: full names, sorted, and no capability
+    that is added is also dropped.
+    """
     added = {_capability(each) for each in host["CapAdd"] or ()}
     dropped = {_capability(each) for each in host["CapDrop"] or ()} - added
     host["CapAdd"], host["CapDrop"] = sorted(added) or None, sorted(dropped) or None

@@ -119,7 +119,7 @@ class EmbeddedPdp:
                 return Answer(result, decision.decision_id)
         decision = self._pdp.decide(self._path, input, is_parsed=True)
         if decision.error is not None:
-            raise PdpError(f"policy failed: {_kind(decision.error)}")
+            raise PdpError(f"policy failed: {_code_of(decision.error)}")
         return Answer(decision.result, decision.decision_id)
 
     def setting(self, name: str) -> Any:
@@ -133,8 +133,8 @@ class EmbeddedPdp:
         self._pdp.close()
 
 
-def _kind(error: Exception) -> str:
-    """The code of the error: its text may quote the input."""
+def _code_of(error: Exception) -> str:
+    """Return the code of an error, to be shown in place of its text, which may quote the input."""
     if isinstance(error, RegoError) and error.diagnostics:
         return error.diagnostics[0].code
     return "internal error"

@@ -41,6 +41,8 @@ class UrlError(ValueError):
 
 @record
 class _Url:
+    """The parts of a decision point's URL; `target` is the path with the query."""
+
     secure: bool
     host: str
     port: int

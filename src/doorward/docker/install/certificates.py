@@ -138,7 +138,8 @@ def _builder(
     issuing: ec.EllipticCurvePublicKey,
     days: int,
 ) -> x509.CertificateBuilder:
-    """Return a certificate of `key`, to be signed with the key of `issuing`.
+    """Return a certificate of the key `key`, valid for `days`, that is not signed yet; `issuing` is
+    the public key of the authority that will sign it.
 
     Both key identifiers are in it: RFC 5280 requires them, and strict clients refuse certificates
     without.

@@ -217,7 +217,9 @@ class Daemon:
         return any(each == FLAG or each.startswith(f"{FLAG}=") for each in self.arguments())
 
     def config_file(self) -> str:
-        """The `--config-file` it was started with, or ""."""
+        """Return the value of `--config-file` on the command line of the running daemon; "" without
+        it.
+        """
         arguments = self.arguments()
         for number, each in enumerate(arguments):
             if each.startswith("--config-file="):
@@ -239,7 +241,10 @@ class Daemon:
             raise DaemonError(f"dockerd, process {pid}: {describe_os_error(error)}") from None
 
     def probe(self, nonce: str) -> int | None:
-        """Send a request that the plugin remembers; the answer's status, None without an answer."""
+        """Send a ping with `nonce` to the daemon. The plugin remembers the nonce if it is asked,
+        which shows that the daemon asks it. Return the status of the daemon's response; None
+        without one.
+        """
         connection = UnixConnection(self.socket, PROBE_TIMEOUT)
         try:
             connection.request("GET", "/_ping", headers={"Host": "docker", PROBE_HEADER: nonce})

@@ -46,7 +46,9 @@ _TRIAL: Final = 300.0
 
 
 class Finding(NamedTuple):
-    """One thing that was looked at. `advice` is "" where there is nothing to do."""
+    """The result of one check: its level, the text `what`, and what to do about it; `advice` is ""
+    if there is nothing to do.
+    """
 
     level: Level
     what: str
@@ -59,7 +61,9 @@ def is_in_force(installed: Installation) -> bool:
 
 
 def diagnose(installed: Installation) -> Iterator[Finding]:
-    """Every finding, the basic ones first."""
+    """Yield the findings of all checks of the daemon, its configuration, the plugin and its
+    decisions, the basic ones first.
+    """
     status = read_status(installed.listens)
     yield from _process(installed)
     yield from _config(installed)
@@ -105,8 +109,9 @@ def _open_finding(listeners: Iterable[str]) -> Finding:
 
 
 def past_plugins(installed: Installation) -> Iterator[Finding]:
-    """The way to BuildKit past every plugin, where the daemon has it: no failure where root alone
-    reaches the socket."""
+    """Yield a finding if BuildKit answers at the daemon's socket although no plugin was asked: a
+    failure, or only a warning if nobody but root can reach the socket.
+    """
     if not answers_past_plugins(installed.socket):
         return
     if is_for_root_alone(installed.socket):
@@ -351,7 +356,9 @@ def _surroundings(installed: Installation) -> Iterator[Finding]:
 
 
 def _check_copies(policies: Iterable[str]) -> Iterator[Finding]:
-    """Copies of the shipped policies, which no upgrade of the package changes."""
+    """Yield a finding for each folder that has copies of the shipped policies, which no upgrade of
+    the package changes: a failure if they differ from this version's, else a warning.
+    """
     for folder in map(Path, policies):
         if folder != PACK and folder.is_dir() and copies(folder):
             differ = any(show_differences(folder))

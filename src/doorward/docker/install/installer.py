@@ -83,7 +83,9 @@ class Installation:
 
     @property
     def supervisor(self) -> Supervisor:
-        """The starter of the service: systemd's units, or a process of ours with a watchdog."""
+        """The object that starts and ends the plugin's service: by systemd's units or, without
+        systemd, as a process with a watchdog.
+        """
         if self.systemd:
             return Systemd(self.name, self.listens)
         return Process(self.name, self.listens, self.state)
@@ -120,9 +122,9 @@ def install(installation: Installation, say: Say, *, dry_run: bool = False) -> N
     """Install the plugin, or bring it up to date. With `dry_run` only print the steps and
     obstacles.
 
-    DaemonError if that fails; the daemon's configuration is then as it was, unless the error says
-    that this failed too. A plugin that it named before runs on: as a new service if the new one had
-    answered, else as the old one.
+    Raise DaemonError if that fails; the daemon's configuration is then as before, unless the error
+    says that it could not be restored. If daemon.json already named a plugin of this name, that
+    keeps running: as the new service if it had answered, otherwise as the old one.
     """
     if dry_run:
         _show_plan(installation, say)
@@ -229,7 +231,7 @@ def _check_given(installation: Installation) -> None:
         raise DaemonError(f"the policies cannot be used: {error}") from None
     try:
         if not installation.may_be_undecided:
-            _try(installation, lambda: why_undecided(decider))
+            _check_decides(installation, lambda: why_undecided(decider))
     finally:
         decider.close()
 
@@ -250,9 +252,9 @@ def _find_shipped(folder: Path) -> Sequence[str]:
     return with_shipped([str(folder)])
 
 
-def _try(installation: Installation, ask: Callable[[], str]) -> None:
-    """Raise DaemonError if `ask` returns a reason, why usual requests are not decided, in all of
-    `_TRIALS` tries.
+def _check_decides(installation: Installation, ask: Callable[[], str]) -> None:
+    """Call `ask`, which returns why no usual request is decided or "" if one is, up to `_TRIALS`
+    times. Raise DaemonError with the last reason unless one call returns "".
     """
     for _ in range(_TRIALS):
         reason = ask()
@@ -266,7 +268,7 @@ def _try(installation: Installation, ask: Callable[[], str]) -> None:
 
 
 def _obstacles(installation: Installation) -> Iterator[str]:
-    """Why the plugin cannot be installed on this machine, as it is now."""
+    """Yield each reason why the plugin cannot be installed on this machine at present."""
     if os.geteuid() != 0:
         yield "only root may install a plugin"
     if installation.systemd and not has_systemd():
@@ -363,7 +365,7 @@ def _take_service(installation: Installation, say: Say) -> None:
         installation may be undecided: then warn.
         """
         try:
-            _try(installation, ask)
+            _check_decides(installation, ask)
         except DaemonError:
             if not installation.may_be_undecided:
                 raise

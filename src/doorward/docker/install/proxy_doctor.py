@@ -24,7 +24,9 @@ _MOST: Final = 16 << 20
 def diagnose_proxy(
     proxy: str, daemon: str, *, daemon_json: Path, arguments: list[str]
 ) -> Iterator[Finding]:
-    """Every finding about the proxy's socket and the daemon's own; `arguments` are dockerd's."""
+    """Yield the findings of all checks of the proxy's socket, `proxy`, and of ways to the daemon's
+    own socket, `daemon`, past it. `arguments` are those of the running dockerd.
+    """
     yield from _proxy(proxy)
     yield from _private(daemon)
     yield from _other_ways(daemon, daemon_json, arguments)

@@ -533,7 +533,9 @@ def _parent(pid: int) -> int:
 
 
 def _program(arguments: Sequence[str]) -> list[str]:
-    """The command of this very installation."""
+    """Return the command that runs `doorward docker serve` with these arguments, by the same
+    installation of Doorward as this process.
+    """
     script = Path(sys.executable).with_name("doorward")
     start = [str(script)] if script.exists() else [sys.executable, "-c", _START_CODE]
     return [*start, "docker", "serve", *arguments]

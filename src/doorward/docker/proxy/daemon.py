@@ -41,7 +41,7 @@ class Daemon:
         self._loop = loop
         self._idle: list[Wire] = []
 
-    def kept(self) -> Wire | None:
+    def take_idle(self) -> Wire | None:
         """Take an idle connection from the pool; None if no usable one is left.
 
         Connections that the daemon ended, or on which unexpected bytes came, are aborted and

@@ -119,7 +119,9 @@ class Budget:
 
 
 class Sides(NamedTuple):
-    """The connections of an exchange other than its client's."""
+    """What an exchange needs besides its client: the daemon, the decisions, and the limits and
+    records of all exchanges.
+    """
 
     daemon: Daemon
     decisions: Decisions
@@ -364,17 +366,18 @@ class Exchange:
     # To the daemon
 
     async def _send(self, reading: Reading, request: UpstreamHead) -> Wire:
-        """Send the head and what was read of the body; return the connection on which the answer
-        comes.
+        """Send the head of the request, and what was read of its body, to the daemon; return the
+        connection on which the response will come.
 
-        A request that has ended goes on a kept connection first. Where that has ended without an
-        answer, GET and HEAD are sent again on a new one, and others are refused with 502. Raise
+        A request without more to send is first sent on an idle connection of the pool. If the
+        daemon closes that without a response, GET and HEAD are sent again on a new connection;
+        other methods are refused with 502, since the daemon may have acted on them. Raise
         RefusedError 502 if the daemon cannot be reached, CutError if the client has left.
         """
         content = request.head + request.body
         self._check_client()
         is_short = self._request is not None and self._request.ended and not reading.is_taken_over
-        idle = self._daemon.kept() if is_short else None
+        idle = self._daemon.take_idle() if is_short else None
         if idle is not None:
             self._upstream = idle
             idle.write(content)
@@ -581,7 +584,10 @@ class Exchange:
                 await up
 
     async def _pump(self, source: Wire, sink: Wire, name: str) -> None:
-        """Carry bytes one way, and the end; both ways end where they cannot be recorded."""
+        """Carry bytes from `source` to `sink` until one of them ends, and pass the end on. Each
+        piece is recorded as bytes of `name` before it is sent, if the stream is recorded; if that
+        fails, both sides are aborted.
+        """
         while piece := await source.piece():
             if self._recording is not None and not await self._record(name, piece):
                 source.abort()

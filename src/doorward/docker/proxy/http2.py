@@ -144,7 +144,7 @@ class Frames:
 
 
 class _Pending:
-    """A request that builds, as far as it has come."""
+    """A request for a build whose body is held back until it is complete and can be judged."""
 
     __slots__ = ("content", "request")
 
@@ -228,7 +228,9 @@ class Relay:
         # Frames of priority, and of kinds that are not known, say nothing that must pass.
 
     def _control(self, frame: Frame) -> None:
-        """Settings and pings: the daemon answers them, or we do where there is none."""
+        """Relay a frame of settings or a ping to the daemon; acknowledge it here if there is no
+        daemon.
+        """
         if self._daemon is not None:
             self._send(frame)
         elif not frame.flags & Flag.ACK:
@@ -240,8 +242,9 @@ class Relay:
         self._pending.pop(stream, None)
 
     async def _data(self, frame: Frame) -> None:
-        """Relay DATA of a judged stream, hold that of a pending one, and give back the credit
-        of a refused one.
+        """Handle a DATA frame of the client: relay it if its stream is allowed, hold it if its
+        request is still to be judged. Drop it if the stream was refused, and enlarge the client's
+        flow-control window by its size, as the daemon would.
         """
         pending = self._pending.get(frame.stream)
         if pending is not None:
@@ -376,7 +379,9 @@ class Relay:
         return await self._decide(request.path, None)
 
     def _refuse(self, stream: int, request: Request, reason: str) -> None:
-        """A status of gRPC, or of HTTP for another request, which ends the stream."""
+        """Refuse a request of the client with `reason`: as a status of gRPC, or as status 403 if it
+        is not gRPC. This ends the stream.
+        """
         if (request.get(b"content-type") or b"").startswith(b"application/grpc"):
             message = quote(reason, safe=" ").encode()
             fields = [
@@ -391,7 +396,9 @@ class Relay:
         self._client.write(bytes(Frame(FrameType.RST_STREAM, 0, stream, code)))
 
     def _send_block(self, frame: Frame, headers: list[Header]) -> None:
-        """Send headers in frames of our own."""
+        """Encode headers again and send them to the daemon, in HEADERS and CONTINUATION frames;
+        `frame` gives the stream and its end.
+        """
         block = encode(headers)
         flags = frame.flags & Flag.END_STREAM
         kind: int = FrameType.HEADERS
@@ -439,8 +446,9 @@ _ACTIONS: Final = {b"Prune": ("POST", "/build/prune")}
 
 
 def method_of(path: bytes) -> tuple[str, str]:
-    """Return method and path of the HTTP/1 request by whose action a method of BuildKit is decided;
-    `("POST", "/grpc")` for all but a few of `Control`.
+    """Return the method and path of the HTTP/1 request that stands for a gRPC method of BuildKit in
+    policies: its action decides on the call. `("POST", "/grpc")` for all methods but a few of
+    `Control`.
     """
     name = path.rpartition(b"/")[2]
     is_control = path.startswith(b"/moby.buildkit.v1.Control/")

@@ -134,6 +134,8 @@ def _read(path: str) -> str:
 
 @record
 class _User:
+    """A user's name and groups, and the time until which they are cached."""
+
     name: str
     groups: tuple[str, ...]
     until: float

@@ -56,8 +56,10 @@ def to_pinned_request(draft: Draft) -> PinnedRequest | None:
 
 
 class _Absent(ContainerFacts):
-    """A daemon that does not run yet. What it would say of other things was judged before, and is
-    judged again when the container is started through the proxy."""
+    """Facts about containers when the daemon does not run yet: it is not asked. What it would say
+    was judged before the pin was made, and is judged again when the container is started through
+    the proxy.
+    """
 
     def join(self, view: dict[str, Any], *, may_wait: bool = True) -> None:
         view["owner"] = {**view["owner"], "asked": True}

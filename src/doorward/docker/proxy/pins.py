@@ -66,7 +66,10 @@ class PinError(Exception):
 
 
 class Pins:
-    """The pins in a folder, and the file beside it that remembers them. Safe in threads."""
+    """Bind mounts (pins) that keep the files and folders of the host that were judged, so that a
+    path cannot lead elsewhere later; a file stores them for the next start. Safe in any number of
+    threads.
+    """
 
     def __init__(
         self,
@@ -141,7 +144,9 @@ class Pins:
         temporary.replace(self._state)
 
     def _restore(self) -> None:
-        """Make the mounts again that are missing; a name without a mount is removed."""
+        """Mount the stored pins again that are not mounted, as after a reboot. A pin that is not
+        allowed any more or cannot be mounted is logged and left out.
+        """
         mounted = _mount_points()
         for name, path in self._paths.items():
             point = f"{self.folder}/{name}"
@@ -251,15 +256,19 @@ class Pins:
             os.close(descriptor)
 
     def translate(self, content: bytes) -> bytes:
-        """JSON of the daemon, with the paths that were pinned in place of the pins."""
+        """Return a JSON text of the daemon in which the path of each pin is replaced by the host
+        path that it was made for.
+        """
         before, *parts = content.split(self.folder.encode() + b"/")
         if not parts:
             return content
         return b"".join([before, *map(self._translate_pin, parts)])
 
     def _translate_pin(self, rest: bytes) -> bytes:
-        """Return the rest of a path below the folder of the pins, behind the path that the name
-        stands for."""
+        """Return the host path of a pin, followed by the remaining text. `rest` is the text after
+        the folder of pins and a slash: it begins with the name of a pin. Unchanged, with the
+        folder, if no pin has this name.
+        """
         path = self._paths.get(rest[:_LENGTH].decode("ascii", errors="replace"))
         if path is None or rest[_LENGTH : _LENGTH + 1].isalnum():
             return self.folder.encode() + b"/" + rest

@@ -102,8 +102,8 @@ _known_route: Final = lru_cache(1024)(_find_route)
 
 
 def to_authz(reading: Reading, caller: Caller, body: bytes | None) -> AuthzRequest:
-    """Return the request to decide, with the headers that are passed on only. A request without
-    JSON has no body, or a stream that is an archive.
+    """Return the request to decide. It has only those headers that are passed on to the daemon.
+    `body` is the JSON content; None if there is none, or if the body is the stream of an archive.
     """
     head = reading.head
     headers = {name: value for name, value in head.fields if name in _PASSED}

@@ -67,7 +67,9 @@ class ProxyError(Exception):
 
 @record
 class Listener:
-    """A listening socket, and who comes there."""
+    """A listening socket, and how callers on it are identified: as one `consumer`, by a certificate
+    (`tls`), or else by the user of the process that connects.
+    """
 
     socket: socket.socket
     consumer: str = ""
@@ -191,8 +193,10 @@ class ProxyServer:
         elif (more := self._quiet.suppressed("accept")) is not None:
             _log.error("accept failed", extra={"error": describe_os_error(error), "more": more})
 
-    def count(self, name: str, step: int) -> int:
-        """The connections of a caller, after `step` was added."""
+    def add_connections(self, name: str, step: int) -> int:
+        """Add `step`, 1 or -1, to the number of connections of the caller `name`, and return the
+        new number.
+        """
         self._counts[name] += step
         count = self._counts[name]
         if not count:
@@ -242,8 +246,8 @@ class _Caller:
             else:
                 caller = await self._by_socket(wire)
             name = caller.name or f"container {caller.container}"
-            if self._server.count(name, 1) > MOST_OF_ONE:
-                self._server.count(name, -1)
+            if self._server.add_connections(name, 1) > MOST_OF_ONE:
+                self._server.add_connections(name, -1)
                 raise PeerError("too many connections of one caller")
             self._caller, self._counted = caller, name
             if wire.lost:
@@ -258,7 +262,7 @@ class _Caller:
     def end(self) -> None:
         """Count the connection no longer for its caller; a second call does nothing."""
         if self._counted:
-            self._server.count(self._counted, -1)
+            self._server.add_connections(self._counted, -1)
             self._counted = ""
 
     async def _by_socket(self, wire: Wire) -> Caller:

@@ -130,7 +130,7 @@ class ProxyService:
                 denied_only=options.log_only_denied,
             )
         self._listeners, self._files = open_listeners(options)
-        protecting = _protecting(options, _paths(self._listeners))
+        protecting = _protect_own_paths(options, _paths(self._listeners))
         host = HostFacts(config=options.daemon_json, pidfile=options.pidfile)
         self._pins: Pins | None = None
         if options.pins:
@@ -255,9 +255,10 @@ def _paths(listeners: Sequence[Listener]) -> list[str]:
     return [name for name in names if isinstance(name, str)]
 
 
-def _protecting(options: ProxyOptions, sockets: Sequence[str]) -> PluginOptions:
-    """Return the decision's options with the host paths and the port that this proxy and its daemon
-    use marked as protected. A failure always denies here.
+def _protect_own_paths(options: ProxyOptions, sockets: Sequence[str]) -> PluginOptions:
+    """Return the options of decisions with the files, sockets and port that this proxy and its
+    daemon use marked as protected, so that policies can refuse access to them. A failed decision is
+    always a denial here.
     """
     used = [
         *(options.policies if not options.url else ()),

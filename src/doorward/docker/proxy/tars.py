@@ -213,7 +213,9 @@ class TarReader:
         self._expect(size, keep=True)
 
     def _expect(self, size: int, *, keep: bool) -> None:
-        """The next bytes are content, filled up to whole blocks."""
+        """Set that the next `size` bytes, and the padding to whole blocks, are content; `keep` says
+        if the content is stored or skipped.
+        """
         self._wanted = size
         self._skip = -(-size // BLOCK) * BLOCK
         self._kept = bytearray() if keep and size else None

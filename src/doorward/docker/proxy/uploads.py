@@ -46,7 +46,7 @@ Decide = Callable[[Archive], Awaitable[None]]
 
 
 class _Findings(Protocol):
-    """The findings on the entries of an archive."""
+    """The interface that inspects the entries of an archive and collects what a decision needs."""
 
     def see(self, entry: Entry) -> bool:
         """Look at an entry; True where its content is wanted. TarError where that is useless."""
@@ -69,7 +69,7 @@ def inspect_upload(action: str, query: Mapping[str, list[str]], decide: Decide) 
 
 
 class Upload:
-    """Takes the pieces of an archive, and gives those that may pass."""
+    """Holds back the pieces of an uploaded archive until its entries were inspected and allowed."""
 
     def __init__(self, findings: _Findings, decide: Decide) -> None:
         self._findings = findings
