@@ -12,7 +12,7 @@ import pytest
 from doorward.bundles.loader import Loaded
 from doorward.replay import Job, ReplayError, as_json, replay
 from doorward.replay.deciding import Version
-from doorward.replay.reading import chunks_of, is_whole
+from doorward.replay.reading import chunks_of, is_compressed
 
 duckdb = pytest.importorskip("duckdb")
 POLICY = """package app
@@ -73,7 +73,7 @@ def test_rows_are_the_events_that_lines_are(select: str, tmp_path: Path) -> None
     assert tally.events == len(EVENTS)
     assert tally.changes > 0
     assert tally.taken == path.stat().st_size
-    assert is_whole(str(path))
+    assert is_compressed(str(path))
 
 
 def test_a_file_is_read_in_pieces(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from doorward.base.exporting import exporter as _exporter
 
 if TYPE_CHECKING:
-    from doorward.filters.annotations import Told, read_annotations
+    from doorward.filters.annotations import FilterMetadata, read_annotations
     from doorward.filters.columns import Column, Columns, Kind, to_document
     from doorward.filters.conditions import (
         Comparison,
@@ -38,7 +38,7 @@ else:
     __getattr__ = _exporter(
         __name__,
         {
-            "annotations": "Told read_annotations",
+            "annotations": "FilterMetadata read_annotations",
             "conditions": (
                 "Comparison Conditions Field FilterError Group Some fault is_always "
                 "without_relation"
@@ -66,6 +66,7 @@ __all__ = [
     "Dialect",
     "Field",
     "FilterError",
+    "FilterMetadata",
     "Group",
     "Kind",
     "Masks",
@@ -75,7 +76,6 @@ __all__ = [
     "Relations",
     "Some",
     "Target",
-    "Told",
     "fault",
     "is_always",
     "names_for",

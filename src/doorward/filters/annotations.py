@@ -11,7 +11,7 @@ from doorward.rego import Diagnostic, Engine
 from doorward.rego.shared import ParseError, Span
 from doorward.rego.tools import Module, Rule, Scalar, Var, parse_module, path_text
 
-__all__ = ["Told", "Unreadable", "read_annotations"]
+__all__ = ["FilterMetadata", "Unreadable", "read_annotations"]
 
 _UNKNOWN_ERROR: Final = "invalid_unknown"
 
@@ -21,7 +21,7 @@ class Unreadable(FilterError):
 
 
 @record
-class Told:
+class FilterMetadata:
     """The METADATA of a filter: its unknown documents, and the mask rule as a reference below
     `data` ("" for none).
     """
@@ -30,7 +30,7 @@ class Told:
     mask_rule: str = ""
 
 
-def read_annotations(engine: Engine, path: Sequence[object]) -> Told:
+def read_annotations(engine: Engine, path: Sequence[object]) -> FilterMetadata:
     """Return the unknowns and the mask rule from the METADATA of the rule at `path`, its document
     and its packages.
 
@@ -40,7 +40,7 @@ def read_annotations(engine: Engine, path: Sequence[object]) -> Told:
     modules = _with_annotations(engine)
     first = next((m for m in modules if any(_path(r, m) == list(path) for r in m.rules)), None)
     if first is None:
-        return Told()
+        return FilterMetadata()
     rule = next(rule for rule in first.rules if _path(rule, first) == list(path))
     unknowns: list[str] = []
     faults: list[Diagnostic] = []
@@ -55,7 +55,7 @@ def read_annotations(engine: Engine, path: Sequence[object]) -> Told:
         mask = mask or _absolute(fields.get("mask_rule", ""), first)
     if faults:
         raise Unreadable(faults)
-    return Told(tuple(unknowns), mask)
+    return FilterMetadata(tuple(unknowns), mask)
 
 
 def _absolute(mask: str, module: Module) -> str:

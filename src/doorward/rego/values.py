@@ -167,7 +167,9 @@ def _hash(value: Any) -> int:
 
 
 def _hash_part(value: Any) -> Hashable:
-    """Return the part of a collection's hash for one of its values."""
+    """Return a hashable object for one value of a collection, for the hash of the collection: equal
+    for equal values.
+    """
     kind = type(value)
     if kind is int:
         return value if -HASH_MODULUS < value < HASH_MODULUS else to_key(value)
@@ -367,8 +369,9 @@ by `compare` if all before them is equal.
 
 
 def order_key(value: Value, order: Callable[[Value], Any] = _ORDER, depth: int = 0) -> Any:
-    """Return a key for sorting in Rego's order; Python compares most keys without calling
-    `compare`. `order` makes the key for parts that are too deep or too late for that.
+    """Return a tuple by which Python sorts values in Rego's order, mostly without calling
+    `compare`. `order` makes the key of a collection that is nested deeper than the levels of
+    `_AHEAD`, or of one whose first parts do not decide.
     """
     kind = type(value)
     if kind is str:
@@ -383,7 +386,9 @@ def order_key(value: Value, order: Callable[[Value], Any] = _ORDER, depth: int =
 
 
 def _number_key(number: Any) -> tuple[int, float, float]:
-    """Return a float, which Python compares fast, and the number for equal floats."""
+    """Return the sort key of a number: the rank of numbers, the nearest float, which Python
+    compares fast, and the exact number, which decides between numbers with the same float.
+    """
     if type(number) is int and -_FLOAT < number < _FLOAT:
         return 2, number, number
     count_step()
@@ -401,7 +406,9 @@ _FLOAT: Final = 1 << 53
 
 
 def _collection_key(value: Any, order: Callable[[Value], Any], depth: int) -> Any:
-    """Return the sort key of a collection from its first parts, and its own key if it has more."""
+    """Return the sort key of a collection: its rank, the keys of its first parts, and `order` of
+    the whole collection if it has more parts than these.
+    """
     count_step()
     ahead = _AHEAD[depth]
     if type(value) is dict:
@@ -466,7 +473,9 @@ def _is_plain(arrays: Sequence[Any]) -> bool:
 def _by_ranks(
     values: Sequence[Value], ranks: Sequence[int], order: Callable[[Value], Any]
 ) -> Sequence[int]:
-    """Return the positions of values of several kinds in order, kind by kind."""
+    """Return the positions of values of several kinds in Rego's order. `ranks` are the kinds in
+    order (`_RANK`); the values of each kind are sorted by themselves.
+    """
     positions: dict[int, list[int]] = {rank: [] for rank in ranks}
     for number, value in enumerate(values):
         positions[_RANK[type(value)]].append(number)
@@ -501,8 +510,9 @@ def extremes(values: Sequence[Any], choose: Callable[[Iterable[Any]], Any]) -> S
 def _extremes_by_columns(
     values: Sequence[Any], names: Sequence[Any], choose: Callable[[Iterable[Any]], Any]
 ) -> Sequence[Any]:
-    """Return the extremes of arrays of one length or of objects with the same keys. Positions are
-    compared one after the other, each only among the values that are extreme so far.
+    """Return the least or greatest (`choose`) of arrays of one length or of objects with the same
+    keys. `names` are the indexes or keys, in order: values are compared at the first one, those
+    that are equal there at the next one, and so on.
     """
     for name in names:
         if len(values) == 1:
@@ -549,8 +559,8 @@ def _by_columns(
 
 
 def _runs(column: Sequence[Value], positions: Sequence[int]) -> list[list[int]]:
-    """Return the runs of at least two equal values in a sorted column, each as positions, together
-    with single positions in between; [] if all values differ.
+    """Group the positions of a sorted column so that equal values are together: `[a, b, b]` at the
+    positions 0, 1, 2 gives `[[0], [1, 2]]`. Return [] if all values differ.
     """
     runs: list[list[int]] = []
     before: Value | Undefined = UNDEFINED
@@ -569,13 +579,13 @@ _SAME: Final = 256
 
 
 def _are_same(column: Sequence[Value]) -> bool:
-    """Return True if all values of a column are known to be the same; False may be wrong, where
-    that is costly to find out.
+    """Return True if all values of a column are certainly the same. False does not mean that they
+    differ: values that take long to compare are not compared.
     """
     first = column[0]
     if all(map(is_, column, repeat(first))):
         return True
-    if type(first) is not str and not _is_told_apart(first):
+    if type(first) is not str and not _compares_exactly(first):
         return False
     return column[-1] == first and column.count(first) == len(column)
 
@@ -583,9 +593,9 @@ def _are_same(column: Sequence[Value]) -> bool:
 _AMBIGUOUS: Final = frozenset({bool, float, frozenset})
 
 
-def _is_told_apart(value: Value) -> bool:
-    """Return True if Python's comparison is Rego's and fast: at most `_SAME` parts, none a boolean,
-    a float, a set, or equal to a boolean.
+def _compares_exactly(value: Value) -> bool:
+    """Return True if Python's `==` decides about this value as Rego does, and fast: it has at most
+    `_SAME` parts, and none is a boolean, 0, 1, a float or a set.
     """
     parts: list[Any] = [value]
     for part in parts:

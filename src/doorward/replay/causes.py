@@ -35,12 +35,12 @@ def cause_of(kind: str, before: Trail | None, now: Trail, known: Set[str]) -> Ca
     not known. `before` is None if the old policies are not available; `known` are the texts of
     their definitions.
     """
-    refused = _refuse(now.failed)
+    refused = _cause_of_failure(now.failed)
     if kind == "new-deny":
         return refused or _cause_of_loss(before, now) or _UNKNOWN
     if kind == "new-error":
         return refused or _UNKNOWN
-    location = _new(before, now, known)
+    location = _find_new(before, now, known)
     if location is not None:
         return Cause(str(location), f"`{location.text}` holds")
     if kind == "changed" and refused is not None:
@@ -52,10 +52,11 @@ def _key(location: Location) -> tuple[str, str]:
     return location.rule, location.text
 
 
-def _new(before: Trail | None, now: Trail, known: Set[str]) -> Location | None:
-    """Return a definition that holds now and did not before; None if there is none. The outermost
-    one whose text the old version does not have, otherwise the innermost one. Without the old
-    version, the second outermost that holds.
+def _find_new(before: Trail | None, now: Trail, known: Set[str]) -> Location | None:
+    """Return a definition that holds now and did not hold before; None if there is none.
+
+    Of several, the outermost one whose text the old version does not contain (`known`), otherwise
+    the innermost one. Without the old version, the second outermost of all that hold now.
     """
     if before is None:
         return now.answered[min(1, len(now.answered) - 1)] if now.answered else None
@@ -66,8 +67,8 @@ def _new(before: Trail | None, now: Trail, known: Set[str]) -> Location | None:
 
 
 def _cause_of_loss(before: Trail | None, now: Trail) -> Cause | None:
-    """Return the cause that a definition held before and does not hold now, the innermost one; None
-    if there is none, or if the old version is not available.
+    """Return the cause "this definition held, and does not", for the innermost definition that held
+    before and does not hold now. None if there is none, or if the old version is not available.
     """
     if before is None:
         return None
@@ -77,17 +78,20 @@ def _cause_of_loss(before: Trail | None, now: Trail) -> Cause | None:
 
 
 def _cause_of_pass(before: Trail | None) -> Cause | None:
-    """Return the cause that a condition is no longer required; None if none failed before."""
+    """Return the cause "this condition is not required any more", for the first condition that
+    failed before; None if none failed, or if the old version is not available.
+    """
     if before is None or not before.failed:
         return None
     location = before.failed[0]
     return Cause(str(location), f"`{location.text}` is not required any more")
 
 
-def _refuse(failed: Sequence[Location]) -> Cause | None:
-    """Return the cause that names the failed conditions, at most `NAMED`; None if there are none.
+def _cause_of_failure(failed: Sequence[Location]) -> Cause | None:
+    """Return the cause "these conditions do not hold"; None if `failed` is empty.
 
-    There are several if several definitions got equally far.
+    `failed` has several conditions if several definitions got equally far; at most `NAMED` are
+    named.
     """
     if not failed:
         return None

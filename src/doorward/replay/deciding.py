@@ -85,8 +85,9 @@ def _response_of(event: Event) -> Mapping[Any, Any]:
 
 
 def _is_left_out(path: str, recorded: Mapping[Any, Any]) -> bool:
-    """Return True if a hidden path is a field of the result of a decision on a response other than
-    its verdict, which the log may leave out.
+    """Return True if the log left out the value at `path` because it is a part of a filtered
+    response: a field of the result, other than the verdict. Always False for decisions that are not
+    on a response, whose `recorded` is empty.
     """
     above, _, name = path.rpartition("/")
     return bool(recorded) and above == "/result" and name not in _VERDICT
@@ -227,8 +228,8 @@ class Version:
         return self._recorded.now_ns or event.time_ns
 
     def _document(self, event: Event) -> Any:
-        """Return the prepared query for an event's query or document, or another document of the
-        snapshot without a query. RegoError for an invalid query.
+        """Return the prepared query whose value is the event's decision: its query if it has one,
+        else the document at its path. RegoError for an invalid query.
         """
         if event.query:
             return self.snapshot.query(event.query)

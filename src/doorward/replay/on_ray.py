@@ -23,7 +23,7 @@ from ray.data import ActorPoolStrategy, DataContext
 from doorward.base.records import record
 from doorward.bundles.loader import Loaded
 from doorward.replay.deciding import Version
-from doorward.replay.reading import Chunk, ReplayError, chunks_of, is_whole
+from doorward.replay.reading import Chunk, ReplayError, chunks_of, is_compressed
 from doorward.replay.tally import Tally
 from doorward.replay.work import C, C_co, Job, Work
 
@@ -69,7 +69,9 @@ class _Unit(NamedTuple):
 
 
 class Sent(Protocol[C_co]):
-    """A job in a form that can be sent to another machine."""
+    """A job that can be sent to another machine, where `job` compiles it. `Recipe` is one for
+    replays.
+    """
 
     def empty(self) -> C_co:
         """Return the counts of no lines."""
@@ -127,7 +129,7 @@ def _units(files: Sequence[str], size: int) -> Iterator[_Unit]:
     """
     number = 0
     for file in files:
-        if is_whole(file):
+        if is_compressed(file):
             yield _Unit(number, file, 0, -1)
             number += 1
             continue

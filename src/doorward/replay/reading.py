@@ -16,7 +16,7 @@ from typing import BinaryIO, Final, NamedTuple
 
 from doorward.base.os_errors import describe_os_error
 
-__all__ = ["Chunk", "ReplayError", "chunks_of", "is_whole", "log_files", "size_of"]
+__all__ = ["Chunk", "ReplayError", "chunks_of", "is_compressed", "log_files", "size_of"]
 
 CHUNK: Final = 1 << 20
 """The size of a chunk in bytes; it also has the rest of its last line."""
@@ -109,9 +109,9 @@ def chunks_of(files: Sequence[str], *, size: int = CHUNK) -> Iterator[Chunk]:
             raise ReplayError(_why(path, error)) from None
 
 
-def is_whole(path: str) -> bool:
-    """Return True if a file is compressed, so that it must be read from its beginning; ReplayError
-    if it cannot be read.
+def is_compressed(path: str) -> bool:
+    """Return True if a file is gzip or Parquet, by its first bytes, so that no part of it can be
+    read alone. ReplayError if it cannot be read.
     """
     try:
         with open(path, "rb") as file:
@@ -183,7 +183,9 @@ def _read_compressed(path: str, file: BinaryIO, size: int) -> Iterator[Chunk]:
     taken = 0
 
     def chunk(content: bytes) -> Chunk:
-        """Return a chunk with the bytes of the file consumed since the last one."""
+        """Return `content` as a chunk. Its size as stored is the number of compressed bytes that
+        were read since the chunk before it.
+        """
         nonlocal taken
         before, taken = taken, file.tell()
         return Chunk(path, 0, len(content), content, taken - before)

@@ -152,8 +152,9 @@ def _rank(values: Mapping[str, Counter[str]]) -> list[tuple[str, Counter[str]]]:
 
 
 def dimensions(tally: Tally) -> list[tuple[str, list[tuple[str, Counter[str]]]]]:
-    """Return each dimension with its values and their kinds of changes; dimensions in which no
-    value has a name are left out.
+    """Return the dimensions in the order of the reports (cause, rule, path, …), each with its
+    values and the counts of changes of each value by kind. Dimensions that have no value but "" are
+    left out.
     """
     names = [*_ORDER, *sorted(tally.groups.keys() - set(_ORDER))]
     return [

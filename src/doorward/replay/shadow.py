@@ -39,8 +39,8 @@ _EDGE: Final = Edge("shadow", "deciding by the candidate failed")
 
 
 class Shadow:
-    """Decides with the policies of `candidate` the same requests as the active policies; `observe`
-    can be called by any number of threads.
+    """Decides the requests that the active policies answer once more, with the candidate policies,
+    and compares both answers; `observe` can be called by any number of threads.
     """
 
     def __init__(
@@ -146,11 +146,12 @@ class Shadow:
         self._on_kind(kind)
         self._kinds[kind] += 1
         if kind not in (UNCHANGED, "not-replayable"):
-            self._say(event, kind)
+            self._report(event, kind)
 
-    def _say(self, event: Event, kind: str) -> None:
-        """Store a difference, and log it without its input and with its cause. For the same kind
-        and path that is done at most once a second; others are stored without a cause.
+    def _report(self, event: Event, kind: str) -> None:
+        """Store a difference, find its cause, and log it without its input. Only the first
+        difference of a kind and path in each second is logged and gets a cause; the others are only
+        stored.
         """
         more = self._quiet.suppressed(f"{kind} {event.path}")
         if more is None:

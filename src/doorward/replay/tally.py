@@ -134,8 +134,8 @@ class Tally:
         self.times.add(time_ns, changed=kind not in (UNCHANGED, "not-replayable"))
 
     def count_missing(self, reason: str) -> None:
-        """Count one event that cannot be replayed by its reason; as `OTHERS` after `GROUPS`
-        reasons.
+        """Count one event that cannot be replayed, under the reason for this. New reasons are
+        counted as `OTHERS` once there are `GROUPS` reasons.
         """
         self.missing[reason if reason in self.missing or self._has_room() else OTHERS] += 1
 
@@ -152,8 +152,8 @@ class Tally:
         values.setdefault(value, Counter())[kind] += number
 
     def add_examples(self, key: tuple[str, str, str], examples: Iterable[Example]) -> None:
-        """Add examples under a key (kind, rule, cause), up to `EXAMPLES`; ignored after `CAUSES`
-        other keys.
+        """Add examples of a change under its key (kind, rule, cause), at most `EXAMPLES` for a key.
+        A new key is ignored once there are `CAUSES` keys.
         """
         known_examples = self.examples.get(key)
         if known_examples is None:

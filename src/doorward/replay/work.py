@@ -42,9 +42,9 @@ EXAMPLE_BYTES: Final = 64 << 10
 
 @record
 class Job:
-    """The comparison that a replay makes. `old` is None if the new answers are compared with the
-    recorded ones; `paths`: the documents that count, all if empty; `by`: the paths of input values
-    to group by.
+    """A comparison of policies on the events of a log: those of `new` with those of `old`, or with
+    the recorded answers if `old` is None. Only events of the documents in `paths` are decided, all
+    if it is empty. Changes are also counted by the values at the paths `by` of the input.
     """
 
     new: Version
@@ -173,8 +173,8 @@ C_co = TypeVar("C_co", bound=Counts, covariant=True)
 
 
 class Work(Protocol[C_co]):
-    """The work on the lines of a log: `decide` counts some lines, `empty` gives the counts to merge
-    into.
+    """A job that can be done on any part of a log: `decide` returns the counts of some lines, and
+    `empty` returns counts of zero, to which those are added by `merge`.
     """
 
     def empty(self) -> C_co:

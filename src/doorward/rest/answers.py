@@ -136,12 +136,12 @@ def failure_fields(error: Exception) -> dict[str, str]:
     return _error_fields("internal_error", str(error))
 
 
-def not_compiled(error: CompileError, what: str, code: str = "invalid_parameter") -> Response:
-    """Return the 400 response that lists every error of policies or a query; `what` says when they
-    occurred.
+def not_compiled(error: CompileError, activity: str, code: str = "invalid_parameter") -> Response:
+    """Return the 400 response that lists every error in policies or a query. `activity` is the end
+    of its message: "error(s) occurred while …".
     """
     errors = [object_text(diagnostic_fields(each)) for each in error.diagnostics]
-    return _error(400, code, f"error(s) occurred while {what}", errors)
+    return _error(400, code, f"error(s) occurred while {activity}", errors)
 
 
 def not_changed(error: Exception) -> Response:

@@ -33,7 +33,9 @@ Authentication = Literal["off", "token", "tls"]
 
 @record
 class Access:
-    """`--authentication` and `--authorization`."""
+    """How clients are authenticated (`--authentication`), and if the system policy decides on each
+    request (`--authorization`).
+    """
 
     authentication: Authentication = "off"
     authorizes: bool = False
@@ -120,10 +122,11 @@ def _input(
 
 
 def path_of(raw: bytes) -> list[str]:
-    """Return the segments of a path as the endpoint will use them; raise BadRequest if it is
-    malformed.
+    """Return the segments of a request's path for the input of the system policy; raise BadRequest
+    if the path is malformed.
 
-    OPA's policy sees `/v1/data/a%2Fb` as two segments, and OPA then answers for `data["a/b"]`.
+    They are the segments that the endpoint uses, so that a policy cannot be evaded by `%2F`: OPA
+    shows its policy `/v1/data/a%2Fb` as two segments and then answers for `data["a/b"]`.
     """
     path = segments(raw if raw.startswith(b"/") else b"/" + raw)[1:]
     if path[:2] == ("v1", "policies"):

@@ -263,12 +263,12 @@ def _ending(request: dict[Key, Value]) -> bool | None:
 def input_of(
     request: dict[Key, Value], mapping: Mapping[str, tuple[str, ...]], lacking: str = ""
 ) -> Value:
-    """Return the policy's input for a request: each entity, and the context, whole and at its path
-    of `mapping`.
+    """Return the policy's input for a request: subject, action, resource and context, each as a
+    whole at the path that `mapping` has for it. Other members of the request are left out.
 
-    Other members of the request are left out. `lacking` names the entity that is searched for: it
-    is not put in, and needs only a type; an action need not be there. Raise InvalidError if the
-    request is malformed.
+    In a search, `lacking` is the kind of entity to find. It is left out of the input, and of it the
+    request needs only the type, of an action nothing. Raise InvalidError if the request is
+    malformed.
     """
     input: dict[Key, Value] = {}
     for name, required in _ENTITIES.items():
@@ -299,7 +299,7 @@ def input_of(
 
 
 def put(input: dict[Key, Value], path: tuple[str, ...], value: Value) -> None:
-    """Put an entity at its configured path in the input."""
+    """Set the value at a path of `input` in place, and create the objects on the way."""
     for name in path[:-1]:
         inner = input.setdefault(name, {})
         assert isinstance(inner, dict)  # the configuration refuses paths below one another

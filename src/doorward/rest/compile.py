@@ -96,8 +96,8 @@ def post_compile(pdp: PDP, parameters: Parameters, body: bytes) -> Response:
 
 def _request(document: Value, text: bytes) -> _Request:
     """Return the fields of a compile request; raise BadRequest in the words of OPA's decoder."""
-    fields = decoded(document, _TYPE, f"types.{_TYPE}", text)
-    options = decoded(fields.get("options"), _TYPE, f"struct field {_TYPE}.options of type object")
+    fields = decoded(document, f"types.{_TYPE}", text)
+    options = decoded(fields.get("options"), f"struct field {_TYPE}.options of type object")
     nondeterministic = options.get("nondeterministicbuiltins", False)
     if not isinstance(nondeterministic, bool):
         raise _wrong(nondeterministic, f"{_TYPE}.options.nondeterministicBuiltins", "bool")
@@ -115,15 +115,18 @@ def _request(document: Value, text: bytes) -> _Request:
     )
 
 
-def decoded(document: Value, type: str, what: str, text: bytes = b"") -> dict[str, Any]:
-    """Return the members of an object by their lower-case names, without null ones; {} for null.
+def decoded(document: Value, go_type: str, text: bytes = b"") -> dict[str, Any]:
+    """Return the members of an object by their names in lower case, without those that are null; {}
+    for null. `text` is the JSON of the object, which has the order of its names.
 
-    Raise BadRequest for another type, which Go would decode into `what`.
+    Raise BadRequest for any other value: Go's decoder cannot put it into a `go_type`.
     """
     if document is None:
         return {}
     if not isinstance(document, dict):
-        raise BadRequest(f"json: cannot unmarshal {go_kind(document)} into Go value of type {what}")
+        raise BadRequest(
+            f"json: cannot unmarshal {go_kind(document)} into Go value of type {go_type}"
+        )
     fields = fold_fields(document, text)
     return {name: value for name, value in fields.items() if value is not None}
 

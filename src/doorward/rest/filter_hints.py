@@ -16,15 +16,17 @@ MAX_LENGTH: Final = 100
 MAX_NAMES: Final = 100
 
 
-def hints(left: Partial, unknowns: Iterable[str]) -> list[dict[str, Any]]:
-    """Return a message and location for each undefined reference whose name is near an unknown one.
+def hints(partial: Partial, unknowns: Iterable[str]) -> list[dict[str, Any]]:
+    """Return hints about names that are probably misspelled, each as a message and a location: an
+    undefined reference whose name below `input` is similar to that of a document in `unknowns`.
+
     A reference is reported once. Only the first `MAX_NAMES` unknown names, and names of at most
     `MAX_LENGTH` characters, are compared.
     """
     names = [name for path in unknowns for name in _second(path)][:MAX_NAMES]
     result: list[dict[str, Any]] = []
     seen: set[tuple[Value, ...]] = set()
-    for ref, span in left.failures:
+    for ref, span in partial.failures:
         parts = tuple([part.value for part in ref.args if isinstance(part, Scalar)])
         if len(parts) < len(ref.args) or not parts or not isinstance(parts[0], str):
             continue

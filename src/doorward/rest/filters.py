@@ -16,8 +16,8 @@ from doorward.base.records import record
 from doorward.filters import (
     Conditions,
     FilterError,
+    FilterMetadata,
     Target,
-    Told,
     names_for,
     read_annotations,
     short_names,
@@ -116,7 +116,7 @@ def post_filter(
     names = [name for segment in path for name in segment.split("/") if name]
     try:
         request = _request(body)
-        targets = _read_targets(snapshot, names, request)
+        metadata = _read_metadata(snapshot, names, request)
         # METADATA is read once for both, where the request does not say them.
         if not request.unknowns:
             timers.add("compile_extract_annotations_unknowns", perf_counter_ns() - started)
@@ -124,8 +124,8 @@ def post_filter(
             timers.add("compile_extract_annotations_mask", 0)
         chosen = _targets(accept, request.dialects)
         with timers.measure("rego_partial_eval"), within(snapshot.deadline):
-            masks = _masks(snapshot, targets, request.input, timers)
-            left = _evaluate_residual(pdp, snapshot, names, request, targets)
+            masks = _masks(snapshot, metadata, request.input, timers)
+            left = _evaluate_residual(pdp, snapshot, names, request, metadata)
             conditions = _conditions(left, request, chosen)
         with timers.measure("compile_translate_queries"):
             result = _result(conditions, chosen, request, masks, many=accept == _MULTI)
@@ -133,7 +133,7 @@ def post_filter(
         return refused.response
     timers.add("server_handler", perf_counter_ns() - started)
     fields = {} if result is None else {"result": ordered_text(result)}
-    if meant := hints(left, targets.unknowns):
+    if meant := hints(left, metadata.unknowns):
         fields["hints"] = ordered_text(meant)
     logged: Any = UNDEFINED if result is None else result
     decision = Decision(
@@ -143,10 +143,10 @@ def post_filter(
         revision=snapshot.revision,
         eval_ns=perf_counter_ns() - started,
         custom={
-            "mask_rule": targets.mask_rule,
+            "mask_rule": metadata.mask_rule,
             "options": request.options,
             "type": "open-policy-agent/compile",
-            "unknowns": list(targets.unknowns),
+            "unknowns": list(metadata.unknowns),
         },
     )
     if context is not None:
@@ -173,7 +173,7 @@ def _request(body: bytes) -> _Request:
 
 def _decode(document: Value, text: bytes) -> _Request:
     """Return the fields of a filter request; raise BadRequest in the words of OPA's decoder."""
-    fields = decoded(document, _TYPE, f"server.{_TYPE}", text)
+    fields = decoded(document, f"server.{_TYPE}", text)
     options = fields.get("options", {})
     if not isinstance(options, dict):
         raise _wrong(options, "options", "struct")
@@ -203,10 +203,11 @@ def _wrong(value: Value, name: str, wanted: str) -> BadRequest:
     )
 
 
-def _read_targets(snapshot: Snapshot, names: Sequence[str], request: _Request) -> Told:
-    """Return the unknowns and the mask rule, from the request, else from the rule's METADATA.
+def _read_metadata(snapshot: Snapshot, names: Sequence[str], request: _Request) -> FilterMetadata:
+    """Return the unknown documents and the mask rule of a filter: those that the request names,
+    else those in the METADATA of the rule at `names`.
 
-    Raise _Refused if a path is malformed or the METADATA contradicts itself.
+    Raise _Refused if a path is malformed or the METADATA is invalid.
     """
     quoted = next((name for name in names if '"' in name), None)
     if quoted is not None:
@@ -219,19 +220,19 @@ def _read_targets(snapshot: Snapshot, names: Sequence[str], request: _Request) -
         raise _Refused(bad_request(message)) from None
     mask = _mask_rule(request.mask_rule, names)
     if request.unknowns and mask:
-        return Told(request.unknowns, mask)
+        return FilterMetadata(request.unknowns, mask)
     try:
         annotated = read_annotations(snapshot.engine, names)
     except FilterError as error:
         raise _Refused(not_compiled(error, _EVALUATION, "evaluation_error")) from None
-    return Told(request.unknowns or annotated.unknowns, mask or annotated.mask_rule)
+    return FilterMetadata(request.unknowns or annotated.unknowns, mask or annotated.mask_rule)
 
 
 def _mask_rule(name: str, names: Sequence[str]) -> str:
-    """Return the full reference of a mask rule; one without `data.` is beside the filter. "" for
-    "".
+    """Return the full reference of the mask rule `name`: a name that does not begin with `data.` is
+    a rule in the package of the filter, whose path is `names`. "" if `name` is "".
 
-    Raise _Refused (400) if it is not a path.
+    Raise _Refused (400) if the result is not a path.
     """
     if not name:
         return ""
@@ -269,30 +270,32 @@ def _targets(accept: str, dialects: Sequence[str]) -> list[Target]:
 
 
 def _masks(
-    snapshot: Snapshot, targets: Told, input: Value | Undefined, timers: Timers
+    snapshot: Snapshot, metadata: FilterMetadata, input: Value | Undefined, timers: Timers
 ) -> Value | None:
     """Return the column masks of the mask rule, and time it; None if there is no rule or no mask.
     Raise _Refused if the rule does not exist, fails or is not an object.
     """
-    if not targets.mask_rule:
+    if not metadata.mask_rule:
         return None
     timers.add("rego_external_resolve", 0)
     with timers.measure("compile_eval_mask_rule"):
-        return _evaluate_masks(snapshot, targets, input)
+        return _evaluate_masks(snapshot, metadata, input)
 
 
-def _evaluate_masks(snapshot: Snapshot, targets: Told, input: Value | Undefined) -> Value | None:
+def _evaluate_masks(
+    snapshot: Snapshot, metadata: FilterMetadata, input: Value | Undefined
+) -> Value | None:
     """Return the value of the mask rule; None if it is undefined, null or empty.
 
     Raise _Refused if the rule does not exist, fails or is not an object.
     """
     engine = snapshot.engine
     try:
-        root, names = path_names(targets.mask_rule)
+        root, names = path_names(metadata.mask_rule)
         if root != "data" or not engine.has_rules(names):
-            raise _Refused(bad_request(f"the mask rule {targets.mask_rule} does not exist"))
+            raise _Refused(bad_request(f"the mask rule {metadata.mask_rule} does not exist"))
         query = engine.prepare(
-            targets.mask_rule, strict_builtin_errors=True, deadline=snapshot.deadline
+            metadata.mask_rule, strict_builtin_errors=True, deadline=snapshot.deadline
         )
         masks: Any = query.value(input)
     except CompileError as error:
@@ -300,7 +303,7 @@ def _evaluate_masks(snapshot: Snapshot, targets: Told, input: Value | Undefined)
     except RegoError as error:
         raise _Refused(failed(error)) from None
     except ValueError:
-        raise _Refused(bad_request(f"the mask rule {targets.mask_rule} is not a path")) from None
+        raise _Refused(bad_request(f"the mask rule {metadata.mask_rule} is not a path")) from None
     if masks is UNDEFINED or masks is None:
         return None
     if not isinstance(masks, dict):
@@ -314,15 +317,17 @@ def _evaluate_masks(snapshot: Snapshot, targets: Told, input: Value | Undefined)
 
 
 def _evaluate_residual(
-    pdp: PDP, snapshot: Snapshot, names: Sequence[str], request: _Request, targets: Told
+    pdp: PDP, snapshot: Snapshot, names: Sequence[str], request: _Request, metadata: FilterMetadata
 ) -> Partial:
-    """Return what is left of the rule with the rows unknown; raise _Refused if that fails."""
+    """Evaluate the filter rule partially, with the rows unknown, and return the residual; raise
+    _Refused if that fails.
+    """
     try:
         return residual(
             snapshot,
             pdp.build_gate,
             document_ref(tuple(names)),
-            targets.unknowns,
+            metadata.unknowns,
             request.input,
             disable_inlining=request.disable_inlining,
             nondeterministic=True,
@@ -339,8 +344,8 @@ def _evaluate_residual(
 
 
 def _conditions(left: Partial, request: _Request, targets: Sequence[Target]) -> Conditions:
-    """Return the residual as conditions on columns; raise _Refused if a target cannot express
-    it.
+    """Return the residual (`left`) as conditions on columns; raise _Refused if a target cannot
+    express it.
     """
     try:
         return to_conditions(left, targets, shorts=short_names(request.mappings))

@@ -222,10 +222,9 @@ def whole_body(body: bytes, content_type: str) -> Value:
 
 
 def any_document(body: bytes, *, stays: bool = False) -> Value:
-    """Return the first JSON value of a body; what follows is ignored. BadRequest if it is
-    malformed.
-
-    `stays`: the value becomes data, and is read in the form for that.
+    """Return the first JSON value of a body; anything after it is ignored. Raise BadRequest if it
+    is malformed. `stays`: the value becomes base data, so it is built in the form in which data is
+    stored.
     """
     read = read_data if stays else read_json
     try:

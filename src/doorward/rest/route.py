@@ -148,8 +148,9 @@ class Routes:
         return None
 
     def may_end_in_slash(self, path: tuple[str, ...]) -> bool:
-        """Return True if a route serves this path or the longest path above it, and gives no
-        meaning to slashes at the end.
+        """Return True if slashes at the end of this path have no meaning, so that a client can be
+        redirected to the path without them: a route serves the path or one above it, and the
+        nearest of these does not take its path literally.
         """
         for length in range(len(path), 0, -1):
             rows = self._exact.get(path[:length], ()) + self._open.get(path[:length], ())

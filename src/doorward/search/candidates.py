@@ -35,8 +35,8 @@ _MISSING: Final = object()
 
 @record
 class Focus:
-    """Constants that only one of two versions has. `beside`: all constants, as JSON, of the rules
-    that these constants are in.
+    """The constants that only one of two versions has (`values`), which candidates should contain
+    more often. `beside`: all constants, as JSON, of the rules that have one of `values`.
     """
 
     values: tuple[Value, ...] = ()
@@ -191,8 +191,10 @@ class Candidates:
         return {**members, name: self._with(members.get(name, {}), rest, new)}
 
     def _with_item(self, value: Any, rest: Sequence[str], new: Any) -> Any:
-        """Return a copy of a collection in which `new` is put at `rest` of a random item, or of an
-        item added to a short list. If `rest` is empty, `_MISSING` removes the last item of a list.
+        """Return a copy of a collection in which one item is changed: `new` is put at the path
+        `rest` of a random item, or of an item that is added to a list of less than 3. If `rest` is
+        empty, `_MISSING` removes the last item of a list.
+
         Anything but an array or a non-empty object counts as an empty list.
         """
         random = self._random

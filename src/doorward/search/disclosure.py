@@ -108,8 +108,8 @@ class Disclosure:
         return word in self._words_of_policies or self._words.get(word, False)
 
     def _look_up(self, words: set[str]) -> None:
-        """Record in `_words` for each of the words if it occurs in a text of the data or of the
-        caller's input that is not secret.
+        """Find out which of the words occur in a text that is not secret, of the data or of the
+        caller's input, and record the answer for each word in `_words`.
         """
         missing = words - self._words.keys()
         self._words |= dict.fromkeys(missing, False)
@@ -199,8 +199,9 @@ def _names_secret(name: str) -> bool:
 
 
 def _keys_of(module: Module) -> Iterator[Term]:
-    """Yield the terms that a module gives to built-ins as keys: the operands after the first; of an
-    object only the values at `secret`.
+    """Yield the terms that a module gives to built-ins of tokens and signatures as keys: each
+    operand but the first; of an operand that is an object, only the values of its members that hold
+    a key (`secret`).
     """
     for node in walk(module):
         if not isinstance(node, Call) or not node.name.startswith(_KEYED):

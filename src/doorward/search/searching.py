@@ -120,8 +120,8 @@ class _Reached:
         """The outcomes of the watched expressions in this evaluation."""
 
     def nodes(self) -> set[_Node]:
-        """Return each rule and expression that was reached, with its outcome and the binary order
-        of its count.
+        """Return each rule and expression that was reached, with its outcome and the size of its
+        count (the number of its bits), so that 4 and 7 times are the same.
         """
         nodes: set[_Node] = {
             (node, holds, count.bit_length()) for (node, holds), count in self._counts.items()

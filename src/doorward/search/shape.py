@@ -426,8 +426,8 @@ class _Reader:
         return []
 
     def _collections(self, item: Term) -> list[Shape]:
-        """Return a collection for each location of a term, whose items are that location. The same
-        location always gets the same collection.
+        """Return, for each location that the term `item` stands for, a collection whose items are
+        at that location: a new `Shape`, and always the same one for a location.
         """
         collections = []
         for location in self._locations(item):

@@ -12,8 +12,11 @@ __all__ = ["add_support", "reparse"]
 
 
 def reparse(modules: Sequence[Module], namespace: str) -> dict[str, Module]:
-    """Return support modules by file name, parsed from their texts. A search, a refutation and its
-    check must see the same trees, and trees of partial evaluation can have nodes that no text has.
+    """Return support modules by file name, parsed again from their texts; the names begin with
+    `namespace`.
+
+    A search, a refutation and its check must see the same trees, and trees of partial evaluation
+    can have nodes that no text has.
     """
     names = [f"{namespace}_{number}.rego" for number in range(len(modules))]
     texts = map(format_tree, modules)

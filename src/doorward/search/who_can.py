@@ -74,7 +74,7 @@ WIDEST: Final = 120
 """In a reason, the value of a variable with more characters than this is cut."""
 NAMESPACE: Final = "doorward_access"
 _CONFLICT: Final = "eval_conflict_error"
-_FROM_WORLD: Final = frozenset({"time.now_ns", "io.jwt.decode_verify"})
+_ANSWERED: Final = frozenset({"time.now_ns", "io.jwt.decode_verify"})
 """Impure built-ins that depend only on the time, which is the same for all decisions here."""
 _KEYED: Final = ("io.jwt.", "crypto.")
 """The prefixes of the names of built-ins that take keys."""
@@ -191,13 +191,13 @@ def who_can(
     reasons = []
     if partial.definitions is not None:
         reasons.append("the query has other values than true and false")
-    worlds = sorted(_worlds(engine) - _FROM_WORLD)
-    if worlds:
-        reasons.append(f"the policies call {worlds[0]}, whose answers are not known")
+    impure = sorted(_impure_builtins(engine) - _ANSWERED)
+    if impure:
+        reasons.append(f"the policies call {impure[0]}, whose answers are not known")
     candidates: dict[Any, tuple[Value, ...]] = {}
     conditions: list[Condition] = []
     for body in partial.queries:
-        left = _possible(engine, body, unknowns, now_ns)
+        left = _undecided(engine, body, unknowns, now_ns)
         if left is None:
             continue
         bounds = [_possible_values(engine, body, path) for path in unknowns.paths]
@@ -247,7 +247,7 @@ def put(document: Any, path: Path, value: Any) -> Any:
     return {**fields, name: put(fields.get(name), rest, value)}
 
 
-def _worlds(engine: Engine) -> set[str]:
+def _impure_builtins(engine: Engine) -> set[str]:
     """Return the names of the impure built-ins that the policies call anywhere."""
     names = {
         node.name
@@ -270,9 +270,9 @@ def _text(expr: Expr) -> str:
 # Conjunctions
 
 
-def _possible(engine: Engine, body: Body, unknowns: Unknowns, now_ns: int) -> list[Expr] | None:
-    """Return the expressions of a conjunction that the known input does not decide; None if one of
-    them fails, so that the conjunction cannot hold.
+def _undecided(engine: Engine, body: Body, unknowns: Unknowns, now_ns: int) -> list[Expr] | None:
+    """Return the expressions of a conjunction that depend on the unknown part of the input; None if
+    one of the others does not hold, so that the conjunction cannot hold.
     """
     left = []
     for expr in body:
@@ -288,7 +288,7 @@ def _decide(engine: Engine, expr: Expr, unknowns: Unknowns, now_ns: int) -> bool
     """Return True if an expression holds for the known input and False if it does not. None if that
     depends on the unknown, or if it cannot be evaluated alone.
     """
-    if expr.withs or (expr.negated and _variables(expr)):
+    if expr.withs or (expr.negated and _has_variables(expr)):
         return None
     try:
         query = engine.prepare(_text(expr), deadline=EACH)
@@ -297,10 +297,10 @@ def _decide(engine: Engine, expr: Expr, unknowns: Unknowns, now_ns: int) -> bool
         holds = _holds(query, unknowns.input, now_ns)
     except (CompileError, EvalError):
         return None
-    return None if holds and _variables(expr) else holds
+    return None if holds and _has_variables(expr) else holds
 
 
-def _variables(expr: Expr) -> bool:
+def _has_variables(expr: Expr) -> bool:
     """Return True if an expression has variables other than `input` and `data`."""
     operators = {id(node.operator.head) for node in walk(expr) if isinstance(node, Call)}
     names = {n.name for n in walk(expr) if isinstance(n, Var) and id(n) not in operators}
@@ -311,8 +311,8 @@ def _variables(expr: Expr) -> bool:
 
 
 def _possible_values(engine: Engine, body: Body, path: Path) -> list[Value] | None:
-    """Return the shortest list of values that an expression of a conjunction allows for an input
-    path; None if no expression bounds them.
+    """Return the values at an input path with which a conjunction can hold: the shortest list that
+    one of its expressions sets. None if none of them limits the path to a list of values.
     """
     best: list[Value] | None = None
     # Variables and the input have one value in the whole conjunction: its other expressions only
@@ -343,7 +343,7 @@ def _text_of_found(expr: Expr, path: Path, engine: Engine) -> str:
 
     def put_found(node: Node) -> Node:
         """Replace a reference to the path, or into it."""
-        if not isinstance(node, Ref) or _leaf(Ref(node.head, node.args[:size])) != path:
+        if not isinstance(node, Ref) or _input_path(Ref(node.head, node.args[:size])) != path:
             return node
         rest = node.args[size:]
         return Ref(Var("found"), rest) if rest else Var("found")
@@ -377,23 +377,25 @@ def _values(engine: Engine, text: str) -> list[Value] | None:
 
 
 def _lookups(term: Term, path: Path, engine: Engine) -> Iterator[str]:
-    """Yield queries with the variable `found`. For each query: wherever the term, an expression,
-    holds, one of the solutions for `found` is the input at the path.
+    """Yield queries whose solutions for the variable `found` are the only values at an input path
+    with which the expression `term` can hold: `input.x == data.a` gives `found = data.a`, `input.x
+    in data.b` gives `some found in data.b`. Nothing if the term does not limit the path so.
     """
     match term:
         case Call(args=(left, right)) if term.name in _EQUATIONS:
             for leaf, other in ((left, right), (right, left)):
-                if _leaf(leaf) == path and (text := _source(other, engine)):
+                if _input_path(leaf) == path and (text := _source(other, engine)):
                     yield f"found = {text}"
         case Call(args=(leaf, collection)) if term.name == "internal.member_2":
-            if _leaf(leaf) == path and (text := _source(collection, engine)):
+            if _input_path(leaf) == path and (text := _source(collection, engine)):
                 yield f"some found in {text}"
     yield from _lookups_within(term, path, engine)
 
 
 def _lookups_within(term: Term, path: Path, engine: Engine) -> Iterator[str]:
-    """Yield queries as `_lookups` does, for a term that has a value, which may be false: as an
-    operand, an equation or a membership says nothing of its own operands.
+    """Yield queries as `_lookups` does, for a term that only has to have a value, which may be
+    false: `data.users[input.x]` gives `_ = data.users[found]`. Equations and memberships limit
+    nothing here.
     """
     match term:
         # If an operand or item is undefined, so is the term around it.
@@ -405,7 +407,7 @@ def _lookups_within(term: Term, path: Path, engine: Engine) -> Iterator[str]:
                 yield from _lookups_within(item, path, engine)
         case Ref(args=args):
             for number, arg in enumerate(args):
-                if _leaf(arg) == path:
+                if _input_path(arg) == path:
                     upto = Ref(term.head, (*args[:number], Var("found")))
                     if text := _source(upto, engine):
                         # As an operand, false is a value; as an expression it would not hold.
@@ -413,7 +415,7 @@ def _lookups_within(term: Term, path: Path, engine: Engine) -> Iterator[str]:
                 yield from _lookups_within(arg, path, engine)
 
 
-def _leaf(term: Term) -> Path | None:
+def _input_path(term: Term) -> Path | None:
     """Return the names of a path below `input`; None for other terms."""
     if not isinstance(term, Ref) or term.head != Var("input"):
         return None

@@ -23,8 +23,11 @@ _NEGATION: Final = "__not"
 def in_words(
     body: Sequence[Expr], support: Sequence[Module], namespace: str, write: Callable[[Expr], str]
 ) -> Iterator[str]:
-    """Yield the texts of a conjunction's expressions, negated support rules written out as `not { …
-    }`. `write` makes the text of one expression.
+    """Yield the texts of a conjunction's expressions for users; `write` makes the text of one
+    expression.
+
+    References to copies of rules in the support, below `data.NAMESPACE`, become references to the
+    rules themselves; a negated rule that only the support has becomes `not { … }` with its body.
     """
     bodies: dict[str, list[Body]] = {}
     for module in support:
@@ -87,8 +90,8 @@ def _path_of(ref: Ref) -> tuple[str, ...]:
 
 
 def _restore_names(expr: Expr, namespace: str) -> Expr:
-    """Return an expression that names the policies' rules instead of their copies in the
-    support.
+    """Return an expression with the policies' rules in place of their copies in the support, whose
+    paths begin with `namespace`.
     """
     first = Scalar(namespace)
 

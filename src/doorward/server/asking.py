@@ -45,7 +45,9 @@ _EDGE: Final = Edge("asking", "asking a service failed")
 
 @record
 class RemoteClient:
-    """A placeholder for a client: it names the service, and the process sends the request."""
+    """Names a service for which the asking process sends the requests. Stands for a `ServiceClient`
+    in the parent, and cannot send.
+    """
 
     service: Service
 
@@ -127,7 +129,7 @@ class AskingProcess:
         for number in sorted(gone):
             yield number, ServiceError("the process that sends requests to services ended")
 
-    def let_go(self) -> None:
+    def close_inherited(self) -> None:
         """Close this object's descriptors in another child of the parent; the process continues."""
         if self._end is not None:
             self._end.close()
@@ -147,7 +149,9 @@ class AskingProcess:
 
 
 def _send(end: Socket, content: bytes, more: bytes = b"") -> None:
-    """Send a message over a Unix socket, as the descriptor of a file in memory."""
+    """Send a message, the bytes of `content` and `more`, over a Unix socket: as the descriptor of a
+    file in memory that has them.
+    """
     descriptor = os.memfd_create("doorward-message", os.MFD_CLOEXEC)
     try:
         for part in (content, more):

@@ -29,11 +29,12 @@ def open_log(
     trace: Callable[[str], tuple[str, str] | None] | None = None,
     note: Note | None = None,
 ) -> DecisionLog | None:
-    """Open the decision log; None if the configuration has none. Raise OSError if its file cannot
-    be opened.
+    """Open the decision log that a configuration describes; None if it is turned off. Raise OSError
+    if its file cannot be opened.
 
-    `write` writes lines to the console; `sinks` get events beside console and file. `note` returns
-    what the console adds to an event.
+    `write` writes lines to the console; `sinks` get events beside console and file; `on_lost` is
+    called with the reason for each lost event. `trace` returns the ids of the current trace and
+    span, `note` what the console adds to an event.
     """
     options = config.decision_logs
     if not options.is_enabled:

@@ -269,7 +269,7 @@ def plugin_warnings(config: Config) -> tuple[str, ...]:
 
 def load(options: SidecarOptions) -> Loaded:
     """Read the policies and data of the options' files and bundles, and log their warnings. Raise
-    LoadError.
+    LoadError if any of them cannot be read or parsed.
     """
     loaded = options.sources.load()
     for note in loaded.notes:

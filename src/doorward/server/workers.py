@@ -72,7 +72,9 @@ _EDGE: Final = Edge("workers", "supervising the workers failed")
 
 
 class _Stop(Stop):
-    """The event that ends the parent; waiting for it supervises the workers."""
+    """The event that tells the parent to end. Its `wait` does the parent's work meanwhile: it
+    supervises the workers.
+    """
 
     def __init__(self, group: WorkerGroup) -> None:
         super().__init__()
@@ -83,8 +85,8 @@ class _Stop(Stop):
         self._group.wake()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Supervise the workers until the event is set, `timeout` seconds have passed, or
-        `descriptor` is readable; return True if the event is set.
+        """Supervise the workers until the event is set, `timeout` seconds have passed, or there is
+        something to read from the event's `descriptor`. Return True if the event is set.
         """
         until = time.monotonic() + (SELDOM if timeout is None else timeout)
         while not self.is_set():
@@ -111,7 +113,7 @@ class WorkerGroup:
         self._told = 0.0
         self._told_of: tuple[object, ...] | None = None
         # Before anything is loaded: what this process holds at a fork, the other one keeps.
-        self._asking = AskingProcess(self._let_go)
+        self._asking = AskingProcess(self._close_inherited)
         if has_asks(options.config):
             self._asking.start()
         self._errors = _SharedErrors()
@@ -161,10 +163,10 @@ class WorkerGroup:
         options = self._options
         warm(snapshot, options.config, self._envoy, self._ext_proc, options.access)
 
-    def _let_go(self) -> None:
+    def _close_inherited(self) -> None:
         """Close in the process that asks services the descriptors that only the parent needs."""
         if self._serves:
-            self._supervisor.let_go()
+            self._supervisor.close_inherited()
 
     def _bind(self) -> tuple[list[Socket], list[list[Socket]], list[list[Socket]]]:
         """Bind and return the sockets of the HTTP API, and the gRPC sockets of each worker. Raise
@@ -251,7 +253,7 @@ class WorkerGroup:
             """Run in a new worker: close the sockets of the other workers, and serve; return the
             exit code.
             """
-            self._asking.let_go()
+            self._asking.close_inherited()
             shared = Shared(
                 snapshot,
                 self._sockets,

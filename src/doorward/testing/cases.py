@@ -63,8 +63,11 @@ def cases_of(answer: Any, tried: Iterable[Sequence[str]]) -> Case:
 
 
 def _case(name: str, value: Any) -> Case:
-    """Return the case for a value: an object has cases below it; of other values only true passes,
-    and None, which OPA shows without a name.
+    """Return the case for a value of a table test, with the cases below it if the value is an
+    object.
+
+    Of other values only true passes. None passes too, as a case without a name, since OPA treats it
+    so.
     """
     if value is None:
         return Case("")  # OPA forgets the name of a case without a value, which passes

@@ -104,7 +104,9 @@ class Coverage:
         return indent(object_text(fields), "", "  ")
 
     def _file(self, name: str, rows: set[int]) -> str:
-        """Return one file's coverage as JSON; `rows` are those that count."""
+        """Return one file's coverage as JSON: the covered and the missed ones of `rows`, which are
+        all rows that can be covered.
+        """
         covered = sorted(row for row in rows if (name, row) in self.hits)
         missed = sorted(row for row in rows if (name, row) not in self.hits)
         fields: dict[str, str] = {}
@@ -121,8 +123,8 @@ class Coverage:
         return object_text(fields)
 
     def _lines(self, name: str, tree: Module) -> set[int]:
-        """Return the rows of a file that count; as in OPA, that of a `some … in` counts only if it
-        was covered.
+        """Return the rows of a file that can be covered, and those that are; as in OPA, the row of
+        a `some … in` is only among the latter.
         """
         always = set(_rows(tree, (SomeDecl, SomeIn)))
         return always | {row for file, row in self.hits if file == name}

@@ -87,8 +87,9 @@ def _source(rows: Sequence[Any], table: str, nulls: Nulls) -> tuple[list[Any], S
 
 
 def _document(fields: Mapping[str, Any], nulls: Nulls) -> dict[Any, Any]:
-    """Return the columns of a row whose value Rego has; filters refuse the others. With `nulls`
-    "undefined", columns that are None are left out.
+    """Return the columns of a row as a policy sees them. Columns with a value that Rego cannot
+    represent are left out, since filters cannot compare them; with `nulls` "undefined" also those
+    that are None.
     """
     document: dict[Any, Any] = {}
     for name, value in fields.items():

@@ -90,7 +90,7 @@ def find_tests(trees: Mapping[str, Module]) -> tuple[dict[str, Module], list[Tes
                 rule = _number_rule(rule, names, counts, tree.package.path)
                 names = _test_name(rule)
                 tests.append(_test(tree, rule, names))
-                rule = _telling(rule, len(names) - 1)
+                rule = _report_case(rule, len(names) - 1)
             rules.append(rule)
         ready[file] = replace(tree, rules=tuple(rules))
     return ready, tests
@@ -160,13 +160,16 @@ def _test(tree: Module, rule: Rule, names: Sequence[str]) -> Test:
 # Cases
 
 
-def _telling(rule: Rule, count: int) -> Rule:
-    """Return the rule with a call that reports its case, after the expressions that bind the case's
-    name. `count` is the index of the first operand of the name that is part of the case. The rule
-    itself if it has no cases or already reports them.
+def _report_case(rule: Rule, count: int) -> Rule:
+    """Return the rule with a call added to its body that reports the case being tried: directly
+    after the expressions that bind the case's name. The rule itself if it has no cases or already
+    reports them.
+
+    `count` is the number of operands of the rule's reference that belong to the test's name; the
+    rest is the case's.
     """
     tail = rule.head.ref.args[count:]
-    if not tail or rule.head.args is not None or _tells(rule):
+    if not tail or rule.head.args is not None or _reports_case(rule):
         return rule
     names, bindings = _split_case_names(tail, rule)
     body = rule.body or (Expr(Scalar(True, rule.head.span), span=rule.head.span),)
@@ -180,7 +183,7 @@ def _telling(rule: Rule, count: int) -> Rule:
     return replace(rule, head=replace(rule.head, ref=ref), body=body)
 
 
-def _tells(rule: Rule) -> bool:
+def _reports_case(rule: Rule) -> bool:
     """Return True if the rule itself calls the built-in that reports cases."""
     calls = (node for expr in rule.body for node in walk(expr) if isinstance(node, Call))
     return any(call.name == TELL_CASE for call in calls)

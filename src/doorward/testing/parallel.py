@@ -36,7 +36,7 @@ class _Job(NamedTuple):
     covers: bool
 
 
-class _Said(NamedTuple):
+class _SentResult(NamedTuple):
     """The result of one test as a forked process sends it to its parent."""
 
     passed: bool
@@ -87,7 +87,7 @@ def run_parallel(
         _jobs.pop()
 
 
-def _work(start: int) -> tuple[list[_Said], set[tuple[str, int]]]:
+def _work(start: int) -> tuple[list[_SentResult], set[tuple[str, int]]]:
     """Run the chunk of tests that begins at index `start`, in a forked process; return the results
     and the covered rows.
     """
@@ -99,11 +99,13 @@ def _work(start: int) -> tuple[list[_Said], set[tuple[str, int]]]:
         error = result.error
         failure = None if error is None else (error.code, error.message, error.span)
         outcomes.append(
-            _Said(result.passed, failure, result.duration_ns, result.output, dict(result.cases))
+            _SentResult(
+                result.passed, failure, result.duration_ns, result.output, dict(result.cases)
+            )
         )
     return outcomes, coverage.hits if coverage is not None else set()
 
 
-def _result(test: Test, said: _Said) -> Result:
+def _result(test: Test, said: _SentResult) -> Result:
     error = None if said.error is None else EvalError(*said.error)
     return Result(test, said.passed, error, said.duration_ns, said.output, said.cases)

@@ -21,8 +21,8 @@ T = TypeVar("T")
 
 
 class Pool:
-    """Threads for the slow calls of one loop. `part` shows `/health` when queued calls no longer
-    end.
+    """Threads for the slow calls of one loop. `part` is the pool in `/health`: it is told of each
+    call that ends, so that a pool in which none ends any more is reported.
     """
 
     def __init__(

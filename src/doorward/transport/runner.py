@@ -37,10 +37,9 @@ class AdaptiveRunner:
         done: Callable[[bytes | GrpcError], None],
         cancellation: Cancellation,
     ) -> bytes | GrpcError | None:
-        """Return the answer or error of a fast method; None for a slow one, whose answer `done`
-        gets.
-
-        RESOURCE_EXHAUSTED if too many calls wait in the pool.
+        """Run a fast method at once and return its answer or error. Queue a slow one in the pool
+        and return None; `done` gets its answer. Return GrpcError RESOURCE_EXHAUSTED if too many
+        calls wait there.
         """
         if not self._history.is_slow:
             begun = self._history.begin()

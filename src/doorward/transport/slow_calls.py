@@ -62,10 +62,12 @@ class History:
         return perf_counter(), usage
 
     def end(self, begun: Begun) -> float:
-        """Note the end of a call and return its duration in seconds.
+        """Note the end of a call: return its duration in seconds, and add it to the average unless
+        it is misleading.
 
-        A call that took long for an unknown reason does not count; it makes the next ones be
-        measured in full.
+        A long call may have waited for the processor, which is only measured while there are
+        doubts. A long call without that measurement is not added, but raises doubts for the next
+        `DOUBTS` calls; one of more than `LONG` seconds is added in any case.
         """
         began, usage = begun
         elapsed = perf_counter() - began
@@ -92,10 +94,11 @@ class History:
 
 
 def timed(work: Callable[[], T]) -> tuple[T, float]:
-    """Return the result of `work`, and the seconds to `note` for it.
+    """Run `work`, and return its result and the seconds to `note` for it: its processor time, or
+    its duration if it waited longer than `STALL` seconds.
 
-    These are the processor's, so that calls that become fast return to the loop: in a pool a short
-    wait is for the other threads. A wait longer than `STALL` seconds counts in full.
+    In a pool a short wait is one for the other threads, and must not keep a fast call from going
+    back to the loop.
     """
     began, started = perf_counter(), thread_time()
     result = work()

@@ -227,7 +227,7 @@ class Supervisor:
         self.workers = {each.number: each for each in self._starting}
         self._starting, self._due, self._pauses = [], {}, {}
         for each in self.workers.values():
-            self._let_go(each)
+            self._release(each)
         while not all(each.is_serving for each in self.workers.values()):
             self.poll(0.1)
             if len(self.workers) < self._count or monotonic() > until:
@@ -309,8 +309,8 @@ class Supervisor:
         self._selector.close()
         self._alarm.close()
 
-    def _let_go(self, worker: Worker) -> None:
-        """Send the greeting and then `go` to a prepared worker."""
+    def _release(self, worker: Worker) -> None:
+        """Let a prepared worker serve: send it the greeting, then `go`."""
         if self._greet is not None:
             worker.channel.send(self._greet())
         worker.channel.send({"is": "go"})
@@ -322,7 +322,7 @@ class Supervisor:
             case "prepared":
                 worker.is_prepared = True
                 if worker not in self._starting:
-                    self._let_go(worker)
+                    self._release(worker)
             case "state":
                 worker.is_serving = True
                 self.news += 1
@@ -376,7 +376,7 @@ class Supervisor:
             ours.close()
             # Before the work: a worker that held another's channel would keep it open after that
             # one died.
-            self.let_go()
+            self.close_inherited()
             run_child(lambda: work(number, Channel(theirs)))
         theirs.close()
         now = monotonic()
@@ -384,8 +384,10 @@ class Supervisor:
         self._selector.register(worker.channel, selectors.EVENT_READ, worker)
         return worker
 
-    def let_go(self) -> None:
-        """Close the channels of all workers; called in a new process, which does not need them."""
+    def close_inherited(self) -> None:
+        """Close this object's descriptors, the channels of all workers among them, in a new process
+        that inherited them and does not need them.
+        """
         for worker in [*self.workers.values(), *self._leaving, *self._starting]:
             worker.channel.close()
         self._selector.close()

@@ -274,8 +274,8 @@ def _length_of(expr: Expr) -> tuple[str, Language] | None:
 
 
 def _numbers(body: Body) -> Iterator[Numbers]:
-    """Yield the groups of conditions that share numbers, if one of them calculates and they have at
-    most `LEAVES` numbers.
+    """Yield the groups of comparisons in a body that share numbers. Only groups with arithmetic in
+    one of their comparisons, and with at most `LEAVES` numbers, are yielded.
     """
     groups: list[tuple[dict[str, Term], list[int]]] = []
     for number, expr in enumerate(body):

@@ -335,8 +335,9 @@ class Interpreter:
     def _grow(
         self, definition: Definition, attempt: Attempt, key: Any, input: Any
     ) -> Iterator[Any]:
-        """Yield inputs with which a definition may contribute the member `key`; nothing if its key
-        is another constant.
+        """Yield inputs with which a definition of a partial rule may contribute the member `key`:
+        its body is repaired, or its key is changed to `key`. Nothing if its key is another
+        constant.
         """
         term = definition.rule.head.key or (definition.tail[0] if definition.tail else None)
         if isinstance(term, Scalar) and not equal(term.value, key):
@@ -637,9 +638,11 @@ class Interpreter:
     def _match(
         self, pattern: Term, lens: Lens, env: Env
     ) -> Iterator[tuple[Env, list[tuple[Lens, Lens]]]]:
-        """Match a pattern with a lens. Yield the bindings, and the pairs of values that differ; []
-        if it matches. An array of another length differs from the same array cut or filled to the
-        length.
+        """Match a pattern with the value of a lens. For each way to do so, yield the bindings, and
+        the pairs of values that would have to be equal and are not; [] if the pattern matches.
+
+        For an array of another length than the pattern, such a pair is the array, and the same
+        array cut or filled to that length.
         """
         match pattern:
             case Var(name) if self._is_open(pattern, env):

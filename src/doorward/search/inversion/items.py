@@ -44,8 +44,9 @@ ROWS: Final = 64
 
 
 class Paths(Mapping[Any, Lens]):
-    """The items of a location of the input: it has a lens for every key, also for those without a
-    value, and creates it at each access. Its length is 0, since its keys cannot be listed.
+    """A mapping from any key to the lens of the input at that key below a location, also for keys
+    that the input does not have. Lenses are created at each access. It has length 0, since its keys
+    cannot be listed.
     """
 
     def __init__(self, make: Callable[[Any], Lens]) -> None:
@@ -86,8 +87,9 @@ def constant_item(owner: Lens, key: Any) -> Lens:
 
 
 def absent_items(root: Lens) -> Iterator[Lens]:
-    """Yield `[path, value]` pairs without a value that `walk` would find if the input had more
-    members at paths of 1 to 4 names; nothing if `root` does not depend on the input.
+    """Yield lenses of `[path, value]` pairs that `walk` would yield if the input had a member at a
+    new path of 1 to 4 names; their values are UNDEFINED. Nothing if `root` does not depend on the
+    input.
     """
     for size in range(1, 5) if root.put is not None else ():
         path = tuple(f"k{number}" for number in range(size))
@@ -97,8 +99,8 @@ def absent_items(root: Lens) -> Iterator[Lens]:
 
 
 def path_of_item(root: Lens, path: Sequence[Any], value: Any) -> Lens:
-    """Return a lens on the path to an item; a new path is put by putting the item's value at that
-    path.
+    """Return the lens of a path in a pair of `walk`. To change it to another path, the input gets
+    `value`, the item of the pair, at that path.
     """
 
     def put(want: Want, input: Any) -> Iterator[Any]:

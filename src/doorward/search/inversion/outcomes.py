@@ -182,8 +182,8 @@ def make_empty(domain: Lens) -> Changes:
 
 
 def repeat_repairs(attempt: Attempt, more: int, input: Any) -> Iterator[Any]:
-    """Yield up to two inputs with which a body may have `more` additional solutions, by that many
-    fixes one after another, but no more than 64; nothing if a fix is missing.
+    """Yield up to two inputs with which a body may have `more` solutions in addition: each is the
+    input after that many fixes, at most 64, one on top of the other. Ends when no fix is found.
     """
     for start in range(2):
         changed = input

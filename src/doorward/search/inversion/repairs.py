@@ -135,11 +135,13 @@ def _all_repairs(goal: Goal, input: Any) -> Iterator[Any]:
 
 
 class Inversion:
-    """Repairs of all inputs that `begin` has queued, in turns: every second turn takes an urgent
-    input, those whose origin makes the document true first, since they fulfil all its other
-    conditions, then those that come furthest into a changed definition. In the other turns, every
-    second repair is one of the newest input. No input is returned twice, as far as `SEEN` inputs
-    are remembered.
+    """Yields the repairs of all inputs that `begin` has queued: `new` returns the next one, and no
+    input twice, as far as `SEEN` inputs are remembered.
+
+    Every second repair is one of an urgent input: first of those that come from an input for which
+    the document is true, since they fulfil all its other conditions, then of those that come
+    furthest into a changed definition. Every second of the other repairs is one of the newest
+    input.
     """
 
     def __init__(self, goals: Sequence[Goal]) -> None:

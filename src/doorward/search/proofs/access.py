@@ -25,8 +25,8 @@ __all__ = ["Question", "answer", "as_csv", "as_json", "text"]
 @record
 class Question:
     """A question for the values at `paths` of the input for which `query` holds at the time
-    `now_ns`. `given`: the rest of the input; `without`: a path of data, () for none: only values
-    for which the query does not hold if this data is missing.
+    `now_ns`. `given`: the known rest of the input. `without`: a path of data, () for none; then
+    only those values are asked for, for which the query holds thanks to the data at this path.
     """
 
     query: str

@@ -492,12 +492,12 @@ class Checker:
     def _needs_text(
         self, term: str, expr: Expr, conditions: Sequence[tuple[Automaton, bool]]
     ) -> bool:
-        """Return True if an expression, evaluated with sample values for the term, holds for none
-        that is not a text. ValueError if it holds for other sample texts than `conditions`, or
-        reads anything else.
+        """Return True if an expression holds only if the term is a text, as its evaluation for
+        sample values of the term shows.
 
-        The reading of an expression is tested by evaluation, so that a mistake in it, which the
-        refuter may share, does not pass.
+        ValueError if the expression reads anything else, or holds for other sample texts than
+        `conditions` say. So a mistake in how expressions are read, which the refuter may share,
+        does not pass.
         """
         query = self._plain.prepare(text_of(read_fields(expr, {term: _SAMPLE})))
         if set(query.documents.base) != {("input", _SAMPLE)}:
@@ -638,8 +638,8 @@ class Checker:
         return list(values)
 
     def _pairs(self, first: Expr, second: Expr) -> dict[str, Any]:
-        """Return the variables of the second equation by name, each with the variable at the same
-        position of the first, if both equate the same call; {} otherwise.
+        """Return a value for each variable of the second equation, by name, if both equations
+        equate the same call: the variable at the same position of the first one. {} otherwise.
         """
         if not (self._is_steady(first) and self._is_steady(second)):
             return {}

@@ -56,7 +56,9 @@ Path = tuple[str, ...]
 
 @dataclass(slots=True)
 class _Facts:
-    """The expressions that hold, and the steps that added the last of them."""
+    """The expressions that hold: those of a conjunction, then the facts derived from them. `steps`
+    are the steps that added the latter; `attempts` are the comparisons that are left.
+    """
 
     exprs: list[Expr]
     texts: dict[str, int]
@@ -100,8 +102,11 @@ class Deriving:
                 self._named.append((path, term))
 
     def close(self, conjunction: Conjunction, steady: Sequence[bool]) -> Step | None:
-        """Return the steps that derive a fact which the conjunction denies, and so refute it; None
+        """Return the steps that derive a fact which the conjunction denies, which refutes it; None
         if there is no such fact within `DEPTH` steps.
+
+        `steady` is True for each expression with a single result in one evaluation; no others are
+        used.
         """
         for number, expr in enumerate(conjunction.exprs):
             facts = _Facts(

@@ -34,8 +34,8 @@ _ARITHMETIC: Final = ("plus", "minus", "mul", "div", "round", "ceil", "floor", "
 
 
 def failing(links: Sequence[Link]) -> int | None:
-    """Return the position of a comparison that cannot hold by the bounds of its sides; None if
-    there is none, or if no side is arithmetic.
+    """Return the position of a comparison that cannot hold, by the bounds that all comparisons
+    together set for its sides. None if there is none, or if no side is arithmetic.
     """
     sides = [side for low, _, high, _ in links for side in (low, high)]
     if not any(isinstance(side, Call) and side.name in _ARITHMETIC for side in sides):

@@ -227,7 +227,10 @@ class Refuter:
         )
 
     def _texts(self, conjunction: Conjunction, steady: Sequence[bool]) -> Step | None:
-        """Return a step if no text satisfies all conditions on some term; None if there is none."""
+        """Return a step that names the conditions on some term if no text fulfils all of them and
+        one of them requires a text; None if there is no such term. Only expressions that are
+        `steady` (have a single result in one evaluation) are read.
+        """
         about: dict[str, list[tuple[int, Language, bool]]] = {}
         for position, expr in enumerate(conjunction.exprs):
             is_usable = steady[position] and not has_scope(expr)
@@ -578,7 +581,9 @@ def _opposites(expr: Expr) -> list[Expr]:
 
 
 def _contradiction(conjunction: Conjunction, steady: Sequence[bool]) -> Step | None:
-    """Return a step if the conjunction has an expression and its negation; None if not."""
+    """Return a step if the conjunction has an expression and its negation; None if not. Only
+    expressions that are `steady` (have a single result in one evaluation) are compared.
+    """
     known = {text: number for number, text in enumerate(conjunction.texts) if steady[number]}
     for text, number in known.items():
         negative = known.get(f"not {text}")
@@ -662,8 +667,9 @@ class _Link:
 
 
 def _comparisons(conjunction: Conjunction, steady: Sequence[bool]) -> Iterator[Link]:
-    """Yield the usable comparisons in the conjunction, each with its lower side first; `=` and `!=`
-    stay as they are. Expressions with several results or inner bodies are left out.
+    """Yield the usable comparisons in the conjunction: those without inner bodies whose expression
+    is `steady` (has a single result in one evaluation). `>` and `>=` are turned around, so that the
+    lower side comes first.
     """
     for position, expr in enumerate(conjunction.exprs):
         sides = operands(expr)
@@ -791,7 +797,8 @@ def _pair(one: Term, other: Term) -> dict[str, Term]:
 def _choices(
     conjunction: Conjunction, number: int
 ) -> Iterator[tuple[Term, list[Value], int | None]]:
-    """Yield terms of an expression with the only values that it allows them.
+    """Yield terms of the expression at position `number` that it limits to some values, with these
+    values: `x == 1` to one, `x in {1, 2}` to two, `not x` to false.
 
     The third item is the position of an expression that proves the term to be defined, None if this
     expression proves it.

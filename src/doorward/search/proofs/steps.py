@@ -142,8 +142,8 @@ class Cases:
 
 @record
 class Same:
-    """A step of a proof: two equations have the same call on one side, so the variables on the
-    other side of the second one are those of the first one.
+    """A step of a proof: two equations have the same call on one side, so their other sides are
+    equal. The variables of the second one's other side are replaced by those of the first.
     """
 
     first: int
@@ -201,9 +201,10 @@ class Named:
 
 @record
 class Opposite:
-    """A step of a proof: negated comparisons and memberships in constants whose operands all have
-    values are replaced by their opposites, which are added in the same order. An equation does not
-    need the values of its operands, and is not replaced.
+    """A step of a proof: the opposites of negated comparisons, and of negated memberships in
+    constants, are added at the end in the same order: `not a < b` gives `a >= b`. In Rego such a
+    negation only holds if all operands have values. `not a == b` also holds without them, so it has
+    no opposite.
     """
 
     positions: tuple[int, ...]

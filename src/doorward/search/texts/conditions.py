@@ -105,8 +105,11 @@ def _test_of(call: Call) -> _Test | None:
 
 
 def _accepted_by(call: Call) -> tuple[Term, Language] | None:
-    """Return the term that a call tests and the language that makes it true, that of the equal
-    texts for `!=`. None if not supported; UnreadableError for a glob or a pattern of another form.
+    """Return the term that a call tests, and the language of the texts for which the call is true.
+    For `!=` it is the language of the texts that are equal.
+
+    None if the call is not supported; UnreadableError for a glob or a pattern that `languages` does
+    not read.
     """
     args = call.args
     match call.name, len(args):

@@ -180,7 +180,9 @@ class _Turns:
             self._call.end()
 
     def _finish(self) -> None:
-        """Raise GrpcError if the exchange is not complete or fails to tell."""
+        """End the exchange after the client's last message; raise GrpcError if the exchange needs
+        more messages, or if it fails.
+        """
 
         def finish(_nothing: bytes) -> bytes:
             self._exchange.finish()

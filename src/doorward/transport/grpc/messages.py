@@ -33,8 +33,8 @@ class Budget:
         self.used = 0
 
     def take(self, size: int) -> None:
-        """Reserve `size` bytes; raise GrpcError RESOURCE_EXHAUSTED, and reserve nothing, if they
-        are not left.
+        """Reserve `size` bytes; raise GrpcError RESOURCE_EXHAUSTED, and reserve nothing, if that
+        would exceed the limit.
         """
         if self.used + size > self.limit:
             raise GrpcError(

@@ -39,7 +39,7 @@ class BodyBudget:
         return Share(self, -self._free)
 
     def take(self, size: int) -> bool:
-        """Take `size` bytes; return False, and take nothing, if they are not left."""
+        """Take `size` bytes; return False, and take nothing, if that would exceed the limit."""
         while self._given:
             self._taken -= self._given.popleft()
         if self._taken + size > self._limit:
@@ -64,8 +64,8 @@ class Share:
         """The bytes that are taken; a negative number is the rest of the free ones."""
 
     def grow(self, size: int) -> bool:
-        """Take `size` more bytes for the body; return False, and take nothing, if they are not
-        left.
+        """Take `size` more bytes for the body; return False, and take nothing, if the budget does
+        not have them.
         """
         more = max(0, self._size + size) - max(0, self._size)
         if more and not self._budget.take(more):
