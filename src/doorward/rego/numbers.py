@@ -241,7 +241,9 @@ def parse_number(text: str, max_exponent: int = MAX_DIGITS) -> int | Number:
 
 
 def _zero(text: str) -> Number:
-    """Return zero with its text; the power of ten in it is never computed."""
+    """Return the number zero written as `text`, such as `0e999`; its power of ten is never
+    computed.
+    """
     number = Number(text)
     number._known = 0, 0, text  # whatever the exponent: 10 to its power is never computed
     return number
@@ -345,7 +347,9 @@ def from_double(mantissa: int, exponent: int) -> int | Number:
 
 
 def _integer_part(text: str) -> int:
-    """Return the integer part of a number text."""
+    """Return the integer part, rounded towards zero, of a number that may be written with a point
+    or exponent.
+    """
     from fractions import Fraction
 
     return int(Fraction(text))
@@ -403,7 +407,7 @@ def _read(text: str) -> Binary:
 
 
 def add(a: Binary, b: Binary) -> Binary:
-    """Return the rounded sum of two forms."""
+    """Return the sum of two numbers in binary form, rounded to the mantissa."""
     (m, e), (n, f) = a, b
     if e > f:
         return rounded((m << e - f) + n, f)

@@ -313,7 +313,9 @@ class _Reader:
         return paths
 
     def body(self, body: Body) -> None:
-        """Collect the tests of a body's expressions."""
+        """Collect the tests of a body's expressions; negated ones and those with `with` have
+        none.
+        """
         for expr in body:
             if not expr.negated and not expr.withs:
                 self._expr(expr)
@@ -377,7 +379,7 @@ class _Reader:
     # Equations
 
     def _equation(self, left: Term, right: Term) -> None:
-        """Collect the test of an equation, from either side."""
+        """Collect the test of an equation, whichever side the subject is on."""
         if self._any_item(left, right) or self._any_item(right, left):
             return
         if not self._one_way(left, right, self.constants):
@@ -423,7 +425,9 @@ class _Reader:
         return True
 
     def _member(self, item: Term, collection: Term) -> None:
-        """Collect the tests of a membership."""
+        """Collect the tests of `item in collection`: that a subject equals one of the constants in
+        the collection, or that a subject contains the constant `item`.
+        """
         subject = self._resolve(item) if isinstance(item, Var) else None
         if subject is not None:
             if isinstance(collection, Var):
@@ -442,7 +446,9 @@ class _Reader:
             self._insert(_Test(subject, item))
 
     def _glob(self, pattern: Term, delimiters: Term, text: Term) -> None:
-        """Collect the test of a glob by the parts between its delimiters."""
+        """Collect the test of a call of `glob.match` with a constant pattern: the subject's text,
+        split at the delimiters, must match the parts of the pattern.
+        """
         parts = _glob_parts(constant_value(pattern), constant_value(delimiters))
         subject = self._resolve(text) if isinstance(text, Var) else None
         if parts is not None and subject is not None:

@@ -504,7 +504,9 @@ def _prefetch_first(state: FunctionState, definitions: Sequence[Definition]) -> 
 
 
 def _prefetch(state: FunctionState, definition: Definition) -> None:
-    """Read the first reference that a definition always reads, if it has no variables."""
+    """Write an untested read of the first reference in the first expression of a definition, if it
+    has no variables.
+    """
     if not definition.rule.body:
         return
     first = definition.rule.body[0]
@@ -595,7 +597,9 @@ def _may_go_on(state: FunctionState, rules: _Rules, rule: Rule) -> bool:
 
 
 def _return_if_defined(state: FunctionState, answer: str) -> None:
-    """Write a return of `answer` if it is defined."""
+    """Write code that returns the value of the variable `answer` if it is defined, and otherwise
+    goes on.
+    """
     with state.scope():
         state.code.test_defined(load(answer))
         state.code.give_back(load(answer))
@@ -689,7 +693,9 @@ def _nothing() -> ast.expr:
 
 
 def _insert(state: FunctionState, definition: Definition, out: str) -> None:
-    """Write the insertion of a definition's member into `out`."""
+    """Write code that puts the member or value of a definition into the set or object `out`, under
+    the definition's keys.
+    """
     rule = definition.rule
     path = [term(state, part).code for part in definition.tail]
     span = state.constants.add(rule.span)
@@ -711,15 +717,17 @@ def _insert(state: FunctionState, definition: Definition, out: str) -> None:
 
 
 def _note_answer(state: FunctionState, rule: Rule) -> None:
-    """In marked code, write a record that the definition had an answer."""
+    """Write code that records the answer of the definition in the marks, if the plan records its
+    outcomes.
+    """
     number = state.plan.mark(rule)
     if number is not None:
         state.code.note(number, ANSWERED)
 
 
 def _head_value(state: FunctionState, rule: Rule) -> Operand:
-    """Write the value of a rule's head, `true` if it has none, and the report to the tracer that
-    the rule holds.
+    """Write the value of a rule's head, `true` if none is written, and return it as an operand.
+    Traced code then reports that the rule holds.
     """
     value = rule.head.value
     if value is None:

@@ -49,7 +49,7 @@ class Unshared(Exception):
 
 
 class Rows(list[tuple[Any, ...]]):
-    """The constants of the definitions of one shape, in order."""
+    """One tuple of constants for each definition that shares code with the others, in order."""
 
 
 @dataclass(slots=True, eq=False)

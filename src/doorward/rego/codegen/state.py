@@ -66,7 +66,7 @@ rules.
 
 
 class FunctionKind(Enum):
-    """The purpose of a generated Python function."""
+    """The part of a program that a generated Python function evaluates."""
 
     RULE = auto()
     """All definitions of a rule; the function runs once in an evaluation."""

@@ -118,8 +118,8 @@ def terms(state: FunctionState, terms: Sequence[Term]) -> list[Operand]:
 
 
 def key(state: FunctionState, operand: Operand) -> ast.expr:
-    """Return code for the key form of a value; the value's own code if it is known to be a
-    string.
+    """Return code for a value as a dict key or set member, as `to_key` returns it; for a text it is
+    the value itself.
     """
     if operand.is_constant:
         constant = to_key(operand.value)

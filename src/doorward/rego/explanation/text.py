@@ -129,7 +129,7 @@ class _Tree:
 
 
 def _verdict(step: Step) -> str:
-    """Describe how a condition failed."""
+    """Return a phrase that says how a condition failed, such as "does not hold"."""
     if step.succeeded and step.failure is None:
         # Its head has no value, or its parameters do not fit.
         return "holds, but the value of the rule is undefined"

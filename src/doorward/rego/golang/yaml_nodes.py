@@ -56,8 +56,8 @@ class Node:
 
 def compose(text: str, *, is_old: bool = False) -> Node | None:
     """Parse the first document of `text` to nodes; None if there is none. YamlError, in the words
-    of Go's library, if it is invalid. `is_old` chooses its second version, which locates an error
-    at the problem; the third does at its context.
+    of Go's library, if it is invalid. `is_old`: the error has the line that version 2 of that
+    library names, where the problem is; otherwise that of version 3, where its context begins.
     """
     node = compose_fast(text)
     return compose_slow(text, is_old=is_old) if node is None else node

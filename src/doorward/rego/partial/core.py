@@ -93,16 +93,24 @@ class Ref:
 
 @record(guarded=False)
 class Array:
+    """An array with at least one item that is not constant; a known array is a `Constant`."""
+
     items: tuple[Term, ...]
 
 
 @record(guarded=False)
 class Object:
+    """An object with at least one key or value that is not constant; a known object is a
+    `Constant`.
+    """
+
     items: tuple[tuple[Term, Term], ...]
 
 
 @record(guarded=False)
 class Set:
+    """A set with at least one member that is not constant; a known set is a `Constant`."""
+
     items: tuple[Term, ...]
 
 

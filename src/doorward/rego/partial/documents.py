@@ -345,7 +345,9 @@ class _Virtual:
         return settings.keep_else or not settings.truth or not self.node.is_ground
 
     def _follow_value(self, term: Term, where: Bindings, pos: int) -> Solutions:
-        """Follow the rest of the path inside a rule's value."""
+        """Yield for each way in which the path from `pos` on, followed inside a rule's value
+        `term`, equals the result. `term` is read in the bindings `where`.
+        """
         walk = self.walk
         term, where = apply(term, where)
         return self.search.inside(

@@ -106,7 +106,9 @@ def _reserved_names(module: nodes.Module) -> Iterator[str]:
 
 
 def lower_query(body: nodes.Body, callees: Callees) -> Body:
-    """Lower a resolved query; `==` becomes `=`."""
+    """Return a resolved query in the evaluator's form, after all stages of lowering; generated
+    variables are named `__localq0__`, ….
+    """
     taken = {n.name for expr in body for n in walk(expr) if isinstance(n, nodes.Var)}
     stages = _Stages(Locals("q", taken=taken), callees)
     rule = Rule((DATA,), None, None, TRUE, stages.body(body), 1)
@@ -232,7 +234,9 @@ class _Stages:
         return lowered
 
     def _declare_inside(self, term: nodes.Term) -> None:
-        """Number the variables that comprehensions in a head declare, before those of the body."""
+        """Give generated names to the variables that comprehensions in a rule's head declare, so
+        that they get lower numbers than those of the body.
+        """
         for node in walk(term):
             match node:
                 case nodes.Expr(term=nodes.Call(infix=True, args=args) as call):
@@ -247,7 +251,9 @@ class _Stages:
                     self._declare(*((value,) if key is None else (key, value)))
 
     def _declare(self, *patterns: nodes.Term) -> None:
-        """Number the variables of patterns."""
+        """Give generated names to the variables of patterns now, so that they get the next
+        numbers.
+        """
         for pattern in patterns:
             for var in pattern_vars(pattern):
                 self.locals.named(var.name)

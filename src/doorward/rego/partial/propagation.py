@@ -180,6 +180,10 @@ def _says_nothing(expr: Expr) -> bool:
 
 @dataclass(eq=False, slots=True)
 class _Root:
+    """A set of variables that must be equal: the name of the one that represents it, and the
+    constant that they equal, if there is one.
+    """
+
     name: str
     constant: Term | None = None
 
@@ -255,7 +259,7 @@ class _Plug:
         self._open: set[str] = set()
 
     def expr(self, expr: Expr) -> Expr:
-        """Return an expression with the known values put in."""
+        """Return an expression with its variables replaced, also in its `with` and `every`."""
         withs = tuple([replace(item, value=self.term(item.value)) for item in expr.withs])
         every = expr.every
         if every is not None:
@@ -265,7 +269,7 @@ class _Plug:
         return changed(expr, tuple([self.term(arg) for arg in expr.args]), withs, every)
 
     def term(self, term: Term) -> Term:
-        """Return a term with the known values put in."""
+        """Return a term with its variables replaced, also inside comprehensions."""
         if type(term) is Constant:
             return term
         if type(term) is Var:
@@ -300,8 +304,8 @@ class _Plug:
             self._open.discard(var.name)
 
     def reference(self, ref: Ref) -> Term:
-        """Return a reference with the known values put in; a head that is a reference is joined
-        with it.
+        """Return a reference with its variables replaced. If its head becomes a reference, the two
+        are joined to one.
         """
         if is_path(ref):
             return ref

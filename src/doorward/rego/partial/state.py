@@ -439,7 +439,7 @@ class Replaced:
         self.push_functions(functions)
 
     def pop(self) -> None:
-        """End the last replacements."""
+        """End the replacements of the last `push`, and drop the values cached under them."""
         self._targets.pop()
         self._cache.pop()
         self.pop_functions()

@@ -183,7 +183,9 @@ def _sketch(value: Any) -> Hashable:
 
 
 def _sketch_part(value: Any) -> Hashable:
-    """Return a cheap key for a part of a value."""
+    """Return a cheap key for an item of a collection: for an inner collection only its kind and
+    size.
+    """
     kind = type(value)
     if kind is list or kind is dict or kind is frozenset:
         return kind, len(value)

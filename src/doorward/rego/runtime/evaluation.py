@@ -829,7 +829,9 @@ class Evaluation(Context):
         return None if inner in self.replaced else inner
 
     def _open(self, parent: DataNode) -> DataNode:
-        """Return `parent` with children: rules are replaced by their answer."""
+        """Return `parent` in a form whose children can be read one by one: if rules define its
+        whole value, that is computed and returned as data without a node.
+        """
         node, base = parent
         if node is not None and (node.evaluate is not None or node.is_function):
             return None, self.document(node, base)
@@ -846,7 +848,7 @@ def _member(base: Any, key: Any) -> Any:
 
 
 def _value_of_base(base: Any) -> Any:
-    """Return the whole value of base data."""
+    """Return base data as one plain value, the parts that a `with` replaced merged in."""
     if type(base) is not BaseData:
         return base
     return base.stored if base.over is UNDEFINED else merge(base.over, base.stored)

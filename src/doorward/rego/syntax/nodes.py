@@ -168,6 +168,8 @@ class Call(_Named):
 
 @record
 class Array(_Composite):
+    """An array literal: its terms in order."""
+
     items: tuple[Term, ...]
     span: Span = field(default=NOWHERE, compare=False)
 
@@ -199,6 +201,8 @@ class Set(_Composite):
 
 @record
 class ArrayComprehension:
+    """An array comprehension `[term | body]`."""
+
     term: Term
     body: Body
     span: Span = field(default=NOWHERE, compare=False)
@@ -206,6 +210,8 @@ class ArrayComprehension:
 
 @record
 class SetComprehension:
+    """A set comprehension `{term | body}`."""
+
     term: Term
     body: Body
     span: Span = field(default=NOWHERE, compare=False)
@@ -213,6 +219,8 @@ class SetComprehension:
 
 @record
 class ObjectComprehension:
+    """An object comprehension `{key: value | body}`."""
+
     key: Term
     value: Term
     body: Body
