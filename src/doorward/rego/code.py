@@ -55,8 +55,10 @@ class Code:
     """The code that decides errors, in a list of one once it was needed."""
 
     def exact(self) -> Code:
-        """Return the code that decides errors, created once; this code itself if it is exact. Its
-        functions are compiled when they are first called.
+        """Return the exact code of the program, which takes each step when OPA does and so raises
+        the same error: it is run if an evaluation ends in an error. It is created once, and its
+        functions are compiled when they are first called. If this code is exact, it is returned
+        itself.
         """
         if self.plan.exact:
             return self

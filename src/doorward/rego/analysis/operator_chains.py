@@ -94,7 +94,9 @@ class _Shortener:
         return shortened
 
     def _alone(self, rule: Rule) -> Rule:
-        """Return one branch of a rule with its chains split."""
+        """Return one branch of a rule with its chains split, its `else` unchanged; what the head
+        needs is appended to the body.
+        """
         out = list(self.body(rule.body))
         head = rule.head
         ref = replace(head.ref, args=self.terms(head.ref.args, out))
@@ -103,14 +105,18 @@ class _Shortener:
         return replace(rule, head=replace(head, ref=ref, key=key, value=value), body=tuple(out))
 
     def body(self, body: Body) -> Body:
-        """Return a body with its chains split; parts become expressions before."""
+        """Return a body with its chains split: the parts of a chain become expressions before the
+        one that contained it.
+        """
         out: list[Expr] = []
         for expr in body:
             self.expr(expr, out)
         return tuple(out)
 
     def expr(self, expr: Expr, out: list[Expr]) -> None:
-        """Append an expression to `out`, preceded by the parts of its chains."""
+        """Append an expression with its chains split to `out`, after the expressions that compute
+        the parts of the chains.
+        """
         withs = tuple([replace(w, value=self.term(w.value, out)) for w in expr.withs])
         before: list[Expr] = []
         term = self.expr_term(expr.term, before)
@@ -118,7 +124,9 @@ class _Shortener:
         out.append(replace(expr, term=term, withs=withs))
 
     def expr_term(self, term: ExprTerm, out: list[Expr]) -> ExprTerm:
-        """Return the term of an expression with its chains split; parts go to `out`."""
+        """Return the term of an expression with its chains split; the expressions that compute the
+        parts are appended to `out`.
+        """
         match term:
             case SomeDecl():
                 return term

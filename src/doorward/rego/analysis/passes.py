@@ -191,8 +191,8 @@ def resolve_names(program: Program) -> list[Diagnostic]:
 
 
 def build_rule_tree(program: Program) -> list[Diagnostic]:
-    """Build the tree of rules, which all questions about names need, and collect all calls and
-    `with`. Report calls without a result that are used as values.
+    """Build the tree of rules, and list all calls and `with`; report calls without a result that
+    are used as values. Before every pass that looks up rules by their paths.
     """
     program.root = build_tree(program.modules)
     program.arities = {
@@ -210,8 +210,8 @@ def check_annotations(program: Program) -> list[Diagnostic]:
 
 
 def check_replacements(program: Program) -> list[Diagnostic]:
-    """Check `with` targets and record in `mocked` what they replace. Before calls, some of which
-    they change.
+    """Report `with` targets that cannot be replaced, and record in `mocked` the functions and rules
+    that are. Before the check of calls, since a `with` may change which function a call means.
     """
     withs = [item for each in program.sites for item in each.withs]
     program.mocked = _find_mocked(withs, program.callees)
@@ -302,7 +302,8 @@ def check(
     deadline of `CLOCK` is checked before each pass.
 
     `before`: an earlier program, checked with the same options, whose results for unchanged modules
-    are reused; meanwhile the deadline is not checked. Neither may read METADATA.
+    are reused; meanwhile the deadline is not checked. It may be given only if neither the old nor
+    the new policies use METADATA.
     """
     if before is not None:
         program = _check_again(Program(modules_in_order(modules), registry, options), before)

@@ -161,8 +161,9 @@ class _Check:
     def _variable(
         self, operand: Var, position: int, keys: Type, one_of: tuple[Key, ...]
     ) -> Finding | None:
-        """Return the error if an operand variable has a type that no key has; else None. A variable
-        without a type gets the type `keys`, in the scope.
+        """Return the error if an operand variable has a type that none of the keys has, which are
+        of type `keys`; else None. `one_of`: the known keys, for the message. A variable without a
+        type gets the type `keys`, in the scope.
         """
         known = self.scope.variable(operand.name)
         if known is None:
@@ -192,7 +193,10 @@ class _Check:
         return None
 
     def _operand(self, operand: Term, position: int, keys: Type, type_: Type) -> Finding | None:
-        """Return the error if an operand cannot be a key; else None."""
+        """Return the error if the operand at `position` cannot be a key of a value of type `type_`,
+        whose keys have type `keys`; else None. A variable without a type gets the type `keys`, in
+        the scope.
+        """
         if isinstance(operand, Var):
             return self._variable(operand, position, keys, _fields(type_))
         if not self.types.fit(operand, keys, self.scope):

@@ -50,8 +50,9 @@ def required_builtins(modules: Iterable[Module], registry: Registry) -> list[str
 
 
 def _functions_called(rule: Rule, documents: Set[str]) -> Iterator[str]:
-    """Yield the names of the functions that a rule calls, and `eq` for each part that OPA assigns
-    to a variable first. Names may repeat.
+    """Yield the names of the functions that a rule calls, with repetitions, and `eq` wherever OPA's
+    compiler assigns a part to a variable first. `documents`: names that are documents and not
+    variables.
     """
     for node in walk(rule):
         terms: tuple[Node | None, ...] = ()
@@ -76,7 +77,9 @@ def _functions_called(rule: Rule, documents: Set[str]) -> Iterator[str]:
 
 
 def _operands(term: Node) -> Iterator[Node]:
-    """Yield the operands of a term; for a call, those evaluated with it."""
+    """Yield the parts of an expression's term that OPA may assign to variables: the operands of a
+    reference, all parts of other terms. Nothing for a call, which is examined as a node of its own.
+    """
     match term:
         case Call():
             return iter(())
@@ -87,7 +90,9 @@ def _operands(term: Node) -> Iterator[Node]:
 
 
 def _is_assigned(term: Node, documents: Set[str]) -> bool:
-    """Return True if a term, or a term in it, is assigned to a variable first."""
+    """Return True if OPA's compiler assigns the term, or a term in it, to a variable before the
+    expression: a reference, a comprehension, or a name in `documents`.
+    """
     if isinstance(term, Var):
         return term.name in documents
     if isinstance(term, _ASSIGNED):

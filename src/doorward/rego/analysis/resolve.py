@@ -87,9 +87,9 @@ def resolve_modules(
     builtins: Container[str] = (),
 ) -> Resolved:
     """Return every module with its names resolved, and the errors of the first stage that has any.
-    `exports`: the names of the rules of each package. `builtins`: the names that can hide a
-    built-in if a variable has them. `strict`: report what OPA's strict mode does, such as unused
-    variables and imports.
+    `exports`: the names of the rules of each package. `builtins`: the names of the built-ins, which
+    a variable of the same name can hide. `strict`: report what OPA's strict mode does, such as
+    unused variables and imports.
     """
     resolved, errors, ask_metadata = [], [], False
     for module in modules:
@@ -141,9 +141,9 @@ class _Imported:
 
 @record
 class ResolverOptions:
-    """The options of name resolution. `builtins`: names that set `shares_names` if a variable has
-    one of them. `collect_free`: a variable of a rule's body with such a name hides the built-in
-    from the calls in that body, as in OPA.
+    """The options of name resolution. `builtins`: the names of built-ins; `Resolver.shares_names`
+    becomes True if an undeclared variable has one of them. With `collect_free`, such a variable in
+    a body hides the built-in from the calls in that body, as in OPA.
     """
 
     strict: bool = False
@@ -483,8 +483,9 @@ class Resolver:
         return var
 
     def _seen_from(self, scope: Scope, target: Ref | Var) -> Ref | Var:
-        """Return the term for a rule or import; if a pattern (`[data] := …`) has bound the
-        document's name, OPA reads that variable.
+        """Return `target`, the path of a rule or import, as it is read in `scope`. If a pattern
+        such as `[data] := …` has declared a variable with the name of its document, the path begins
+        with that variable, as in OPA.
         """
         root = target.head if isinstance(target, Ref) else target
         assert isinstance(root, Var)  # names stand for paths

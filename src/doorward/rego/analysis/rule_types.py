@@ -144,8 +144,8 @@ def _check_rule(
 
 
 def _keys(path: Sequence[Key], tail: Sequence[Term]) -> tuple[Key, ...]:
-    """Return the path of a rule in the tree of types; open keys become keys that no policy can
-    write.
+    """Return the path of a rule in the tree of types: `path`, then the operands in `tail`. For an
+    operand that is not constant stands a key that no policy can write.
     """
     rest = (to_key(t.value) if isinstance(t, Scalar) else _OPEN for t in tail)
     return ("data", *path, *rest)

@@ -141,7 +141,9 @@ class _Rounds:
 
 
 def _is_apart(step: Step, fresh: set[str], added: set[str]) -> bool:
-    """Return True if an expression names nothing that was bound since it was tried."""
+    """Return True if it is useless to try an expression again: it has none of the variables that
+    were bound in the last round (`fresh`) or in this one (`added`).
+    """
     return not any(
         names & recent for names in (step.names, step.inside) for recent in (fresh, added)
     )
@@ -189,8 +191,9 @@ class SafeOrder:
         return isinstance(term, Array) and any(id(each) in self._templates for each in term.items)
 
     def lacking(self, expr: Expr, bound: AbstractSet[str], here: AbstractSet[str]) -> set[str]:
-        """Return the variables that an expression lacks, in a body that names `here`, if `bound`
-        are bound.
+        """Return the variables that an expression still needs where those in `bound` are bound. Of
+        the variables inside its closures only those in `here` count, the names that its body uses
+        outside of closures.
         """
         step = self._step(expr)
         return (step.names | (step.inside & here)) - self.outputs(expr, bound) - bound

@@ -306,7 +306,9 @@ def _schemas(annotations: Annotations) -> Iterator[dict[str, Any]]:
 
 
 def _override(tree: TypeNode, path: Sequence[Key], type_: Type, rules: TypeNode) -> None:
-    """Give the document at a path a type in the tree."""
+    """Set the type of the document at `path` in `tree`. The rest of its root document (`input` or
+    `data`) keeps the type that it has in `tree`, otherwise in `rules`, otherwise any.
+    """
     root, below = path[0], path[1:]
     known = tree.children.get(root) or rules.children.get(root) or TypeNode(any_)
     tree.children[root] = TypeNode(_with(known.extent(), below, type_))

@@ -130,9 +130,9 @@ class Reading:
         return self._term(node)
 
     def _open(self, term: Term) -> Hashable:
-        """Return the shape of a term. A string, an integer other than 0 and 1, and with
-        `opens_collections` a collection of strings only contribute their kind and are collected as
-        constants.
+        """Return the shape of a term whose constants may differ between definitions of one shape. A
+        string, an integer other than 0 and 1, and with `opens_collections` a collection of strings
+        are collected as constants, and only their kind is in the shape.
         """
         if type(term) is Scalar:
             value = term.value

@@ -56,7 +56,8 @@ def is_rule_in_order(rule: Rule, arity: Arity) -> bool:
 
 def is_in_order(body: Body, bound: Iterable[str], arity: Arity) -> bool:
     """Return True if a quick check shows that a body is safe as written, with the variables `bound`
-    before it. False means only that the full check is needed; always for negated expressions.
+    before it. False means only that the full check is needed; a body with a negated expression
+    always needs it.
     """
     if any([expr.negated for expr in body]):
         return False
@@ -182,8 +183,8 @@ def _is_plain(target: Ref | Var) -> bool:
 
 
 def _add_loop(operand: Term, loops: set[str] | None) -> bool:
-    """Return True and add the operand to `loops` if it is a variable; False for other operands, or
-    if `loops` is None.
+    """Add an operand of a reference to `loops`, the variables that iteration binds, and return True
+    if it is a variable; return False for other operands, or if `loops` is None.
     """
     if loops is None or not isinstance(operand, Var):
         return False

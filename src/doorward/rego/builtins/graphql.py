@@ -194,8 +194,9 @@ def _parse(text: str, max_tokens: int) -> Any:
 
 @lru_cache(maxsize=1)
 def _parser_options(parse: Callable[..., Any]) -> dict[str, Any]:
-    """Return the options that the installed graphql-core's parser has, as keyword arguments; its
-    releases name them differently.
+    """Return the keyword arguments that make graphql-core's `parse` accept what OPA accepts, such
+    as variables of fragments; only those that the installed release has, since releases name them
+    differently.
     """
     readers = {
         "allow_empty_selection_sets": False,

@@ -189,8 +189,8 @@ def _some_in(state: FunctionState, node: SomeIn) -> None:
 
 
 def _walk(state: FunctionState, domain: Term) -> Operand:
-    """Return the collection whose values a loop iterates. For a whole rule document this may be the
-    sorted list of its members, which is cheaper than the set.
+    """Write code for the collection that a loop iterates, and return its operand. For all members
+    of a set that rules make this may be their sorted list, which is cheaper than the set.
     """
     node, rest = state.plan.rule_of(domain) if isinstance(domain, Ref) else (None, ())
     if node is None or rest or state.plan.alias(node) is not None:
@@ -199,8 +199,8 @@ def _walk(state: FunctionState, domain: Term) -> Operand:
 
 
 def _some_in_folder(state: FunctionState, node: SomeIn) -> None:
-    """Write a loop over nodes of the rule tree, whose rules are evaluated one by one in the
-    loop.
+    """Write the loop of `some … in` for a path below `data` that has rules below it but none at it.
+    The rules are evaluated one by one in the loop.
     """
     key = node.key if node.key is not None else Var("$some", node.span)
     domain = node.domain

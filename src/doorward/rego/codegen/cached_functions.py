@@ -28,8 +28,9 @@ __all__ = ["cache_answers"]
 
 
 def cache_answers(function: ast.FunctionDef, name: str, lookup: ast.expr) -> None:
-    """Change `function` in place so that it caches its answers. Its local variable `name` gets the
-    value of `known`: the cached call, or None where nothing is cached.
+    """Change `function` in place so that it caches its answers: it begins with `lookup`, which
+    gives the cached call or None if nothing is cached, and returns that call's answer if it has
+    one; each return stores the returned value. `name` is the local variable for the call.
     """
     _keep_returns(function.body, name)
     has_answer = all_of(

@@ -183,7 +183,7 @@ def _builtin(
 
 def predicate(state: FunctionState, term: Call) -> ast.expr | None:
     """Return a Python test for a call of a built-in with a boolean result. None for other calls,
-    for built-ins that a `with` may replace and for those that need the evaluation; then nothing is
+    for built-ins that a `with` may replace, and for those that take the context; then nothing is
     written.
     """
     callee = state.plan.callees.find(term)
@@ -224,7 +224,10 @@ def _last_name(builtin: Builtin) -> str:
 
 
 def _temp_of(state: FunctionState, written: Inline, general: ast.expr, holds: str) -> ast.Name:
-    """Bind the result of `written`, or of the `general` call if its tests fail, to a local name."""
+    """Write code that assigns the value of a call to a new local variable named after `holds`: the
+    value of `written`, or that of the `general` call if the tests of `written` fail. Return the
+    variable.
+    """
     if not written.raises:
         return state.code.bind_temp(written.otherwise(general), holds=holds)
     temp = state.temps.holding(holds)
@@ -236,7 +239,9 @@ def _temp_of(state: FunctionState, written: Inline, general: ast.expr, holds: st
 def _check_call(
     state: FunctionState, function: ast.expr, site: ast.expr, operands: Sequence[ast.expr]
 ) -> ast.expr:
-    """Return code for a call through the evaluation; it is UNDEFINED if the built-in fails."""
+    """Return code that calls a built-in, `function`, through the evaluation: if it fails, the error
+    is recorded with the call's `site`, and the value is UNDEFINED.
+    """
     return method_of(load(state.env.evaluation), "call_builtin", site, function, *operands)
 
 
@@ -286,7 +291,9 @@ def _prepare(state: FunctionState, builtin: Builtin, values: Sequence[Operand]) 
 def _compile_call(
     state: FunctionState, function: Callable[[str], Any], operand: ast.expr
 ) -> ast.expr:
-    """Return the call of a prepared function; a comparison if it is the method of one."""
+    """Return code that calls a prepared function with `operand`. A method that only compares, such
+    as `"a".__eq__`, becomes a Python comparison.
+    """
     owner, name = getattr(function, "__self__", None), getattr(function, "__name__", "")
     operator = _OPERATORS.get((type(owner), name))
     if operator is None:

@@ -15,8 +15,9 @@ Source: TypeAlias = tuple[str, ...] | int
 
 @record
 class Choice:
-    """The definitions that can apply, by the value of `source`, as positions in the list of
-    definitions. `others`: those for a value that no definition names, and for no value.
+    """A table of the definitions that can apply for each value of `source`, a path below `input` or
+    a parameter by its number. Definitions are given as positions in a list. `others`: those for a
+    value that no definition names, and for no value.
     """
 
     source: Source

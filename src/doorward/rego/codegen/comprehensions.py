@@ -105,15 +105,17 @@ def _collect(state: FunctionState, node: Comprehension, out: str) -> None:
 
 @record
 class Dependency:
-    """A variable, and the names that lead to the only part of it that is read."""
+    """A variable on which a comprehension depends, by name; `path` are the names that lead to the
+    only part of it that is read.
+    """
 
     name: str
     path: tuple[str, ...]
 
 
 def dependency_of(state: FunctionState, node: Comprehension) -> Dependency | None:
-    """Return the only variable bound outside that a comprehension reads, if an equation in it
-    compares the variable, so that its results can be cached by that value. None for other
+    """Return the variable by whose values the results of a comprehension should be cached: the only
+    one bound outside that it reads, if an equation in it compares the variable. None for other
     comprehensions, and for those that are evaluated once or may fail.
     """
     plan = state.plan

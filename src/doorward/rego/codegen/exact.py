@@ -107,7 +107,9 @@ class ExactRules:
         return frozenset(out) if self.is_set else self._complete(ctx, out, ())
 
     def part(self, ctx: Evaluation, path: Sequence[Any]) -> Any:
-        """Return the part of the rules' object that a lookup at `path` reads."""
+        """Return the object of the rules with at least the part that a lookup at `path` reads;
+        rules for other keys are not evaluated.
+        """
         if self.code.plan.traced:
             return traced(self.node.name, lambda ctx: self._part(ctx, path))(ctx)
         return self._part(ctx, path)
@@ -162,7 +164,7 @@ class ExactRules:
             yield from child.walk()
 
     def _in_steps(self, rule: Rule | None) -> Iterator[Rule]:
-        """Yield a rule and its `else` branches in steps."""
+        """Yield a rule and its `else` branches with one step of evaluation per expression."""
         while rule is not None:
             yield rule_in_steps(rule, self.code.plan.callees)
             rule = rule.else_rule
@@ -173,8 +175,9 @@ class ExactRules:
     # Answers
 
     def _answer(self, ctx: Evaluation, args: Sequence[Any], selection: Selection) -> Any:
-        """Return the common answer of all chains, the first if one is enough; UNDEFINED if none
-        holds. EvalError if two differ.
+        """Return the value of the selected chains; UNDEFINED if none has one. The value of a chain
+        is that of its first rule that holds. Chains with different values are an EvalError, unless
+        the selection says that the first value is enough.
         """
         result: Any = UNDEFINED
         join = one_of_function if self.node.is_function else one
@@ -210,7 +213,10 @@ class ExactRules:
     # Functions
 
     def _alone(self, number: int, n: int, *, first: bool) -> Callable[..., Any]:
-        """Return the function for the value of one rule: its first, or the only one it may have."""
+        """Return the function for the value of rule `n` in chain `number`. With `first` it returns
+        the first value that it finds; otherwise it evaluates all, and two different values are an
+        error.
+        """
         key = (number, n, int(first))
         if key not in self.functions:
             self._compile_value(key, self._definition(number, n), first=first)
@@ -219,15 +225,16 @@ class ExactRules:
     def _compile_value(
         self, key: tuple[int, int, int], definition: Definition, *, first: bool
     ) -> None:
-        """Compile the function for the value of one rule: its first with `first`, otherwise the
-        only one it may have. It is stored in `functions` under `key`.
+        """Compile the function for the value of one rule, and store it in `functions` under `key`.
+        With `first` it returns the first value that it finds; otherwise two different values are an
+        error.
         """
         write = partial(one_rule_function, self.node, definition, first=first)
         self._compile(key, definition, write)
 
     def _piece(self, number: int, n: int, count: int) -> Callable[..., Any]:
-        """Return the function that adds a rule's items to a set or object, restricted to `count`
-        fixed keys.
+        """Return the function that adds the items of rule `n` in chain `number` to a set or object.
+        It takes `count` keys as operands and adds only items under these keys.
         """
         key = (number, n, count)
         if key not in self.functions:

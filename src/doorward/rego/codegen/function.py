@@ -41,8 +41,8 @@ def finish_function(
     state: FunctionState, node: RuleNode, args: Sequence[str], *, is_chosen: bool
 ) -> ast.FunctionDef:
     """Return the finished function at `node`. It caches its answers unless it is cheap, traced or
-    exact; a function that prints always caches. `is_chosen`: its definitions are functions of their
-    own.
+    exact; a function that prints always caches. `is_chosen`: a table chooses among its definitions,
+    each of which is a function.
     """
     plan, counters = state.plan, state.counters
     prints = plan.may_print(node)

@@ -78,7 +78,9 @@ class _Split:
 
     @property
     def cost(self) -> float:
-        """The number of candidates to expect for a value."""
+        """The estimated number of definitions to try for one value of the source; values that many
+        definitions name are assumed to be frequent.
+        """
         sizes = self.sizes
         # Values that more definitions name are taken to be more frequent.
         return max(sum(size * size for size in sizes) / max(sum(sizes), 1), len(self.always))
@@ -94,9 +96,9 @@ class _Split:
 
 
 def _tests(definition: Definition, failures: Failures) -> Iterator[tuple[Source, list[Key]]]:
-    """Yield for a definition what must equal one of some constants for it to hold: the number of a
-    parameter or a path below `input`, with the constants. Only expressions before the first that
-    may fail count; with `else`, only parameters.
+    """Yield the conditions without which a definition cannot hold: the number of a parameter or a
+    path below `input`, with the constants one of which it must equal. Only expressions before the
+    first that may fail count; with `else`, only parameters.
     """
     for number, parameter in enumerate(definition.rule.head.args or ()):
         value = constant_value(parameter)
@@ -113,8 +115,9 @@ def _tests(definition: Definition, failures: Failures) -> Iterator[tuple[Source,
 
 
 def _test(expr: Expr) -> Iterator[tuple[Source, list[Key]]]:
-    """Yield the input path that an expression compares with constants, and these; nothing if it is
-    negated, under a `with`, or another expression.
+    """Yield the input path that an expression compares with a constant, or looks up in a constant
+    collection, with these constants. Nothing if the expression is negated, under a `with`, or of
+    another form.
     """
     call = expr.term
     if expr.negated or expr.withs or not isinstance(call, Call) or len(call.args) != 2:

@@ -298,9 +298,9 @@ built-in.
 def _order(
     name: str, operator: ast.cmpop, decide: Callable[[int], bool], *, swap: bool
 ) -> Comparison:
-    """Return a writer for `a < b` and the like: in line for a number beside an integer constant.
-    `swap`: the runtime function `name` is called with the operands the other way round; `decide`
-    compares constants, by the sign that `compare` gives.
+    """Return a writer for a comparison such as `a < b`: in Python, by `operator`, for a variable
+    beside an integer constant; otherwise a call of the runtime function `name`, with the operands
+    exchanged if `swap`. For two constants, `decide` gives the result from the sign of `compare`.
     """
 
     def write(a: Operand, b: Operand) -> ast.expr:

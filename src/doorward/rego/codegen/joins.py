@@ -39,8 +39,9 @@ class _Search:
 
 
 def join_of(state: FunctionState, body: Body, position: int) -> Join | None:
-    """Return the join for the loop that the expression at `position` begins, its compared value
-    computed first; None if there is none.
+    """Return the join for the loop that the expression at `position` begins: the path below an item
+    that must equal a value, and code for that value, written before the loop. With it the loop only
+    visits items that match. None if no equation allows this.
     """
     if state.plan.in_order or state.plan.limited:
         return None
@@ -57,8 +58,8 @@ def join_of(state: FunctionState, body: Body, position: int) -> Join | None:
 
 
 def _in_equation(state: FunctionState, expr: Expr) -> _Search | None:
-    """Return the search for a loop inside an equation: `input.items[_].owner == team`; None for
-    others.
+    """Return the compared path and value for a loop inside an equation: `input.items[_].owner ==
+    team`; None for other expressions.
     """
     for ref, value in _sides(expr):
         if not isinstance(ref, Ref):
@@ -74,8 +75,8 @@ def _in_equation(state: FunctionState, expr: Expr) -> _Search | None:
 
 
 def _after_loop(state: FunctionState, body: Body, position: int) -> _Search | None:
-    """Return the search for a loop that an equation follows: `some x in input.items; x.owner ==
-    team`; None for others.
+    """Return the compared path and value for a loop that an equation follows: `some x in
+    input.items; x.owner == team`; None for others.
     """
     item = _item_of_loop(state, body[position])
     if item is None:

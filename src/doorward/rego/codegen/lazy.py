@@ -60,8 +60,8 @@ Write: TypeAlias = Callable[[Plan, Constants], ast.FunctionDef]
 
 @record
 class Shared:
-    """The code of a group for one of its definitions, by that definition's number; `write` writes
-    the code.
+    """The code that definitions differing only in constants share, for one of them: `member` is its
+    number in the `group`, and `write` generates the code.
     """
 
     group: Group
@@ -87,9 +87,9 @@ class Functions:
     def stub(
         self, name: str, source: Source, write: Write, shared: Shared | None = None
     ) -> FunctionType:
-        """Return a function that generates and compiles its code on the first call, which raises
-        CompileError if Python's compiler refuses it; with `shared`, it uses the code of a group if
-        that can be shared.
+        """Return a function that generates and compiles its code when it is first called, and
+        continues in it; that call raises CompileError if Python's compiler refuses the code. With
+        `shared` it uses the code of its group, if the group can share code.
         """
         stub = FunctionType(_STUB, self.namespace, name)
         stub.__kwdefaults__ = {"generate": partial(self._generate, stub, source, write, shared)}
@@ -98,8 +98,8 @@ class Functions:
     def _generate(
         self, stub: FunctionType, source: Source, write: Write, shared: Shared | None
     ) -> FunctionType:
-        """Return the stub after giving it its generated code, that of a group if `shared` allows
-        it; this is done once, under the lock.
+        """Give a stub its generated code, once and under the lock, and return the stub. The code is
+        that of its group if `shared` has one that can be shared, otherwise that of `write`.
         """
         with self.lock:
             if stub.__code__ is _STUB:
@@ -110,8 +110,9 @@ class Functions:
         return stub
 
     def _shared_code(self, stub: FunctionType, source: Source, shared: Shared) -> CodeType | None:
-        """Return the code of a group, compiled at the first call, and store the constants of the
-        member as a default of `stub`. None if the definitions cannot share code.
+        """Return the code that the definitions of a group share, compiled at the first call; None
+        if they cannot share code. The constants of this definition become a default argument of
+        `stub`.
         """
         group = shared.group
         if group.code is None and group.is_shared:
@@ -186,8 +187,9 @@ def definition_stub(
     definition: Definition,
     shared: Shared | None = None,
 ) -> FunctionType:
-    """Return the stub of one definition, where a table chooses among those at `node`; with
-    `shared`, it may use the code of its group.
+    """Return a stub (a function that is generated at its first call) for definition `number` at
+    `node`, where a table chooses among the definitions. With `shared`, it may use the code of its
+    group.
     """
     name = functions.plan.definition_name(node, number)
     write = partial(definition_function, node, Part(definition, (number,)))
@@ -218,7 +220,9 @@ def _write_rules(
 def _shared_by_number(
     node: RuleNode, definitions: Sequence[Definition], plan: Plan
 ) -> dict[int, Shared]:
-    """Return the shared code of definitions by their numbers."""
+    """Return the shared code of each definition whose code differs from that of others only in
+    constants, by its number; other definitions are left out.
+    """
     shared = {}
     for part in parts(definitions, plan):
         if part.group is not None:

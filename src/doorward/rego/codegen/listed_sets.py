@@ -35,9 +35,9 @@ _CLOSURES: Final = (ArrayComprehension, SetComprehension, ObjectComprehension, E
 
 
 def is_listed(node: RuleNode, plan: Plan) -> bool:
-    """Return True if the function of `node` can return its members as a list: the rules make a set,
-    and each has at most one loop, so that the list is not longer than what is iterated. False in
-    exact and traced code, and if output of `print` is received.
+    """Return True if the function of `node` can return the members of its set as a list, so that
+    they need not be hashed: each rule has at most one loop, so the list is not longer than what is
+    iterated. False in exact and traced code, and if output of `print` is received.
     """
     if plan.in_order or plan.prints or not node.is_set_of_members:
         return False

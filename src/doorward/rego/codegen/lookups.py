@@ -146,7 +146,9 @@ def lookup_item(
 
 
 def _loop(state: FunctionState, base: Operand, operand: Term) -> Operand:
-    """Write a loop over `base` that binds `operand`; return the values."""
+    """Write a loop over `base` in which `operand` is bound to the keys; return the operand for the
+    values.
+    """
     value = state.temps.holding("item")
     if isinstance(operand, Var) and operand.is_wildcard:
         loop_over(state, store(value), base)
@@ -189,9 +191,9 @@ def loop_over(state: FunctionState, target: ast.Name, collection: Operand) -> No
 
 
 def _may_go_uncounted(state: FunctionState) -> bool:
-    """Return True if the next loop may iterate a short list without counting rounds. Of nested
-    loops one is counted, and of many in a row; in a rule, which runs once, the two outermost need
-    not be.
+    """Return True if the next loop may iterate a short list without counting its rounds, and count
+    the loop. One loop inside a counted one may, and in a rule, which runs once, also the two
+    outermost; every `MAX_UNCOUNTED`-th such loop is counted nevertheless.
     """
     allowed = 1
     if state.code.loops == state.counters.uncounted:

@@ -205,11 +205,12 @@ _SPECIAL: Final = frozenset("\\[]*+.")
 
 @lru_cache(maxsize=256)
 def _text_matcher(glob: str) -> Callable[[str], bool] | None:
-    """Return a predicate for the ASCII texts that meet `glob`; None if only `_Meeting` can tell.
+    """Return a function that tells if an ASCII text meets `glob`, by one regular expression; None
+    if only `_Meeting` can tell.
 
-    Of two globs one mostly is a text, for which a regular expression answers at once. OPA's library
-    differs from one in two points: `t*` at the end needs at least one character, and behind another
-    flag it needs one that it may leave to what follows, which no regular expression says.
+    Mostly one of the two globs is such a text. As in OPA's library, `t*` at the end of the glob
+    needs at least one character. With a `t*` after another flag no regular expression agrees with
+    that library: then None is returned.
     """
     tokens = _cached_tokens(glob)
     if any(before.flag and token.flag == "*" for before, token in pairwise(tokens)):
@@ -316,8 +317,8 @@ class _Meeting:
         return answer
 
     def rests(self, side: int, mine: int, theirs: int) -> bool:
-        """Call `plain` with the two positions in the order of the globs: `mine` is a position in
-        glob number `side`.
+        """Return True if the rest of glob number `side` from position `mine` and the rest of the
+        other glob from `theirs` have a common match.
         """
         return self.plain(mine, theirs) if side == 0 else self.plain(theirs, mine)
 

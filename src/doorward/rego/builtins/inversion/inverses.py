@@ -884,8 +884,9 @@ def invert_weekday(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_add_date(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Times in nanoseconds that are within three days of `want` when the present years (of 365
-    days), months (of 30) and days are added. For these operands: 0, 1 and -1.
+    """Candidates for `time.add_date`. For the time (operand 0): those that come within three days
+    of `want` when the present years (as 365 days), months (as 30) and days are added. For years,
+    months and days: 0, 1 and -1.
     """
     if i != 0:
         return [0, 1, -1]

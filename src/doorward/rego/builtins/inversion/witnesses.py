@@ -131,8 +131,8 @@ def _member(items: Any) -> str:
 
 def instances_of(schema: Any, depth: int = 0) -> list[Any]:
     """Documents that a JSON schema may accept: the smallest, and those of its alternatives. `depth`
-    counts nested schemas; below `DEPTH`, or for a value that is not a schema, one arbitrary
-    document.
+    is the number of schemas around this one; nested more than `DEPTH` deep, and for a value that is
+    not a schema, there is one arbitrary document.
     """
     if depth > DEPTH or not isinstance(schema, dict):
         return [{}] if depth == 0 else ["a"]

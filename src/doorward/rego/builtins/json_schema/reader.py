@@ -430,7 +430,7 @@ def _pattern(part: _Part, keyword: str, value: Any) -> None:
 
 
 def _format(part: _Part, keyword: str, value: Any) -> None:
-    """Read `format`; every value has a format that is not known. BuiltinError if it is not a
+    """Read `format`; the name of an unknown format accepts every value. BuiltinError if it is not a
     string.
     """
     if not isinstance(value, str):

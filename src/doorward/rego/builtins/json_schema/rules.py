@@ -102,8 +102,8 @@ class Result:
         self.points -= 2
 
     def merge(self, other: Result, most: int) -> None:
-        """Add the points and the errors of another result, up to `most` errors in all but at least
-        one.
+        """Add the points of another result, and its first errors until there are `most`. One of its
+        errors is added even if there are `most` already.
         """
         self.errors += other.errors[: max(1, most - len(self.errors))]
         self.points += other.points
@@ -155,7 +155,9 @@ class Match:
         self.check_deadline = check_deadline
 
     def result(self, schema: Schema, value: Any, path: Path) -> Result:
-        """Match `value` with `schema` alone and return the result."""
+        """Match `value` with `schema` and return a result of its own, which the caller may compare,
+        merge or drop.
+        """
         result = Result()
         self.ask(schema, value, path, result)
         return result

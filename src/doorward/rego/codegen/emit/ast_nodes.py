@@ -142,8 +142,8 @@ _TYPE_PARAMS: Final[dict[str, Any]] = {"type_params": []} if sys.version_info >=
 
 
 def locate(node: ast.AST, row: int, col: int) -> None:
-    """Give a position to `node` and everything below it that has none. INVARIANT: a node with a
-    position has none without one below it, so that a located node is not entered again.
+    """Give a position to `node` and everything below it that has none. INVARIANT: below a node with
+    a position every node has one, so such a node is not entered again.
     """
     waiting: list[ast.AST] = [node]
     while waiting:
@@ -190,7 +190,9 @@ def complete(function: ast.FunctionDef, shared: set[str]) -> None:
 
 
 def _complete(function: ast.FunctionDef, shared: set[str], outside: frozenset[str]) -> None:
-    """Add a `nonlocal` statement to each inner function that assigns a shared name."""
+    """Add a `nonlocal` statement to each inner function that assigns a name in `shared`. `outside`
+    are the names that the functions around `function` assign.
+    """
     assigned_names: set[str] = set()
     inner: list[ast.FunctionDef] = []
     waiting: list[ast.stmt] = list(function.body)

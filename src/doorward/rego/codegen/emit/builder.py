@@ -228,8 +228,8 @@ class Builder:
         self.loops += 1
 
     def note_failures(self, number: int | None) -> None:
-        """Record failing tests for definition `number` from here on, until the scope ends or a loop
-        begins. None records nothing.
+        """From here on, write with each test a statement that records the row where definition
+        `number` failed, until the scope ends or a loop begins. None turns this off.
         """
         self.number = number
 
@@ -326,7 +326,9 @@ class Builder:
 
     @contextmanager
     def capture(self) -> Iterator[list[ast.stmt]]:
-        """Context in which statements go into a list; `splice` inserts it in place."""
+        """Context in which statements go into the list that it yields, so that the caller can
+        insert them later with `splice`.
+        """
         with self.scope():
             self.block = []
             yield self.block
@@ -338,7 +340,9 @@ class Builder:
     def function(
         self, name: str, args: Sequence[str], first: Sequence[ast.expr]
     ) -> ast.FunctionDef:
-        """Return a function of everything written, preceded by the statements for `first`."""
+        """Return a function `name` of all statements written so far. It begins with the assignments
+        that `temps` collected for its start, and then evaluates the expressions in `first`.
+        """
         result = make_function(name, args)
         self._locate(result)
         start: list[ast.stmt] = [
