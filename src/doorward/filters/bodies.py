@@ -137,6 +137,7 @@ class BodyReader:
         """
         left = list(body)
         while True:
+            # A body has no order: an equation may need a variable that a later one defines.
             rest = [expr for expr in left if not self._binds(expr, scope, needed)]
             if len(rest) == len(left) or not rest:
                 return rest
@@ -282,6 +283,7 @@ class BodyReader:
         field = location.field
         if field is None:
             return not expr.negated  # a row is there
+        # Not `eq true`: as a statement each value but false holds, `0` and `""` too.
         compared = Comparison(field, "ne", False, text=partial(self._comparer.text, expr))
         return Group((inner.around([compared]),), negated=True) if expr.negated else compared
 
@@ -305,6 +307,8 @@ class BodyReader:
         around = Scope(scope)
         around.bind(every.value.name, Place(row))
         inner = self.body(every.body, around)
+        # A body that never holds fails for each row, so that `every` holds only where there is
+        # none.
         fails = () if inner is None else (Group((inner,), negated=True),)
         text = partial(self._comparer.text, expr)
         # There is nothing to say of each element of null.

@@ -172,6 +172,7 @@ def _parse_moment(text: str) -> datetime.datetime | None:
         value = datetime.datetime.fromisoformat(text.removesuffix("Z"))
     except ValueError:
         return None
+    # The same time written in another way is another text to the policy, and equal to no column.
     if value.tzinfo is not None or value.isoformat() + "Z" != text:
         return None
     return value.replace(tzinfo=datetime.UTC)
@@ -228,6 +229,7 @@ def written_test(kind: Kind, operator: str, text: str) -> list[Bound]:
         case "lt":
             return [_before(_first_day(text))]
         case "lte":
+            # In the order of texts nothing stands between `text` and this one.
             return [_before(_first_day(text + "\0"))]
         case "startswith":
             first, end = _first_day(text), _first_day(text + _LARGEST)

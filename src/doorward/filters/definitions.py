@@ -78,6 +78,7 @@ def _body_of(
         each
         for each in cases
         if each.key != case.key
+        # Two branches of one `else` chain never hold at once; two outcomes of one branch may.
         and (each.rule != case.rule or each.branch == case.branch)
         and not (each.outcome is case.outcome and case.outcome.is_determined)
         and not definitions.exclude(case.outcome, each.outcome)

@@ -228,6 +228,8 @@ _POSTGRESQL: Final = SQLDialect(
     digits=1000,
     kinds=("boolean", "number", "text", "uuid", "date", "moment", "json", "array"),
     lax_kinds=("number", "date", "moment"),
+    # A collation may make texts equal that differ, or order them in its own way; "C" compares
+    # bytes.
     exact='CAST({} AS text) COLLATE "C"',
     # A cast drops the spaces.
     padded='CASE WHEN {0} IS NULL THEN NULL ELSE concat({0}) END COLLATE "C"',

@@ -273,6 +273,7 @@ def _target(field: Anything) -> Anything:
 
 def _describe(field: Anything) -> Column:
     """Return the kind of a field, or the reason why it has none."""
+    # JSONField and ArrayField first, since they may have `from_db_value`, which refuses all others.
     name = type(field).__name__
     if isinstance(field, models.JSONField):
         is_plain = type(field) is models.JSONField and not (field.encoder or field.decoder)
@@ -349,11 +350,13 @@ class _Writer:
             case Elements():
                 return self._exists(predicate)
             case All(parts):
+                # Not an empty `Q`, which Django leaves out of an `|`: `x` or all would be `x`.
                 condition = Q(Exact(Value(1), Value(1)))
                 for part in parts:
                     condition &= self.predicate(part)
                 return condition
             case Any(parts):
+                # An empty `Q` would select all rows, where none is meant.
                 condition = Q(Exact(Value(0), Value(1)))
                 for part in parts:
                     condition |= self.predicate(part)
@@ -407,6 +410,7 @@ class _Writer:
         field = _relation(table.model, related.relation)
         lookup, attribute = _join_fields(field) or ("", "")
         outer = table.column(attribute, self._depth + 1)
+        # INVARIANT: `document_of` reads related rows by the same manager, which may leave some out.
         rows: QuerySet = field.related_model._default_manager.filter(**{lookup: outer})
         self._depth += 1
         self._rows[related.row] = _Place(field.related_model, depth=self._depth)
@@ -447,6 +451,8 @@ class _Writer:
             return self._operation(column, operator, Value(value, output_field=_FIELDS[kind]()))
         if kind == "text":
             bound = _text(str(value))
+            # Beside the exact test the plain one, which can use an index and holds wherever the
+            # other does.
             exact = self._fields(column, operator, bound, kind)
             return Q(Exact(column, bound)) & exact if operator == "eq" else exact
         operand = ExactValue(_to_parameter(value))

@@ -314,6 +314,7 @@ class Matches(Func):  # type: ignore[misc]  # Django has no types
             other = dialect.text_of_digits.format("%s")
         template = dialect.searches[self.operator]
         operands = {"0": parameters, "1": more}
+        # In the order of the template: the pattern stands first in MySQL's LOCATE.
         fields = [name for _, name, _, _ in Formatter().parse(template) if name]
         values = [value for name in fields for value in operands[name]]
         return f"({template.format(text, other)})", values

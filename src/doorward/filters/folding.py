@@ -39,6 +39,7 @@ MAX_LETTERS: Final = 64
 """At most this many letters are replaced to change the case of a text."""
 LAST_CASED: Final = 0x1F000
 """The code point from which on no letter has two cases."""
+# Go's unicode.IsSpace; Python's `str.strip` takes U+001C to U+001F as well.
 _SPACES: Final = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006"
     "\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"

@@ -20,6 +20,8 @@ _PLAIN: Final = re.compile(r"[\w\s$@./:+*#!&()=-]*")
 """Matches texts that are written as the same literal for every database and driver."""
 
 
+# CASE and not AND, whose operands PostgreSQL may evaluate in any order: a cast of a text, or of a
+# number that no double holds, ends the query with an error.
 _NUMBER: Final = (
     "CASE WHEN jsonb_typeof({0}) = 'number' THEN"
     " CASE WHEN ({0} #>> '{{}}') ~ '^-?[0-9]+$' THEN CAST({0} AS numeric)"
@@ -99,6 +101,8 @@ class PostgresJson:
     def elements(self, column: str, path: str, alias: str) -> str:
         """Return the SQL source of an array's items or an object's values, for PostgreSQL."""
         value = f"({column}{path})"
+        # Both functions are called for each value, and either raises an error for what the other
+        # one takes.
         arrays = f"CASE WHEN jsonb_typeof({value}) = 'array' THEN {value} ELSE '[]' END"
         objects = f"CASE WHEN jsonb_typeof({value}) = 'object' THEN {value} ELSE '{{}}' END"
         return (
@@ -143,6 +147,7 @@ class SqliteJson:
         return _type_test(stored_type, names, characters, negated=negated)
 
     def elements(self, column: str, path: str, alias: str) -> str:
+        # Of a scalar json_each makes one row, of NULL none.
         value = f"CASE WHEN json_type({column}, {path}) IN ('array', 'object') THEN {column} END"
         return f"json_each({value}, {path}) AS {alias}"
 

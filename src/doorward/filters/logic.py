@@ -589,6 +589,7 @@ class _Maker(Generic[T]):
             )
         rest = {decides(number, operator, value) for number in (1, 2, 3, 1 << 62)}
         known = value if isinstance(value, list) else [value]
+        # `== 5` is false for each of these samples, and still not for each count.
         existing = [each for each in known if rank_of(each) == 2 and decides(each, "gte", 1)]
         if len(rest) > 1 or (existing and operator in ("eq", "ne", "in")):
             raise fault(f"count can only tell no rows from some: {comparison.text()}", COUNTS)
@@ -949,6 +950,8 @@ def _opposite(predicate: Predicate) -> Predicate:
             return _any([In(field, values, kind, not negated), IsNull(field)])
         case Match(field, operator, text, negated):
             return _any([Match(field, operator, text, not negated), IsNull(field)])
+        # INVARIANT: these and the tests below are never unknown in SQL (EXISTS, `coalesce`, see
+        # `dialects` and `json_views`), so that their opposites need no test for NULL.
         case Stored(field, kind, negated):
             return Stored(field, kind, not negated)
         case Related(table, relation, row, holds, negated):

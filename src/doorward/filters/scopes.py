@@ -129,6 +129,8 @@ class Scope:
                 if meaning is None:
                     raise UnclearError(f"{name} is not known", VARIABLE)
                 return meaning
+            # INVARIANT: only the names of related rows have a `#` (`Place.field`, `Field.name`), so
+            # no table may.
             case Ref(Var("input"), (Scalar(str() as table), *rest)) if "#" not in table:
                 return self._along(Place(table), rest)
             case Ref(Var(name), rest) if isinstance(location := self.meaning(name), Place):

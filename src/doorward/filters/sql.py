@@ -263,6 +263,7 @@ class _Writer:
             name = ".".join([quoted_name(part, self._dialect.name) for part in names])
         except ValueError as error:
             raise fault(str(error)) from None
+        # A driver whose placeholder is `%s` reads a `%` anywhere in the text.
         return name.replace("%", "%%") if self._percent else name
 
     def _bind(self, value: StoredValue) -> str:
@@ -340,6 +341,7 @@ class _Writer:
         """Return the SQL test that a text equals a value exactly, trailing spaces included."""
         same = f"{self._exact(name)} = {self._exact(self._bind(value))}"
         if self._dialect.ignores_last_spaces:
+            # With the letter both are NVARCHAR: the same text has half the bytes as VARCHAR.
             same += f" AND DATALENGTH({name} + N'.') = DATALENGTH({self._bind(value)} + N'.')"
         return same
 

@@ -151,6 +151,7 @@ _PATTERNS: Final = {"startswith": ("", "%"), "endswith": ("%", ""), "contains": 
 
 def _escape_backslashes(text: str) -> str:
     """Double the backslashes for dialects in which they are escapes."""
+    # The backslash first: later it would double those of the other escapes.
     for character, escape in (("\\", "\\\\"), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t")):
         text = text.replace(character, escape)
     return text

@@ -224,6 +224,7 @@ def describe(type_: TypeEngine[Anything]) -> Column:
 
 def _describe(type_: TypeEngine[Anything]) -> Column:
     """Return the kind of a column type without its variants, or the reason why it has none."""
+    # Only its own classes: a subclass elsewhere may store its values in another way.
     if type(type_).__module__.partition(".")[0] == "sqlalchemy":
         match type_:
             case Enum():
@@ -433,6 +434,8 @@ class _Writer:
             member = of_enum._object_lookup[value] if of_enum.enum_class else value
             return and_(column == literal(member, column.type), exact_label)
         if kind == "text":
+            # For `eq` the plain test beside the exact one, since it can use an index; it holds
+            # wherever that does.
             bound = _literal(str(value))
             exact = self._operation(exact_text_of(column), operator, exact_text_of(bound))
             return and_(column == bound, exact) if operator == "eq" else exact

@@ -67,6 +67,8 @@ def _number(number: Number) -> Any:
         is_exact = False
     if not is_exact:
         return number
+    # Go's JSON writes an exponent only from 1e21 on and below 1e-6; Python's `repr` already below
+    # 1e-4.
     if double.is_integer() and abs(double) < 1e21:
         return int(double)
     if 1e-6 <= abs(double) < 1e-4:

@@ -85,6 +85,7 @@ def sum_(context: Context, collection: list[Value] | frozenset[Key]) -> int | Nu
     """
     context.check_deadline()
     numbers: Any = collection
+    # By class: to Python `True` is an integer, which it would add; here it is refused below.
     if set(map(type, numbers)) <= _INTEGERS:
         return integer_result(sum(numbers))
     forms = [binary_operand(n) for n in context.checked_iter(_numbers(collection))]

@@ -46,6 +46,7 @@ _HEX: Final = re.compile(
     re.ASCII,
 )
 _MAX_FLOAT: Final = Fraction(2) ** 1024 - Fraction(2) ** 970  # what rounds to more is infinite
+# The largest double has 309 digits before its point.
 _SAFE: Final = 300
 """A number with fewer characters than this and no exponent is always in range."""
 

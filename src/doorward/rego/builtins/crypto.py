@@ -166,6 +166,7 @@ def _verify_chain(
             certificates = split_certificates(certs)
         except BuiltinError:
             return [False, []]
+        # Only now: as in OPA, certificates that cannot be read hide an invalid option.
         verify_options = options()
         if len(certificates) < 2:
             return [False, []]

@@ -345,6 +345,8 @@ def yaml_is_valid(context: Context, x: Value) -> bool:
     if not isinstance(x, str):
         return False
     try:
+        # A LimitError is not a BuiltinError: `not yaml.is_valid(x)` must not hold for a text that
+        # is only too large.
         yaml_unmarshal(context, x)
     except BuiltinError:
         return False

@@ -239,6 +239,8 @@ def _cache_key(options: Options) -> Hashable:
     if names and isinstance(headers, dict):
         remaining = {k: v for k, v in headers.items() if str(k).lower() not in names}
         options = {**options, "headers": remaining}
+    # Credentials in the headers belong to the key: the response for one user must not answer
+    # another.
     return to_key({k: v for k, v in options.items() if k not in _NOT_IN_KEY})
 
 

@@ -371,6 +371,7 @@ def net_lookup_ip_addr(context: Context, name: str) -> frozenset[Key]:
             raise TimeoutError
         resolved = context.environment.lookup(name, limit)
     except TimeoutError:
+        # Not a BuiltinError, which would make the call undefined and `not` of it true.
         halt = EvaluationAborted("net.lookup_ip_addr: timed out")
         halt.code = CANCEL_ERROR
         raise halt from None

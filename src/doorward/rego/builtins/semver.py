@@ -22,6 +22,7 @@ _VERSION: Final = re.compile(
     rf"(?:-(?P<release>(?:{_IDENTIFIERS})?))?(?:\+(?:{_IDENTIFIERS})?)?",
     re.ASCII,
 )
+# Go's int64, in which its semver package keeps each number.
 _MAX_NUMBER: Final = (1 << 63) - 1
 _MAX_TEXT: Final = 4096
 

@@ -95,6 +95,7 @@ def concat(delimiter: str, collection: Strings) -> str:
     is not a string is an error; LimitError for more than `MAX_TEXT` characters.
     """
     texts = _texts(2, collection)
+    # One delimiter too many: a cheap bound first, exact only where it matters.
     if sum(map(len, texts)) + len(delimiter) * len(texts) > MAX_TEXT:
         _check_size(sum(map(len, texts)) + len(delimiter) * max(len(texts) - 1, 0))
     return delimiter.join(texts)

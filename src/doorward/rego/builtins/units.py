@@ -14,6 +14,7 @@ from doorward.rego.numbers import MAX_DIGITS, Number, multiply, quotient, whole_
 
 __all__: list[str] = []
 
+# OPA's `FloatString(10)`.
 _PLACES: Final = 10
 _AMOUNT: Final = re.compile(
     r"[+-]?(?:\d++\.?\d*|\.\d+)(?:e(?P<exponent>[+-]?\d+))?", re.ASCII | re.IGNORECASE

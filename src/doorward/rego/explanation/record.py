@@ -96,6 +96,8 @@ class Record:
         for node in walk(step.expr):
             if isinstance(node, Ref) and isinstance(node.head, Var) and node.head.name == "data":
                 for name in _rule_names(node):
+                    # From the shortest path on: a rule nearer to the root makes the documents below
+                    # it.
                     attempt = self.recorder.answered(sample.evaluation, name)
                     if attempt is not None:
                         attempts[id(attempt)] = attempt

@@ -136,6 +136,7 @@ def _mask_literals(within: Span, node: Node) -> str:
     """
     spans = [s for s in _literals(node) if within.start <= s.start and s.end <= within.end]
     parts, end = [], within.start
+    # Of two that begin together the outer one first, which hides the other.
     for span in sorted(spans, key=lambda each: (each.start, -each.end)):
         if span.start >= end:  # not in one that is masked already
             parts += [within.source.text[end : span.start], f'"{MASKED}"']
@@ -234,6 +235,7 @@ def _secrets(value: Any, *, named: bool = False, below: bool = False) -> Iterato
     it is below a name under which everything is secret.
     """
     if isinstance(value, str):
+        # INVARIANT: `mask_credentials` returns its operand itself if nothing in it is masked.
         if named or below or mask_credentials(value) is not value:
             yield value
     elif isinstance(value, dict):

@@ -16,6 +16,7 @@ _URL: Final = re.compile(rb"[A-Za-z0-9_-]*={0,2}")
 _NO_STANDARD: Final = re.compile(rb"[^A-Za-z0-9+/\r\n]")
 _NO_URL: Final = re.compile(rb"[^A-Za-z0-9_\-\r\n]")
 _TO_URL: Final = bytes.maketrans(b"+/", b"-_")
+# `+` and `/` become bytes that no alphabet has: unchanged, `+` would pass for `-`.
 _ONLY_URL: Final = bytes.maketrans(b"-_+/", b"+/\0\0")
 _FROM_URL: Final = bytes.maketrans(b"-_", b"+/")
 _FROM_URL_ONLY: Final = bytes.maketrans(b"-_+/", b"+/!!")
@@ -116,5 +117,6 @@ def _corrupt_padding(octets: bytes, offset: int, digits: int) -> int:
     if not following:
         return len(octets)
     if octets[following[0]] != 0x3D:
+        # Go's decodeQuantum says `si - 1`: the byte before the wrong one, be it a line end.
         return following[0] - 1
     return following[1] if len(following) > 1 else len(octets)

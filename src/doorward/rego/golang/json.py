@@ -90,6 +90,8 @@ def _deep_text(value: Value) -> str:
             waiting.append(_Written("}"))
             for key, item in reversed(_pairs(part)):
                 waiting += [item, _Written(f"{_quoted(key)}:"), _Written(",")]
+            # On top is the comma before the first member, in whose place the bracket stands; an
+            # empty object has none.
             waiting[-1:] = [_Written("{")] if part else [waiting[-1], _Written("{")]
         elif kind is list or kind is frozenset:
             count_step()
@@ -129,6 +131,7 @@ def _pairs(value: dict[Key, Value]) -> list[tuple[str, Value]]:
     string the last in Rego's order stays.
     """
     if _TEXT.issuperset(map(type, value)):
+        # By code points, which have the order of the UTF-8 bytes that Go compares.
         return sorted(value.items(), key=itemgetter(0))  # type: ignore[arg-type] # keys are texts
     texts: dict[str, Value] = {}
     for key in sorted_keys(value):

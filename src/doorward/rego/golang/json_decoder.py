@@ -97,9 +97,12 @@ def end_of_only_value(text: bytes) -> int:
         raise _trailing(first.decode())
     stop = _Scanner(text).scan(start)
     token = text[start:stop]
+    # OPA's util.UnmarshalJSON asks for a next token and takes Go's nil for none, which is null as
+    # well.
     if token == b"null":
         return end
     if token in (b"true", b"false"):
+        # OPA prints the token by `%s`, which Go's fmt has not for a boolean.
         raise _trailing(f"%!s(bool={token.decode()})")
     raise _trailing(token.decode("utf-8", "replace").strip('"'))
 
@@ -138,6 +141,7 @@ class _Scanner:
         invalid.
         """
         step: _Step = self._value
+        # Not `is not`: each access makes another bound method.
         while step != self._after or self.open:
             at, step = step(_skip(self.text, at))
         return at

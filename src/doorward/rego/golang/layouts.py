@@ -54,6 +54,7 @@ DAYS: Final = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday",
 
 # In the order in which Go tries them at one place. A fraction must not be followed by a digit,
 # nor `Jan` and `Mon` by a small letter.
+# `_2006` is an underscore and a year (Go's nextStdChunk).
 _ELEMENT: Final = re.compile(
     r"January|Jan(?![a-z])|Monday|Mon(?![a-z])|MST|002|01|02|03|04|05|06|15|2006"
     r"|__2|_2(?!006)|(?<=_)2006|1|2|3|4|5|PM|pm"
@@ -324,6 +325,7 @@ def _shape(layout: str) -> _Shape | None:
     for before, element in chunks(layout):
         if before and (takes_fraction or zone or not before.isascii() or "  " in before):
             return None
+        # Digits become zeros in `text`: a literal one would stand for any digit.
         if any(map(str.isdigit, before)):
             return None
         text += before
@@ -336,6 +338,7 @@ def _shape(layout: str) -> _Shape | None:
             takes_fraction = True
         elif element:
             return None
+        # Go reads a fraction behind the seconds also where the layout has none.
         takes_fraction = takes_fraction or (element == "05")
     names = [name for name in _ARGUMENTS if name in places]
     if names != list(_ARGUMENTS[: len(names)]) or len(names) < 3:
@@ -491,12 +494,14 @@ class _Reader:
             case "2" | "_2" | "02":
                 if element == "_2":
                     self.rest = self.rest.removeprefix(" ")
+                # Whether the month has such a day is asked in `instant`: the month may come later.
                 self.day = self.number(fixed=element == "02")
             case "__2" | "002":
                 if element == "__2":
                     self.rest = self.rest.removeprefix(" ").removeprefix(" ")
                 self.year_day = self.number(fixed=element == "002", digits=3)
             case "15":
+                # Never fixed, as in Go's Parse: `9:30` fits `15:04`.
                 self.hour = self.within("hour", 0, 23, fixed=False)
             case "3" | "03":
                 self.hour = self.within("hour", 0, 12, fixed=element == "03")
@@ -576,6 +581,8 @@ class _Reader:
             if not (part.isascii() and part.isdigit()):
                 raise _BadValueError
             numbers.append(int(part))
+        # Go's own, inclusive, and the last part that is too large gives the error: its checks
+        # overwrite each other.
         limits = (24, 60, 60)
         names = ("hour", "minute", "second")
         wrong = [name for n, limit, name in zip(numbers, limits, names, strict=False) if n > limit]

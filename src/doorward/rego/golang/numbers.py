@@ -30,6 +30,7 @@ def from_float(value: float) -> int | Number | str:
     """Return a float as a number with the text that Go's `%v` prints: `1e+06`, but 100 for 100.0.
     Infinity and NaN become the strings of protojson.
     """
+    # For the fewest digits Go's `%g` decides about the exponent as for a precision of six.
     return _special_name(value) or parse_number(_layout(value, low=-4, high=6, pad=True))
 
 

@@ -22,6 +22,7 @@ def to_bytes(text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
+        # All but the 128 that `surrogateescape` has bytes for; it raises for the others.
         escaped = re.sub("[\ud800-\udc7f\udd00-\udfff]", "\ufffd", text)
         return escaped.encode("utf-8", "surrogateescape")
 

@@ -223,6 +223,7 @@ def matcher(text: str) -> Any:
     BuiltinError, in Go's words, for an invalid pattern, LimitError for one that is too large. The
     predicate of a pattern of more than `SMALL` instructions raises LimitError for long texts.
     """
+    # Also where plain texts replace it below: RE2 is what says whether a pattern is valid.
     compiled = _compile(text, captures=False)
     literal = literal_matcher(text)
     if literal is not None:
@@ -266,6 +267,7 @@ def only_small(match: Any) -> Any:
     return match
 
 
+# INVARIANT: `only_small` tells the predicates of large patterns by this class.
 class _Large:
     """A predicate for strings that contain a match of a large pattern. LimitError for a text that
     is longer than `max_bytes`.

@@ -32,6 +32,7 @@ def literal_matcher(pattern: str) -> Callable[[str], bool] | None:
     """
     starts, ends = pattern.startswith("^"), pattern.endswith("$")
     inner = pattern[starts : len(pattern) - ends]
+    # `a\$` does not end there: the dollar is a character.
     if ends and (len(inner) - len(inner.rstrip("\\"))) % 2:
         return None
     if not starts:
@@ -108,6 +109,7 @@ class _Reader:
                     self.at += 1
             if self.peek() and self.peek() in "*+?{":
                 raise _NotLiteralError
+            # Checked at each item: ten groups of four would be a million texts before the end.
             prefixes = _check_count([begin + text for begin in prefixes for text in texts])
         return prefixes
 

@@ -109,6 +109,7 @@ class _Template(NamedTuple):
     """Each verb, its flags, and the text after it. The flags are shared and never modified."""
 
 
+# Six digits stay below `_MAX_FIELD`; what is longer is left to `_Printer`, which knows that limit.
 _VERB: Final = re.compile(r"([#0+ -]*)([0-9]{1,6})?(?:\.([0-9]{0,6}))?([A-Za-z])", re.ASCII)
 _MAX_TEMPLATE: Final = 4096
 
@@ -248,7 +249,11 @@ class _Printer:
         if self.here != "[":
             return False
         self.reordered = True
+        # Not searched behind the last one: `%[%[%[…` without any would take the square of its
+        # length.
         end = self.template.find("]", self.at + 1) if self.at < self.last_bracket else -1
+        # As Go's parseArgNumber, which goes on behind the `[` if the three bytes of `[n]` are not
+        # there.
         if len(self.template) - self.at < 3 or end < 0:
             self.at += 1
             self.good = False
@@ -559,6 +564,7 @@ def _mantissa(number: float) -> tuple[int, int]:
     the number.
     """
     _, power = math.frexp(number)
+    # Denormal numbers share the exponent of the smallest normal one: `%b` of 5e-324 is `1p-1074`.
     power = max(power, -1021)
     return int(math.ldexp(number, 53 - power)) if number else 0, power - 53
 

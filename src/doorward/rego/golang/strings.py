@@ -88,6 +88,7 @@ def _upper(char: str) -> str:
 @lru_cache(maxsize=4096)
 def _lower(char: str) -> str:
     mapped = char.lower()
+    # `İ`, the only such character, becomes `i` and a dot above; Go's ToLower makes the `i` alone.
     return mapped if len(mapped) == 1 else mapped[0]
 
 

@@ -368,6 +368,7 @@ class _Parser:
         if end[0].text == "else":
             rest = _strip(end[1:])
             if rest and rest[0].text == kind and kind != "range":
+                # The `end` that it reads is that of this action as well.
                 nested = self.branch(kind, rest[1:], depth + 1, loops=outer_loops)
                 del self.variables[scope:]
                 return Branch(kind, pipeline, then, (nested,))

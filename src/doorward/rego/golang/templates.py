@@ -222,6 +222,8 @@ class _Run:
         # A template sees none of its caller's variables (text/template, "Variables").
         outer, self.scope = self.scope, [("$", dot)]
         self.calls += 1
+        # No `finally` around it: the parser refuses a `break` whose `range` is outside of the
+        # definition, and an error ends the run.
         self.block(body, dot)
         self.calls -= 1
         self.scope = outer

@@ -32,6 +32,8 @@ _ESCAPE: Final = re.compile(rb"%([0-9A-Fa-f]{2})?")
 _NO_ESCAPE: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 _CONTROL: Final = re.compile("[\x00-\x1f\x7f]")
 _USERINFO: Final = re.compile(r"[A-Za-z0-9\-._:~!$&'()*+,;=%@]*\Z")
+# `<`, `>` and `"` too, as in Go's shouldEscape: a host cannot have them escaped, so it has them
+# bare.
 _HOST_BYTES: Final = frozenset(b"!$&'()*+,;=:[]<>\"-_.~")
 _ENCODED_PATH: Final = re.compile(r"[A-Za-z0-9\-_.~$&+,/:;=@!'()*\[\]%]*\Z")
 _CREDENTIALS: Final = re.compile(r"//[^/?#]*@")
@@ -137,6 +139,7 @@ def split(url: str) -> Location:
     host = f"[{host}]" if ":" in host else host
     port = parts.get("port")
     path = parts.get("raw_path", "")
+    # As Go's EscapedPath: sent as it was written where that is a valid encoding.
     if not _ENCODED_PATH.match(path):
         path = quote_from_bytes(to_bytes(parts.get("path", "")), safe="$&+,/:;=@-_.~")
     return Location(f"{host}:{port}" if port else host, path, parts.get("raw_query", ""))
@@ -173,6 +176,7 @@ def _parse(address: str) -> dict[str, str]:
         segment = rest.partition("/")[0]
         if ":" in segment:
             raise BuiltinError("first path segment in URL cannot contain colon")
+    # `///a` without a scheme is a path; `file:///a` has an empty host.
     if rest.startswith("//") and (scheme or not rest.startswith("///")):
         authority, slash, path = rest[2:].partition("/")
         rest = slash + path

@@ -127,6 +127,7 @@ class _Reader:
         """
         self.count += count
         self.repeated += count if repeated else 0
+        # The numbers of decode.go in Go's yaml.v2, against documents that aliases blow up.
         if self.repeated > 100 and self.count > 1000 and self.repeated > 0.99 * self.count:
             raise BuiltinError("yaml: document contains excessive aliasing")
         if self.count > self.max_nodes:
@@ -249,6 +250,7 @@ def _resolve(text: str, *, timestamps: bool = True) -> object:
             return value
     if _FLOAT.match(plain) and len(plain) <= 4096:
         number = float(plain)
+        # Go's ParseFloat has a range error, so that `1e999` stays a text.
         if not isinf(number):
             return number
     return text
@@ -340,6 +342,7 @@ def marshal(value: Value, checked: Callable[[Iterator[Any]], Iterator[Any]] = it
         (yaml.DocumentEndEvent(explicit=False), yaml.StreamEndEvent()),
     )
     text: str = yaml.emit(events, Dumper=_emitter(), allow_unicode=True, width=80)
+    # PyYAML's mark behind a scalar that is a whole document; Go's library writes none.
     return text.removesuffix("...\n")
 
 
@@ -422,6 +425,8 @@ def _string(yaml: Any, text: str) -> Any:
     """
     if re.search("[\ufffe\uffff\ud800-\udfff]", text):
         raise BuiltinError("yaml: control characters are not allowed")
+    # `12:30` is a text to Go, but not to other readers of YAML 1.1, for which its library quotes
+    # it.
     if not isinstance(_resolve(text), str) or _BASE_60.match(text) or _TIMESTAMP.match(text):
         style = '"'
     elif "\n" in text:

@@ -78,6 +78,8 @@ def compose_slow(text: str, *, is_old: bool = False) -> Node | None:
     except yaml.MarkedYAMLError as error:
         is_scanner = isinstance(error, yaml.scanner.ScannerError)
         marks = [error.context_mark, error.problem_mark]
+        # As `fail` in Go's library: line 0 counts as no mark, and of lines only the scanner's are
+        # counted from 1.
         lines = [mark.line for mark in marks if mark is not None and mark.line]
         position = ""
         if lines:
@@ -113,6 +115,8 @@ def compose_fast(text: str) -> Node | None:
     cyaml: Any = yaml.cyaml
     parser = cyaml.CParser(text)
     try:
+        # For either version: they differ in a bare `!`, which is not shared, and in errors, left to
+        # the other.
         return _Composer(parser, is_old=True, deepest=_DEEPEST).document()
     except (yaml.YAMLError, YamlError):
         return None

@@ -77,6 +77,7 @@ class SavedFolder:
         folder or one above it could be changed by another user.
         """
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        # Before it is opened: in folders where nobody else may rename, what was found stays so.
         if not all(map(_is_safe_parent, _parents(self.path))):
             raise PermissionError(self.path)
         with _closing(os.open(self.path, flags)) as folder:

@@ -156,6 +156,7 @@ def _restore(state: _State, options: Options) -> Program:
     """Return the program for a saved state, which becomes part of it; the registry is that of
     `options`. LookupError, AttributeError or TypeError for a state that another version saved.
     """
+    # INVARIANT: in the order of `RuleNode.numbers`, from which `_state` has its numbers.
     nodes = [id(node) for node in state.root.walk()]
     program = Program(
         state.modules, options.registry, CheckOptions(state.strict, state.max_errors, None)

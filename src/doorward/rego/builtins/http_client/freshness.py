@@ -15,6 +15,7 @@ from doorward.rego.builtins.http_client.message import HTTPResponse
 __all__ = ["keep", "revalidate"]
 
 _SECOND: Final = 1_000_000_000
+# OPA's `cacheableHTTPStatusCodes` (topdown/http.go).
 _CACHEABLE: Final = frozenset({200, 203, 204, 206, 300, 301, 404, 405, 410, 414, 501})
 _DIRECTIVE: Final = re.compile(r"([a-z-]+)(?:\s*=\s*(?:\"([^\"]*)\"|([^\s,]*)))?", re.ASCII)
 MAX_AGE: Final = 10 * 365 * 24 * 3600

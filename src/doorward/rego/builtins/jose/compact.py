@@ -97,6 +97,7 @@ def split_token(text: str) -> tuple[str, str, str]:
     """
     if len(text) > MAX_TOKEN:
         raise LimitError(f"encoded JWT is longer than {MAX_TOKEN} characters")
+    # Four parts at most: a text of a million dots is not cut into a million.
     parts = text.split(".", 3)
     if len(parts) == 1:
         raise BuiltinError("encoded JWT had no period separators")

@@ -17,6 +17,7 @@ from doorward.rego.golang.regexp import matcher
 
 __all__ = ["FORMATS"]
 
+# `\Z` here and below, since `$` also matches before a line break at the end.
 _UUID: Final = re.compile(
     r"[a-f0-9]{8}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{12}\Z", re.IGNORECASE | re.ASCII
 )

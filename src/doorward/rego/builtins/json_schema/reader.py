@@ -95,6 +95,8 @@ class _Reader:
             self.known[base] = node
         if isinstance(node.get("$ref"), str):
             node["$ref"] = _absolute(base, node["$ref"])
+        # Reversed, since what is yielded goes on a stack: it is taken off in the order of the
+        # names.
         for key in sorted(node, reverse=True):
             part = node[key]
             if key in _NAMED and isinstance(part, dict):

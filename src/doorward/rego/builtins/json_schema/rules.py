@@ -105,6 +105,7 @@ class Result:
         """Add the points of another result, and its first errors until there are `most`. One of its
         errors is added even if there are `most` already.
         """
+        # At least one, since no errors mean that a document is valid.
         self.errors += other.errors[: max(1, most - len(self.errors))]
         self.points += other.points
 

@@ -111,9 +111,11 @@ def pair_of(cert: str, pem: str) -> Object:
     if not certificates:
         raise BuiltinError("tls: failed to find any PEM data in certificate input")
     leaf = certificate_of(certificates[0], uri_strings=False)
+    # As Go's tls.X509KeyPair: `PRIVATE KEY` alone, or as the last words of the label.
     keys = [block for block in pem_blocks(pem) if f" {block.label}".endswith(" PRIVATE KEY")]
     if not keys:
         raise BuiltinError("tls: failed to find any PEM data in key input")
+    # Go's parsePrivateKey tries one form after the other, whatever the label says.
     key = load_private(keys[0], any_form=True)
     private, public = private_object(key), public_numbers(key)
     if private == {}:
