@@ -196,8 +196,8 @@ class Edit:
 
 
 def _change_object(container: dict[Key, Value], operation: Operation) -> None:
-    """Apply an operation to a key of an object. `add` also replaces; the others raise
-    PathNotFoundError if the key is missing.
+    """Apply an operation to a key of an object. `add` sets the key, whether it exists or not;
+    `replace` and `remove` raise PathNotFoundError if it is missing.
     """
     operator, path, value = operation
     # RFC 6902, 4.1: `add` replaces the value of an existing key.

@@ -76,8 +76,8 @@ class Key:
 
 @record
 class Verification:
-    """How the signatures of a bundle are verified. `key` is a public key or certificate in PEM, or
-    a secret; it is ignored if `keys` is set.
+    """The options with which the signatures of a bundle are verified. `key` is a public key or
+    certificate in PEM, or a secret; it is ignored if `keys` is set.
     """
 
     key: str = field(default="", repr=False)

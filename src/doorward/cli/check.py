@@ -181,8 +181,9 @@ def _check(
     allowed: Capabilities | None,
     with_data: bool,
 ) -> None:
-    """Raise ParseError or CompileError with all errors of the policies, METADATA included;
-    generates no code.
+    """Check all policies without generating code. Raise ParseError with the errors of those that
+    cannot be parsed or that need more than `allowed`; if there are none, CompileError with the
+    errors of the compiler.
 
     `with_data`: a rule whose path is also data is an error as well, as in OPA with bundles only.
     """

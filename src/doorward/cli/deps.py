@@ -74,8 +74,9 @@ def _as_json(documents: Documents) -> str:
 
 
 def _ref(path: Path) -> str:
-    """Return a path as OPA writes references: a JSON list of objects with `type` and `value`. The
-    type of the first is `var`, that of the others the kind of the key.
+    """Return a path in the JSON form of OPA's references: a list of objects with `type` and
+    `value`. The first one has the type `var`; each other one has the type of its key, such as
+    `string`.
     """
     terms = []
     for n, key in enumerate(path):

@@ -351,7 +351,7 @@ def status(**options: Any) -> int:
     """Show whether the plugin is active, and what decides.
 
     The exit code is 0 if requests to the daemon reach the plugin; 1 if the daemon answers them
-    without the plugin, or does not run; 2 if everyone is locked out.
+    without the plugin, or does not run; 2 if everyone is locked out or another plugin refuses them.
     """
     from doorward.docker.install.daemon import Reach
     from doorward.docker.install.doctor import REACHED, past_plugins, state_findings

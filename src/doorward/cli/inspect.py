@@ -59,7 +59,9 @@ class _Annotation:
 
 @dataclass(slots=True)
 class _Content:
-    """What a bundle or file contains; `namespaces` has the files by package or data path."""
+    """The content of a bundle or file; `namespaces` has the names of files by the package or data
+    path that they define.
+    """
 
     manifest: Manifest | None = None
     namespaces: dict[str, list[str]] = field(default_factory=dict)

@@ -420,8 +420,9 @@ class _Completer:
 
 def _answers(session: Session, *, is_terminal: bool) -> int:
     """Read lines and print their answers until the input ends; return the exit code 0. A statement
-    that is still open continues on the next line, and an empty line ends it. On a terminal
-    Ctrl-C drops it, or ends its evaluation; otherwise KeyboardInterrupt is raised.
+    that is still open continues on the next line, and an empty line ends it. Ctrl-C at the prompt
+    drops what was typed. During an evaluation it ends that evaluation on a terminal, and raises
+    KeyboardInterrupt otherwise.
     """
     pending = ""
     while True:

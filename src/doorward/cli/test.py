@@ -174,8 +174,8 @@ def command(paths: tuple[str, ...], pattern: str, count: int, **options: Any) ->
     test. `doorward prove` searches longer for such inputs.
 
     A failed test shows which conditions did not hold, and their values. The exit code is 2 if a
-    test failed or was skipped, or if the coverage is too low; 1 if the policies cannot be used;
-    otherwise 0.
+    test failed or was skipped (1 with --coverage or --threshold), or if the coverage is too low; 1
+    if the policies cannot be used; otherwise 0.
     """
     if not paths:
         raise click.UsageError("specify at least one file")
@@ -220,9 +220,9 @@ def command(paths: tuple[str, ...], pattern: str, count: int, **options: Any) ->
 
 
 def _once(sources: Sources, pattern: str, request: _Request, options: dict[str, Any]) -> int:
-    """Load and compile the policies, run the tests --count times and return the exit code.
-
-    --bench and --mutate take the place of the run. 1 if the policies cannot be used.
+    """Load and compile the policies, run the tests and return the exit code, 1 if the policies
+    cannot be used. The tests run --count times, or until a run fails. With --bench or --mutate they
+    are measured or mutated instead.
     """
     try:
         with waiting("reading policies and data"):
@@ -323,8 +323,8 @@ def _run(
     suite: Suite, tests: Sequence[Test], request: _Request, verdicts: Sequence[Verdict]
 ) -> int:
     """Run the tests, print the report, write that of --junit, and return the exit code: 2 if a test
-    failed or a `never_` rule has a counterexample, else 0. With coverage, `_cover` determines the
-    output and the exit code.
+    failed or was skipped (unless --exit-zero-on-skipped), or a `never_` rule has a counterexample;
+    else 0. With coverage, `_cover` determines the output and the exit code.
     """
     coverage = Coverage() if request.coverage else None
     with waiting(f"running {counted(len(tests), 'test')}"):
@@ -462,8 +462,8 @@ def _cover(
     verdicts: Sequence[Verdict],
 ) -> int:
     """Print the coverage of a finished test run and return exit code 0. Print no coverage, and
-    return 1, if a test failed; return 2 if a `never_` rule has a counterexample or the coverage is
-    below the threshold.
+    return 1, if a test failed or was skipped; return 2 if a `never_` rule has a counterexample or
+    the coverage is below the threshold.
     """
     # The report on coverage is alone on standard output.
     click.echo(_property_text(verdicts, verbose=request.verbose), err=True, nl=False)

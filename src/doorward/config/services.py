@@ -332,8 +332,9 @@ class _AwsBlock:
 
 @record
 class AwsSigning:
-    """How requests are signed for AWS, with the keys of the first source that has any. With the
-    service `ecr`, the keys obtain the password of its registry instead.
+    """The options with which requests are signed for AWS, by the keys of the first source that has
+    any. With the service `ecr`, requests are not signed: the keys obtain the password of the
+    registry.
     """
 
     sources: tuple[AwsSource, ...]

@@ -35,7 +35,7 @@ _PATH: Final = "/v1/traces"
 
 @record
 class TraceOptions:
-    """Where spans are sent and how, and the share of traces that is sampled."""
+    """The destination and form of spans, and the share of traces that is sampled."""
 
     protocol: Literal["grpc", "http"]
     target: str

@@ -42,9 +42,9 @@ class AuditTail:
 
     def after(self, number: int, most: int) -> tuple[list[dict[str, Any]], int]:
         """Read new lines of the file. Return summaries of the newest `most` decisions whose number
-        is greater than `number`, the oldest first, and the number of the newest decision. If
-        `number` is greater than that, it comes from a page opened before a restart: then all are
-        new.
+        is greater than `number`, the oldest first, and the number of the newest decision. A
+        `number` that is greater than that is not of this process, as after a restart: then all
+        decisions are new.
         """
         with self._lock:
             self._read()

@@ -35,8 +35,9 @@ MINUTES: Final = 1_440
 
 
 class Entry:
-    """One decision, with all that is needed to make it again. `has_input` is False if the input was
-    too large to keep; `size` is the bytes that it counts for.
+    """A decision that is kept in memory, with the input and the policies, so that it can be
+    evaluated again. `has_input` is False if the input was too large to keep; `size` is the number
+    of bytes by which it counts for the limit of the ring.
     """
 
     __slots__ = (

@@ -155,11 +155,13 @@ class Bundles:
         *,
         starts: bool = True,
     ) -> None:
-        """Poll these bundles from now on, and deactivate those that are no longer named. Unchanged
-        ones continue; saved ones are activated at once. `starts` False: `start` begins the polling
-        later.
+        """Poll the bundles in `options` from now on, by name, and deactivate those that it does not
+        have. Bundles whose options have not changed continue; of new ones, those saved by an
+        earlier run are activated at once. With `starts` False, polling begins when `start` is
+        called.
 
-        Raise what `Store.deactivate` raises; the bundles of before are still polled then.
+        Raise what `Store.deactivate` raises; then the bundles of the earlier options are still
+        polled.
         """
         remaining = {
             name: poller
@@ -399,8 +401,8 @@ class Bundles:
         text: str,
         timers: Timers,
     ) -> None:
-        """Record and log why a bundle was not activated, and keep it for another attempt: another
-        bundle may end a conflict of roots. A delta is not kept.
+        """Record and log why a bundle was not activated. Unless it is a delta, keep it to try it
+        again together with another bundle: a conflict of roots or a missing rule may end then.
         """
         if bundle.changes is None:
             self._pending[name] = bundle, download

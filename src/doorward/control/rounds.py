@@ -217,8 +217,8 @@ class Schedule:
         return max(0.0, first - self._clock.now())
 
     def note(self, number: int, outcome: Answer | Exception) -> None:
-        """Pass the outcome of a request to the round that waits for it, which continues; does
-        nothing if its task was stopped.
+        """Continue the round that waits for the request `number` with its outcome; do nothing if
+        its task was stopped.
         """
         task = self._asked.pop(number, None)
         if task is not None:

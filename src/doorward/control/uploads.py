@@ -95,7 +95,9 @@ class Uploads:
         )
 
     def start(self) -> None:
-        """Start the threads that send: one decides when, the others help it."""
+        """Start the threads that send chunks: the first one decides when an upload begins, the
+        others only help to send.
+        """
         for number in range(THREADS):
             # Only the first thread decides when to send; the others help it to empty the outbox.
             target = self._lead if number == 0 else self._help

@@ -394,8 +394,8 @@ class DecisionLog:
         self._open = 0
 
     def _put_out(self, lines: list[bytes], texts: list[bytes]) -> None:
-        """Write lines to the console and texts to each sink, also after another one failed; the
-        events of the batch count as lost, once, if any of them fails.
+        """Write lines to the console, and texts to each sink even if another one fails. If any of
+        them fails, each event of the batch counts as lost once.
         """
         puts: list[Callable[[], object]] = [partial(sink.write, texts) for sink in self._sinks]
         if self._write is not None:

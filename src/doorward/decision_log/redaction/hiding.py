@@ -442,8 +442,10 @@ _kinds: Final = _Kinds()
 
 
 def _show(text: str, *, is_encoded: bool, is_body: bool = False) -> str:
-    """Return `text` with its credentials masked if their ends are known, otherwise `MASKED`;
-    unchanged if there are none. `is_encoded`: it may be base64, which is searched too.
+    """Return `text` with the credentials in it masked. If it is not known where one ends, the
+    result is `MASKED` alone; without credentials, `text` itself. `is_encoded`: the text may be
+    base64, which is decoded and searched too. `is_body`: it is the body of a request; in one of
+    unknown format, any name of a credential counts.
     """
     masked_text = _without_looks(text)
     if "=" in text:

@@ -24,7 +24,7 @@ _SWITCHED: Final = {"": True, "1": True, "true": True, "0": False, "false": Fals
 
 
 class CommandError(ValueError):
-    """Why a command cannot be read, in one line."""
+    """A command line of `docker` that cannot be read; the message says why in one line."""
 
 
 def read_options(

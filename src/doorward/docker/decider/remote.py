@@ -192,7 +192,9 @@ class RemotePdp:
 
 
 class _Connection:
-    """One connection; every wait on it ends at the deadline of the request."""
+    """A connection to the decision point. Each wait for it ends at the deadline of the request that
+    uses it.
+    """
 
     def __init__(
         self, url: _Url, context: ssl.SSLContext | None, until: float, address: str

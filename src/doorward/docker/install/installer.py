@@ -361,8 +361,8 @@ def _take_service(installation: Installation, say: Say) -> None:
         return str(answer["Undecided"]) if answer else "the plugin does not answer"
 
     def check() -> None:
-        """Try a request through the service. Raise DaemonError if it is not answered, unless the
-        installation may be undecided: then warn.
+        """Raise DaemonError if the service does not decide usual requests; only warn if the
+        installation may be undecided.
         """
         try:
             _check_decides(installation, ask)

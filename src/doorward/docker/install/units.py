@@ -255,8 +255,8 @@ class Systemd:
             raise
 
     def _undo(self, old: dict[str, str]) -> None:
-        """Write the units of before again and enable them, or remove the new ones if `old` is
-        empty; the files are there or gone even if systemctl fails.
+        """Restore the unit files in `old`, by name, and enable them; remove the new files if `old`
+        is empty. Errors of systemctl are ignored.
         """
         with suppress(DaemonError):
             if old:
@@ -431,7 +431,9 @@ class Process:
         return self.log.read_bytes()[begun:].decode(errors="replace").strip().splitlines()
 
     def _errors(self, begun: int) -> list[str]:
-        """Why the plugin does not start, in its log from `begun` on: its watchdog tries again."""
+        """Return the messages of the errors in the log behind offset `begun`. They say why the
+        plugin does not start: its watchdog only tries again.
+        """
         lines = self._lines(begun)
         return [line.removeprefix(_ERROR) for line in lines if line.startswith(_ERROR)]
 

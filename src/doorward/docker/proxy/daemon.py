@@ -93,7 +93,7 @@ class Daemon:
             wire.abort()
 
     def close(self) -> None:
-        """Close what is kept."""
+        """Abort the idle connections of the pool."""
         while self._idle:
             self._idle.pop().abort()
 

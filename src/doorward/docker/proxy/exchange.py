@@ -119,8 +119,8 @@ class Budget:
 
 
 class Sides(NamedTuple):
-    """What an exchange needs besides its client: the daemon, the decisions, and the limits and
-    records of all exchanges.
+    """The parts that an exchange uses besides its client: the daemon, the decisions, and the limits
+    and recordings that all exchanges share.
     """
 
     daemon: Daemon
@@ -155,7 +155,9 @@ class Exchange:
         """True while the current request was decided and has no time limit."""
 
     def client_left(self) -> None:
-        """The client sends no more: what is under way for it ends, unless it is taken over."""
+        """Handle the end of the client's bytes: abort the daemon's connection of the present
+        request, unless the client may still receive an answer, as with `attach`.
+        """
         if self._upstream is not None and not self._may_half_close:
             self._upstream.abort()
 

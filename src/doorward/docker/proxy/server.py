@@ -289,8 +289,8 @@ class _Caller:
         """Look up a user by number in a thread of the pool, since that may wait for a directory
         server.
 
-        Raise PeerError if the user is unknown to this host or if too many requests wait for a
-        thread.
+        Raise PeerError for a user of another user namespace, which has no number on this host, and
+        if too many requests wait for a thread.
         """
         result: asyncio.Future[Caller | PeerError] = self._loop.create_future()
 

@@ -49,14 +49,19 @@ class _Findings(Protocol):
     """The interface that inspects the entries of an archive and collects what a decision needs."""
 
     def see(self, entry: Entry) -> bool:
-        """Look at an entry; True where its content is wanted. TarError where that is useless."""
+        """Inspect an entry; return True if its content is needed. Raise TarError if the archive
+        must be refused because of it.
+        """
 
     def now(self) -> Archive | None:
-        """Return the archive to decide before anything more passes; None if there is no need."""
+        """Return the archive, as far as it is known, if that must be decided before more of it
+        passes; else None.
+        """
 
     def end(self, content: bytes) -> Archive | None:
-        """Return the archive to decide at its end, with the content that was wanted; None if
-        there is no need."""
+        """Return the archive to decide after its last entry, with the content that `see` asked for;
+        None if nothing more needs a decision.
+        """
 
     def unreadable(self, problem: str) -> Archive:
         """Return the archive to decide where it cannot be read."""
@@ -131,8 +136,8 @@ class Upload:
         return waiting
 
     async def _finish(self, archive: Archive | None) -> None:
-        """Decide on the archive, if one was read, and let the rest of the upload through. A denial
-        is raised.
+        """Have the archive decided, unless it is None, and let all further pieces pass unread. The
+        error with which `decide` denies it passes through.
         """
         if archive is not None:
             await self._decide(archive)
