@@ -206,8 +206,8 @@ class Parts:
             self._parts[part.name] = part
 
     def remove(self, part: Part) -> None:
-        """Stop watching the part of this name, which ends as intended; nothing happens if there is
-        none.
+        """Stop watching a part that ends as intended; nothing happens if no part of its name is
+        watched.
         """
         with self._lock:
             self._parts.pop(part.name, None)

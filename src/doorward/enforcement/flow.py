@@ -51,7 +51,10 @@ class Decider(Protocol):
         *,
         handler_ns: int | None = ...,
         size: int = ...,
-    ) -> None: ...
+    ) -> None:
+        """Write a decision to the decision log, with the duration of the request in nanoseconds;
+        `size` is the approximate memory of input and result in bytes.
+        """
 
 
 class Failure(NamedTuple):
@@ -179,7 +182,9 @@ class CheckFlow(Generic[RequestT_contra, AnswerT]):
         request: RequestT_contra,
         started: int,
     ) -> AnswerT:
-        """Return the denial of a failed check and log it; `last_resort` if that fails too."""
+        """Return the protocol's denial of a failed check, and log it; if that fails as well, return
+        the prepared denial `last_resort`.
+        """
         # INVARIANT: a denial is at hand before anything that may fail.
         answer = self._last_resort
         try:

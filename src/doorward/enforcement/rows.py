@@ -24,10 +24,12 @@ __all__ = ["conditions_of_rows", "masks_of_rows"]
 def conditions_of_rows(
     snapshot: Snapshot, gate: BuildGate, path: PathKey, unknowns: Sequence[str], input: Value
 ) -> Conditions:
-    """Return the conditions on the rows for which the document at `path` is allowed now.
+    """Return the conditions on the rows for which the document at `path` is allowed at this moment.
+    `unknowns` are the documents that stand for a row, such as `input.row`.
 
-    The residual (what is left of the document with `unknowns` not known) is cached; the clock is
-    read each time. Raise FilterError, or another RegoError, if it cannot become a filter.
+    The residual, which is what partial evaluation leaves of the document, is cached; the clock is
+    read at each call. `gate` lets evaluations take turns while a policy is built. Raise
+    FilterError, or another RegoError, if the document cannot become a filter.
     """
     left = residual_of_rows(snapshot, gate, path, unknowns, input)
     try:

@@ -104,9 +104,11 @@ class Comparer:
         self.fail(first, message, hint=EXCLUSIVE)
 
     def comparison(self, expr: Expr, field: Fields) -> Comparison | bool | None:
-        """Return the comparison of an expression, or a boolean if both sides are known.
+        """Return an expression as the comparison of a column, or a boolean if both operands are
+        known. `field` returns the column that a term stands for.
 
-        None after an error; one for `with` or a term that is not a call is left to the caller.
+        None after an error, which is recorded. None, without recording an error, for an expression
+        with `with` or one that is not a call.
         """
         call = expr.term
         if expr.withs or not isinstance(call, Call):
@@ -166,8 +168,8 @@ class Comparer:
         return lacking
 
     def _is_operand(self, term: Term, name: str, location: Span) -> bool:
-        """Return True if an operand that is not a column may be a known value; else record an
-        error.
+        """Return True if a term that is not a column can be an operand of the built-in `name`;
+        record an error for a call, a reference and a variable.
         """
         if isinstance(term, Call):
             message = f"{name}: nested call operand: {self.text(term)}"
@@ -243,7 +245,9 @@ def _place(span: Span) -> str:
 
 
 def _members(collection: Term) -> list[Known] | None:
-    """Return the scalars in a known collection, [] for a scalar; None if there are other values."""
+    """Return the scalars in a known collection, for an object its values; None if it has values
+    that are not scalars, [] for a term that is not a collection.
+    """
     match collection:
         case Array(items) | Set(items):
             terms: Sequence[Term] = items

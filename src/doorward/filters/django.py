@@ -160,7 +160,9 @@ def relations_of(model: type[Model]) -> dict[str, Anything]:
 
 @record
 class _Place:
-    """A model, and where its fields are as seen from the model of the query at `depth`."""
+    """A model, and the lookup path to it from the model of the query at `depth`; depth 0 is the
+    outermost query.
+    """
 
     model: type[Model]
     path: str = ""
@@ -213,8 +215,8 @@ def _relation(model: type[Model], name: str) -> Anything:
 
 
 def _join_fields(field: Anything) -> tuple[str, str] | None:
-    """Return the lookup on the other side of a relation, and the field it equals on this side; None
-    for relations by content types.
+    """Return a lookup on the model that a relation leads to, and the field of this model whose
+    value it must equal. None for relations by content types.
     """
     if isinstance(field, ForeignObjectRel):
         if field.many_to_many:
@@ -373,7 +375,9 @@ class _Writer:
         return TextFunction(view, field.function, field.operand) if field.function else view
 
     def _document(self, field: Field) -> tuple[Anything, str]:
-        """Return the document of a field and the name of the element that its path is in, or ""."""
+        """Return the JSON document of a field as an expression, and the alias of the element in
+        which the field's path begins; "" if it begins in the document itself.
+        """
         if field.table in self._elements:
             document, element, _ = self._elements[field.table]
             return document, element
@@ -432,8 +436,8 @@ class _Writer:
         return self._table(field.table).column(field.column, self._depth)
 
     def _check(self, field: Field, value: StoredValue) -> None:
-        """Raise FilterError for a number that a column of doubles holds or not depending on the
-        database.
+        """Raise FilterError if `field` is a column of doubles and databases disagree whether it
+        equals the number `value` (`check_double`).
         """
         if not isinstance(value, (int, Number)) or isinstance(value, bool):
             return

@@ -48,8 +48,8 @@ _CASES: Final = {"lower": lower, "upper": upper}
 
 
 def folding_of(function: str, operand: str, text: str) -> tuple[str, str] | None:
-    """Return the predicate function and its operand for a column that is compared with `text` after
-    a built-in.
+    """Return the function of predicates, and its operand, that replace a built-in in a comparison
+    of its result with `text`.
 
     `("lower", "", "ab")` -> `("replace", "AaBb")`. None if the built-in never returns `text`. Raise
     FilterError if too many letters have two cases.

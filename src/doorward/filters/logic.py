@@ -258,8 +258,8 @@ class Schema(Protocol[T]):
 
 @record
 class _Inside:
-    """A value with fields that is not a row: an object in a JSON document (`path`), or an element
-    of an array; `field` is the column, or the element.
+    """A value inside a column that a policy uses like a row: an object in a JSON document, or an
+    element of an array. `field` locates it, `column` describes its type.
     """
 
     field: Field
@@ -283,10 +283,11 @@ def is_double(value: int | Number) -> bool:
 
 
 def check_double(value: int | Number) -> None:
-    """Raise FilterError for an integer that equals only one of its double and the shortest text of
-    that double: databases differ in whether a column with this double is equal to it.
+    """Raise FilterError for an integer that cannot be compared with a column of doubles in the same
+    way by all databases.
 
-    2**63 is shown as 9223372036854776000, so it depends on the database if it is equal.
+    Some compare the double's exact value, others its shortest text: 2**63 as a double is shown as
+    9223372036854776000. The error is raised if the integer equals only one of the two.
     """
     decimal = Decimal(number_text(value))
     double = float(decimal)
@@ -300,8 +301,8 @@ _EXACT: Final = 1 << 53
 
 
 def check_range(value: Number) -> None:
-    """Raise FilterError for a number so near to 0 that MariaDB compares it with other numbers
-    as 0.
+    """Raise FilterError for a number other than 0 that is nearer to 0 than 1e-30, since MariaDB
+    compares it as 0.
     """
     decimal = Decimal(number_text(value))
     if decimal and abs(decimal) < _SMALLEST:
@@ -328,8 +329,8 @@ def to_predicate(
 
 
 class _Maker(Generic[T]):
-    """Makes predicates of conditions; `rows` of its methods are the rows of relations around a
-    condition.
+    """Makes predicates of conditions. The parameter `rows` of its methods has, by name, the related
+    rows that the conditions around the present one introduce.
     """
 
     def __init__(self, schema: Schema[T], nulls: Nulls, *, stored: Collection[Kind]) -> None:
@@ -545,8 +546,9 @@ class _Maker(Generic[T]):
         return Related(field.table, field.column, f"{field.column}#0", ALWAYS)
 
     def _collection(self, field: Field, rows: Mapping[str, _Row[T]]) -> Predicate:
-        """Return the predicate that a value is a collection, perhaps empty. It is `ALWAYS` for
-        relations and for other columns, which `_some` refuses.
+        """Return the predicate that a value is a collection, perhaps an empty one. It is `ALWAYS`
+        for a relation, and for columns that hold no collections, for which `_some` raises the
+        error.
         """
         table = self._table(field.table, rows)
         if isinstance(table, _Inside):
@@ -570,8 +572,8 @@ class _Maker(Generic[T]):
         return field if column is not None and column.kind == "json" else None
 
     def _countable(self, field: Field, rows: Mapping[str, _Row[T]]) -> Predicate:
-        """Return the predicate that a value can be counted; a text in a document counts its
-        characters.
+        """Return the predicate that `count` is defined for a value: it is a collection or, in a
+        JSON document, a text.
         """
         document = self._json_field(field, rows)
         if document is None:
@@ -579,8 +581,9 @@ class _Maker(Generic[T]):
         return JsonType(document, ("string", "array", "object"))
 
     def _count(self, comparison: Comparison, rows: Mapping[str, _Row[T]]) -> Predicate:
-        """Return the predicate for a comparison of a count. FilterError for a comparison with a
-        column, and for one that is not the same for all counts above 0.
+        """Return the predicate for a comparison of `count(…)` with a known number. Only a
+        comparison that tells no elements from some, such as `count(x) > 0`, can be translated:
+        raise FilterError for others, and for a comparison with a column.
         """
         field, operator, value = comparison.field, comparison.operator, comparison.value
         if isinstance(value, Field):
@@ -612,8 +615,8 @@ class _Maker(Generic[T]):
     def _column(
         self, field: Field, rows: Mapping[str, _Row[T]], comparison: Comparison
     ) -> tuple[Field, Column]:
-        """Return a column, or a value inside a document, with its description; note that it is
-        compared.
+        """Return a column, or a value inside a document, with its description; record its kind, so
+        that the rows are tested for values of this kind.
 
         Raise FilterError if it is not declared or cannot be compared.
         """
@@ -647,8 +650,8 @@ class _Maker(Generic[T]):
 
 
 def _member(inside: _Inside, name: str) -> _Inside:
-    """Return the value under a name in a JSON document; raise FilterError for an element that is
-    not one.
+    """Return the value under a name in a JSON document or object; raise FilterError if `inside` is
+    an element of another type.
     """
     if inside.column.kind != "json":
         raise fault(f"{inside.field.name} is not an object: it has no {name}", ROWS)
@@ -676,7 +679,9 @@ def _safe_name(field: Field, comparison: Comparison) -> str:
 
 
 def _text(condition: Condition) -> str:
-    """Return the text of the first comparison in a condition; `its rows` if there is none."""
+    """Return the policy's text of the first comparison in a condition, for error messages; `its
+    rows` if there is no comparison.
+    """
     match condition:
         case Comparison():
             return condition.text()
@@ -863,8 +868,8 @@ def _json(field: Field, operator: str, value: Scalar | list[Scalar]) -> Predicat
 
 
 def _kind_of(value: bool | int | Number | str) -> Kind:
-    """Return the kind of a known value; raise FilterError for a number so small that MariaDB takes
-    it for 0.
+    """Return the kind of a known scalar: boolean, number or text. Raise FilterError for a number so
+    small that MariaDB compares it as 0.
     """
     match value:
         case bool():

@@ -103,8 +103,8 @@ class Scope:
         self._meanings[name] = meaning
 
     def begins_here(self, term: Term) -> bool:
-        """Return True if a variable, the head of a reference or a call's first operand has a
-        meaning.
+        """Return True if a term begins with `input` or with a variable that has a meaning here; for
+        a call of a built-in that databases can compute, if its first operand does.
         """
         if isinstance(term, Call):
             return _is_function(term) and self.begins_here(term.args[0])
@@ -255,10 +255,8 @@ class Scope:
     def around(
         self, conditions: Sequence[Condition], *, negated: bool = False
     ) -> tuple[Condition, ...]:
-        """Return the conditions of the body, with those about its own rows inside the existence of
-        these rows.
-
-        `negated`: such rows must not exist.
+        """Return the conditions of the body. Those on rows that the body chooses are put into
+        conditions that such rows exist or, with `negated`, that none do.
         """
         if not self._rows:
             return tuple(conditions)
@@ -289,7 +287,9 @@ def _field(table: str, column: str) -> Field:
 
 
 def _group_connected(rows: dict[str, _Key], needs: Sequence[set[str]]) -> list[set[str]]:
-    """Return groups of rows that conditions or relations connect."""
+    """Return the rows in groups: two rows are in one group if one condition is about both, or if a
+    relation leads from one to the other. `needs` has the rows of each condition.
+    """
     links = [*needs, *({row, location.row} & rows.keys() for row, (location, _) in rows.items())]
     groups: list[set[str]] = []
     for link in links:

@@ -267,8 +267,7 @@ def _describe(type_: TypeEngine[Anything]) -> Column:
 
 def _choice(type_: Anything) -> Column:
     """Return the description of an enumeration: the stored names with the values that policies see.
-
-    One with a member whose value is not a scalar is refused.
+    An enumeration with a member that is not a scalar gives a refused column.
     """
     members = []
     for label in type_.enums:

@@ -183,18 +183,24 @@ class _Match(FunctionElement[bool]):
 
 
 class _StartsWith(_Match):
+    """A condition: a text begins with another."""
+
     inherit_cache = True
     name = "text_starts_with"
     operator = "startswith"
 
 
 class _EndsWith(_Match):
+    """A condition: a text ends with another."""
+
     inherit_cache = True
     name = "text_ends_with"
     operator = "endswith"
 
 
 class _Contains(_Match):
+    """A condition: a text contains another."""
+
     inherit_cache = True
     name = "text_contains"
     operator = "contains"
@@ -273,6 +279,9 @@ class _Rounded(FunctionElement[Decimal]):
 
 @compiles(_Rounded)
 def _compile_rounded(element: _Rounded, compiler: Anything, **options: Anything) -> str:
+    """Return the SQL of a decimal, rounded to the scale of its type if the database stores decimals
+    as doubles.
+    """
     (column,) = element.clauses
     inner: str = compiler.process(column, **options)
     if _dialect_of(compiler).has_decimals:
@@ -283,7 +292,7 @@ def _compile_rounded(element: _Rounded, compiler: Anything, **options: Anything)
 
 
 class _Single(FunctionElement[float]):
-    """An expression for a number of single precision, by the digits that programs read."""
+    """An expression for a column of single precision with the value that programs read."""
 
     inherit_cache = True
     name = "single"
@@ -417,7 +426,7 @@ def _names(*names: str) -> list[ColumnElement[str]]:
 
 
 def _parts(clauses: Anything, compiler: Anything, **options: Anything) -> tuple[str, Anything]:
-    """Return a document as SQL, and the other clauses (of `_names`) as texts.
+    """Return the SQL of a document, and as texts the names that `_names` turned into clauses.
 
     Raise FilterError for a column of a type whose documents the database does not read.
     """
@@ -440,7 +449,7 @@ def json_value_of(
 
 
 class _JsonText(FunctionElement[str]):
-    """An expression for a value in a JSON document."""
+    """An expression for a value in a JSON document, as a text."""
 
     inherit_cache = True
     name = "json_text"
@@ -449,6 +458,8 @@ class _JsonText(FunctionElement[str]):
 
 
 class _JsonNumber(_JsonText):
+    """An expression for a value in a JSON document, as a number."""
+
     inherit_cache = True
     name = "json_number"
     type = Integer()
@@ -456,6 +467,8 @@ class _JsonNumber(_JsonText):
 
 
 class _JsonBoolean(_JsonText):
+    """An expression for a value in a JSON document, as a boolean."""
+
     inherit_cache = True
     name = "json_boolean"
     type = Boolean()
@@ -499,6 +512,8 @@ class _JsonType(FunctionElement[bool]):
 
 
 class _NotJsonType(_JsonType):
+    """A condition: a JSON document has no value of one of some types."""
+
     inherit_cache = True
     name = "json_type_not"
     negated = True
@@ -507,6 +522,7 @@ class _NotJsonType(_JsonType):
 @compiles(_JsonType)
 @compiles(_NotJsonType)
 def _compile_json_type(element: _JsonType, compiler: Anything, **options: Anything) -> str:
+    """Return the SQL of the test for the type of a value in a document."""
     dialect = _dialect_of(compiler)
     types: Anything
     types, *location = list(element.clauses)
@@ -555,6 +571,8 @@ class _ElementsOfArray(FunctionElement[bool]):
 
 
 class _ElementsOfJson(_ElementsOfArray):
+    """A condition: a value in a JSON document has an element that fulfils another condition."""
+
     inherit_cache = True
     name = "json_elements"
 

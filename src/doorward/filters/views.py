@@ -22,8 +22,8 @@ __all__ = [
 
 
 def _json(dialect: SQLDialect) -> JsonViews:
-    """Return how the dialect reads JSON documents; raise FilterError if it differs from
-    programs.
+    """Return the dialect's SQL for values in JSON documents; raise FilterError if its database does
+    not read documents as programs do.
     """
     if dialect.json is None:
         raise fault(f"{dialect.name} does not read documents of JSON as programs do", JSON)
@@ -33,8 +33,9 @@ def _json(dialect: SQLDialect) -> JsonViews:
 def json_place(
     dialect: SQLDialect, column: str, element: str, names: Sequence[str]
 ) -> tuple[str, str]:
-    """Return a document and the path to a value in it, for other functions. `element`: the alias,
-    given by `elements_of`, of the element that `names` are in, or "".
+    """Return a document and the path to a value in it, in the dialect's notation, as the other
+    functions take them. `element`: the alias, given by `elements_of`, of the element that `names`
+    are in, or "".
     """
     return _json(dialect).location(column, element, names)
 

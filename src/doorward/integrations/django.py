@@ -578,12 +578,14 @@ class PolicyAdminMixin:
 
 @lru_cache(maxsize=1)
 def _related_list_filter() -> Any:
-    """Return the class of a filter by a relation that offers only permitted objects."""
+    """Return the class of the admin's filter by a relation that offers only objects which the user
+    may see; made at the first use, since it needs the admin.
+    """
     # The admin is an application that not every project has.
     from django.contrib.admin.filters import RelatedFieldListFilter
 
     class PolicyRelatedFieldListFilter(RelatedFieldListFilter):
-        """The related objects that the user may see."""
+        """A filter of the admin by a relation that offers only objects which the user may see."""
 
         def field_choices(self, field: Any, request: Any, model_admin: Any) -> list[Any]:
             """The choices for related objects that the user may see."""

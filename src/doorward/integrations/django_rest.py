@@ -42,7 +42,7 @@ class PolicyPermission(BasePermission):
 
 
 class PolicyFilter(BaseFilterBackend):
-    """A filter backend of a view that leaves the rows which the policy permits.
+    """A filter backend of a view that keeps only the rows which the policy permits.
 
     The permission is that of `PolicyPermission`. Custom actions must call `filter_queryset`.
     """

@@ -143,8 +143,9 @@ class PolicyMiddleware(Middleware):
         self._user = user or _token_user
 
     async def on_request(self, context: MiddlewareContext[Any], call_next: Next) -> Any:
-        """Decide requests without a method of their own here, such as completions of arguments;
-        raise McpError unless the policy allows them. Requests about the connection itself pass.
+        """Decide a request for which this class has no other method, such as a completion of an
+        argument; raise McpError unless the policy allows it. Requests about the connection itself
+        pass.
         """
         method = context.method or ""
         if method not in _DECIDED and method not in FREE:
@@ -223,7 +224,9 @@ class PolicyMiddleware(Middleware):
     async def _keep_allowed(
         self, method: str, items: Sequence[T], name_of: Callable[[Any], str]
     ) -> list[T]:
-        """Return the items that the policy allows; each is one decision."""
+        """Return the items of a list that the policy allows to be listed; each is decided alone, by
+        the name that `name_of` returns.
+        """
         return [
             each
             for each in items
@@ -253,7 +256,10 @@ class PolicyMiddleware(Middleware):
         tags: Iterable[str] = (),
         request: Any = None,
     ) -> Decision:
-        """Return the decision on one use of a method of MCP; the reason of a failure is logged."""
+        """Return the policy's decision on one use of an MCP method, such as the call of a tool; log
+        the reason if it fails. `request` is the message with a client's answers to earlier
+        questions, if any.
+        """
         document: dict[str, Any] = {
             "method": method,
             "name": name,

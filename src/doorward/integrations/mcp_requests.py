@@ -42,8 +42,8 @@ def subject_of(params: dict[str, Any]) -> str:
 
 
 def to_value(argument: Any) -> Any:
-    """Convert a validated argument to a Rego value; a type without a counterpart as pydantic writes
-    it to JSON.
+    """Return a validated argument as a Rego value. An argument without a form in Rego becomes the
+    JSON value that pydantic makes of it.
     """
     try:
         return from_python(argument, copy=True)

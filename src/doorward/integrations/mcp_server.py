@@ -123,7 +123,9 @@ class ServerPolicy:
         tags: Sequence[str] = (),
         **more: Any,
     ) -> Decision:
-        """Return the decision on one use of a method of MCP; the reason of a failure is logged."""
+        """Return the policy's decision on one use of an MCP method, such as the call of a tool; log
+        the reason if it fails. `more` are further fields of the input.
+        """
         document: dict[str, Any] = {"method": method, "name": name, "tags": list(tags), **more}
         if arguments is not None:
             document["arguments"] = arguments

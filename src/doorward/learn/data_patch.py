@@ -28,7 +28,7 @@ _BLANK: Final = " \t\n\r"
 
 @dataclass(slots=True)
 class DataFile:
-    """A data file: the place of its document below `data`, and its text."""
+    """A data file: its text, and the location `prefix` of its document below `data`."""
 
     path: str
     prefix: tuple[str, ...]
@@ -37,8 +37,8 @@ class DataFile:
     """The line of each member that the patch removes."""
 
     def inside(self, locations: Iterable[Location]) -> list[Location]:
-        """Return the members that this file has, as paths in its document. Raise LoadError if its
-        text is not valid.
+        """Return those of the members that are in this file, as locations in its document. Raise
+        LoadError if its text is not valid.
         """
         document = read_document(self.path, self.text.encode())
         number = len(self.prefix)
@@ -159,7 +159,10 @@ class _JSON:
         return at + 1
 
     def _cut(self, spans: list[tuple[int, int, bool]]) -> None:
-        """Record the spans to cut, each with the comma after it, or at the end the one before."""
+        """Record the spans to cut from one object or array; `spans` has start, end and True for
+        removal of each member. The comma after a removed member is cut too, or the one before if no
+        member remains after it.
+        """
         last = max([n for n, span in enumerate(spans) if not span[2]], default=-1)
         for number, (start, _, is_cut) in enumerate(spans):
             if is_cut and number < last:

@@ -221,7 +221,9 @@ class _Learner:
                     yield each
 
     def _judge(self, setting: Setting, value: str, cells: Cells) -> Iterator[Value]:
-        """Yield a value for the role that uses it, if it is spread, and for each user."""
+        """Yield a value for the role whose users use it evenly, if there is one, and a value for
+        each user who used it; each is proposed or a question.
+        """
         closed = why_closed(setting, value)
         role = "" if closed else self._role_for(setting, cells)
         if role:
@@ -264,8 +266,8 @@ class _Learner:
         )
 
     def _role_for(self, setting: Setting, cells: Cells) -> str:
-        """Return the role whose users use a value as evenly as chance would have it; `""` if there
-        is none.
+        """Return the role whose users use a value alike, as `_is_spread` tells; `""` if there is
+        none.
 
         Of several roles, the smallest that has most of the value's users.
         """
@@ -283,7 +285,10 @@ class _Learner:
         )
 
     def _is_spread(self, setting: Setting, cells: Cells, members: frozenset[str]) -> bool:
-        """Return True if the members use a value about as evenly as chance would have it."""
+        """Return True if the members of a role use a value alike: about as many of them used it as
+        would have by chance, if each call came from a member in proportion to their activity. False
+        if there are too few calls to tell.
+        """
         weights = [self._totals[user, setting] for user in sorted(members)]
         weights = [each for each in weights if each]
         total = Cell()
@@ -300,8 +305,8 @@ class _Learner:
         return len(cells) >= sum(chances) - 2 * deviation
 
     def _limits_of(self, setting: Setting, by_value: Mapping[str, Cells]) -> Iterator[Value]:
-        """Yield the limits of a setting: the highest value that enough calls needed, where each
-        call counts for lower values too.
+        """Yield the limits that calls needed, highest first, for each user and once for a role. The
+        evidence for a limit are the calls that needed it or a higher one.
         """
         reached: dict[str, Cell] = {}
         role = ""
@@ -320,8 +325,8 @@ class _Learner:
     def _varying(
         self, setting: Setting, by_value: Mapping[str, Cells]
     ) -> Iterator[tuple[Value, list[str]]]:
-        """Yield the folder or port range that contains many rarely used ones, with the values
-        inside.
+        """Yield, for each user, the folders or port range that contain many values which alone were
+        used too rarely, each with these values.
         """
         if setting not in (_FOLDERS, _PORTS):
             return
@@ -394,7 +399,10 @@ def settle(learned: LearnedCalls) -> None:
 
 
 def _settle_one(values: Iterable[Value], members: Mapping[str, frozenset[str]]) -> None:
-    """Settle one value of a setting, or one limit, for all roles and users."""
+    """Apply decisions about one value of a setting, or about one limit, to all roles and users:
+    turn proposals into questions after a denial elsewhere, and mark what a role or a higher limit
+    already grants as covered.
+    """
     shared: list[Value] = []
     personal: defaultdict[str, list[Value]] = defaultdict(list)
     for each in values:
@@ -420,8 +428,8 @@ def _settle_one(values: Iterable[Value], members: Mapping[str, frozenset[str]]) 
 
 
 def _members_of(values: Iterable[Value]) -> Mapping[str, frozenset[str]]:
-    """Return the users of each role: those to whom a granted value gives it or a role that includes
-    it.
+    """Return the users of each role, by the granted values that assign roles. The users of a role
+    that can do everything another can are among the users of that one, too.
     """
     roles_by_user: defaultdict[str, set[str]] = defaultdict(set)
     for each in values:
@@ -431,7 +439,7 @@ def _members_of(values: Iterable[Value]) -> Mapping[str, frozenset[str]]:
 
 
 def members_of(roles_by_user: Mapping[str, Iterable[str]]) -> Mapping[str, frozenset[str]]:
-    """Return, by shipped role, the users who have it or a role that can do everything it can."""
+    """Return, by shipped role, the users who have it or a role that includes all of its actions."""
     known = roles()
     return {
         role: frozenset(
@@ -444,7 +452,9 @@ def members_of(roles_by_user: Mapping[str, Iterable[str]]) -> Mapping[str, froze
 
 
 def _ask_after_denial(one: Value, others: Iterable[Value]) -> None:
-    """Change the proposal to ask if a person denied the value, or a narrower limit, elsewhere."""
+    """Turn the proposal to allow `one` into a question if a person denied the same value, or the
+    same or a lower limit, among `others`.
+    """
     if one.decision or one.proposal != ALLOW:
         return
     for each in others:

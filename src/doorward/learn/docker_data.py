@@ -133,7 +133,7 @@ def _is_member(holder: str, users: Iterable[str]) -> bool:
 
 
 def _ceiling(limit: float) -> int | float:
-    """Return a limit as data.json has it; 0 means none."""
+    """Return a limit as data.json has it: 0, which means no limit, for infinity."""
     if math.isinf(limit):
         return 0
     return int(limit) if limit.is_integer() else limit

@@ -31,8 +31,8 @@ class Enough(NamedTuple):
 
 
 class Need(NamedTuple):
-    """A role that a user needs or probably needs. `share`: the share of the user's calls that need
-    it.
+    """A role to propose for a user, or to ask about, with the calls that need it as evidence.
+    `share`: the share of the user's calls that need it.
     """
 
     role: str

@@ -50,8 +50,8 @@ _OTHER: Final = "another-value"
 
 
 def identifier_of(grant: Grant, sets: Mapping[str, Values]) -> str:
-    """Return an identifier that a grant has in every run: a digest of its content, without the
-    words of sets.
+    """Return an identifier of a grant that is the same in every run: a digest of its host, method,
+    template and group. A set counts by its source, not by its words, which may differ.
     """
     parts = [
         [part.kind, sets[part.value].source if part.kind == "set" else part.value, part.attribute]
@@ -134,7 +134,9 @@ def engine_of(document: Mapping[str, Any]) -> Engine:
 
 
 def _rule(identifier: str, grant: Grant, claims: Claims) -> dict[str, Any]:
-    """Return one rule of the data: path, who, query parameters and owned fields."""
+    """Return one rule of the data: its path, the conditions on a subject (`who`), the permitted
+    query parameters, and the fields that must have a value of the subject (`owned`).
+    """
     return {
         "id": identifier,
         "path": [_part(each, claims) for each in grant.parts],
@@ -238,8 +240,9 @@ def _http(grant: Grant, claims: Claims, path: list[str]) -> dict[str, Any]:
 
 
 def _near(grant: Grant, request: dict[str, Any], claims: Claims) -> Iterable[dict[str, Any]]:
-    """Return inputs that differ in one respect: owner, subject, a value, a word, or the path's
-    length.
+    """Return inputs for tests that nothing may allow: a request of a grant with one difference,
+    such as another owner, subject or word, or a longer path. The most telling differences come
+    first.
     """
     path = [_example(part, request, claims) for part in grant.parts]
     order = {"own": 0, "set": 2, "type": 3, "prefix": 3, "word": 4}
@@ -257,7 +260,9 @@ def _near(grant: Grant, request: dict[str, Any], claims: Claims) -> Iterable[dic
 
 
 def _put(request: dict[str, Any], claims: Claims, attribute: Attribute, value: Any) -> None:
-    """Set an attribute of the subject in an input; a second list is appended."""
+    """Set an attribute of the subject in an input, in place. A list is appended to a list that is
+    there.
+    """
     inner: dict[str, Any] = request
     *above, last = claims.location_of(attribute)
     for name in above:

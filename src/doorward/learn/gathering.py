@@ -38,7 +38,9 @@ class Gathered:
 
 @record
 class Gather:
-    """Counts the events in lines of a log. It can be pickled and sent to another machine."""
+    """A job for `doorward.replay` that counts the events of a log, in other processes or on other
+    machines; it can be pickled.
+    """
 
     options: Options
 
@@ -51,8 +53,9 @@ class Gather:
         return Gathered()
 
     def decide(self, content: bytes) -> Gathered:
-        """Return the counts for some lines of a log: calls of Docker, accesses, and lines that were
-        skipped with the reason. Raise LearnError if there are too many combinations.
+        """Return the counts of the events in some lines of a log: calls of Docker, accesses, and
+        skipped lines by reason. Nothing is decided; jobs have a method of this name. Raise
+        LearnError if there are too many combinations.
         """
         gathered = Gathered()
         observations = gathered.observations

@@ -115,8 +115,8 @@ class Learned:
 
 
 def learn(observations: Observations, limits: Limits) -> Learned:
-    """Return the grants for all observations; the result does not depend on their order. Subjects
-    with too many shapes are removed from `observations.activity`.
+    """Return the grants and questions that follow from all observations, whose order does not
+    matter. Subjects who tried too many different paths are removed from `observations.activity`.
     """
     for subject in observations.searching:
         observations.activity.pop(subject, None)
@@ -134,7 +134,7 @@ def learn(observations: Observations, limits: Limits) -> Learned:
 
 
 class _Denials:
-    """The denied requests that each item would allow, by subject."""
+    """The numbers of denied requests that a grant of each item would have allowed, by subject."""
 
     def __init__(
         self, templates: Templates, denied: Mapping[Shape, Mapping[Subject, Cell]]
@@ -157,8 +157,8 @@ class _Denials:
     def _fits(
         self, parts: Template, tokens: tuple[Token, ...], subject: Subject, cell: Cell
     ) -> bool:
-        """Return True if a denied request matches the template: by its texts, types, and values of
-        the subject.
+        """Return True if a template matches a denied request: each segment has the template's word,
+        a word of its set, its type, or the value of the subject's attribute.
         """
         for position, (part, token) in enumerate(zip(parts, tokens, strict=True)):
             if part.kind == "own":
@@ -196,7 +196,9 @@ _Key: TypeAlias = tuple[str, str, tuple[object, ...]]
 
 
 class _Owned:
-    """Counts how often subjects act on their own things, by item and position of the segment."""
+    """Counts the requests in which a segment of the path is a value of the subject, such as their
+    own name; by item without this segment.
+    """
 
     def __init__(self, items: Iterable[Item]) -> None:
         self._events: dict[_Key, Counter[Subject]] = defaultdict(Counter)
@@ -208,8 +210,8 @@ class _Owned:
                         counts[entry.subject] += entry.cell.count
 
     def events(self, item: Item, subjects: Iterable[Subject]) -> int:
-        """Return the number of events of the subjects that differ from the item only in that one
-        segment is a value of their own; the largest one over all positions.
+        """Return how often the subjects made requests that differ from the item only in that one
+        segment is a value of their own; the largest number for any segment.
         """
         chosen = frozenset(subjects)
         most = 0
@@ -221,8 +223,8 @@ class _Owned:
 
 
 def _without(item: Item, position: int) -> _Key:
-    """Return an item's key without the part at a position, and without sets after it, which differ
-    per branch.
+    """Return an item's key without the part at a position. All sets count as equal, since their
+    words differ from branch to branch.
     """
     parts: list[object] = [("set",) if each.kind == "set" else each for each in item.parts]
     parts[position] = None
@@ -230,7 +232,7 @@ def _without(item: Item, position: int) -> _Key:
 
 
 class _Judge:
-    """Decides which groups are granted an item."""
+    """Decides which groups of subjects are granted one item, and which become questions."""
 
     def __init__(
         self,
@@ -279,7 +281,10 @@ class _Judge:
         self._ask(left, learned)
 
     def _next(self, left: Counter[Subject], learned: Learned) -> Grant | None:
-        """Return the grant for the best group without objections; None if there is none."""
+        """Return a grant for the best group to which there are no objections; with a further
+        condition if nearly only those who fulfil it acted. None if there is no such group. `left`
+        has the number of requests of each remaining subject.
+        """
         for who in self._candidates(left):
             events = self._events_of(who, left)
             if self._objections(who, events):
@@ -298,8 +303,8 @@ class _Judge:
         return None
 
     def _candidates(self, left: Counter[Subject]) -> list[Who]:
-        """Return the groups of the remaining subjects: first those with the most events, of which
-        at most three count for each subject; of equal ones, small ones first.
+        """Return the groups with remaining subjects, best first: by their requests, of which at
+        most three count for each subject, then the smaller group.
         """
         counts: Counter[Condition] = Counter()
         for subject, number in left.items():
@@ -403,8 +408,9 @@ class _Judge:
         )
 
     def _narrow_sets(self, events: Counter[Subject], learned: Learned) -> Template:
-        """Return the template, in which a set is replaced by the words that enough users of the
-        group used, if the group used much fewer words of the set than chance would give.
+        """Return the item's template for a group whose requests are `events`. A set of which the
+        group used much fewer words than chance would give is replaced by the words that enough of
+        its users used.
         """
         parts = list(self._item.parts)
         for position, part in enumerate(parts):
@@ -433,7 +439,9 @@ class _Judge:
         return tuple(parts)
 
     def _rarest(self) -> tuple[str, ...]:
-        """Return at most `RAREST` words of sets, those that the fewest subjects used first."""
+        """Return at most `RAREST` words of the item's sets, beginning with those that the fewest
+        subjects used.
+        """
         users: dict[str, set[str]] = defaultdict(set)
         events: Counter[str] = Counter()
         for entry in self._item.entries:
@@ -485,9 +493,9 @@ class _Judge:
         return names, tuple(owned)
 
     def _fold(self, grants: list[Grant], learned: Learned) -> list[Grant]:
-        """Return one grant to all subjects if there are at least three grants, of one template and
-        to groups of one attribute, that together cover everybody, and nothing objects; else the
-        grants.
+        """Return one grant to all subjects in place of at least three grants with one template
+        whose groups, by one attribute, contain everybody together, if there is no objection; else
+        `grants`.
         """
         if len(grants) < 3 or any(len(each.who) != 1 for each in grants):
             return grants
@@ -502,7 +510,9 @@ class _Judge:
         return [self._grant((), self._events, ALLOW, (), learned)]
 
     def _ask(self, left: Counter[Subject], learned: Learned) -> None:
-        """Add questions about the remaining subjects, by the group that contains most of them."""
+        """Add a question for each group of remaining subjects to `learned`, best group first. A
+        group with too few requests is counted as rare instead.
+        """
         for _ in range(ROUNDS):
             candidates = self._candidates(left)
             if not candidates:

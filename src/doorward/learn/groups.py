@@ -50,7 +50,9 @@ def who_text(who: Who) -> str:
 
 
 class Weights:
-    """The shares that members of a group have in its requests, in classes of equal size."""
+    """How the requests of a group are distributed over its members; members with similar numbers of
+    requests form one class.
+    """
 
     def __init__(self, amounts: Iterable[int]) -> None:
         classes: defaultdict[int, list[int]] = defaultdict(lambda: [0, 0])
@@ -63,7 +65,9 @@ class Weights:
         self._classes = [classes[each] for each in sorted(classes)]
 
     def distinct(self, draws: float) -> float:
-        """Return the expected number of distinct members in so many events."""
+        """Return how many different members would be expected in `draws` requests, if each came by
+        chance from a member in proportion to their activity.
+        """
         if not self.total:
             return 0.0
         shares = [(number, total / number / self.total) for number, total in self._classes]
@@ -81,8 +85,8 @@ def expected_distinct(amounts: Collection[int], draws: float) -> float:
 
 
 def is_unlikely(seen: int, draws: int, share: float) -> bool:
-    """Return True if chance would hardly bring a number that is as far from `share` of `draws` as
-    `seen` is; False without draws.
+    """Return True if chance would hardly give `seen` hits, or a number still farther from the
+    expected one, in `draws` draws that hit with probability `share`. False without draws.
     """
     if draws <= 0 or not 0 < share < 1:
         return draws > 0 and seen != (draws if share >= 1 else 0)
@@ -105,7 +109,9 @@ def is_unlikely(seen: int, draws: int, share: float) -> bool:
 
 
 def _near(seen: int, draws: int, *, lower: bool) -> range:
-    """Return the counts of a tail that matter: those next to `seen`."""
+    """Return at most 400 numbers of hits next to `seen`, on its side of the expected number; those
+    farther away add almost nothing to the probability.
+    """
     return (
         range(seen, max(seen - 400, -1), -1) if lower else range(seen, min(seen + 400, draws + 1))
     )
@@ -127,8 +133,8 @@ class Groups:
 
     @classmethod
     def find(cls, activity: Mapping[Subject, int]) -> Groups:
-        """Return the groups of the active subjects that have at least two names in them; if there
-        are more than `MAX_GROUPS`, the largest.
+        """Return the groups of active subjects with one value of an attribute; a group has at least
+        two names of subjects. If there are more than `MAX_GROUPS`, the largest.
         """
         members: defaultdict[Condition, set[Subject]] = defaultdict(set)
         domains: defaultdict[Attribute, dict[str, set[Subject]]] = defaultdict(dict)
@@ -170,15 +176,16 @@ class Groups:
         return known
 
     def spread(self, who: Who, users: int, events: int) -> float:
-        """Return the number of users divided by the number expected by chance, at most 1; 0.0 for a
-        group without activity.
+        """Return how widely a group did something: the number of users who did it, divided by the
+        number that chance would give for so many events; at most 1, and 0.0 for a group without
+        activity.
         """
         expected = self.weights(who).distinct(events)
         return min(1.0, users / expected) if expected else 0.0
 
     def refinement(self, who: Who, events: Mapping[Subject, int]) -> Condition | None:
-        """Return a further condition that nearly all users satisfy, though many of the group do
-        not; None if there is none.
+        """Return a condition that describes those who acted (`events`) better than the group `who`
+        alone: nearly all of them fulfil it, and many of the group do not. None if there is none.
         """
         capped: Counter[Condition] = Counter()
         total = 0

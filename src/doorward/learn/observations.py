@@ -81,7 +81,9 @@ class Cell:
             self.example = example
 
     def add_values(self, shape: Shape, segments: Sequence[str]) -> None:
-        """Record the values of typed segments that belong to the sample."""
+        """Add the values of the segments that have a type, such as numbers, to the sample for each
+        position.
+        """
         known = self.values
         if known is None:
             known = self.values = {}
@@ -90,8 +92,8 @@ class Cell:
                 self._keep_lowest(known, position, segments[position])
 
     def _keep_lowest(self, known: dict[int, tuple[str, ...]], position: int, value: str) -> None:
-        """Add a value if its rank is among the `SAMPLE` lowest, a fair sample; the highest drops
-        out.
+        """Add a value to the sample at a position, which has the `SAMPLE` values of the lowest
+        rank. The rank is a hash, so that the sample is fair and the same in any order.
         """
         before = known.get(position, ())
         if value in before:
@@ -105,8 +107,8 @@ class Cell:
     def add_parameters(
         self, parameters: Mapping[Parameter, str], owners: Mapping[str, tuple[Attribute, ...]]
     ) -> None:
-        """Count each parameter, and separately each attribute of the subject (`owners`) that equals
-        its value.
+        """Count each parameter, and how often its value was that of an attribute of the subject.
+        `owners` has the attributes by value.
         """
         if self.parameters is None:
             self.parameters = {}
@@ -211,8 +213,8 @@ class Observations:
         return cell
 
     def _count_cell(self, subject: Subject) -> None:
-        """Count a new cell; a subject with too many is given up, LearnError above the total
-        limit.
+        """Count a new cell. If the subject has too many, all counts of the subject are dropped;
+        raise LearnError if there are too many cells in all.
         """
         self.cells += 1
         self.shapes[subject] += 1

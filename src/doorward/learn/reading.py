@@ -189,7 +189,9 @@ def _access(
     parameters: Mapping[tuple[str, str], str] | None,
     options: Options,
 ) -> Access | str:
-    """Return the access, or the reason why its method, path or host is not used."""
+    """Return the access, or the reason why it is not used. `row` has subject, host, method, path
+    and outcome.
+    """
     subject, host, method, path, outcome = row
     if type(method) is not str or not (method.isascii() and method.isalpha() and len(method) <= 20):
         return "no method"
@@ -219,7 +221,9 @@ def _access(
 
 
 def _is_written_plainly(target: Any, path: Any) -> bool:
-    """Return True if the path as sent equals its segments, without escapes or empty ones."""
+    """Return True if the request target without its query is `/` and the segments of `path` joined
+    by `/`, so that it had no escapes and no further slashes.
+    """
     if type(target) is not str or type(path) is not list:
         return False
     return all(type(each) is str for each in path) and target.partition("?")[0] == "/" + "/".join(
@@ -334,8 +338,9 @@ def _add(
     attribute: Attribute,
     value: Any,
 ) -> None:
-    """Add an attribute's values and record if it is a list, or a scalar that is not a string. Too
-    long values and lists with too many of them are dropped.
+    """Add the values of an attribute of the subject to `attributes`, and the attribute to the first
+    of `kinds` if it is a list, to the second if it is a scalar but not a string. Values and lists
+    that are too long are dropped.
     """
     if type(value) is list or (type(value) is str and attribute[-1] in _OF_WORDS):
         items = value.split() if type(value) is str else value

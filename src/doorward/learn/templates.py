@@ -137,7 +137,9 @@ class Item:
 
 
 class Templates:
-    """Makes the templates of all allowed cells."""
+    """Finds the template of each allowed request, and collects the requests with one template as an
+    item.
+    """
 
     def __init__(self, groups: Groups, limits: Limits) -> None:
         self._groups = groups
@@ -158,7 +160,9 @@ class Templates:
             self._descend(by_host[host], 0)
 
     def _descend(self, entries: list[Entry], position: int) -> None:
-        """Give the entries their parts from a position on, branch by branch."""
+        """Append a part to the entries' templates for each segment from `position` on. Entries
+        whose part differs are treated apart from there on.
+        """
         # One after the other, and not a call for each level of each branch.
         pending = [(entries, position)]
         while pending:
@@ -181,7 +185,9 @@ class Templates:
         item.entries.append(entry)
 
     def _branches(self, entries: list[Entry], position: int) -> Iterator[list[Entry]]:
-        """Yield groups of entries that get the same part at the position."""
+        """Append a part to each entry's template for the segment at `position`; yield the groups of
+        entries with the same part.
+        """
         words: defaultdict[str, list[Entry]] = defaultdict(list)
         typed: defaultdict[Kind, list[Entry]] = defaultdict(list)
         owned: list[Entry] = []
@@ -229,10 +235,10 @@ class Templates:
             yield (best if len(values) >= DISTINCT else ()), group
 
     def _match_kind(self, entries: list[Entry], position: int, kind: Kind) -> list[Entry]:
-        """Give entries whose segments have the type `kind` that type as their part; the exact
-        values if they are few.
+        """Append the part for segments of the type `kind` to the entries' templates, and return the
+        entries: the type, or the exact values if they are few.
 
-        Entries are marked `is_below_floor` if they have fewer events together than the floor.
+        Entries are marked `is_below_floor` if together they have too few events for a type.
         """
         users: defaultdict[str, set[str]] = defaultdict(set)
         for entry in entries:
@@ -250,8 +256,9 @@ class Templates:
     def _exact(
         self, entries: list[Entry], position: int, users: Mapping[str, set[str]]
     ) -> list[Entry]:
-        """Give entries a word or set: the values that at least two users have, or else the first
-        value. Entries with none of these values are marked rare.
+        """Append a word or a set of exact values to the entries' templates, and return the entries.
+        The values are those that at least two users have, or else the first; entries with other
+        values only are marked rare.
         """
         shared = sorted([value for value, names in users.items() if len(names) >= 2])
         values = shared or sorted(users)[:1]
@@ -267,7 +274,9 @@ class Templates:
     # Words.
 
     def _words(self, words: dict[str, list[Entry]], position: int) -> Iterator[list[Entry]]:
-        """Yield groups of entries with words: sets first, then single words."""
+        """Append a set or a word to the templates of entries by their words at a position; yield
+        the groups with the same part, sets first.
+        """
         for values, source in self._sets(words):
             group = [entry for word in values for entry in words.get(word, ())]
             name = self._name_set(group[0], position, values, source)
@@ -291,10 +300,12 @@ class Templates:
                 yield cluster, "used by the same groups in the same way"
 
     def _domain(self, words: Mapping[str, list[Entry]]) -> tuple[list[str], str] | None:
-        """Return the values of the attribute that has the most of the words among its values, and
-        the reason that they are one set. They are narrowed to the values of a group that has nearly
-        all of these words. None if no attribute has `DISTINCT` of the words, the words or their
-        events are too few, or the values more than `MAX_SET`.
+        """Return the values of the attribute that has most of the words among its values, as a set
+        with the reason for it. If one group has nearly all of the words, only the values of this
+        group.
+
+        None if no attribute has `DISTINCT` of the words, if the words or their events are too few,
+        or if there are more than `MAX_SET` values.
         """
         best: tuple[int, Attribute] | None = None
         for attribute, values in self._groups.domains.items():
@@ -339,8 +350,9 @@ class Templates:
         return best[1], best[2]
 
     def _cluster(self, words: Mapping[str, list[Entry]]) -> list[str]:
-        """Return the words that are used alike; [] if they are too few, too many, or have too few
-        events. Mark the entries of other words with the same use as rare.
+        """Return the words that are used alike, by the same groups and in the same requests; [] if
+        they are too few, too many, or have too few events. Entries of words with a similar use but
+        too few users are marked rare.
         """
         uses = {word: _Use.of(entries, self._groups) for word, entries in words.items()}
         alike = [word for word in sorted(words) if uses[word].users >= WORD_USERS]
@@ -385,8 +397,8 @@ class Templates:
 
 
 class _Use(NamedTuple):
-    """The use of a word: the number of its users and events, and how many users are in each group,
-    and use each method with each rest of a path.
+    """How a word is used: the number of its users and events, and in `counts` the number of users
+    by group, and by method with the segments after the word.
     """
 
     users: int
@@ -407,8 +419,8 @@ class _Use(NamedTuple):
         return cls(users, events, Counter({way: len(names) for way, names in uses.items()}))
 
     def is_like(self, pooled: Mapping[object, float]) -> bool:
-        """Return False if this use is very unlikely with the shares of the common one, or has a
-        group or method that the common one lacks.
+        """Return True if this use agrees with `pooled`, the shares of users in the common use of
+        several words: no count is very unlikely, and no group or request is missing there.
         """
         return not any(
             is_unlikely(self.counts[way], self.users, share)
@@ -418,7 +430,7 @@ class _Use(NamedTuple):
 
 
 def _pool(uses: list[_Use]) -> dict[object, float]:
-    """Return the share of users that each key of `counts` has in several uses together."""
+    """Return the common use of several words: the share of their users for each key of `counts`."""
     counts: Counter[object] = Counter()
     for use in uses:
         counts.update(use.counts)
@@ -434,7 +446,7 @@ def _with_part(entries: list[Entry], part: Part) -> list[Entry]:
 
 
 def _attributes(entry: Entry, position: int) -> tuple[Attribute, ...]:
-    """Return the attributes that own an entry's segment."""
+    """Return the attributes of the subject whose value the entry's segment is."""
     token = entry.tokens[position]
     assert isinstance(token, tuple)
     assert not isinstance(token, Numbered)

@@ -92,8 +92,8 @@ def find_unused(
     v0: bool = False,
 ) -> Unused:
     """Find the parts of a policy and its data that no allowed request of a log needs; of the
-    policies, only the first `MAX_PARTS` parts are tried. LearnError if the policy does not compile,
-    the log has no event that can be decided or is allowed, or there is too much data.
+    policies, only the first `MAX_PARTS` parts are tried. Raise LearnError if the policy does not
+    compile, if no event of the log can be decided or none is allowed, or if there is too much data.
     """
     version = _compile(loaded, v0=v0)
     if version is None:
@@ -156,8 +156,8 @@ def _narrow_policies(
 
 
 class _Log:
-    """The events of a log, which candidates must decide as before. If a learned policy has no
-    document of the decided name, its own answers count.
+    """The events of a log, read again at each iteration. With a learned policy, an event of a
+    document that this policy lacks is decided by the policy's own document.
     """
 
     def __init__(
@@ -184,8 +184,9 @@ class _Log:
 def _data_parts(
     document: Any, members: Sequence[Location], data: Sequence[DataFile], *, has_tests: bool
 ) -> tuple[list[Part], list[str], tuple[str, ...]]:
-    """Return removed members as parts in the order of their files, a patch for each file, and the
-    files without a patch.
+    """Return removed members of the data as parts in the order of their files, a patch for each
+    file, and the files that cannot be patched. With `has_tests`, the patches also remove the tests
+    of removed learned rules.
     """
     parts: list[Part] = []
     patches: list[str] = []
@@ -219,7 +220,9 @@ def _data_parts(
 
 
 def _tests_of(document: Any, members: Iterable[Location]) -> list[Location]:
-    """Return the tests in the data that belong to removed learned rules."""
+    """Return the locations of the tests in the data that belong to learned rules in the removed
+    members.
+    """
     gone = {each for location in members for each in _rule_names(document, location)}
     tests = document["learned"].get("tests", {})
     return [
@@ -231,7 +234,9 @@ def _tests_of(document: Any, members: Iterable[Location]) -> list[Location]:
 
 
 def _rule_names(document: Any, location: Location) -> list[str]:
-    """Return the names of the learned rules in a member."""
+    """Return the ids of the learned rules at a location of the data and below it; [] if no rule can
+    be there.
+    """
     if location[:2] != ("learned", "routes") or len(location) > 6:
         return []
     names: list[str] = []
@@ -273,8 +278,8 @@ def parts_of(trees: Mapping[str, Module]) -> list[Part]:
 
 
 def _narrowing(modules: Iterable[Module]) -> dict[tuple[str, ...], list[Rule]]:
-    """Return the rules that can only be true or undefined, and that only bodies of such rules refer
-    to.
+    """Return, by name, the definitions of the rules whose removal can only deny more: rules that
+    can only be true or undefined, and that nothing but the conditions of such rules refers to.
     """
     rules: defaultdict[tuple[str, ...], list[Rule]] = defaultdict(list)
     questions: Counter[str] = Counter()
@@ -337,7 +342,9 @@ def _mentions(module: Module) -> Iterator[str]:
 
 
 def _positive(rule: Rule) -> Iterator[str]:
-    """Yield the names that a rule requires to be true in its own conditions."""
+    """Yield the names in a rule's conditions that consist of a reference alone, which must be true;
+    negated conditions and those with `with` are left out.
+    """
     for expr in rule.body:
         if expr.negated or expr.withs or expr.before:
             continue
@@ -350,8 +357,8 @@ def _positive(rule: Rule) -> Iterator[str]:
 
 
 def _constants(rule: Rule) -> Iterator[Part]:
-    """Yield the constants in collections that a rule's own conditions require a value to be in; a
-    collection of one item has none that could be left out.
+    """Yield, as parts, the constants in the collections in which a rule's conditions look for a
+    value, as in `x in ["a", "b"]`. A collection of one item has no removable constant.
     """
     for expr in rule.body:
         domain = _domain(expr)
@@ -368,7 +375,9 @@ def _constants(rule: Rule) -> Iterator[Part]:
 
 
 def _domain(expr: Expr) -> Set | Array | None:
-    """Return the literal collection of a membership; None for other expressions."""
+    """Return the literal array or set of a condition `x in …` or `some x in …`; None for other
+    expressions.
+    """
     if expr.negated or expr.withs or expr.before:
         return None
     term: Any = expr.term
@@ -438,8 +447,9 @@ def _reduce(
 
 
 def _first(log: _Log, version: Version) -> tuple[list[Event], list[tuple[str, ...]], Counter[str]]:
-    """Return some allowed requests, the documents that were decided ([] for all), and counts of
-    events.
+    """Read the log once. Return some allowed events as examples, the paths of the decided documents
+    ([] if they are not known or too many), and the numbers of events, skipped events and allowed
+    ones.
     """
     examples: list[Event] = []
     counts: Counter[str] = Counter()

@@ -37,8 +37,8 @@ Removed: TypeAlias = dict[Location, DataMember]
 def narrow_data(
     version: Version, data: Any, use: DataUse, log: Iterable[Event]
 ) -> tuple[Location, ...]:
-    """Return the members of data without which all allowed events stay allowed. LearnError if more
-    than `MAX_MEMBERS` have to be tried.
+    """Return the locations of members of the data that no allowed event needs, so that all can be
+    removed together. LearnError if more than `MAX_MEMBERS` have to be tried.
     """
     narrowing = _Narrowing(version, data, use)
     if narrowing.removed:
@@ -69,7 +69,7 @@ class _Narrowing:
         return self._version.with_data(self._removal.prune(self._data))
 
     def _take_out(self, member: DataMember) -> list[Location]:
-        """Remove the removable members inside a member; return their locations."""
+        """Remove the outermost removable members inside a member; return their locations."""
         inner = list(_outermost(member))
         for each in inner:
             self.removed[each.location] = self._members[each.location] = each
@@ -83,7 +83,9 @@ class _Narrowing:
         return [each.location for each in inner]
 
     def read(self, log: Iterable[Event]) -> bool:
-        """Restore what events need, as little as possible; return False if nothing was needed."""
+        """Restore the members that events of the log need, as few as possible; return True if there
+        were any.
+        """
         before = len(self._needers)
         for event in log:
             if not allows(self._narrower.answer(event)) and allows(self._version.answer(event)):
@@ -110,7 +112,9 @@ class _Narrowing:
             order = inner  # with all of it, the event was allowed
 
     def shrink(self) -> None:
-        """Remove members again that others, restored later, made unnecessary."""
+        """Remove restored members again if members that were restored later made them
+        unnecessary.
+        """
         empty = {each: self._needers[each] for each in self._needers if self._is_empty(each)}
         if not self._retry(list(empty)):
             for location in empty:
@@ -125,7 +129,9 @@ class _Narrowing:
         return bool(inner) and all(each in self.removed for each in inner)
 
     def _retry(self, locations: Sequence[Location]) -> bool:
-        """Remove members if all events that needed something stay allowed; return True if so."""
+        """Try to remove restored members again. Return True, and leave them removed, if all events
+        that needed restored members stay allowed.
+        """
         present = [each for each in locations if each in self._needers]
         if not present:
             return True
@@ -144,7 +150,9 @@ class _Narrowing:
         return False
 
     def _least_needed(self, event: Event, order: Sequence[Location]) -> list[Location]:
-        """Return a small set of removed members with which the event is allowed, by bisection."""
+        """Return a small selection of the removed members in `order` with which the event is
+        allowed, found by bisection; earlier ones are preferred.
+        """
         needed: list[Location] = []
         end = len(order)
         while not needed or not self._is_enough(event, needed):
@@ -157,7 +165,9 @@ class _Narrowing:
         return needed
 
     def _likely(self, event: Event) -> list[Location]:
-        """Return the removed members that share most texts with the event's input."""
+        """Return the removed members that an event probably needs, best first: those that share
+        most texts with its input.
+        """
         scores: Counter[Location] = Counter()
         for text in frozenset(_texts(event.input)):
             locations = self._by_text.get(text, ())
@@ -242,9 +252,11 @@ def without_members(data: Any, locations: Iterable[Location]) -> Any:
 
 
 class _Removal:
-    """A copy of a collection without its removed members. `inner`: by key, None for a removed
-    member, or the removal inside of it. A change copies only the collections on the path to it. The
-    order of keys does not matter: policies read objects by their sorted keys.
+    """What is removed from one collection of the data, with a copy of the collection without it.
+    `inner` has by key None for a removed member, or what is removed inside a member.
+
+    A change copies only the collections on the path to it. The order of keys does not matter:
+    policies read objects by their sorted keys.
     """
 
     __slots__ = ("_changed", "_copy", "inner")
@@ -255,7 +267,9 @@ class _Removal:
         self._copy: Any = None
 
     def put(self, location: Location, inner: _Removal | None) -> _Removal | None:
-        """Remove a member (None) or parts inside it; return what was removed there before."""
+        """Set what is removed at a location: the member itself (None), or the parts inside it.
+        Return what was set there before.
+        """
         node = self._node_of(location)
         before = node.inner.get(location[-1])
         node.inner[location[-1]] = inner
@@ -266,7 +280,9 @@ class _Removal:
         del self._node_of(location).inner[location[-1]]
 
     def _node_of(self, location: Location) -> _Removal:
-        """Return the collection with a member; those on the way are marked for copying."""
+        """Return the removals of the collection that has a location as its member, making those
+        that are missing; marks the collections on the way as changed.
+        """
         node = self
         for key in location[:-1]:
             node._changed.add(key)
@@ -278,7 +294,9 @@ class _Removal:
         return node
 
     def prune(self, value: Any) -> Any:
-        """Return the copy of `value`, which is the same collection at each call."""
+        """Return a copy of `value`, the original collection, without the removed members. The copy
+        is cached and then only updated, so each call must pass the same collection.
+        """
         if self._copy is None or self._changed:
             if isinstance(value, dict):
                 is_first = self._copy is None

@@ -66,14 +66,14 @@ class _Node:
         self.value: Value = None
 
     def add(self, path: Path) -> _Node:
-        """Add a path to the tree and return the node at its end."""
+        """Add a path to the tree, and return the node at which it ends."""
         node = self.reach(path)
         node.ends = True
         return node
 
     def reach(self, path: Path) -> _Node:
-        """Return the node at the end of a path, making nodes that are missing; no path ends there
-        yet.
+        """Return the node at a path, making the nodes that are missing. Unlike `add` it does not
+        record that a path ends there.
         """
         node = self
         for name in path:
