@@ -51,7 +51,7 @@ class Past(NamedTuple):
 
 
 class Replayed(NamedTuple):
-    """The answer now, beside the recorded one."""
+    """A recorded request with the verdict that it gets now."""
 
     past: Past
     input: Input | None

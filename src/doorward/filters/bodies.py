@@ -524,7 +524,10 @@ def _equation(key: Term) -> Call:
 
 
 def _is_plain(rule: Rule, args: Sequence[Meaning] | None, meaning: Meaning | None) -> bool:
-    """Return True if a rule can only be true or undefined, or, for a `meaning` value, is a set."""
+    """Return True if a rule is of the form that this module can translate: it can only be true or
+    undefined or, with a `meaning` for an element, is a set. Functions must have different variables
+    as operands, as many as `args`.
+    """
     head: Head = rule.head
     if rule.else_rule is not None or (head.key is None) != (meaning is None):
         return False

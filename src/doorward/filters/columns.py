@@ -296,8 +296,8 @@ LAST_NS: Final = _EPOCH + (MOST_NS // 1000) * _MICROSECOND
 
 
 def decides(value: Scalar, operator: str, other: Scalar | list[Scalar]) -> bool:
-    """Return True if a comparison of two known values holds, in Rego's order; `other` is a list for
-    `in`.
+    """Return True if a comparison of two known values holds in Rego, where values of all types are
+    ordered. `other` is a list for the operator `in`.
     """
     if operator == "in":
         assert isinstance(other, list)

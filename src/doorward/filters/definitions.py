@@ -72,7 +72,9 @@ def allowed_conditions(
 def _body_of(
     case: _Case, cases: Sequence[_Case], definitions: Definitions
 ) -> tuple[Condition, ...]:
-    """Return the conditions of an allowed case, and that no other rule gives a different value."""
+    """Return the conditions of a case that allows, and the conditions that no rule gives a
+    different value at the same time.
+    """
     before = [each for each in cases if each.rule == case.rule and each.branch < case.branch]
     others = [
         each
@@ -115,8 +117,8 @@ def _cases(definitions: Definitions, reader: BodyReader, comparer: Comparer) -> 
 def _values(
     outcome: Outcome, branch: Branch, comparer: Comparer
 ) -> Iterator[tuple[_Value, bool, Body]]:
-    """Yield the possible values of an outcome as keys, True if the value allows, and the body for
-    each.
+    """Yield each value that a rule may give: the value as a key, True if it allows, and the body
+    under which the rule gives it.
 
     Nothing after an error: the value is neither a column nor known.
     """

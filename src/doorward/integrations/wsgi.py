@@ -235,8 +235,8 @@ def _read_body(
 
 
 class _Rest(RawIOBase):
-    """A stream of the bytes that were read of a body, then of the rest; it ends after `length`
-    bytes, if that is known.
+    """A stream for the application: the bytes of the body that were read for the policy (`begin`),
+    then the rest of the body. It ends after `length` bytes, if the length is known.
     """
 
     def __init__(self, begin: bytes, stream: Any, length: int | None) -> None:

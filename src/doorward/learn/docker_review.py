@@ -82,7 +82,7 @@ def _row(value: Value) -> dict[str, Any]:
 
 def keep_decisions(learned: LearnedCalls, text: str, name: str) -> None:
     """Copy the decisions and notes of an earlier review.yaml to the values with the same
-    identifier, then settle all; changes `learned` in place.
+    identifiers, then apply decisions to related values (`settle`); changes `learned` in place.
 
     `text` is `""` if there is no earlier file. Values with a decision or note that the log no
     longer shows are added again. Raise LearnError if the file is not a review or a decision is

@@ -168,7 +168,7 @@ class Groups:
         return known
 
     def weights(self, who: Who) -> Weights:
-        """Return the distribution of the activity in a group."""
+        """Return how the requests of a group are distributed over its members; cached."""
         known = self._weights.get(who)
         if known is None:
             amounts = [self.activity[each] for each in self.matching(who)]

@@ -381,8 +381,8 @@ class Policies:
         return None
 
     def _rules(self, symbol: Symbol) -> list[Rule]:
-        """Return the rules that the symbol's path names or, if there are none, those with the
-        longest part of it.
+        """Return the rules with the symbol's path; if there are none, the rules with the longest
+        beginning of the path, of whose value the symbol is a field.
         """
         starts = {(o.span.file, o.span.start) for o in self._of(symbol) if o.defines and o.whole}
         length = len(symbol.path)

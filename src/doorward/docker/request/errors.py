@@ -18,37 +18,40 @@ __all__ = [
 
 
 class RequestError(Exception):
-    """A request that no policy may be asked about; denied with this message."""
+    """A request that is denied without asking a policy; the message is the reason that the client
+    gets.
+    """
 
     code: ClassVar[str] = "request"
 
 
 class MalformedRequestError(RequestError):
-    """Not readable at all: no AuthZReq, no URL, no JSON."""
+    """The request cannot be read: it is not an AuthZReq, or its URL or JSON is malformed."""
 
     code = "malformed"
 
 
 class AmbiguousRequestError(RequestError):
-    """The daemon could read it otherwise than a policy would."""
+    """The daemon could read the request in another way than the policy."""
 
     code = "ambiguous"
 
 
 class InvisibleBodyError(RequestError):
-    """The daemon acts on something that the plugin is not shown."""
+    """The daemon acts on a part of the request that the plugin cannot see."""
 
     code = "invisible"
 
 
 class OldVersionError(RequestError):
-    """An API version below the minimum; its routes read fields that newer ones do not have."""
+    """The request has an API version below the minimum, whose routes read fields that newer
+    versions do not have.
+    """
 
     code = "old_version"
 
 
 class WaitError(Exception):
-    """A fact that needs a wait, for a disk, a server or the daemon, where the caller must not wait.
-
-    The caller decides again in a thread.
+    """A fact can only be had by waiting for a disk, a server or the daemon, and the caller must not
+    wait. The caller decides again in a thread.
     """

@@ -64,7 +64,7 @@ class KnownCalls:
         return known
 
     def add(self, key: bytes, input: dict[str, Any]) -> None:
-        """Keep the input of a call, which nobody changes from now on."""
+        """Store the input of a call under its key; nobody may change the input from now on."""
         if len(self._now) >= MOST_KNOWN:
             self._before, self._now = self._now, {}
         self._now[key] = input

@@ -69,7 +69,7 @@ _FIRST: Final = re.compile(r"/[a-z_]+")
 
 
 def _index() -> dict[tuple[str, str], tuple[Route, ...]]:
-    """The routes by their method and first segment, in order."""
+    """Return the routes by method and first segment of their path, in the order of the table."""
     index: dict[tuple[str, str], tuple[Route, ...]] = {}
     for route in ROUTES:
         first = _FIRST.match(route.pattern.pattern)

@@ -102,7 +102,7 @@ _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 def fold(key: str) -> str:
-    """The key as Go's decoder compares it."""
+    """Return a key with its case folded as Go's decoder does it to compare keys."""
     if key.isascii():
         return key.lower()
     return "".join([c.lower() if c.isascii() else c for c in key.translate(_FOLD)])
@@ -134,8 +134,8 @@ _HTML: Final = tuple(
 
 
 class FractionError(Exception):
-    """A fraction whose spelling in the body is lost, so that the body must be parsed again with its
-    text.
+    """A parsed body has a fraction, of which the spelling is lost; the caller must parse the body
+    again in the slower way that keeps it.
     """
 
 
@@ -157,7 +157,7 @@ def read_compact(content: bytes) -> Any:
 
 
 def _escape(text: bytes) -> bytes:
-    """A JSON text with the characters escaped that Go's encoder escapes, for HTML."""
+    """Return a JSON text with the characters escaped that Go's encoder escapes for use in HTML."""
     for plain, escaped in _HTML:
         text = text.replace(plain, escaped)
     return text

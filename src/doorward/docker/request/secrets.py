@@ -54,7 +54,9 @@ _SHORT: Final = 64
 
 
 def mask_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """Headers without the values of those that hold a credential by their name."""
+    """Return a copy of the headers in which the values of those that carry a credential, by their
+    name, are masked.
+    """
     masked = dict(headers)
     for name in headers:
         if (_is_known if len(name) <= _SHORT else _is_credential)(name):
@@ -172,7 +174,9 @@ def mask_env(entries: list[str]) -> list[str]:
 
 
 def mask_body(action: str, body: Any, *, env: bool) -> Any:
-    """The body without secrets; with `env`, without the values of environment variables too."""
+    """Return the body of a request with its secrets masked, by the action; with `env`, the values
+    of environment variables are masked as well. A body without secrets is returned as it is.
+    """
     mask = _BY_ACTION.get(action)
     if mask is None or body is None:
         return body

@@ -97,6 +97,8 @@ class Rule:
 
 @dataclass(slots=True)
 class _Draft:
+    """The chains of rules while they are collected, by name."""
+
     chains: dict[str, list[Rule]] = field(default_factory=dict)
 
     def add(self, chain: str, rule: Rule) -> None:

@@ -142,8 +142,8 @@ def _check_reference(reference: Mapping[str, Any]) -> _Fault:
 
 
 def _check_network(network: Mapping[str, Any]) -> _Fault:
-    """Return the fault of a gateway or range without a subnet, of which the daemon would choose
-    one; None if there is none.
+    """Return the fault of an IPAM configuration that has a gateway or range but no subnet, which
+    the daemon would then choose; None if there is none.
     """
     for config in (network.get("IPAM") or {}).get("Config") or ():
         if config and not config.get("Subnet") and any(config.values()):
