@@ -233,9 +233,9 @@ def items(value: list[Value] | frozenset[Key]) -> Iterable[Value]:
 
 
 def read_headers(result: dict[Key, Value], name: str, what: str) -> Iterator[tuple[str, str]]:
-    """Yield the headers in the field `name`, an object or a collection of objects; several values
-    of a name are several pairs. Nothing if it is missing; ResultError, with the subject `what`, for
-    another shape.
+    """Yield the headers in the field `name` of a result, an object or a collection of objects;
+    several values of a name are several pairs. Nothing if the field is missing. Raise ResultError
+    ("failed to get WHAT: …") for another shape.
     """
     if name not in result:
         return
@@ -251,8 +251,8 @@ def read_headers(result: dict[Key, Value], name: str, what: str) -> Iterator[tup
 
 
 def _read_header(name: str, given: Value, what: str) -> list[str]:
-    """Return the values of a header, given as a string or a collection of strings; ResultError for
-    others.
+    """Return the values of a header, given as a string or a collection of strings; raise
+    ResultError ("failed to get WHAT: …") for any other value.
     """
     if isinstance(given, str):
         return [given]
@@ -267,8 +267,8 @@ def _read_header(name: str, given: Value, what: str) -> list[str]:
 
 
 def read_names(result: dict[Key, Value], name: str, what: str) -> list[str]:
-    """Return the strings in the field `name`, [] if it is missing; raise ResultError if it is not a
-    collection of strings.
+    """Return the strings in the field `name` of a result, [] if it is missing; raise ResultError
+    ("failed to get WHAT: …") if it is not a collection of strings.
     """
     if name not in result:
         return []

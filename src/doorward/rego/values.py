@@ -182,8 +182,8 @@ def _hash_part(value: Any) -> Hashable:
 
 
 def lookup(value: Any, key: Any) -> Any:
-    """Return `value[key]` of an object or array. A member of a set is its own value. UNDEFINED if
-    there is none, also for scalars.
+    """Return `value[key]` of an object or array; for a set, the key itself if it is a member.
+    UNDEFINED if there is no such item, and for values that are not collections.
     """
     kind = type(value)
     if kind is dict:

@@ -29,8 +29,8 @@ _VERDICTS: Final = ("allowed", "allow", "decision")
 
 
 class ListCount(NamedTuple):
-    """The counts of a filtered list in a response: its items, the items that were left in it, and a
-    digest of the positions of the others.
+    """The counts of a filtered list in a response: `items`, the number of all its items; `shown`,
+    of those that the client gets; `hidden`, a digest of the positions of the removed items.
     """
 
     items: int

@@ -187,8 +187,8 @@ class Version:
 
     def trail(self, event: Event) -> Trail:
         """Decide `event` again with tracing, and return the definitions that held and those that
-        failed. Empty if there is no such document or the query does not compile; after an
-        evaluation error, those until then.
+        failed. The trail is empty if there is no such document or the query does not compile; if
+        the evaluation fails, it has the definitions until then.
         """
         key = event.path or event.query
         query = self._traced.get(key)

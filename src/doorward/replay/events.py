@@ -21,7 +21,7 @@ _NOTHING: Final[Mapping[Key, Value]] = {}
 class Event(NamedTuple):
     """One recorded decision of a log. `input` and `result` are UNDEFINED if the log has none;
     `is_error`: the decision failed; `time_ns`: nanoseconds since the epoch, None if unknown;
-    `custom`: the fields of Doorward's own.
+    `custom`: the fields that only Doorward writes, not OPA.
     """
 
     decision_id: str

@@ -37,8 +37,10 @@ def with_files(
     *,
     transport: httpx.BaseTransport | None = None,
 ) -> list[str]:
-    """Download each URL among the logs into `folder`; return the logs with files in their place.
-    ReplayError on failure. `headers` are sent with each request; redirects are not followed.
+    """Return `logs` with each URL replaced by the path of a file in `folder`, to which it was
+    downloaded; other entries are unchanged. ReplayError on failure.
+
+    `headers` are sent with each request; redirects are not followed.
     """
     files: list[str] = []
     client = httpx.Client(transport=transport, timeout=SILENCE, follow_redirects=False)

@@ -204,8 +204,11 @@ def _read_compressed(path: str, file: BinaryIO, size: int) -> Iterator[Chunk]:
 def _whole_lines(
     path: str, rest: bytes, read: Callable[[int], bytes], size: int
 ) -> Iterator[bytes]:
-    """Yield `rest` and everything that `read` returns in pieces that end with a line; the last one
-    may lack the line end. ReplayError for a line longer than `MAX_LINE`.
+    """Yield the text of a file in pieces of about `size` bytes, each of which ends at the end of a
+    line; only the last one may lack it. The text is `rest`, which was read already, and what `read`
+    returns.
+
+    ReplayError for a line longer than `MAX_LINE`.
     """
     while piece := read(size):
         content = rest + piece

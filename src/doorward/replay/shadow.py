@@ -98,10 +98,9 @@ class Shadow:
         self._thread.join(_ROUND)
 
     def _round(self) -> bool:
-        """Decide the queued decisions with the candidate; return False when stopped.
-
-        Rests after each one so that this thread uses at most `share` of a processor. Waits at most
-        `_ROUND` seconds for the first.
+        """Wait at most `_ROUND` seconds for decisions, and decide those in the queue with the
+        candidate. Pauses after each, so that this thread uses at most `share` of a processor.
+        Return False when stopped.
         """
         self._part.rest()
         if not self._waits.wait(_ROUND):

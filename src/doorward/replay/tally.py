@@ -143,8 +143,8 @@ class Tally:
         return len(self.missing) < GROUPS
 
     def group(self, dimension: str, value: str, kind: str, number: int = 1) -> None:
-        """Count `number` events of `kind` under a value of a dimension; under `OTHERS` after
-        `GROUPS` values.
+        """Count `number` events of `kind` under a value of a dimension, such as a user. New values
+        are counted as `OTHERS` once the dimension has `GROUPS` values.
         """
         values = self.groups.setdefault(dimension, {})
         if value not in values and len(values) >= GROUPS:

@@ -189,8 +189,8 @@ class Api:
             return name, answer
 
     async def _route(self, request: Request, raw: bytes) -> tuple[str, Response]:
-        """Return the endpoint's name in metrics, and the response: a redirect, a refusal or the
-        endpoint's.
+        """Return the name in metrics and the response of a request: a redirect to a cleaner path, a
+        refusal of the system policy, 404, or the response of the route that matches.
         """
         clean = _clean(raw)
         is_clean = clean == raw
@@ -223,10 +223,11 @@ class Api:
         return login is not None and is_console and login.is_open(request.method, names[1:])
 
     async def _answer_match(self, request: Request, match: Match) -> Response:
-        """Return the response of the matching route: its endpoint's, 405, or 403 if its access rule
-        forbids.
+        """Return the response of a matching route, which is that of its endpoint: 405 if the route
+        has no such method, 403 if its access rule forbids the request.
 
-        Refusals are written as the route wants them, and headers that it repeats are copied.
+        Refusals have the form of the route. Headers of the request that the route repeats are
+        added.
         """
         route = match.route(request.method)
         row = route or match.routes[0]

@@ -125,11 +125,11 @@ class _Search:
     def page(
         self, candidates: list[Value], start: int, limit: int
     ) -> tuple[list[Value], int | None]:
-        """Return the permitted candidates from `start` on, at most `limit`, and the position to go
-        on from.
+        """Decide on the candidates from position `start` on, and return those that are permitted,
+        at most `limit`, and the position at which the next page begins; None in its place if a
+        decision failed.
 
-        The position is None if a decision failed. The page also ends when the time of a search is
-        over.
+        The page also ends when the time of a search is over.
         """
         seconds = self._snapshot.deadline
         until = None if seconds is None else monotonic() + DEADLINES * seconds

@@ -107,9 +107,8 @@ class Call:
         self.compile_ns = perf_counter_ns() - began
 
     def decide(self, input: Value | Undefined, *, strict: bool = False) -> Decision:
-        """Decide on an input and return the decision without secrets in its result.
-
-        `strict`: errors of built-ins fail the decision.
+        """Decide on an input and return the decision; documents that are secret are removed from
+        its result. `strict`: errors of built-ins fail the decision.
         """
         decision = self.pdp.decide(
             self.path, input, strict=strict, is_parsed=True, snapshot=self.snapshot
@@ -179,9 +178,8 @@ def _is_same(segment: str, other: str) -> bool:
 
 
 def _without(value: Value | Undefined, path: tuple[str, ...]) -> Value | Undefined:
-    """Return `value` without the part at `path`; an item of an array becomes null.
-
-    UNDEFINED if nothing is left. `value` is not changed.
+    """Return a copy of `value` without the part at `path`, in an array with null in its place.
+    UNDEFINED if `path` is empty, so that nothing is left.
     """
     if not path:
         return UNDEFINED

@@ -246,8 +246,10 @@ def _mask_rule(name: str, names: Sequence[str]) -> str:
 
 
 def _targets(accept: str, dialects: Sequence[str]) -> list[Target]:
-    """Return the databases that the header `Accept` (or `targetDialects`) names; raise _Refused if
-    it is wrong.
+    """Return the formats of the filter that the header `Accept` names, each a database or UCAST;
+    for several formats at once they are those in `dialects` (`targetDialects`).
+
+    Raise _Refused if the header is missing, or names an unknown format.
     """
     if not accept:
         raise _Refused(bad_request("Accept header: missing required header"))

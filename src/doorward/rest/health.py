@@ -58,9 +58,8 @@ def _are_activated(health: Health) -> bool:
 
 
 def get_health_policy(pdp: PDP, health: Health, path: tuple[str, ...]) -> Response:
-    """Return 200 if `data.system.health.PATH` is true, else 500 with the reason.
-
-    Its input has the states of all parts.
+    """Return 200 if `data.system.health.PATH` is true, else 500 with the reason. The input of this
+    policy has the states of all parts of the server.
     """
     states: dict[Key, Value] = {name: state.value for name, state in health.states.items()}
     input: dict[Key, Value] = {

@@ -66,8 +66,8 @@ def for_data(*, compiled: bool) -> dict[Any, Any]:
 
 
 def for_compile(consulted: Collection[str]) -> dict[Any, Any]:
-    """Return OPA's metric names for a partial evaluation, with zeros; "rules" in `consulted` adds
-    those of rules.
+    """Return OPA's metric names for a partial evaluation, each with the value zero. The names of
+    lookups of rules are only there if `consulted` contains "rules".
     """
     operations = (
         *_PARTIAL_OPERATIONS,

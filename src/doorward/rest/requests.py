@@ -235,10 +235,9 @@ def any_document(body: bytes, *, stays: bool = False) -> Value:
 
 
 def fold_fields(document: dict[Key, Value], text: bytes) -> dict[str, Value]:
-    """Return the members of an object by lower-case name; of names that differ in case the last
-    counts.
-
-    Go matches field names in any case. `text` is the body, which has the order of equal names.
+    """Return the members of an object by their names in lower case, since Go matches the names of
+    fields in any case. Of names that differ only in case, the last one in `text`, the JSON of the
+    object, counts.
     """
     fields = {str(key).lower(): value for key, value in document.items()}
     if len(fields) == len(document):

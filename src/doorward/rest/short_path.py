@@ -98,9 +98,8 @@ class ShortPath:
         self._logged_headers = config.decision_logs.headers
 
     def answer(self, request: Request, respond: Respond) -> Response | None:
-        """Return the response, `LATER` if `respond` gets it from a thread, or None if it is not
-        plain.
-
+        """Return the response to a plain request; `LATER` if a thread decides it and calls
+        `respond`; None if the request is not plain (`_is_plain`) and the framework must answer it.
         503 if too many calls wait.
         """
         method = request.method

@@ -218,9 +218,12 @@ class _Search:
             return False
 
     def _another_time(self, input: Any, until: float, clock: Callable[[], float]) -> int | None:
-        """Return the time in nanoseconds nearest to the current one, of those that are tested, at
-        which the unchanged input makes the document true. None if there is none, or if none was
-        found until `until` of `clock` and in `TIMES` more seconds.
+        """Return a time in nanoseconds at which the unchanged input makes the document true: the
+        one nearest to now of some times before and after it (`_HOURS`). None if it is true at none
+        of them.
+
+        The search for it ends `TIMES` seconds after `until`, a time of `clock`, or after now if
+        that is later.
         """
         until = max(until, clock()) + TIMES
         for hours in sorted({*_HOURS, *(-each for each in _HOURS)}, key=abs):
@@ -233,8 +236,8 @@ class _Search:
         return None
 
     def _undo(self, input: Any, edits: list[Edit], candidate: Any) -> tuple[list[Edit], Any]:
-        """Revert each edit without which the document is still true, edits of signed values first.
-        Return the edits that are left and the input with them.
+        """Leave out each edit without which the document is still true, first of all those that
+        need a signature. Return the edits that are necessary, and the input with them.
         """
         for edit in sorted(edits, key=lambda each: not each.is_signed):
             left = [each for each in edits if each is not edit]

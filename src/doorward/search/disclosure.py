@@ -100,8 +100,8 @@ class Disclosure:
 
     def _is_open(self, word: str) -> bool:
         """Return True if a word, in lower case, may be displayed: it has at most `SHORT`
-        characters, is one repeated character, or occurs in the policies or in texts that `_look_up`
-        found.
+        characters, is one repeated character, or occurs in the policies or, by `_look_up`, in data
+        or an input that is not secret.
         """
         if len(word) <= SHORT or len(set(word)) == 1 or word == _SCHEME:
             return True
@@ -151,8 +151,8 @@ class Disclosure:
 
     @cached_property
     def _secrets(self) -> frozenset[str]:
-        """Texts, and numbers as JSON, of data below names that say a secret, and keys that tokens
-        are made with: never displayed alone, however short they are.
+        """The texts and numbers (as JSON) that are never displayed alone, however short they are:
+        those of data below names such as `password`, and the keys that policies give to built-ins.
         """
         # A name is not secret where a policy says it: `data.secrets.name`.
         values = _leaves(self._data, with_names=False)
@@ -173,8 +173,9 @@ def _words_of(value: Any) -> Iterator[str]:
 
 
 def _leaves(value: Any, *, with_names: bool = True) -> Iterator[tuple[Any, bool]]:
-    """Yield each text and number of a document, and each name of its objects unless `with_names` is
-    False, with True if a name above it names a secret (such as `password`).
+    """Yield each text and number of a document, with True if it is secret: a name above it is one
+    of a secret, such as `password`. Names of objects are yielded too, unless `with_names` is False;
+    they are secret below names such as `tokens`.
     """
     left = [(value, False, False)]
     while left:

@@ -256,7 +256,8 @@ class _Pair:
 
     def reached(self, input: Any) -> tuple[set[_Node], frozenset[tuple[int, _Outcome]]]:
         """Evaluate an input in both versions with a tracer. Return the rules and expressions that
-        it reaches, and the outcomes of the document and of watched expressions in each version.
+        were evaluated, and the outcomes of the document and of watched expressions in each version.
+
         Also adds to the reach of the search. An evaluation error ends a version early.
         """
         nodes: set[_Node] = set()
@@ -535,8 +536,8 @@ def _inversion(
 
 
 def _smaller(pair: _Pair, input: Any, kind: str) -> Any:
-    """Return the smallest input that was reached, by simplification of one part after the other,
-    with the same kind of difference. At most `SMALLER` inputs are decided.
+    """Simplify an input step by step while the versions still differ in the same `kind`, and return
+    the simplest input that was reached so. Decides at most `SMALLER` inputs.
     """
     left = SMALLER
     is_smaller = True

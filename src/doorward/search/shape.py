@@ -388,8 +388,9 @@ class _Reader:
                 )
 
     def _claims(self, location: Shape, constraints: Term) -> Shape:
-        """Return the location of the claims of a token at a location, which is added if new. The
-        issuer, audience and secret in the constraints are added to both.
+        """Return the location of the claims of the token at `location`, which is added if new.
+        Values in the constraints of `io.jwt.decode_verify` are recorded: issuer and audience as
+        values of these claims, the secret at `location`.
         """
         if location.claims is None:
             location.claims = Shape(location.depth + 1)
@@ -542,8 +543,9 @@ class _Reader:
         return [item for value in self._values(term) for item in _items_of(value)][:VALUES]
 
     def _members(self, term: Term) -> list[Any]:
-        """Return the possible members of a collection: the values of its terms, or for other terms
-        all keys and scalars in their values. At most `VALUES` of the latter.
+        """Return the values that members of a collection may have. Of a collection written as a
+        literal they are the values of its items; of other terms, all keys and scalars in their
+        values, at most `VALUES`.
         """
         if isinstance(term, (Array, Set)):
             return [value for item in term.items for value in self._values(item)]

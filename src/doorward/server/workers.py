@@ -369,8 +369,9 @@ class WorkerGroup:
         return [each.state for each in self._supervisor.workers.values() if each.state]
 
     def _group_state(self) -> dict[str, Any]:
-        """Return the message to the workers about the group: the state of each worker, metrics, and
-        the plane. A worker without a state counts as down.
+        """Return the message about the group that is sent to each worker: the state of every
+        worker, the metrics of all, the error of the last reload, and the state of bundles and
+        discovery (`plane`). A worker that has not reported yet counts as down.
         """
         states = self._states()
         known = {state["worker"]: state for state in states}
@@ -467,8 +468,8 @@ class _Report:
         self._ran = 0
 
     def is_due(self) -> bool:
-        """Return True if the worker should report now: its health changed, it worked, or `SELDOM`
-        seconds have passed.
+        """Return True if the worker should report now: its health changed, it used the processor
+        and `STATES` seconds have passed, or `SELDOM` seconds have passed.
         """
         now = time.monotonic()
         seen = list(self._health.own_down), list(self._health.own_stopped)

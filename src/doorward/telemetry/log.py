@@ -112,8 +112,8 @@ def address_text(client: Any) -> str:
 
 
 class _Formatter(logging.Formatter):
-    """The formatter of all handlers: a record becomes a line of `line`, with its time by
-    `stamp`.
+    """The formatter of all handlers: makes a log record a line. `line` writes the fields as JSON or
+    text, `stamp` the time.
     """
 
     def __init__(self, line: Line, stamp: Stamp) -> None:

@@ -31,10 +31,14 @@ __all__ = ["Metrics"]
 
 
 class _Faults(Collector):
-    """A collector of `faults_total`, which reads the counts of the edges when it is scraped."""
+    """A collector of `faults_total`: the unexpected exceptions that were caught, by the place that
+    caught them (`edge`). The counts are read when metrics are requested.
+    """
 
     def collect(self) -> Iterable[CounterMetricFamily]:
-        """Return the counter of faults, by edge."""
+        """Return the counter of caught exceptions, with a sample for each place that catches
+        them.
+        """
         family = CounterMetricFamily(
             "faults", "Unexpected errors that were caught: defects, not denials.", labels=("edge",)
         )
@@ -44,8 +48,8 @@ class _Faults(Collector):
 
 
 class _Caches(Collector):
-    """A collector of the caches of the active policies, which reads the counts when it is
-    scraped.
+    """A collector of the caches of the active policies: their hits, misses and entries, read when
+    metrics are requested.
     """
 
     def __init__(self, counts: Callable[[], Mapping[str, CacheCounts]]) -> None:

@@ -147,8 +147,8 @@ def lines_of(tree: Module) -> set[int]:
 
 
 def _rows(tree: Module, but: type[Node] | tuple[type[Node], ...]) -> Iterator[int]:
-    """Yield the rows of rules and expressions, except of expressions whose term is of the class
-    `but`.
+    """Yield the rows of rules and expressions; expressions whose term is of the class `but` are
+    left out.
     """
     for node in (node for rule in tree.rules for node in walk(rule)):
         if isinstance(node, Rule) or (isinstance(node, Expr) and not isinstance(node.term, but)):

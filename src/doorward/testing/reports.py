@@ -55,8 +55,8 @@ def pretty(results: Sequence[Result], *, verbose: bool = False, why: Why | None 
 
 
 def unmet(results: Iterable[Result], why: Why) -> str:
-    """Return the tests that did not pass, with their cases, in place of a coverage report, which
-    needs all tests to pass.
+    """Return the text that is printed in place of a coverage report if a test did not pass: the
+    tests that did not, with explanations and their cases.
     """
     bad = [result for result in results if result.outcome != "PASS"]
     lines = _explain_failures(bad, why)

@@ -97,7 +97,9 @@ class Pool:
         done(result)
 
     def _end(self) -> None:
-        """Count a finished piece of work; the part rests when none is queued."""
+        """Count a call as finished: tell `part`, the pool in `/health`, that the pool works, and
+        that it is idle if no call is left.
+        """
         self._queued -= 1
         if self._part is not None:
             self._part.beat()

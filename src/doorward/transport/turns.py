@@ -105,9 +105,11 @@ class Turns:
         return not self._is_due and size <= reader.account.piece
 
     def spend(self, reader: Reader, begun: float, size: int) -> None:
-        """Count the time since `begun`, in which `size` bytes of `reader` were read at once.
+        """Count the time since `begun`, in which `size` bytes of `reader` were read as soon as they
+        came.
 
-        Once such reads took `SLICE` seconds, others wait until the loop has looked at its sockets.
+        Once such reads took `SLICE` seconds, connections are read in turns until the loop has
+        looked at its sockets again.
         """
         used = self._clock() - begun
         reader.account.add(used, size, reader.answered)

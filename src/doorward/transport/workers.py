@@ -316,7 +316,9 @@ class Supervisor:
         worker.channel.send({"is": "go"})
 
     def _note(self, worker: Worker, message: dict[str, Any]) -> None:
-        """Take a message of a worker: `prepared`, or `state`, which means that it serves."""
+        """Record a message of a worker: `prepared` means that it may be released, `state` that it
+        serves.
+        """
         worker.heard = monotonic()
         match message.get("is"):
             case "prepared":

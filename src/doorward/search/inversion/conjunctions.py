@@ -131,8 +131,9 @@ def _compile(term: Term, index: Mapping[str, int], apply: Apply) -> Evaluate:
 
 
 def _meetings(sides: Sequence[tuple[Evaluate, Evaluate]], fixed: Values) -> Iterator[Any]:
-    """Yield values of the last leaf at which both sides of a condition are equal if they are
-    linear, with the integers next to them. `fixed`: the values of the other leaves.
+    """Solve each condition for the last leaf, `fixed` being the values of the others: yield the
+    value at which both sides are equal if they are linear, and the integers next to it. Candidates
+    only: sides need not be linear.
     """
     for left, right in sides:
         gaps = []
@@ -149,8 +150,8 @@ def _meetings(sides: Sequence[tuple[Evaluate, Evaluate]], fixed: Values) -> Iter
 
 
 class Conjunctions:
-    """The terms with several conditions in each body; all results are cached by the body's
-    identity.
+    """Finds the conditions of a body that limit the same text or the same numbers, and values that
+    meet them together. All results are cached by the body's identity.
     """
 
     def __init__(self) -> None:
@@ -186,7 +187,7 @@ class Conjunctions:
 
     def connected(self, body: Body, number: int) -> Body:
         """Return the expressions of a body that share variables or input paths with the one at
-        `number`, directly or through others, in the body's order. Cached.
+        `number`, directly or through others, and itself, in the body's order. Cached.
         """
         key = id(body), number
         known = self._connected.get(key)
@@ -219,8 +220,9 @@ def _texts(body: Body) -> Iterator[Text]:
 
 
 def _inline(expr: Expr) -> Expr:
-    """Return an expression with the operands that the compiler moved before it put back in their
-    places; only negated expressions have such operands.
+    """Return an expression as it was written: the compiler moves operands of a negated expression
+    into assignments before it, and here they are put back. Other expressions have none and are
+    unchanged.
     """
     operands: dict[str, Term] = {}
     for each in expr.before:
@@ -345,8 +347,8 @@ def _unique(values: Sequence[Any]) -> list[Any]:
 
 
 def _connected(body: Body, number: int) -> Body:
-    """Return the expressions that share variables or input paths with the one at `number`, directly
-    or through others, in the body's order. That expression is included.
+    """Return the expressions of a body that share variables or input paths with the one at
+    `number`, directly or through others, and itself, in the body's order.
     """
     read = [_read_by(expr) for expr in body]
     members = {number}

@@ -383,10 +383,9 @@ class Interpreter:
                 )
 
     def _join_repairs(self, body: Body, number: int, outcome: Outcome, attempt: Attempt) -> Outcome:
-        """Return the outcome with repairs that also satisfy the other conditions on the same
-        values.
-
-        Without such conditions the outcome is returned unchanged.
+        """Return the outcome of the failed expression at `number`, with repairs that also meet the
+        other conditions of the body on the same values. The outcome itself if there are no such
+        conditions.
         """
         conjunctions = self._policy.conjunctions
         groups = [each for each in conjunctions.of(body) if number in each.exprs]
@@ -437,8 +436,8 @@ class Interpreter:
                     heappush(waiting, (-attempt.depth, next(order), repair))
 
     def _together(self, group: Text | Numbers, env: Env, input: Any) -> Iterator[Any]:
-        """Yield inputs in which the term or numbers of a group have values that meet all conditions
-        of the group; nothing if no such values were found.
+        """Yield inputs that meet all conditions of a group at once: its text or numbers get values
+        that were computed from these conditions. Nothing if no such values were found.
         """
         if isinstance(group, Text):
             text = self._policy.conjunctions.text_of(group)
@@ -736,8 +735,8 @@ class Interpreter:
         yield lens, env
 
     def _insert(self, expr: Expr, env: Env) -> Lens:
-        """Return the value of an expression in a template string; UNDEFINED for `some`, `every`,
-        `not`, `and` and `or`.
+        """Return the lens of an expression in braces in a template string; UNDEFINED for `some`,
+        `every`, `not`, `and` and `or`.
         """
         is_term = not isinstance(expr.term, (SomeDecl, SomeIn, Every, Not, And, Or))
         return self._first(expr.term, env) if is_term else constant(UNDEFINED)
@@ -755,14 +754,16 @@ class Interpreter:
     def _below_input(
         self, path: tuple[Any, ...], args: Sequence[Term], env: Env
     ) -> Iterator[tuple[Lens, Env]]:
-        """Yield the values below a path of the input; leading constant keys become one path."""
+        """Yield the values at the keys `args` below a path of the input, with bindings. Constant
+        keys at the beginning of `args` are added to the path.
+        """
         written = list(takewhile(lambda arg: isinstance(arg, Scalar), args))
         path = (*path, *[arg.value for arg in written if isinstance(arg, Scalar)])
         yield from self._below(self._path(path), args[len(written) :], env)
 
     def _path(self, path: tuple[Any, ...]) -> Lens:
-        """Return the lens of a path in the input, with a lens for each key below it; below `with
-        input`, that of the path in its value.
+        """Return the lens of a path in the input, with a lens for each key below it. Inside `with
+        input as x`, return the lens of this path in `x`.
         """
         if self._replaced:
             return reduce(constant_item, path, self._input)
@@ -856,8 +857,9 @@ class Interpreter:
     def _with_members(
         self, head: Term, attempt: Attempt, sample: Any, values: Sequence[Any], input: Any
     ) -> Iterator[Any]:
-        """Yield inputs with which a comprehension gets the members of `sample` that are not among
-        its `values`, by one of its failed solutions.
+        """Yield inputs with which the members of `sample` that a comprehension lacks are among its
+        `values`: a failed solution of its body is changed so that its term (`head`) becomes the
+        member.
         """
         members = [item for _, item in islice(iterate(sample), 16)]
         lacking = [item for item in members if not any(equal(item, each) for each in values)]

@@ -184,9 +184,9 @@ def object_lens(keys: Sequence[Lens], values: Sequence[Lens]) -> Lens:
 
 
 def all_items(owner: Lens) -> Iterator[tuple[Lens, Lens, bool]]:
-    """Yield key, item and True for the items of a collection, at most `ROWS`; then, with False,
-    items that could be added: their value is UNDEFINED. A value that is not a collection has only
-    the latter.
+    """Yield the items of a collection, at most `ROWS`, each as key, item and True; then items that
+    could be added to it, with False, whose value is UNDEFINED. Of a value that is not a collection,
+    yield only items that could be added.
     """
     value = owner.value
     if is_collection(value):

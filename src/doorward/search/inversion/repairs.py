@@ -165,10 +165,12 @@ class Inversion:
         return {name for goal in self._goals for name in goal.not_inverted}
 
     def begin(self, input: Any, *, is_urgent: bool = False, is_of_true: bool = False) -> None:
-        """Queue an input to be repaired. `is_urgent`: it gets a changed definition further, and is
-        evaluated at once, for at most `STEP` seconds; if that fails it is dropped. `is_of_true`:
-        the document is true for it or for an input it comes from. Beyond `MOST`, the oldest and the
-        least urgent inputs are dropped.
+        """Queue an input whose repairs `new` shall return. Beyond `MOST` inputs, the oldest and the
+        least urgent ones are dropped.
+
+        `is_urgent`: the input gets a changed definition further; it is evaluated now, for at most
+        `STEP` seconds, and dropped if that fails. `is_of_true`: the document is true for it, or for
+        an input that it was made from.
         """
         for goal in self._goals:
             if is_urgent:

@@ -421,8 +421,9 @@ class Checker:
         return self._fails(Expr(equate(Var("some_value"), calls[0])), values)
 
     def _opposites(self, expr: Expr) -> list[Expr]:
-        """Return the expressions that hold if a negated comparison, or a negated membership in a
-        constant collection, does; ValueError for others.
+        """Return the opposite of a negated comparison (`not a < b` gives `a >= b`), or of a negated
+        membership in a constant collection (one `!=` for each member), which hold if the negation
+        does. ValueError for any other expression.
         """
         call = expr.term
         if not expr.negated or has_inner(expr) or not self._is_steady(expr):
@@ -751,7 +752,9 @@ class Checker:
         return [self._replace(expr, bound) for expr in every.term.body]
 
     def _fresh(self, exprs: Sequence[Expr], names: set[str]) -> dict[str, Any]:
-        """Return new names for variables; ValueError if one is already used."""
+        """Return a variable with a new name for each of the names; ValueError if `exprs` use one of
+        the new names already.
+        """
         suffix = f"_at{len(exprs)}"
         new = {
             name: Var(f"_any{name[1:]}{suffix}" if name.startswith("$") else f"{name}{suffix}")
@@ -763,8 +766,9 @@ class Checker:
         return new
 
     def _bodies(self, exprs: Sequence[Expr], position: int) -> list[list[Expr]]:
-        """Return the bodies of support rules, one of which must hold if the expression does;
-        ValueError for others.
+        """Return the bodies of the support rule to which the expression at `position` refers, or of
+        the support set in which it states a member; one of them holds if the expression does. Their
+        variables get new names. ValueError for any other expression.
         """
         expr = exprs[position]
         term: Any = expr.term

@@ -109,8 +109,8 @@ class Conjunction:
         return tuple(format_tree((expr,)).strip() for expr in self.exprs)
 
     def names_outside(self, position: int) -> set[str]:
-        """Return the variables of the expressions other than the one at `position`; expressions
-        with bodies inside are left out.
+        """Return the variables of the expressions, except of the one at `position` and of those
+        that have bodies inside.
         """
         others = [expr for n, expr in enumerate(self.exprs) if n != position]
         return {name for expr in others if not has_scope(expr) for name in free_names(expr)}

@@ -30,11 +30,13 @@ Interval = tuple[Any, Any]
 
 
 def rules_out(sides: tuple[Any, str, Any], comparisons: Sequence[tuple[Any, str, Any]]) -> bool:
-    """Return True if a comparison cannot hold, by the bounds that the others set for its sides.
-    Each comparison is a term, a sign and a term.
+    """Return True if the comparison `sides` cannot hold, by the bounds that `comparisons` set for
+    the terms in it. Each comparison is a term, a sign and a term.
     """
     intervals = _intervals([*comparisons, sides])
-    (low, high), (other_low, other_high) = (_of(side, intervals) for side in (sides[0], sides[2]))
+    (low, high), (other_low, other_high) = (
+        _interval_of(side, intervals) for side in (sides[0], sides[2])
+    )
     match sides[1]:
         case "<":
             return _is(low, ">=", other_high)
@@ -60,7 +62,7 @@ def _intervals(comparisons: Sequence[tuple[Any, str, Any]]) -> dict[str, Interva
     intervals: dict[str, Interval] = {}
     for _ in range(ROUNDS if len(terms) <= TERMS else 0):
         for one, sign, other in comparisons:
-            left, right = _of(one, intervals), _of(other, intervals)
+            left, right = _interval_of(one, intervals), _interval_of(other, intervals)
             if sign in ("<", "<=", "=="):
                 _narrow(intervals, one, (None, right[1]))
                 _narrow(intervals, other, (left[0], None))
@@ -81,9 +83,9 @@ def _parts(term: Any) -> Iterator[Any]:
             yield from _parts(arg)
 
 
-def _of(term: Any, intervals: dict[str, Interval]) -> Interval:
-    """Return the interval of a term: a constant is both ends of its own, (None, None) if
-    unknown.
+def _interval_of(term: Any, intervals: dict[str, Interval]) -> Interval:
+    """Return the interval of a term from `intervals`, (None, None) if it is not there. The interval
+    of a constant begins and ends with its value.
     """
     number = _number(term)
     return (number, number) if number is not None else intervals.get(text_of(term), (None, None))
@@ -103,7 +105,7 @@ def _compute_interval(call: Call, intervals: dict[str, Interval]) -> Interval:
     """Return the interval of an arithmetic result, from the intervals of its operands; (None, None)
     for other calls, and for a product or quotient without a constant factor.
     """
-    parts = [_of(arg, intervals) for arg in call.args]
+    parts = [_interval_of(arg, intervals) for arg in call.args]
     if call.name == "count":
         return 0, None
     if call.name in ("round", "ceil", "floor") and len(parts) == 1:

@@ -73,9 +73,9 @@ class Property:
 @record
 class Verdict:
     """The result for one property. `outcome`: one of the constants of this module; `conjunctions`:
-    how many the residual has; `open`: how many were not refuted; `left`: the first of these;
-    `reason`: why there is no proof; `finding`: the counterexample, None for other outcomes;
-    `candidates`: the number of requests tried.
+    the number of conjunctions in the residual; `open`: the number of those that were not refuted;
+    `left`: the text of the first of these; `reason`: why there is no proof; `finding`: the
+    counterexample, None for other outcomes; `candidates`: the number of requests tried.
     """
 
     subject: Property

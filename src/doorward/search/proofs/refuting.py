@@ -183,8 +183,8 @@ class Refuter:
         return not expr.withs and not has_answers and self._is_pure(expr, _WITHIN)
 
     def _names(self, expr: Expr) -> frozenset[str]:
-        """Return the names of the built-ins that an expression calls; with those of all policies if
-        it reads a rule or calls a function.
+        """Return the names of the built-ins that an evaluation of an expression may call: those in
+        the expression, and if it reads a rule or calls a function, those in all policies.
         """
         names = {node.name for node in walk(expr) if isinstance(node, Call)}
         reads_rules = any(isinstance(n, Ref) and n.head == Var("data") for n in walk(expr))
@@ -471,8 +471,9 @@ class Refuter:
         return None
 
     def _is_settled(self, term: Term, state: _State) -> bool:
-        """Return True if an input path is known, or overlaps one that has an assumed value; for
-        another term, if a value is assumed for `input` itself.
+        """Return True if no value may be assumed for a term: for an input path, since it is known
+        or overlaps one with an assumed value; for another term, since a value is assumed for all of
+        `input`.
         """
         path = _path(term, "input")
         others = [_path(other, "input") for other, _ in state.values.values()]
@@ -513,8 +514,9 @@ class Refuter:
         return None
 
     def _bodies(self, expr: Expr, suffix: str) -> list[list[Expr]] | None:
-        """Return the bodies, one of which must hold if a support rule or membership does, with new
-        names for their variables. None for other expressions.
+        """Return the bodies of the support rule to which an expression refers, or of the support
+        set in which it states a member; one of them holds if the expression does. Their variables
+        get new names with `suffix`. None for any other expression.
         """
         if expr.negated or expr.withs:
             return None
@@ -562,8 +564,8 @@ _OPPOSITES: Final = {"lt": ">=", "lte": ">", "gt": "<=", "gte": "<", "neq": "="}
 
 
 def _opposites(expr: Expr) -> list[Expr]:
-    """Return the expressions that hold if a negated comparison or membership does; [] for
-    others.
+    """Return the opposite of a negated comparison (`not a < b` gives `a >= b`), or of a negated
+    membership in a constant collection (one `!=` for each member); [] for any other expression.
     """
     match expr.term:
         case Call(args=(left, right), name=name) if name in _OPPOSITES:

@@ -60,8 +60,9 @@ def condition_of(expr: Expr) -> tuple[str, Language, bool] | None:
 
 @record
 class _Test:
-    """A call that is true or false for a term, by its text. `language`: the texts for which the
-    call is true; `others`: its value for any value that is not a text, None if it has none.
+    """A call that tests a text, such as `startswith(x, "a")`. `term`: the tested term, in Rego;
+    `language`: the texts for which the call is true; `others`: the result for a value that is not a
+    text, None if the call is then undefined.
     """
 
     term: str

@@ -161,8 +161,8 @@ class _Turns:
         self._close()
 
     def _go_on(self) -> None:
-        """Answer waiting messages until one is answered elsewhere; end the call if its client has
-        ended.
+        """Answer the waiting messages, until one has to be answered in a thread, which continues by
+        `_resume`. After the last message, end the call if the client has ended its side.
 
         Raise GrpcError if an answer or the end is an error.
         """
@@ -193,7 +193,8 @@ class _Turns:
             raise outcome
 
     def _resume(self, answer: bytes | GrpcError) -> None:
-        """Send an answer that was made elsewhere, and answer further messages.
+        """Send the answer to a message that was made in a thread, and go on with the waiting
+        messages.
 
         An error ends the call; nothing happens if the call has ended.
         """

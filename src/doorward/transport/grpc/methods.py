@@ -398,9 +398,8 @@ class _Unary:
         self._answer(stream, state.message)
 
     def _answer(self, stream: Stream, message: bytes) -> None:
-        """Run the method where the runner decides, and send the answer at once or later.
-
-        Ends the deadline of the request: from here on that of the evaluation counts.
+        """Run the method, on the loop or in a thread as the runner decides, and send the answer
+        when it is there. The request's own deadline no longer applies: the evaluation has one.
         """
         if self._runner is None:
             self._finish(stream, call_method(self._method, message))

@@ -237,8 +237,8 @@ class AsgiCall:
     def _write_body(self, body: bytes, *, more: bool) -> None:
         """Write a part of the body, and end the call with the last one (`more` False).
 
-        Raise RuntimeError if a part is longer than what is left of the announced length, or the
-        body ends before it. A part after the announced length is dropped.
+        Raise RuntimeError if the body exceeds the announced length within this part, or ends before
+        it. Parts that come after the announced length is complete are dropped.
         """
         out, self._head = self._head, b""
         if self._is_chunked:

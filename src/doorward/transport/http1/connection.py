@@ -302,9 +302,11 @@ class HttpConnection(asyncio.Protocol):
             self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the headers are too large")
 
     def _refuse_for(self, error: HttpParserError) -> None:
-        """Refuse the request for a parser error, with 400 or the status of our own check.
+        """Answer the request with an error because the parser raised `error`: with the status of
+        our own check if that failed in one of the parser's callbacks, else with 400. If a callback
+        failed by a defect, raise that exception.
 
-        Raise the cause if it is a fault of ours. Ignored once the connection is ending.
+        Does nothing once the connection is ending.
         """
         if self._life != "open":
             return  # what follows a request that ends the connection is nobody's
