@@ -14,9 +14,9 @@ _NAMES: Final = ("allowed", "allow", "decision")
 
 
 def newest_rows(file: str, most: int) -> list[Any] | None:
-    """Return the newest `most` events of a file in the columns of a search, the newest first. None
-    if the last `BYTES` of the file do not hold so many, or it is compressed or cannot be read: then
-    DuckDB reads all.
+    """Return the newest `most` events of a file in the columns of a search, the newest first; fewer
+    if the file has no more. None if the last `BYTES` of a larger file do not hold so many, or it is
+    compressed or cannot be read: then DuckDB reads all.
     """
     if file.endswith(".gz"):
         return None

@@ -261,8 +261,8 @@ def followed(config: Config, boot: Config) -> Config:
 
 
 def _check_fixed(discovered: Block, boot: Config, service: str) -> None:
-    """Raise ConfigError if a discovered configuration changes the service of discovery or a key of
-    the configuration file.
+    """Raise ConfigError if a discovered configuration changes what its own download depends on: the
+    service of discovery, or one of the `keys` in the configuration file.
     """
     for key in ("services", "keys"):
         known = boot.block.plain().get(key)

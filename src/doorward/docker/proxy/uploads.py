@@ -74,7 +74,9 @@ def inspect_upload(action: str, query: Mapping[str, list[str]], decide: Decide) 
 
 
 class Upload:
-    """Holds back the pieces of an uploaded archive until its entries were inspected and allowed."""
+    """Inspects an uploaded archive while its pieces pass to the daemon, and holds back its end
+    until the archive was allowed.
+    """
 
     def __init__(self, findings: _Findings, decide: Decide) -> None:
         self._findings = findings
@@ -89,11 +91,11 @@ class Upload:
         self._has_begun = False
 
     async def pass_on(self, piece: bytes, *, is_last: bool = False) -> list[bytes]:
-        """Read a piece of the upload; return the pieces that may go to the daemon now.
+        """Inspect a piece of the upload; return the pieces that may go to the daemon now.
 
-        The list is empty while the archive is undecided, and the pieces are held. Errors that
-        `decide` raises, which refuse the upload, pass through. `is_last` holds the last pieces back
-        until `end`.
+        Pieces that may hold the end of the archive are kept back until it is allowed, so that the
+        daemon never gets a complete archive before. `is_last` keeps this piece back until `end`.
+        Errors that `decide` raises, which refuse the upload, pass through.
         """
         if self._is_through:
             return [piece]
@@ -106,8 +108,8 @@ class Upload:
         return self._release() if self._may_release(is_last=is_last) else []
 
     def _may_release(self, *, is_last: bool) -> bool:
-        """Return True if the archive was decided, or if the daemon has the beginning and this piece
-        cannot complete the archive.
+        """Return True if the pieces so far may go to the daemon: the archive was allowed, or it was
+        recognised by its first bytes and these pieces cannot complete it.
         """
         if self._is_through:
             return True
