@@ -89,8 +89,9 @@ class _Names:
         self._find_locals()
 
     def _find_locals(self) -> None:
-        """Store the local variables of each rule by offset in `locals`, and the offsets of declared
-        ones in `declared`.
+        """Store in `locals`, for each local variable of a rule, a name that is unique in the
+        module, by the offset in the text where the variable stands; and in `declared` the offsets
+        of those that are declared (`:=`, `some`, parameters).
         """
         resolved = Resolver(self.package, self.exports, self.module.imports).module(self.module)
         for rule in resolved.rules:
@@ -147,7 +148,9 @@ class _Names:
                 yield from self._node(child)
 
     def _head(self, head: Head) -> Iterator[Occurrence]:
-        """Yield the names in a rule's head; the name of the rule and its parts define it."""
+        """Yield the names in a rule's head: the rule's own path, marked as a definition, and the
+        names in parameters, key and value.
+        """
         name = head.ref.head
         if isinstance(name, Var):
             path = (*self.package, name.name)

@@ -139,7 +139,9 @@ def _branches(rules: Iterable[Rule]) -> Iterator[Rule]:
 
 
 class _UnsafeError(Exception):
-    """An expression cannot be evaluated at its place, although its parts can be put in order."""
+    """No safe order exists for the expressions as they were written, although one exists for their
+    parts.
+    """
 
     def __init__(self, names: AbstractSet[str], span: Span) -> None:
         super().__init__(span)
@@ -382,8 +384,9 @@ class _Sequence:
         return Expr(call, span=head.span)
 
     def _missing(self, groups: Sequence[tuple[Expr, list[Expr]]]) -> tuple[set[str], Expr | Term]:
-        """Return the variables that are not bound yet where the first expression or head that lacks
-        any is evaluated, and that expression or head. The set is empty if none lacks any.
+        """Find the first expression, in the order of `groups`, or else head term that is evaluated
+        before all of its variables are bound. Return the variables it lacks, and the expression or
+        term; an empty set if there is none.
         """
         bound = set(self.ordered.around)
         for expr, steps in groups:
@@ -400,9 +403,9 @@ class _Sequence:
         return set(), Scalar(None)
 
     def _bind(self, steps: Iterable[Expr], bound: set[str]) -> set[str]:
-        """Add the variables that `steps` bind to `bound`, up to the first step that reads a
-        variable which is not bound yet. Return the variables that this step lacks, an empty set if
-        there is no such step.
+        """Go through `steps` in order and add the variables that each binds to `bound`. Stop at the
+        first step that needs a variable that is not bound yet, and return the variables it lacks;
+        an empty set if there is no such step.
         """
         steps = list(steps)
         if any(map(self.order.is_template, steps)):
@@ -416,9 +419,9 @@ class _Sequence:
         return set()
 
     def _take_apart(self, missing: AbstractSet[str], lacking: Expr | Term) -> bool:
-        """Make the first part that binds one of `missing` a separate expression: a head moves into
-        the body, an expression is split into its flat ones. Return False if there is no such part
-        besides `lacking`.
+        """Make the first part that binds one of `missing` available earlier: an expression is split
+        into its flat ones, a head term becomes an expression of the body. Return False if there is
+        no such part besides `lacking`, the part that needs the variables.
         """
         bound = set(self.ordered.around)
         for step in self.ordered.exprs:

@@ -99,8 +99,9 @@ class TypeNode:
 
 
 def _insert_into(object_: ObjectType, path: Sequence[Key], type_: Type) -> ObjectType:
-    """Return an object type whose open part also covers a type at a path; the fields stay as they
-    are.
+    """Return `object_` with a type for the values at `path` added. The path may not be a constant
+    field: the first key and what is below it are merged into the type of the object's further
+    pairs; its fields stay as they are.
     """
     key = type_of(from_key(path[0]))
     below = type_ if len(path) == 1 else _insert_into(ObjectType(), path[1:], type_)

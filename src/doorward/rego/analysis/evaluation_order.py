@@ -115,9 +115,9 @@ class _Steps:
         self.operands = Operands(equalities, self.local, self._expr)
 
     def ordered(self, body: Body, bound: set[str]) -> Body | None:
-        """Return `body`, whose calls are separate expressions, in safe order and with references in
-        operands as steps; `bound` are the variables bound before it. None if there is no safe
-        order.
+        """Return `body`, whose calls are separate expressions, in safe order, with each reference
+        in an operand as an expression before; `bound` are the variables bound before the body. None
+        if there is no safe order.
         """
         negations = Negations(in_query="equal" not in self.equalities, prefix="__negated")
         result = order_steps(body, bound, self.callees, negations)

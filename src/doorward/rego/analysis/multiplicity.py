@@ -273,9 +273,9 @@ def closure_outer(body: Body, heads: tuple[Term, ...]) -> frozenset[str]:
 
 
 class _Walk:
-    """Follows rules in the order in which code generation evaluates them, with the variables bound
-    so far. `walks` counts the iterations found so far; a node during which it grows may have
-    several answers.
+    """Follows rules in the order in which code generation evaluates them. To analyse a node is to
+    add the variables that it binds to `bound`, and its iterations to the number `walks`; a node
+    during which `walks` grows may have several answers.
     """
 
     def __init__(
@@ -290,8 +290,9 @@ class _Walk:
         self.multiplicity = Multiplicity()
 
     def rule(self, rule: Rule, tail: Sequence[Term]) -> None:
-        """Analyse one branch of a rule: parameters, body, and head. It is recorded if anything in
-        it iterates. `tail` are the open operands of its reference.
+        """Analyse one branch of a rule: parameters, body and head. The rule is recorded if anything
+        in it iterates. `tail` are the operands of its reference from the first variable on: `[x].r`
+        of `p[x].r`.
         """
         head = rule.head
         if rule.default:
@@ -337,7 +338,7 @@ class _Walk:
             self.expression(expr)
 
     def expression(self, expr: Expr) -> None:
-        """Analyse an expression."""
+        """Analyse an expression that must hold, and before it the values of its `with`."""
         for item in expr.withs:
             self.replacement(item)
         if expr.negated:
@@ -359,7 +360,9 @@ class _Walk:
             self.term(item.value)
 
     def negated(self, expr: Expr) -> None:
-        """Analyse a negated expression, and first the terms that are evaluated before it."""
+        """Analyse a negated expression, and first the terms that are evaluated before it. If its
+        last step iterates, the expression is recorded.
+        """
         waiting = [each.term for each in expr.before]
         while waiting:
             ready = (t for t in waiting if isinstance(t, Call) and self.is_known(t.args[1]))
@@ -520,8 +523,8 @@ class _Walk:
     # Patterns
 
     def bind_target(self, pattern: Term) -> bool:
-        """Return True if `pattern` is a single unbound variable, which is then bound unless it is a
-        wildcard; otherwise False.
+        """Bind `pattern` and return True if it is a single unbound variable (a wildcard stays
+        unbound); do nothing and return False for any other pattern.
         """
         if not isinstance(pattern, Var) or not is_open(pattern, self.bound):
             return False
@@ -530,7 +533,9 @@ class _Walk:
         return True
 
     def match(self, pattern: Term) -> None:
-        """Analyse a pattern that is matched with a value."""
+        """Analyse a pattern that is matched with a value: its unbound variables become bound, its
+        known parts are analysed as terms.
+        """
         match pattern:
             case Var():
                 self.bind_target(pattern)

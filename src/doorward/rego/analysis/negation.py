@@ -132,7 +132,9 @@ class _Parts:
     # Calls
 
     def last_step(self, term: Term) -> Term:
-        """Return `term` with variables in place of the calls in its operands."""
+        """Return `term` with variables in place of the calls in its operands; the equations of
+        these variables are appended to `calls`. The call that is the term itself stays.
+        """
         match term:
             case Call():
                 return replace(term, args=self._lift_calls_of_all(term.args))

@@ -146,9 +146,9 @@ class Program:
     def with_known(
         self, modules: Sequence[Module], known: Mapping[int, Module] | None = None
     ) -> list[Module]:
-        """Return all modules in the order of `sources`: `modules` are the new ones, the reused ones
-        come from `known`, by the `id` of the parsed module (default: `self.known`, whose keys it
-        must have).
+        """Combine new and reused results: return one module for each of `sources`, in their order.
+        The reused modules come from `known`, by the `id` of the parsed module (default:
+        `self.known`, whose keys it must have), the others in order from `modules`.
         """
         rest, known = iter(modules), self.known if known is None else known
         return [known[id(s)] if id(s) in self.known else next(rest) for s in self.sources]

@@ -45,7 +45,9 @@ class Ordered:
 
     @property
     def is_as_written(self) -> bool:
-        """True if all expressions have an order, and it is that of the body."""
+        """True if every expression has a place in the safe order, and that order is the written
+        one.
+        """
         return len(self.exprs) == len(self.body) and all(
             [a is b for a, b in zip(self.exprs, self.body, strict=True)]
         )
@@ -98,7 +100,8 @@ class _Rounds:
 
     def take(self, waiting: Sequence[Step]) -> list[Any]:
         """Return the expressions that become ready, in that order, and add the variables that they
-        bind. Those left out stay in `unsafe`.
+        bind to `safe` and `bound`. An expression that never becomes ready is left out and stays in
+        `unsafe`.
         """
         ordered: list[Any] = []
         fresh: set[str] | None = None
@@ -120,8 +123,8 @@ class _Rounds:
         return ordered
 
     def _try(self, step: Step) -> set[str] | None:
-        """Return the variables that an expression binds if it is ready; None if it is not, and then
-        its missing variables stay in `unsafe`.
+        """Return the variables that an expression binds if all it needs is bound; otherwise None,
+        and the variables it lacks stay in `unsafe`.
         """
         expr, unsafe = step.expr, self.unsafe
         outputs = self.outputs(expr, self.safe)

@@ -117,8 +117,8 @@ class _Reader:
         return self._array(part, depth) if "array" in part.kinds or part.items else any_
 
     def _any_of(self, part: _Part, parts: Sequence[Any], depth: int) -> Type:
-        """Return the union of the schemas in `anyOf`, and of what is beside it if that is an object
-        type without further keys.
+        """Return the union of the types of the schemas in `anyOf`. The type that the keywords
+        beside `anyOf` describe is one more option if it is an object type without further keys.
         """
         types = [self.type(each, depth + 1) for each in parts]
         if part.kinds:

@@ -46,8 +46,8 @@ class NoShape(Exception):
 
 
 class Reading:
-    """Reads the constants and positions of one definition in order; the rest of the definition is
-    its shape.
+    """Separates one definition into its shape, which other definitions may share, and what is its
+    own: its constants and the spans of its source, each in order.
     """
 
     __slots__ = ("_locals", "_opens_collections", "_takes_any", "constants", "definition", "spans")
@@ -91,7 +91,7 @@ class Reading:
         return shape
 
     def _rule(self, rule: Rule) -> Hashable:
-        """Collect the positions of a rule's head; return the length of its reference."""
+        """Collect the spans of a rule and its head; return the length of the head's reference."""
         # What its name is made of is the node's, the same for all.
         self.spans += (rule.span, rule.head.span, rule.head.ref.span)
         return len(rule.head.ref.args)

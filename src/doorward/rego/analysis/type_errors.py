@@ -40,7 +40,9 @@ __all__ = [
 
 @record
 class Finding:
-    """One type error; `follows` is True if some type in it is unknown."""
+    """One type error. `follows` is True if a type in it could not be inferred: then it may only
+    follow from an error that is reported elsewhere.
+    """
 
     diagnostic: Diagnostic
     follows: bool = False

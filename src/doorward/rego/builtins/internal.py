@@ -16,6 +16,8 @@ __all__: list[str] = []
 
 
 class _ConflictError(EvaluationAborted):
+    """Ends an evaluation with OPA's conflict error."""
+
     code = CONFLICT_ERROR
 
 

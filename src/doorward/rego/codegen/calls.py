@@ -71,8 +71,8 @@ def condition(state: FunctionState, term: Call) -> ast.expr | None:
 
 
 def _member(item: Operand, collection: Operand) -> ast.expr:
-    """Return a test for `item in collection`. For a string it is Python's own `in`, guarded by the
-    classes that are not known; otherwise a call of the runtime.
+    """Return a test for `item in collection`. For a string this is Python's own `in`, with tests of
+    the classes that are not known before run time; for other items it is a call of the runtime.
     """
     members = collection.value
     # The code is written twice, in the test of its class and in the comparison: it must be a name.
@@ -208,8 +208,8 @@ def predicate(state: FunctionState, term: Call) -> ast.expr | None:
 
 
 def _write_call(state: FunctionState, builtin: Builtin, values: Sequence[Operand]) -> Inline | None:
-    """Return a call in line, prepared from constant operands or in Python's own terms; None if
-    impossible.
+    """Return Python code in line that replaces a call of a built-in: with its constant operands
+    prepared now, or in Python's own operations. None if neither is possible.
     """
     if builtin.name == "time.now_ns" and builtin is REGISTRY.get(builtin.name):
         return Inline(attribute(load(state.env.evaluation), "now_ns"))
@@ -303,8 +303,9 @@ def _compile_call(
 
 
 def _guard(state: FunctionState, target: str, value: ast.expr, site: ast.expr) -> None:
-    """Write `target = value`. If `value` raises an error of a built-in, `target` becomes what the
-    evaluation returns for the failed call.
+    """Write `target = value`, where `value` calls a built-in. If that raises an error, the error is
+    reported to the evaluation with the call's `site`, and `target` becomes what the evaluation
+    returns: UNDEFINED unless errors are strict.
     """
     error = state.temps.holding("error")
     failed = method_of(load(state.env.evaluation), "failed", load(error), site)
@@ -313,7 +314,9 @@ def _guard(state: FunctionState, target: str, value: ast.expr, site: ast.expr) -
 
 
 def _relation(state: FunctionState, direct: ast.expr, site: ast.expr) -> Operand:
-    """Write a loop over the results of a built-in that may have several."""
+    """Write a loop over the results of a built-in that may have several, which `direct` calls;
+    return the operand for one result. `site`: the call, for errors.
+    """
     temp = state.temps.fresh()
     _guard(state, temp, direct, site)
     state.code.test_defined(load(temp))

@@ -29,7 +29,9 @@ class Constants:
         return self.named(f"{prefix}.{len(self.shared) + len(self.names)}", value)
 
     def path(self, names: Sequence[str]) -> ast.Name:
-        """Return a name for a path; equal paths share one object."""
+        """Return code that reads the tuple of `names`, a constant; equal tuples share one
+        object.
+        """
         path = tuple(names)
         name = f"path{''.join(map(operand_text, names))}"
         known = self.shared[name] if name in self.shared else self.names.get(name)

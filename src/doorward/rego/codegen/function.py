@@ -67,8 +67,9 @@ def finish_function(
 
 
 def _counts_calls(kind: FunctionKind, counters: Counters) -> bool:
-    """Return True if calls of the function count as steps for the deadline; not for rules and
-    queries, which run once per evaluation, nor for functions that call little.
+    """Return True if calls of the function count as steps, at which the deadline is checked: it is
+    a policy's function or a single definition, and itself contains calls that could multiply the
+    work.
     """
     match kind:
         case FunctionKind.FUNCTION:

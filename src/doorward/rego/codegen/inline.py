@@ -124,8 +124,8 @@ _ARITHMETIC: Final[Mapping[str, ast.operator]] = {
 
 
 def written_out(builtin: Builtin, operands: Sequence[Operand]) -> Inline | None:
-    """Return the call in Python's own terms, with the tests it needs; None if there is no such form
-    for these operands.
+    """Return Python operations that give the result of a built-in, with the tests of the operands
+    that they need; None if there are none for these operands.
     """
     write = WRITTEN.get(builtin.name)
     if write is None or len(builtin.signature.args) != len(operands):
@@ -143,7 +143,9 @@ _Writer = Callable[..., "Inline | None"]
 
 
 def _method(name: str) -> _Writer:
-    """Return a writer for a method that only strings have and that takes only strings."""
+    """Return a function that writes the call of a built-in as a call of the string method `name`.
+    Operands that are not strings raise an error there.
+    """
 
     def write(first: Operand, *rest: Operand) -> Inline:
         value = method_of(first.code, name, *[operand.code for operand in rest])
@@ -153,7 +155,9 @@ def _method(name: str) -> _Writer:
 
 
 def _of_ascii(name: str) -> _Writer:
-    """Return a writer for a method that agrees with Go's for ASCII text."""
+    """Return a function that writes the call of a built-in as a call of the string method `name`,
+    which agrees with Go's for ASCII text only.
+    """
 
     def write(text: Operand) -> Inline | None:
         """Return the method call with a test for ASCII; None for a constant."""
@@ -166,7 +170,9 @@ def _of_ascii(name: str) -> _Writer:
 
 
 def _of_text(name: str, position: int) -> _Writer:
-    """Return a writer for a method that agrees with Go's if operand `position` is not empty."""
+    """Return a function that writes the call of a built-in as a call of the string method `name`,
+    which agrees with Go's only if operand `position` is a constant text and not empty.
+    """
     write_method = _method(name)
 
     def write(*operands: Operand) -> Inline | None:
@@ -258,7 +264,9 @@ def _substring(text: Operand, offset: Operand, length: Operand) -> Inline | None
 
 
 def _is_kind(name: str) -> _Writer:
-    """Return a writer for `is_string` and the like."""
+    """Return a function that writes the call of `is_string` and the like as a test for the Python
+    class `name`.
+    """
 
     def write(value: Operand) -> Inline | None:
         return Inline(is_class(value.code, name)) if isinstance(value.code, ast.Name) else None
@@ -304,7 +312,9 @@ def _order(
     """
 
     def write(a: Operand, b: Operand) -> ast.expr:
-        """Return the comparison, by Python if both sides are plain integers."""
+        """Return the comparison: in Python, with tests that the variables are integers, if that is
+        enough to know that Python compares right; otherwise as `general` does.
+        """
         fixed = [o for o in (a, b) if o.is_constant or o.is_plain]
         tests = [
             is_class(o.code, "int")
@@ -318,7 +328,9 @@ def _order(
         return general(a, b)
 
     def general(a: Operand, b: Operand) -> ast.expr:
-        """Return the comparison by the runtime, or a constant."""
+        """Return a call of the runtime's comparison, or the result if both operands are
+        constant.
+        """
         if a.is_constant and b.is_constant:
             return ast.Constant(value=decide(compare(a.value, b.value)))
         first, second = (b, a) if swap else (a, b)

@@ -150,8 +150,8 @@ class Functions:
 
 
 def link_lazily(plan: Plan) -> Linked:
-    """Return the program of `plan` with a stub for each rule. CompileError if Python's compiler
-    refuses a rule: long ones are compiled now.
+    """Return the program of `plan` with a stub for each rule, whose code is generated at its first
+    call. Long rules are compiled now; CompileError if Python's compiler refuses one.
     """
     functions = Functions(plan)
     namespace = functions.namespace

@@ -163,8 +163,9 @@ def _loop(state: FunctionState, base: Operand, operand: Term) -> Operand:
 
 
 def loop_over(state: FunctionState, target: ast.Name, collection: Operand) -> None:
-    """Write a loop over the values of `collection`, constant ones sorted now. A short loop leaves
-    the deadline check to the loops around and before it.
+    """Write a loop over the values of `collection` that binds each to `target`. The values of a
+    constant collection are sorted now and not at run time. A short loop leaves the deadline check
+    to the loops around and before it.
     """
     if collection.is_constant:
         # In Rego's order, so that no evaluation sorts it again.

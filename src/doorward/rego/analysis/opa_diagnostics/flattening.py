@@ -254,9 +254,9 @@ class Flattener:
         return replace(term, span=self.expr_span or span) if isinstance(term, Var) else term
 
     def _capture(self, term: object, part: Expr | None = None) -> Term:
-        """Return the comprehension `{x | x = term}`, in which the term may be undefined. It is
-        recorded in `templates`, and its expressions in `captured`, unless the part is a lone
-        variable of a template string.
+        """Return the set comprehension `{x | x = term}` for an operand of `print` or a part of a
+        template string, which may be undefined. It is recorded in `templates`, and its expressions
+        in `captured`, unless the part is a lone variable of a template string.
         """
         inside: list[Expr] = []
         assert isinstance(term, Term)  # template strings hold nothing else

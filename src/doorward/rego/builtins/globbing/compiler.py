@@ -49,6 +49,8 @@ def compile_glob(glob: str, stops: str) -> Matcher:
 
 @record
 class _Text:
+    """Plain text in a glob."""
+
     text: str
 
     def expression(self, _stop: str) -> str:

@@ -323,8 +323,9 @@ class _Meeting:
         return self.plain(mine, theirs) if side == 0 else self.plain(theirs, mine)
 
     def may_extend(self, side: int, mine: int, theirs: int) -> bool:
-        """Return True if the rests meet, where the token at `mine` of glob number `side` has `+` or
-        `*` and can match several tokens of the other glob.
+        """Return True if the rest of glob number `side` from position `mine`, whose token there has
+        `+` or `*`, and the rest of the other glob from `theirs` have a common match. The token can
+        match several tokens of the other glob.
         """
         token = self.sides[side][mine]
         if token.flag == "*":
@@ -337,8 +338,9 @@ class _Meeting:
         return bool(other[theirs].flag) and self.rests(side, mine + 1, theirs)
 
     def star(self, side: int, mine: int, theirs: int) -> bool:
-        """Return True if the rests meet, where the token at `mine` of glob number `side` matches
-        zero or more tokens of the other glob from `theirs`.
+        """Return True if the rest of glob number `side` from position `mine` and that of the other
+        glob from `theirs` have a common match, where the token at `mine` matches zero or more
+        tokens of the other glob.
         """
         mine_of_side, other = self.sides[side], self.sides[1 - side]
         token = mine_of_side[mine]

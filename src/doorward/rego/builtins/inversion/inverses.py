@@ -497,8 +497,8 @@ def invert_split(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_concat(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Arrays of strings that join to `want`, also as many as now (operand 1), or usual delimiters
-    (operand 0).
+    """Candidates for `concat`: arrays of strings that join to `want`, some of them with as many
+    items as the present array (operand 1), or usual delimiters (operand 0).
     """
     delimiter, parts = o
     if i == 0:

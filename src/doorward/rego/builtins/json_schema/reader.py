@@ -255,8 +255,9 @@ def _words(part: _Part, keyword: str, value: Any) -> None:
 
 
 def _reference(part: _Part, keyword: str, value: Any) -> None:
-    """Read `$ref`: the schema becomes one that stands for the referenced one. At the first
-    reference to a place the keywords beside it are not read; BuiltinError if it cannot be resolved.
+    """Read `$ref`: the schema stands for the one that it refers to. The first `$ref` to a place
+    hides the keywords beside it; beside later ones they are read, so that mistakes in them are
+    found. BuiltinError if the reference cannot be resolved.
     """
     _words(part, keyword, value)
     known = part.reader.referred.get(value)

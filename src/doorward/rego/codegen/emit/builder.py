@@ -256,9 +256,9 @@ class Builder:
 
     @contextmanager
     def leaving(self, value: Callable[[], ast.expr] | None) -> Iterator[None]:
-        """Context in which a failing test returns `value()` instead of opening a block, except in
-        loops and scopes. The caller must return the same value at the end and write nothing in
-        between. None changes nothing.
+        """Context in which a failing test returns `value()` from the function instead of opening a
+        block; not in loops and scopes inside. The caller must return the same value at the end and
+        write nothing in between. None changes nothing.
         """
         before, self.leave = self.leave, value
         self.opened = None
@@ -319,7 +319,9 @@ class Builder:
 
     @contextmanager
     def redirect_to(self, function: ast.FunctionDef) -> Iterator[None]:
-        """Context in which statements go into an inner function."""
+        """Context in which statements are written into the inner `function` instead of the current
+        block.
+        """
         with self.scope():
             self._go_to(function.body)
             yield
