@@ -306,14 +306,16 @@ built-in.
 def _order(
     name: str, operator: ast.cmpop, decide: Callable[[int], bool], *, swap: bool
 ) -> Comparison:
-    """Return a writer for a comparison such as `a < b`: in Python, by `operator`, for a variable
-    beside an integer constant; otherwise a call of the runtime function `name`, with the operands
-    exchanged if `swap`. For two constants, `decide` gives the result from the sign of `compare`.
+    """Return a writer for a comparison such as `a < b`: code that compares by Python's `operator`
+    if both operands are integers, which it tests for variables, and otherwise calls the runtime
+    function `name`, with the operands exchanged if `swap`. For two constants, `decide` gives the
+    result from the sign of `compare`.
     """
 
     def write(a: Operand, b: Operand) -> ast.expr:
-        """Return the comparison: in Python, with tests that the variables are integers, if that is
-        enough to know that Python compares right; otherwise as `general` does.
+        """Return code that compares in Python if the variables are integers, and otherwise as
+        `general` does; `general` alone if an operand is known to be no integer, is not a variable,
+        or both are constant.
         """
         fixed = [o for o in (a, b) if o.is_constant or o.is_plain]
         tests = [
