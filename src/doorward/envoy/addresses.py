@@ -25,6 +25,7 @@ __all__ = [
     "worker_addresses",
 ]
 
+# `sun_path` of unix(7) has 108 bytes, and the last one is NUL.
 MAX_SOCKET_PATH: Final = 107
 _HOST_PORT: Final = re.compile(r"(\[[0-9a-fA-F:.%]+\]|[^:/\[\]]*):([0-9]{1,5})\Z")
 
@@ -79,11 +80,13 @@ def worker_addresses(text: str, workers: int) -> list[list[str]]:
     address = parse_address(text)
     if address.path is not None or address.target.startswith("unix-abstract:"):
         numbered = [[f"{text}.{number}"] for number in range(workers)]
+        # The configured address stays served, so that a client that knows no workers is answered.
         numbered[0].insert(0, text)
         for each in numbered:
             parse_address(each[-1])
         return numbered
     front, _, port = text.rpartition(":")
+    # Port 0 lets the kernel choose, and then the others could not be told from it.
     if not 0 < int(port) <= 65536 - workers:
         raise AddressError(
             f"`{text}`: {workers} workers need as many consecutive ports:"
@@ -100,6 +103,7 @@ def _parse_host_port(text: str) -> Address:
     match = _HOST_PORT.match(text)
     if match is None or int(match[2]) > 65535:
         raise AddressError(f"`{text}`: must be host:port, or :port for every address")
+    # As Go's `:9191`: every address of both families.
     host = match[1] or ("[::]" if socket.has_dualstack_ipv6() else "0.0.0.0")
     return Address(f"{host}:{match[2]}", local=_is_local(host.strip("[]")))
 

@@ -202,4 +202,5 @@ class _EnvoyCodec:
         more = self._quiet.suppressed(reason)
         if more is not None:
             extra = {"reason": reason, "decision-id": decision_id, "more": more}
+            # A code and an id: what a request says belongs in the decision log only.
             _log.error(message, extra=extra)

@@ -98,6 +98,8 @@ class GrpcioServer:
                 for version, check in checks.items()
             ],
             options=[
+                # On by default: a second process at the same port would start, and take
+                # a share of the calls.
                 ("grpc.so_reuseport", 0),
                 ("grpc.max_concurrent_streams", MAX_STREAMS),
                 ("grpc.server_max_pending_requests", 1000),
@@ -198,6 +200,7 @@ class GrpcioServer:
         self._on_state("NOT_READY")
         for part in (self._progress.part, self._silent.part, self._poller):
             self._parts.remove(part)
+        # Before the server stops: a client that watches leaves before its calls are refused.
         self._health.enter_graceful_shutdown()
         self._server.stop(grace).wait(grace + 1)
         self._silent.stop()
@@ -263,6 +266,7 @@ class _SilentStreams:
         """Return the message of a call; None if the call ended or was cancelled without one.
         Blocks.
         """
+        # INVARIANT: a dict keeps its order, so that the oldest calls come first in `_cancel_old`.
         self._began[context] = monotonic()
         if len(self._began) > CROWDED:
             self._wake.set()
@@ -318,6 +322,7 @@ def _to_handler(
         request = silent.receive(messages, context)
         if request is None:
             context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "no message came")
+        # Taken only with the message at hand: a silent stream must not hold a slot.
         with slots:
             # A call that was given up while it waited is not decided.
             if not context.is_active():

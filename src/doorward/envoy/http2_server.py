@@ -117,6 +117,7 @@ class GrpcListener:
             except StartError:
                 self._on_state("ERROR")
                 raise
+        # Asked of the socket, since the configured port may be 0.
         if self._listeners[0].family != socket.AF_UNIX:
             self.port = self._listeners[0].getsockname()[1]
         self._server = Http2Server(
@@ -135,6 +136,7 @@ class GrpcListener:
             raise StartError(
                 f"{self._addr}: the gRPC server did not start: see the error logged before"
             ) from None
+        # On the loop, which alone may touch the health states.
         self._server.call(lambda: self._health.set_serving(True))
         self._on_state("OK")
         _log.info("Starting gRPC server.", extra={"addr": self.address})
@@ -293,6 +295,7 @@ def _bind(address: Address, mode: int) -> socket.socket:
         return listener
     host, _, port = address.target.rpartition(":")
     host = host.strip("[]")
+    # Only the unspecified address means both families; `::1` is of one.
     every = host == "::" and socket.has_dualstack_ipv6()
     return bind_tcp(host, int(port), backlog=_BACKLOG, dual_stack=every)
 

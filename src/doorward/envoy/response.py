@@ -58,6 +58,7 @@ def to_response(
     if result is True or result is False:
         encoded = decision_id.encode()
         is_usual = (result or not dry_run) and version == "v3" and not id_header
+        # Protobuf writes lengths before texts: only an id of the same length leaves them true.
         if is_usual and len(encoded) == len(_SAMPLE_ID):
             # All but the id was encoded once, with one of the same length.
             before, after = _ALLOWED if result else _DENIED
@@ -93,6 +94,7 @@ def _with_id(
     else:
         denied = response.denied_response
         denied.headers.append(header)
+        # A boolean denial had no `denied_response`; with one it must have a status of its own.
         denied.status.code = denied.status.code or FORBIDDEN
     return response
 

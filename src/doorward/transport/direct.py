@@ -72,6 +72,7 @@ class DirectListener:
         """
         try:
             end, _ = self._listener.accept()
+        # With several processes on one socket, another one may have taken the connection.
         except (BlockingIOError, ConnectionAbortedError):
             return False
         except OSError as error:
@@ -81,6 +82,7 @@ class DirectListener:
             self._loop.call_later(PAUSE, self._start)
             return False
         try:
+            # On Linux an accepted socket does not inherit this from the listener (accept(2)).
             end.setblocking(False)
             DirectTransport(self._loop, end, self._make_protocol()).begin()
         except FAULTS as fault:
@@ -116,6 +118,7 @@ class DirectTransport(asyncio.Transport):
 
     def begin(self) -> None:
         """Report the connection to its protocol, and read at once unless the protocol closes it."""
+        # Reads without waiting for the loop: the client of a short connection has written already.
         self._protocol.connection_made(self)
         if not self._is_closing:
             self._read()
@@ -138,6 +141,7 @@ class DirectTransport(asyncio.Transport):
             return
         if data:
             self._protocol.data_received(data)
+        # asyncio's contract: a true result keeps the sending side open.
         elif not self._protocol.eof_received():
             self.close()
         else:
@@ -189,6 +193,7 @@ class DirectTransport(asyncio.Transport):
         watching.
         """
         try:
+            # From here on the kernel fails the client's writes; what came before can still be read.
             self._end.shutdown(socket.SHUT_RD)
             while data := self._end.recv(READ):  # came after there was nothing
                 self._protocol.data_received(data)
@@ -216,6 +221,7 @@ class DirectTransport(asyncio.Transport):
         sent = 0
         if not self._unsent:
             sent = self._send(data)
+            # `_send` may have lost the connection, and then nothing may be queued or watched.
             if self._is_lost or sent == len(data):
                 return
             self._loop.add_writer(self._fd, self._write_on)
@@ -242,10 +248,12 @@ class DirectTransport(asyncio.Transport):
         del self._unsent[:sent]
         if self._unsent:
             return
+        # First of all: `resume_writing` may write, and so register the writer again.
         self._loop.remove_writer(self._fd)
         if self._is_paused:
             self._is_paused = False
             self._protocol.resume_writing()
+        # A close that was asked for while bytes were queued happens now.
         if self._is_closing:
             self._lose(None)
         elif self._ends_writing:
@@ -290,11 +298,13 @@ class DirectTransport(asyncio.Transport):
         """
         if self._is_lost:
             return
+        # Before `_watch`, which unregisters a closing socket; the descriptor is closed only later.
         self._is_lost = self._is_closing = True
         self._watch()
         if self._unsent:
             self._unsent.clear()
             self._loop.remove_writer(self._fd)
+        # Not at once: the protocol may be in the middle of its own `write` or `data_received`.
         self._loop.call_soon(self._tell_lost, error)
 
     def _tell_lost(self, error: OSError | None) -> None:

@@ -14,6 +14,7 @@ def bind_tcp(host: str, port: int, *, backlog: int, dual_stack: bool = False) ->
     not available or the name is unknown.
     """
     rows = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    # `min` keeps the first of equals, and so the resolver's order within a family.
     family, _, _, _, address = min(rows, key=lambda row: row[0] != socket.AF_INET)
     both = dual_stack and family == socket.AF_INET6
     listener = socket.create_server(

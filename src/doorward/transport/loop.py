@@ -40,7 +40,9 @@ SWEEP: Final = 0.5
 """Seconds between two sweeps, which end what is past its time limit."""
 _IDLE_SWEEP: Final = 10.0
 """Seconds between two sweeps without a connection: an idle server lets the processor sleep."""
+# An orderly end should not wait half a second for the last connection to be noticed.
 _DRAINING_SWEEP: Final = SWEEP / 10
+# Connections that may wait while the loop is busy; the kernel lowers it to its own limit.
 _BACKLOG: Final = 1_024
 _EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
@@ -102,10 +104,12 @@ class Connections:
 
         While draining it is shut down at once.
         """
+        # Not registered: a refused connection must not count, or be expired.
         if len(self._open) >= self._most and not self._replace_idle():
             connection.refuse()
             return
         self._open[connection] = None
+        # The kernel may have accepted it before the listener closed.
         if self.draining:
             connection.shutdown()
 
@@ -116,6 +120,7 @@ class Connections:
         if not waiting:
             return False
         _, oldest = min(waiting, key=lambda pair: pair[0])
+        # Before `close`, which reports the loss only in a later turn: the slot is free now.
         self.remove(oldest)
         oldest.close()
         return True
@@ -202,6 +207,7 @@ class LoopServer:
     def start(self) -> None:
         """Start the thread and block until it serves; raise NotServingError if it fails."""
         self._thread.start()
+        # The thread sets it in every case, so that a fault at the start does not block here.
         self._ready.wait()
         if not self._serving:
             raise NotServingError
@@ -226,6 +232,7 @@ class LoopServer:
             except FAULTS as fault:
                 _EDGE.report(fault)
 
+        # Closed by a fault of the loop itself; `call_soon_threadsafe` would raise here.
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(run)
 
@@ -237,7 +244,9 @@ class LoopServer:
             self._parts.remove(self._part)
         if self._thread.is_alive() and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._drain, grace)
+            # The loop ends itself after `grace`; the rest is for its last turns.
             self._thread.join(grace + 2)
+        # Never started: nobody else closes the loop, and its descriptors would leak.
         elif self._thread.ident is None:
             self._loop.close()
 
@@ -295,6 +304,8 @@ class LoopServer:
             if sys.version_info >= (3, 13):
                 options["cleanup_socket"] = False  # the file is the caller's, or another process's
         server: asyncio.AbstractServer = await listen(lambda: self._accept(endpoint), **options)
+        # asyncio's `backlog` is the kernel's queue and its own accepts in a turn: the
+        # queue is set again.
         endpoint.socket.listen(_BACKLOG)
         return server
 
@@ -313,6 +324,7 @@ class LoopServer:
 
     @property
     def _connections(self) -> list[Connections]:
+        # Endpoints may share their connections, which must be swept once.
         return list(dict.fromkeys(each.connections for each in self._endpoints))
 
     def _sweep(self) -> None:
@@ -329,6 +341,7 @@ class LoopServer:
             self._sweep_in(_DRAINING_SWEEP)
         else:
             self._sweep_in(_IDLE_SWEEP if is_idle else SWEEP)
+            # After `_sweep_in`, which clears it.
             self._is_idle = is_idle
 
     def _sweep_in(self, seconds: float) -> None:
@@ -347,11 +360,13 @@ class LoopServer:
                 # The kernel has accepted these connections already; closing the socket would reset
                 # them.
                 each.accept_rest()
+        # Alone, it keeps its socket open: the kernel would refuse who connects during the drain.
         if self._shares_sockets:
             self._close_listeners()
         for connections in self._connections:
             connections.drain()
         self._loop.call_later(grace, self._end)
+        # The scheduled sweep may be ten seconds away.
         self._loop.call_soon(self._sweep)
 
     def _end(self) -> None:

@@ -46,6 +46,7 @@ class Mailbox:
     """A queue of questions for one worker, made by the parent before it forks."""
 
     def __init__(self) -> None:
+        # Datagrams: several workers write to it, and questions must not run into each other.
         self._takes, self._puts = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._takes.setblocking(False)
         self._puts.setblocking(False)
@@ -71,6 +72,7 @@ class Mailbox:
         """
         try:
             text, ends, _, _ = socket.recv_fds(self._takes, QUESTION, 1)
+        # Both threads wake for one question; the slower one gets nothing.
         except BlockingIOError:
             return None
         return (json.loads(text), socket.socket(fileno=ends[0])) if ends else None
@@ -130,6 +132,7 @@ class Peers:
         """Return a coroutine for each other worker that asks it, within `within` seconds from
         now.
         """
+        # The time goes with the question, so that a worker does not answer what nobody awaits.
         until = monotonic() + within
         text = json.dumps({**question, "until": until}).encode()
         others = [number for number in range(self.count) if number != self.number]
@@ -175,6 +178,7 @@ class Peers:
 
     def _answer_next(self, answer: Callable[[Mapping[str, Any]], Any], part: Part) -> bool:
         """Wait for one question and answer it; return False once this worker stops."""
+        # Waiting for a question may take for ever, and is not being stuck.
         part.rest()
         self._wait()
         part.beat()

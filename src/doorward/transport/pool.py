@@ -62,12 +62,15 @@ class Pool:
         """
         if self._is_closed or self._queued >= self._most:
             return False
+        # The first call ends the rest of the part. Later ones must not beat, or new calls would
+        # hide that no queued call ends.
         if self._part is not None and not self._queued:
             self._part.beat()
         self._queued += 1
 
         def run() -> None:
             """Do the work unless it was cancelled, and schedule its end on the loop."""
+            # Also for a cancelled call, and after a fault of `work`.
             finish: Callable[[], object] = self._end
             try:
                 if not cancellation.is_cancelled:

@@ -50,6 +50,7 @@ class AdaptiveRunner:
             partial(call_method, method, message), done, cancellation, self._history
         ):
             return None
+        # A full pool must not fall back to the loop: a slow call there delays every connection.
         return GrpcError(Status.RESOURCE_EXHAUSTED, "too many calls wait")
 
     def close(self) -> None:

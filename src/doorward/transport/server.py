@@ -166,6 +166,7 @@ class _Protocol(asyncio.BufferedProtocol):
         """Handle the received bytes if it is this connection's turn; else keep them and pause
         reading.
         """
+        # A copy: the next socket that is read overwrites the shared buffer.
         data = bytes(self._buffer[:nbytes])
         turns = self._turns
         if not self._unread and turns.may_read(self, nbytes):
@@ -173,8 +174,11 @@ class _Protocol(asyncio.BufferedProtocol):
             self._feed(data)
             turns.spend(self, begun, nbytes)
             return
+        # Grows by one read at most: from here on the socket is not read.
         self._unread = memoryview(bytes(self._unread) + data)
         self._pause_reading()
+        # Else `resume_writing` asks for turns: bytes that are read make answers that
+        # cannot be sent.
         if self._may_write:
             turns.wait(self)
 
@@ -209,6 +213,7 @@ class _Protocol(asyncio.BufferedProtocol):
             return
         if written:
             self._transport.write(written)  # type: ignore[union-attr]
+        # After the write: the last bytes are the GOAWAY with the reason.
         if self._connection.closed:
             self._close()
 
@@ -227,6 +232,7 @@ class _Protocol(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection and abort its streams."""
         self._connections.remove(self)
+        # A reader that waits would be called once more, on a connection that is gone.
         self._turns.leave(self)
         try:
             self._connection.lost()

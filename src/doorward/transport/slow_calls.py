@@ -112,6 +112,7 @@ def _spent(elapsed: float, before: resource.struct_rusage) -> float:
     """
     assert _THREAD is not None
     now = resource.getrusage(_THREAD)
+    # A voluntary switch: it waited for a lock, a file or a socket, and would again.
     if now.ru_nvcsw != before.ru_nvcsw:
         return elapsed
     return now.ru_utime + now.ru_stime - before.ru_utime - before.ru_stime

@@ -87,6 +87,7 @@ class _AlertingObject(ssl.SSLObject):
             raise self._failure
         try:
             super().do_handshake()
+        # Both are subclasses of SSLError, and mean that the handshake goes on.
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
             raise
         except ssl.SSLError as error:
@@ -109,6 +110,7 @@ class TlsContext(ssl.SSLContext):
         """Return a context of the files of `options`; raise TlsError if they cannot be used."""
         context = cls(ssl.PROTOCOL_TLS_SERVER)
         context._options = options
+        # Before the files are read: a change in between is noticed by the next `refresh`.
         context._seen = _signature(options)
         context._newest = _context(options)
         context._next = monotonic() + options.refresh
@@ -169,7 +171,9 @@ def _context(options: TlsOptions) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.sslobject_class = _AlertingObject
     context.minimum_version = MINIMUMS[options.minimum]
+    # Renegotiation lets one client cost CPU again and again; compression leaks secrets (CRIME).
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
+    # TLS listeners speak HTTP/1.1 only: a client that prefers h2 must not choose it.
     context.set_alpn_protocols(["http/1.1"])
     path = options.certificate
     try:

@@ -112,6 +112,7 @@ class Turns:
         looked at its sockets again.
         """
         used = self._clock() - begun
+        # Both ways of reading are counted, or a client could avoid its account by short reads.
         reader.account.add(used, size, reader.answered)
         self._used += used
         if self._used > SLICE:

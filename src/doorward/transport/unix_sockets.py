@@ -34,6 +34,8 @@ def bind_unix(path: str | Path, *, mode: int, backlog: int) -> socket.socket:
     clear_stale(path)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
+        # `bind` creates the file, and a chmod after it would leave a moment for others to connect.
+        # The mask belongs to the process: owner's bits only, so that it widens nobody's new file.
         before = os.umask(0o777 & ~(mode & 0o700))
         try:
             listener.bind(os.fspath(path))
@@ -54,6 +56,7 @@ def clear_stale(path: str | Path) -> None:
     that cannot be found out in `PROBE_TIMEOUT` seconds or the file cannot be deleted.
     """
     try:
+        # Not `stat`: a link could lead to a socket that belongs to something else.
         mode = os.lstat(path).st_mode
     except FileNotFoundError:
         return
@@ -63,6 +66,7 @@ def clear_stale(path: str | Path) -> None:
         probe.settimeout(PROBE_TIMEOUT)
         try:
             probe.connect(os.fspath(path))
+        # Only these mean that nobody listens. A full queue or a timeout may be a busy server.
         except (ConnectionRefusedError, FileNotFoundError):
             pass
         else:

@@ -212,6 +212,7 @@ class Supervisor:
         Blocks until then. Raise GenerationError if a worker cannot be prepared within `PREPARING`
         seconds; the new ones are killed, and the old generation stays.
         """
+        # Each generation holds its policies in memory: quick reloads must not pile them up.
         while len(self._leaving) > LEAVING * self._count:
             self.poll(0.1)
         self._starting = [self._fork(number, work) for number in range(self._count)]
@@ -221,8 +222,10 @@ class Supervisor:
             if len(self._starting) < self._count or monotonic() > until:
                 for each in self._starting:
                     self._kill(each)
+                # They are in no list now, so that `_bury` reaps them and restarts none.
                 self._starting = []
                 raise GenerationError("a worker could not be started")
+        # Not before all are prepared: a worker that dies meanwhile is restarted with the old work.
         before, self._work = list(self.workers.values()), work
         self.workers = {each.number: each for each in self._starting}
         self._starting, self._due, self._pauses = [], {}, {}
@@ -271,6 +274,7 @@ class Supervisor:
                 continue
             for message in worker.channel.receive():
                 self._note(worker, message)
+            # After its messages: a worker that dies may have sent its last state before.
             if not worker.channel.is_open:
                 self._bury(worker)
         now = monotonic()
@@ -323,6 +327,7 @@ class Supervisor:
         match message.get("is"):
             case "prepared":
                 worker.is_prepared = True
+                # A restart joins a generation that serves; in a new one all wait for each other.
                 if worker not in self._starting:
                     self._release(worker)
             case "state":
@@ -347,8 +352,10 @@ class Supervisor:
         One that ended by itself is restarted after a pause, which doubles up to `LONGEST_PAUSE`.
         """
         self.news += 1
+        # Before the channel closes: the selector needs its descriptor.
         self._selector.unregister(worker.channel)
         worker.channel.close()
+        # Its channel is closed but the process may live, and could never be told to end.
         if worker.stopping_since is None:
             self._kill(worker)
         _, status = os.waitpid(worker.pid, 0)
@@ -362,6 +369,7 @@ class Supervisor:
         elif self.workers.get(worker.number) is worker:
             del self.workers[worker.number]
             pause = self._pauses.get(worker.number, FIRST_PAUSE)
+            # A fault after long service is not a loop of crashes.
             if monotonic() - worker.started > STABLE:
                 pause = FIRST_PAUSE
             self._pauses[worker.number] = min(pause * 2, LONGEST_PAUSE)
@@ -392,6 +400,7 @@ class Supervisor:
         """
         for worker in [*self.workers.values(), *self._leaving, *self._starting]:
             worker.channel.close()
+        # Only closed, not unregistered: the parent shares what is registered in epoll.
         self._selector.close()
         self._alarm.close()
 

@@ -60,6 +60,7 @@ def state_of(status: int, headers: Mapping[str, str], *, has_body: bool) -> Stat
     """
     if not has_body:
         return "none"
+    # A part of a body has no paths: an item could be cut in the middle of what is to be removed.
     if status == 206 or "content-range" in headers:
         return "partial"
     if headers.get("content-encoding", "").strip().lower() not in _PLAIN | _GZIP:
@@ -76,6 +77,7 @@ def parse_body(body: bytes, encoding: str, max_size: int) -> tuple[Value, bytes]
     """
     if encoding.strip().lower() in _GZIP:
         body = _unzip(body, max_size)
+    # `_unzip` has checked a compressed one while it grew; this is for one that came plain.
     if len(body) > max_size:
         raise BodyError("response_too_large", f"body is larger than {max_size} bytes")
     value = _parse_plain(body)
@@ -88,6 +90,7 @@ def to_bytes(value: Value) -> bytes:
     """
     try:
         return orjson.dumps(value, default=_number)
+    # orjson writes 64 bits; `parse_body` reads any number of digits, and each of them is kept.
     except orjson.JSONEncodeError:  # integers past 64 bits
         return to_json(value).encode()
 
@@ -109,6 +112,7 @@ def _unzip(body: bytes, max_size: int) -> bytes:
         for piece in decoded((body,), "gzip"):
             pieces.append(piece)
             size += len(piece)
+            # Within the loop: a small body may unpack to a thousand times its size.
             if size > max_size:
                 raise BodyError("response_too_large", f"body is larger than {max_size} bytes")
     except DecodingError as error:
@@ -132,6 +136,7 @@ def _parse_plain(body: bytes) -> Any:
     except orjson.JSONDecodeError:
         return _NOT_SURE
     keys = _count_keys(value)
+    # A double has lost digits, and deep values would exhaust the recursion of all that walk them.
     if keys < 0:
         return _NOT_SURE
     # A text that is written again is all that was read. Most have no blanks, or these. To delete
@@ -155,6 +160,7 @@ def _count_keys(value: Any) -> int:
         # One set of types for a whole level: a level of plain texts is passed without a loop in
         # Python.
         kinds = set(map(type, level))
+        # orjson reads 1.10 and 64-bit overflows as doubles: the exact parser keeps their digits.
         if float in kinds:
             return -1
         below: list[Any] = []
@@ -180,11 +186,13 @@ def _refuse_constant(name: str) -> NoReturn:
 def _read_object(pairs: list[tuple[str, Value]]) -> dict[str, Value]:
     """Return a JSON object from its pairs; raise BodyError if a key occurs twice."""
     result = dict(pairs)
+    # RFC 8259, 4: readers differ on the first or the last of equal names.
     if len(result) != len(pairs):
         raise BodyError("response_malformed", "an object has a key twice")
     return result
 
 
+# The hook sees all pairs: a dict alone would keep the last of equal keys without a word.
 _DECODER: Final = json.JSONDecoder(
     parse_int=parse_number,
     parse_float=parse_number,
@@ -202,6 +210,8 @@ def _parse_exactly(body: bytes) -> Value:
     """
     try:
         text = body.decode()
+        # Before the scanner, which recurses, and whose RecursionError depends on the
+        # caller's depth.
         check_depth(text)
         value: Value
         value, end = _scan(text.lstrip(" \t\n\r"), 0)
@@ -213,6 +223,7 @@ def _parse_exactly(body: bytes) -> Value:
             ).encode()  # there are no bytes for half a surrogate pair
     except UnicodeError:
         raise BodyError("response_malformed", "JSON is not in UTF-8") from None
+    # StopIteration is what CPython's scanner raises for text that begins no value.
     except (StopIteration, ValueError, RecursionError, RequestParseError):
         raise BodyError("response_malformed", "body is not JSON") from None
     return value

@@ -41,6 +41,8 @@ def read_path(value: Any) -> Path:
     if len(value) > MAX_LENGTH:
         raise PathError(f"a path has at most {MAX_LENGTH} steps")
     for name in value:
+        # `true` is an int in Python. A negative index would count from the end, and
+        # hide another item.
         is_index = isinstance(name, int) and not isinstance(name, bool) and name >= 0
         if not is_index and not isinstance(name, str):
             raise PathError("a step of a path is a key or an index")
@@ -111,6 +113,7 @@ def change(
     """
     values, removed = tuple(set), tuple(remove)
     names = None if keep is None else tuple(keep)
+    # Values may not be hashable, and dropped indexes are those of one body: no key for a cache.
     if values or any(drop.values()) or len(removed) + len(names or ()) > MOST_KNOWN:
         outcome = _plan(names, removed, values, drop)
     else:
@@ -234,6 +237,7 @@ class _Parts:
 def _next(nodes: _Nodes, name: Name) -> _Nodes:
     """Return the children of some nodes under `name` and, for other names than `*`, under `*`."""
     reached = [node.below[name] for node in nodes if name in node.below]
+    # INVARIANT: a named member obeys the paths with `*`, too, or naming it would show it.
     if name != ANY:
         reached += [node.below[ANY] for node in nodes if ANY in node.below]
     return reached
@@ -249,12 +253,14 @@ def _outcome(keeps: _Nodes | None, removes: _Nodes, sets: _Nodes, *, is_set: boo
     # INVARIANT: removal is tested first, so that a removed value is gone whatever is kept or set.
     if any([node.ends for node in removes]):
         return HIDDEN
+    # What lies below a kept path is kept as well.
     if keeps is not None and any([node.ends for node in keeps]):
         keeps = None
     ends = [node for node in sets if node.ends]
     if any([_differ(node.value, ends[0].value) for node in ends[1:]]):
         raise PathError("two different values are set at one path")
     if ends:
+        # Removals reach into a value that was set, too: it could be a copy of what they hide.
         return _Replaced(ends[0].value, _outcome(keeps, removes, [], is_set=True))
     if keeps is None and not any([node.below or node.drops for node in (*removes, *sets)]):
         return _ALL
@@ -282,8 +288,10 @@ def _apply(outcome: Any, value: Value) -> Any:
         if parts.has_key and not parts.is_set:
             raise PathError("a path to remove or set has a key where the body has an array")
         return _items(parts, value)
+    # Kept paths lead below this value, and it has no members: nothing of it was kept.
     if parts.is_for_members_only:
         return HIDDEN
+    # Fails closed: a secret may have moved from an object into a plain text.
     if value is not None and not parts.is_set:
         raise PathError("a path to remove or set goes on below a value that has no members")
     return value
@@ -323,6 +331,8 @@ def _items(parts: _Parts, value: list[Value]) -> list[Value]:
     left: list[Value] = []
     if parts.drops:
         drops = parts.drops
+        # Numbered before any is left out, since the indexes of other paths are those of
+        # the original.
         pairs = [(name, each) for name, each in enumerate(value) if name not in drops]
         if not mentioned and others is _ALL:
             return [each for _, each in pairs]

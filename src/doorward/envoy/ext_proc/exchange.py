@@ -39,6 +39,8 @@ __all__ = ["Observer", "Outcome", "Processor", "ResponseExchange"]
 
 _log: Final = logging.getLogger(__name__)
 _EDGE: Final = Edge("ext_proc", "the decision on a response failed")
+# `ProcessingMode.BodySendMode`. BUFFERED_PARTIAL (3) is refused: past its limit Envoy passes
+# the rest on unread.
 _BUFFERED: Final = 2
 _HEAD: Final = 4096
 """The estimated memory in bytes of an input without its body."""
@@ -123,6 +125,7 @@ class Processor:
 
         The answer is remembered for the latest snapshot.
         """
+        # Read and written as one tuple: exchanges of several threads may meet here.
         known, has_rule = self._stream_rule
         if known is not snapshot:
             has_rule = snapshot.has_rule_at(f"{self.path}/stream")
@@ -184,9 +187,12 @@ class ResponseExchange:
         of order or the filter's body modes are wrong.
         """
         read = messages.read_message(message)
+        # Envoy sends its modes with the first message of a stream only.
         if self._stage == "new":
             self._check_modes(read)
         match read.phase, self._stage:
+            # INVARIANT: each message is answered once and in its order. Envoy takes an answer for
+            # that of the message it waits for, so that a spurious one could pass a response.
             case "request_headers", "new":
                 return self._on_request(read)
             case "response_headers", "new" | "requested":
@@ -195,6 +201,8 @@ class ResponseExchange:
                 return self._on_body(read)
             case "response_body", "unread":
                 return self._on_unread_body()
+            # Where the filter refuses the override, the body of Envoy's own answer
+            # comes all the same.
             case "response_body", "foreign":
                 return messages.CONTINUE_BODY
             case "response_trailers", "decided":
@@ -206,6 +214,8 @@ class ResponseExchange:
 
     def finish(self) -> None:
         """Raise GrpcError (ABORTED) if the call ends before the response was decided."""
+        # To end with OK tells Envoy that nothing more is needed: the response would go out unread,
+        # with `failure_mode_allow: false`, too.
         if self._stage not in ("decided", "unread", "foreign"):
             raise GrpcError(Status.ABORTED, "the call ended before the response was decided")
 
@@ -216,8 +226,11 @@ class ResponseExchange:
         """Raise GrpcError unless Envoy sends whole response bodies and follows answers; also log
         the reason.
         """
+        # Envoy would ignore the answers: better an error at once than a filter that
+        # filters nothing.
         if first.is_observed:
             why = "observability_mode is on: no answer has an effect"
+        # Absent modes are refused as well: Envoy leaves the field out where no body is sent.
         elif first.modes != (_NONE, _BUFFERED):
             why = "response_body_mode must be BUFFERED, and request_body_mode NONE"
         else:
@@ -253,6 +266,7 @@ class ResponseExchange:
             attributes: Any = self._input["attributes"]
             attributes["metadataContext"] = {"filterMetadata": message.filter_metadata}
         self._stage = "requested"
+        # A response that passes unread may stay compressed and partial.
         if self._is_unread_anyway():
             return messages.write_headers("request_headers", Mutation())
         # The application must send a whole, plain response; a 304 would let a client use what it
@@ -284,6 +298,7 @@ class ResponseExchange:
         status is malformed.
         """
         details = message.attributes.get("response.code_details", "")
+        # Before the stage is checked: Envoy's own answer may come without the request's headers.
         if isinstance(details, str) and details.startswith(_ENVOY_HEADERS):
             self._stage = "foreign"
             return messages.write_unread(Mutation())
@@ -292,9 +307,11 @@ class ResponseExchange:
             raise GrpcError(Status.FAILED_PRECONDITION, problem)
         headers = messages.to_headers(message.headers)
         status = headers.pop(":status", "")
+        # `int` would take other digits, blanks and signs as well.
         if not (status.isascii() and status.isdecimal() and len(status) == 3):
             raise GrpcError(Status.INVALID_ARGUMENT, "the response has no status")
         self._response = _Response(int(status), headers)
+        # HEAD, 204 and 304 have no body message, so that this is the only chance to decide.
         state = state_of(int(status), headers, has_body=not message.ends)
         if state == "unread" and not self._passes_unread():
             self._stage = "awaited"
@@ -368,11 +385,13 @@ class ResponseExchange:
         """
         processor = self._processor
         options = processor.options
+        # One snapshot for the decision and the lists: a reload in between must not mix policies.
         snapshot = self._snapshot = processor.pdp.snapshot
         value: Value = None
         plain = body or b""
         if body is None:
             input = self._with_response(state)
+        # A body was announced and is empty, which the headers could not tell.
         elif not body:
             state = "none"
             input = self._with_response(state, size=0)
@@ -381,6 +400,7 @@ class ResponseExchange:
             try:
                 value, plain = parse_body(body, encoding, options.max_body)
             except BodyError as error:
+                # No policy is asked about a body that two readers could understand in two ways.
                 decision = Decision(new_decision_id(), processor.path, revision=snapshot.revision)
                 input = self._with_response("opaque", size=len(body))
                 why = _Denied(error.code, str(error))
@@ -414,6 +434,7 @@ class ResponseExchange:
         )
         if options.dry_run:
             return messages.CONTINUE_BODY
+        # An unchanged body goes out plain as well, since `_mutation` removes its encoding.
         was_encoded = plain is not body
         new_body = to_bytes(left) if is_changed else plain if was_encoded else None
         return messages.write_body(self._mutation(verdict, new_body, state), new_body)
@@ -433,6 +454,8 @@ class ResponseExchange:
         """
         is_answered_with_body = state == "none" and self._stage == "awaited"
         if state != "none":
+            # Envoy ignores a body mutation in the answer to headers: the change would
+            # be lost in silence.
             if verdict.stream and verdict.reads_body:
                 raise _Denied("result_error", "a response that passes unread cannot be changed")
             if not verdict.stream:
@@ -479,11 +502,13 @@ class ResponseExchange:
         removed = [name for name in headers if name in STALE or name.endswith(_CACHES)]
         added = list(verdict.added)
         if body is not None:
+            # Envoy answers 500 where a mutated body has another length than the header says.
             added.append(("content-length", str(len(body))))
             if "content-encoding" in headers:
                 removed.append("content-encoding")
         elif state == "none" and headers.get("content-length", "0") != "0":
             removed.append("content-length")
+        # A shared cache must not serve one user's body to another one.
         if not any([name.lower() == "cache-control" for name, _ in verdict.added]):
             is_stored = "no-store" not in headers.get("cache-control", "").lower()
             added.append(("cache-control", "private" if is_stored else "private, no-store"))
@@ -538,6 +563,8 @@ class ResponseExchange:
         not change this.
         """
         self._stage = "decided"
+        # INVARIANT: a failure denies in a dry run, too: nobody knows what the policy
+        # would have said.
         decision = decision._replace(error=DecisionError(str(why)))
         self._log_answer(decision, input, "failed", started, state, size, None, why.code)
         message = "A response was not let through"
@@ -582,6 +609,7 @@ class ResponseExchange:
         pdp = self._processor.pdp
         if not pdp.logs_decisions:
             return
+        # The log must not become the place where hidden fields can be read.
         if not self._processor.options.log_bodies:
             snapshot = self._snapshot or pdp.snapshot
             decision, input = _without_body(

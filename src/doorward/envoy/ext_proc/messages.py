@@ -102,6 +102,7 @@ def read_message(message: bytes) -> Message:
         for name, value in request.attributes[_FILTER].fields.items():
             attributes[name] = from_struct_value(value)
     modes = None
+    # Only in the first message, and only where a body mode is not NONE.
     if request.HasField("protocol_config"):
         config = request.protocol_config
         modes = config.request_body_mode, config.response_body_mode
@@ -148,6 +149,7 @@ def _mutate(out: Any, mutation: Mutation) -> None:
     for name, value in mutation.set:
         again = name.lower() in seen
         seen.add(name.lower())
+        # Envoy's default appends: the application's own value would stay in front of ours.
         action = "APPEND_IF_EXISTS_OR_ADD" if again else "OVERWRITE_IF_EXISTS_OR_ADD"
         out.set_headers.add(
             header=base_pb2.HeaderValue(key=name, raw_value=value.encode()),

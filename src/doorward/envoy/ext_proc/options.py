@@ -158,6 +158,8 @@ class Options:
     )
 
     def __post_init__(self) -> None:
+        # The message holds more than the body; past its size the transport fails the stream, and
+        # the reason would be that of a fault.
         if self.max_body >= self.grpc_max_recv_msg_size:
             raise OptionError("max_body", "must be less than grpc-max-recv-msg-size")
 

@@ -63,6 +63,7 @@ class ExtProcServer:
         options = self._options
         self._runner = AdaptiveRunner(loop, options.threads)
         limits = ExchangeLimits(calls=options.max_streams)
+        # `Services` gets no runner: only these calls may be slow, and they have it already.
         exchanges = Exchanges(self._processor.open, limits, self._runner)
         return methods.Services(
             states.unary,

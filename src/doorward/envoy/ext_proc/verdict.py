@@ -82,16 +82,19 @@ def read_response_verdict(result: Value | Undefined) -> ResponseVerdict:
     Raise ResultError for a boolean or another type than an object, an unknown field, a field of the
     wrong type, a denial without a usable status, or a header that frames the body.
     """
+    # A policy for requests by mistake: `true` would let every response pass as it is.
     if isinstance(result, bool):
         raise ResultError("the decision is a boolean: an object with `allow` is needed")
     document = object_of(result)
     unknown = [name for name in sorted_keys(document) if name not in FIELDS]
+    # Before `allow` is read: a misspelt `remove` in an allowed response would hide nothing.
     if unknown:
         names = ", ".join([f"`{name}`" for name in unknown[:_MOST_NAMES]])
         raise failed(names, "unknown field; helper rules must be in another package")
     if not _read_flag(document, "allow"):
         headers = check_headers(read_headers(document, "headers", "response headers"))
         status = read_http_status(document)
+        # The first do not end a response, and the others have no body.
         if status < 200 or status in (204, 304):
             raise failed("response http status", f"a denial cannot have the status {status}")
         return ResponseVerdict(False, status, headers, read_body(document))
@@ -99,6 +102,7 @@ def read_response_verdict(result: Value | Undefined) -> ResponseVerdict:
     added = check_headers(read_headers(document, "response_headers_to_add", subject))
     removed = read_names(document, "response_headers_to_remove", "response headers to remove")
     removed = [name.lower() for name in removed]
+    # `_mutation` sets these by the body that is really sent.
     if not _FRAMING.isdisjoint([*removed, *[name.lower() for name, _ in added]]):
         raise failed("response headers", "the policy must not change a header that frames the body")
     return ResponseVerdict(
@@ -167,6 +171,7 @@ def _plain(value: Any) -> Value:
             raise failed("set", "a key of a value is not a text")
         return {key: _plain(each) for key, each in value.items()}
     if isinstance(value, frozenset):
+        # Its order would be ours, not the policy's.
         raise failed("set", "a value holds a set")
     return value  # type: ignore[no-any-return]  # JSON
 

@@ -111,6 +111,8 @@ def _check_options(options: Bootstrap) -> None:
     if not options.pdp:
         raise ValueError("a decision point is needed")
     for addresses in (options.pdp, options.responses):
+        # A cluster is STRICT_DNS or STATIC; Envoy resolves names only in the first, and
+        # pipes not there.
         if {_to_kind(_to_address(address)) for address in addresses} == {"pipe", "name"}:
             raise ValueError("decision points by name and by Unix socket cannot share one cluster")
     if options.admin is not None and not _is_local(_to_address(options.admin)):
@@ -139,6 +141,7 @@ def _is_local(address: Document) -> bool:
     match _to_kind(address):
         case "ip":
             return ipaddress.ip_address(address["socket_address"]["address"]).is_loopback
+        # A name may resolve to anything later, so not even `localhost` counts.
         case kind:
             return kind == "pipe"
 
@@ -379,6 +382,7 @@ def _to_ext_authz(options: Bootstrap) -> Document:
     if options.max_body:
         fields["with_request_body"] = {
             "max_request_bytes": options.max_body,
+            # Without it Envoy answers 413 by itself, and the policy never sees the request.
             "allow_partial_message": True,
             "pack_as_bytes": True,
         }
@@ -495,6 +499,7 @@ def _to_decision_points(
     # One that is gone is left out, and until that is known its Checks go to another one.
     [threshold] = cluster["circuit_breakers"]["thresholds"]
     if retries:
+        # Envoy's default of 3 would deny all but three Checks of a restarting decision point.
         threshold["max_retries"] = threshold["max_requests"]
     return cluster | {"health_checks": [_to_health_check(service)]}
 

@@ -265,6 +265,7 @@ def _check(description: Description) -> None:
         raise ValueError("a port must be from 1 to 65535")
     if len(set(ports)) < len(ports):
         raise ValueError("application, Envoy and diagnostic address need ports of their own")
+    # Root's own connections pass the redirect, so that an application that runs as root would, too.
     if description.user == 0:
         raise ValueError("Envoy must not run as root")
     names = [policy.name for policy in description.policies]

@@ -58,6 +58,7 @@ def _scalar(value: Any) -> str:
     """Return a scalar as YAML: plain if it cannot be mistaken for another type, else as JSON."""
     if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _WORDS:
         return value
+    # JSON is YAML, and its quotes leave no doubt about the type.
     return json.dumps(value)
 
 

@@ -44,6 +44,7 @@ def to_files(description: Description) -> dict[str, str]:
     }
     for policy in description.policies:
         files[f"files/policy/{policy.name}"] = policy.text
+    # Placeholders go through the same code as values, so that chart and manifests cannot differ.
     for name, documents in kubernetes.to_documents(_insert_placeholders(description)).items():
         if name == "configmaps.yaml":
             files[f"templates/{name}"] = _CONFIG_MAPS

@@ -60,6 +60,7 @@ def _check_plugin(plugin: Located) -> Iterator[Problem]:
     others.
     """
     address = plugin.get("addr")
+    # OPA-Envoy's default: the file may configure OPA, where no `addr` means every address.
     if not str(address.value or ":9191").startswith(_LOCAL):
         yield "pdp-exposed", f"`{address.value or ':9191'}` is open to others", address
     if (option := plugin.get("dry-run")).value not in _FALSE:
@@ -165,6 +166,7 @@ def _check_container(each: Located, common: Located, *, is_redirect: bool) -> It
             _either(security, common, "runAsUser"),
             _either(security, common, "runAsNonRoot"),
         )
+        # An image may name root as its user, so silence is not enough.
         if user == 0 or (user is None and non_root is not True):
             yield "kit-root", f"`{name}` may run as root", security
     if security.get("allowPrivilegeEscalation").value is not False:

@@ -88,6 +88,7 @@ def _find(paths: Sequence[Path]) -> Iterator[Path]:
     count = 0
     for path in paths:
         if path.is_dir():
+            # Sorted, for the same findings in the same order on each file system.
             known = sorted(each for each in path.rglob("*") if _kind(each) in _KNOWN)
             files = [each for each in known if not _is_template(each)]
         elif _kind(path) in _KNOWN:

@@ -167,12 +167,14 @@ def check_haproxy(file: str, text: str) -> Iterator[Finding]:
     taken: set[str] = set()
     is_closed = refuses_underscores = False
     for number, words in _lines(text):
+        # Rules of another section do not apply to the requests of this one.
         if words[0] in ("frontend", "listen") and not asks:
             taken = set()
         if words[:2] == ["http-request", "del-header"] and len(words) == 3 and not asks:
             taken.add(words[2].lower())
         if words[:2] == ["http-request", "deny"] and "req.hdr_names" in words:
             refuses_underscores = True
+        # Rules run in their order: what is removed after the question was part of the question.
         if words[0] == "http-request" and words[1:2] and words[1].startswith("lua."):
             asks = number
         if asks and words[:2] == ["http-request", "deny"]:

@@ -203,6 +203,7 @@ class _Package:
         for rule in module.rules:
             head = rule.head
             name = self._rule_name(head.ref)
+            # A rule with a body may be undefined, and is more than another name.
             if name and not rule.body and not head.args and head.value is not None:
                 path = self._resolve(head.value)
                 if path[:1] == ("input",):

@@ -128,6 +128,7 @@ def _installation(chains: Chains, listed: list[str]) -> str:
     ours = [name for name in chains if _CHAINS[name] in _OURS]
     required = {_CHAINS[name] for name in ours}
     stale = [chain for chain in _existing(listed) if chain not in required]
+    # With --noflush this line makes a chain that is missing and empties one that is there.
     lines = [f":{_CHAINS[name]} - [0:0]" for name in ours]
     lines += [_deletion(line) for line in _jumps(listed)]
     lines += [f"-F {chain}" for chain in stale]
@@ -136,6 +137,8 @@ def _installation(chains: Chains, listed: list[str]) -> str:
     for name in chains:
         if name not in ours:
             for number, rule in enumerate(chains[name], 1):
+                # Inserted, not appended: a rule in front could accept a connection
+                # before ours sees it.
                 lines.append(f"-I {_CHAINS[name]} {number} {_write(rule)}")
     return _transaction(lines)
 
@@ -211,6 +214,7 @@ def _compare(chains: Chains, listed: list[str]) -> list[str]:
         ]
         if chain in _OURS and chain not in there:
             problems.append(f"there is no chain {chain}")
+        # The order counts, too: the first rule that matches decides.
         elif (listed_rules if chain in _OURS else listed_rules[: len(expected)]) != expected:
             problems += _explain(chain, rules, expected, listed_rules)
     expected_jumps = sum(len(chains[name]) for name in chains if _CHAINS[name] not in _OURS)

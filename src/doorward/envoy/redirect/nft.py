@@ -92,6 +92,7 @@ class Nft:
         """Return our table as stripped lines of `nft list`; [] if it does not exist."""
         try:
             text = self._run("-s", "-u", "-y", "list", "table", family, TABLE)
+        # A subclass of RedirectError, and never "there is no table".
         except MissingCapability:
             raise
         except RedirectError as error:

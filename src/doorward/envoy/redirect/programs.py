@@ -67,6 +67,7 @@ def has_legacy_table(table: str, family: Family) -> bool:
     """
     try:
         return table in Path(_LEGACY_TABLES[family]).read_text().split()
+    # The module is not loaded, so nobody can have made a table.
     except FileNotFoundError:
         return False
     except PermissionError:

@@ -145,6 +145,7 @@ def _add_outbound(draft: _Draft, options: Redirect, port: int, family: Family) -
         "outbound",
         Rule(loopback=True, elsewhere=host, then="inbound", why="the application calls itself"),
     )
+    # After the rule for loopback: the proxy's calls to the pod's own address go in as from outside.
     draft.add("outbound", Rule(user=options.user, why="the proxy is not sent to itself"))
     draft.add("outbound", Rule(destination=host, why="loopback stays loopback"))
     if not options.networks:

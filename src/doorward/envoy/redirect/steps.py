@@ -62,8 +62,10 @@ def install(options: Redirect, name: str | None = None) -> str:
     chosen, problems = _choose(options, name)
     if problems:
         chosen.install(options)
+        # An exit code of 0 does not say that the kernel has the rules.
         if left := chosen.problems(options):
             raise RedirectError("the rules are not in force:\n" + "\n".join(left))
+    # After ours are in force, so that there is no moment without a redirect.
     _clear_others(chosen)
     return f"{'in force' if problems else 'in force already'} ({chosen.name})"
 

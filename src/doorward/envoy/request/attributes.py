@@ -195,6 +195,7 @@ def _from_http(http: Any) -> Object:
     if body := http.body:
         out["body"] = body
     if raw_body := http.raw_body:
+        # In base64, as OPA-Envoy's JSON has all bytes.
         out["rawBody"] = base64.b64encode(raw_body).decode("ascii")
     return out
 

@@ -55,9 +55,11 @@ class Services:
         if len(body) < 5:
             raise RequestParseError("less than 5 bytes")
         method = self._method(*path)
+        # The flag of a gRPC message: 1 is compressed, and OPA-Envoy leaves those unparsed, too.
         if method is None or method.client_streaming or body[0] != 0:
             return None, False
         (length,) = struct.unpack_from(">I", body, 1)
+        # Envoy sends the beginning of a long body: what is missing is told apart from malformed.
         if length > len(body) - 5:
             return None, True
         kind = message_factory.GetMessageClass(method.input_type)

@@ -65,6 +65,7 @@ def to_input(
             if source and "principal" in source:
                 out["source_principal"] = source["principal"]
             fields = walked.get("request", fields).get("http", fields)  # type: ignore[union-attr, assignment]
+            # The bytes, not their base64: the walk has encoded them already.
             if "rawBody" in fields:
                 raw_body = context.attributes.request.http.raw_body
     except DecodeError as error:

@@ -140,10 +140,12 @@ class _Turns:
         self._count += 1
         if self._count > limits.messages:
             raise GrpcError(Status.RESOURCE_EXHAUSTED, "too many messages")
+        # Each answer would add to what waits for the client's window, without a limit.
         if self._call.pending:
             raise GrpcError(Status.RESOURCE_EXHAUSTED, "the client does not read the answers")
         if len(self._waiting) >= limits.waiting:
             raise GrpcError(Status.RESOURCE_EXHAUSTED, "too many messages wait for an answer")
+        # Last of the checks: what it takes is given back by `_close` only, by way of `_size`.
         self._exchanges.budget.take(len(message))
         self._size += len(message)
         self._waiting.append(message)
@@ -168,12 +170,14 @@ class _Turns:
         """
         while self._waiting and self._cancellation is None:
             message = self._waiting.popleft()
+            # Before `run`: it marks this turn as taken, since `receive` may come before the answer.
             cancellation = self._cancellation = Cancellation()
             answer = self._exchanges.run(self._exchange, message, self._resume, cancellation)
             if answer is None:
                 return
             self._cancellation = None
             self._send(answer)
+        # INVARIANT: the only OK of a call. An answer that is still being made comes first.
         if self._has_ended and self._cancellation is None:
             self._finish()
             self._close()
@@ -199,6 +203,7 @@ class _Turns:
         An error ends the call; nothing happens if the call has ended.
         """
         self._cancellation = None
+        # A cancelled answer may arrive all the same: the thread had finished it before.
         if self._is_closed:
             return
         try:

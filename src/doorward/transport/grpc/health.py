@@ -53,6 +53,8 @@ class Health:
         """Answer Check with the state of a service; GrpcError NOT_FOUND for an unknown one."""
         state = self._states.get(_service(message))
         if state is None:
+            # Check ends with NOT_FOUND; Watch of the same name says SERVICE_UNKNOWN and stays open,
+            # since the service may come (health/v1/health.proto).
             raise GrpcError(Status.NOT_FOUND, "unknown service")
         return _to_bytes(_Response(status=state))
 

@@ -15,6 +15,7 @@ __all__ = ["PREFIX", "Budget", "Messages", "frame_message", "to_plain"]
 
 PREFIX: Final = Struct(">BL")
 """The five bytes before a message: a flag that is 1 if it is compressed, and its length."""
+# 16 makes zlib expect gzip's header and check its CRC; without it only zlib's is accepted.
 _GZIP: Final = 16 + zlib.MAX_WBITS
 
 
@@ -80,6 +81,7 @@ class Messages:
         messages: list[bytes] = []
         while len(buffer) >= self._needed:
             compressed, length = PREFIX.unpack_from(buffer)
+            # By the prefix, before the rest arrives: its bytes would be kept for nothing.
             if length > self._limit:
                 raise GrpcError(
                     Status.RESOURCE_EXHAUSTED,
@@ -108,12 +110,15 @@ def to_plain(message: bytes, flag: int, encoding: bytes, limit: int) -> bytes:
     """
     if not flag:
         return message
+    # Only the lowest bit has a meaning; another value breaks the protocol.
     if flag != 1:
         raise GrpcError(Status.INTERNAL, "the flag of a message must be 0 or 1")
+    # gRPC, compression.md: the flag without an encoding is INTERNAL, not UNIMPLEMENTED.
     if encoding != b"gzip":
         raise GrpcError(Status.INTERNAL, "compressed message without an encoding")
     inflater = zlib.decompressobj(_GZIP)
     try:
+        # One byte more than is allowed tells a bomb from a message of just the limit.
         text = inflater.decompress(message, limit + 1)
     except zlib.error:
         raise GrpcError(Status.INTERNAL, "message is not valid gzip") from None
@@ -121,6 +126,7 @@ def to_plain(message: bytes, flag: int, encoding: bytes, limit: int) -> bytes:
         raise GrpcError(
             Status.RESOURCE_EXHAUSTED, f"message is larger than the limit of {limit} bytes"
         )
+    # Cut off, or a second member behind the first: another reader could add it to the message.
     if not inflater.eof or inflater.unused_data:
         raise GrpcError(Status.INTERNAL, "message is not valid gzip")
     return text

@@ -48,6 +48,7 @@ __all__ = [
 
 _EDGE: Final = Edge("grpc", "a gRPC method failed")
 _UNITS: Final = {b"H": 3600.0, b"M": 60.0, b"S": 1.0, b"m": 1e-3, b"u": 1e-6, b"n": 1e-9}
+# gRPC over HTTP/2: `TimeoutValue` has at most eight digits.
 MAX_TIMEOUT_DIGITS: Final = 8
 
 Method: TypeAlias = Callable[[bytes], bytes]
@@ -116,6 +117,7 @@ class Call:
         """
         now = self._stream.sender.now
         ends_at = now + seconds
+        # A client may ask for less time than the limit, never for more.
         self._ends_at = min(self._ends_at, ends_at) if self._ends_at else ends_at
         self._message_seconds = message_seconds
         self._message_ends_at = now + message_seconds
@@ -127,6 +129,7 @@ class Call:
         """
         if completed:
             self._message_ends_at = 0.0
+        # Only where no limit runs: a client that sends a byte at a time must not extend it.
         if self.messages.is_partial and self._message_seconds and not self._message_ends_at:
             self._message_ends_at = self._stream.sender.now + self._message_seconds
         self._set_deadline()
@@ -152,6 +155,7 @@ class Call:
         an earlier OK would mean that the rest needs no decision.
         """
         stream = self._stream
+        # A second end would write a header block behind END_STREAM (RFC 9113, section 5.1).
         if stream.trailers is not None or not stream.is_open:
             return
         if status is Status.OK and stream.receiving:
@@ -161,6 +165,7 @@ class Call:
 
     def fail(self, error: GrpcError) -> None:
         """End the call with an error and cancel its handler."""
+        # Before `end`: with the stream gone, nothing else would release what the handler holds.
         self._stream.route.abort(self._stream)
         self.end(error.status, error.message)
 
@@ -262,13 +267,20 @@ class Services:
         Raise GrpcError if the gRPC method, the encoding or the timeout is unknown.
         """
         if request.method != b"POST":
+            # An HTTP status, since a client that is not gRPC's does not look at trailers.
             return _Refusal(http_refusal(405, Status.INTERNAL, "method must be POST"))
         if not _is_grpc(request.get(b"content-type")):
+            # 415 is required of gRPC servers, so that other clients do not read status
+            # 200 as success.
             message = "content-type must be application/grpc"
             return _Refusal(http_refusal(415, Status.INTERNAL, message))
+        # INVARIANT: nothing but the header block decides here, since routes are cached by its bytes
+        # (`http2/header_blocks.py`). The timeout is a duration, not yet a time, for that reason.
         timeout = _timeout(request.get(b"grpc-timeout"))
         encoding = request.get(b"grpc-encoding") or b"identity"
         if encoding not in {b"identity", b"gzip"}:
+            # The code with which clients send again uncompressed; `trailers_only` names
+            # what we accept.
             raise GrpcError(Status.UNIMPLEMENTED, "grpc-encoding must be identity or gzip")
         method = self._unary.get(request.path)
         if method is not None:
@@ -287,6 +299,7 @@ def _is_grpc(content_type: bytes | None) -> bool:
     """
     if content_type is None or not content_type.lower().startswith(b"application/grpc"):
         return False
+    # 16 is the length of the prefix: `application/grpc-web` is another protocol.
     return content_type[16:17] in {b"", b"+", b";"}
 
 
@@ -305,6 +318,7 @@ def _timeout(text: bytes | None) -> float | None:
 
 def expire(stream: Stream) -> None:
     """End a stream whose deadline has passed with DEADLINE_EXCEEDED, and cancel its method."""
+    # Before the end is written: a method in a thread must learn that nobody waits any more.
     stream.route.abort(stream)
     state = stream.state
     if isinstance(state, Call):
@@ -393,6 +407,7 @@ class _Unary:
             state.message = message
         if not ended:
             return
+        # Half a message behind a whole one is refused as well: the client meant to send more.
         if state.message is None or state.messages.is_partial:
             raise GrpcError(Status.INTERNAL, "message is missing or cut")
         self._answer(stream, state.message)
@@ -416,6 +431,7 @@ class _Unary:
                 stream.state = None
                 self._finish(stream, answer)
 
+        # INVARIANT: `finish` runs in a later turn of the loop, so `state` is set below before it.
         answer = self._runner.run(self._method, message, finish, cancellation)
         if answer is not None:
             self._finish(stream, answer)
@@ -432,6 +448,7 @@ class _Unary:
             stream.sender.respond(stream, OK_HEADERS, frame_message(answer), OK_TRAILERS)
 
     def _fail(self, stream: Stream, error: GrpcError) -> None:
+        # A partial message must give its bytes back to the budget that all streams share.
         self.abort(stream)
         stream.sender.finish(stream, trailers_only(error.status, error.message))
 
@@ -499,8 +516,12 @@ class _Streaming:
             messages = call.messages.feed(data) if data else ()
             call.note_arrival(completed=bool(messages))
             for message in messages:
+                # A call of many messages is one request: without this its frames use up
+                # the client's credit.
                 stream.sender.count_message()
                 handler.receive(message)
+                # The handler may end its call within `receive`; later messages of this
+                # read go nowhere.
                 if not call.has_handler:
                     return  # it has ended with this message
             if ended:
@@ -517,6 +538,7 @@ class _Streaming:
         """Cancel the handler and drop an incomplete message. Further calls do nothing."""
         call = stream.state
         if isinstance(call, Call) and call.handler is not None:
+            # Before `cancel`, which may end in another `abort` of the same call.
             handler, call.handler = call.handler, None
             call.messages.close()
             handler.cancel()

@@ -68,12 +68,14 @@ class Reflection:
                 raise GrpcError(Status.INTERNAL, problem) from None
             responses = self._servicer.ServerReflectionInfo(iter([request]), None)
             answers = [each.SerializeToString() for each in responses]
+            # Clients choose the bytes of requests, so nothing is cached past a fixed size.
             if len(message) <= MAX_REQUEST and len(self._answers) < MAX_ANSWERS:
                 self._answers[message] = answers
         return answers
 
     def admit(self, call: Call) -> None:
         """Count a call as open; raise GrpcError RESOURCE_EXHAUSTED if too many are."""
+        # Counted here again instead of at each end: a call may end by a reset of its stream.
         self._calls = [each for each in self._calls if each.is_open]
         if len(self._calls) >= MAX_CONVERSATIONS:
             raise GrpcError(Status.RESOURCE_EXHAUSTED, "too many reflection calls")
@@ -92,6 +94,7 @@ class _Conversation:
         """Answer one request; the first one counts the call as open. Raise GrpcError if the message
         cannot be decoded, if responses wait to be read, or if too many calls are open.
         """
+        # A short request has a long response: unread ones must not pile up.
         if self._call.pending:
             raise GrpcError(Status.RESOURCE_EXHAUSTED, "the client does not read the responses")
         if not self._is_admitted:

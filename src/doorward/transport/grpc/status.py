@@ -58,6 +58,7 @@ _CONTENT_TYPE: Final[Header] = (b"content-type", b"application/grpc")
 _RESPONSE: Final[tuple[Header, ...]] = (
     (b":status", b"200"),
     _CONTENT_TYPE,
+    # Only error responses carry it: a client needs it after UNIMPLEMENTED (compression.md).
     (b"grpc-accept-encoding", b"identity,gzip"),
 )
 
@@ -78,6 +79,7 @@ def _status(status: Status, message: str) -> list[Header]:
     return fields
 
 
+# gRPC over HTTP/2, `Percent-Encoded`: space to tilde except the percent sign.
 _SAFE: Final = "".join(map(chr, range(0x20, 0x7F))).replace("%", "")
 
 

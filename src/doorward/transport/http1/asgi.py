@@ -33,6 +33,7 @@ CANCELLATION: Final = "doorward.base.cancellation"
 """The key under which an ASGI scope has the `Cancellation` of its request."""
 _FULL: Final = 64 * 1024
 """Above this number of waiting body bytes no more is read until the application takes them."""
+# RFC 9110, 15.3.5 and 15.4.5: a body would be read as the next response.
 _NO_BODY: Final = frozenset({204, 304})
 _TEXT: Final = b"content-type: text/plain; charset=utf-8\r\n"
 _FAILED: Final = Response(500, _TEXT, b"500 Internal Server Error\n")
@@ -115,6 +116,7 @@ class AsgiCall:
         self._is_gone = True
         self._cancellation.cancel()
         self._arrived.set()
+        # A sender waits for the client to read, which never happens now.
         self._may_write.set()
 
     def wake_writer(self) -> None:
@@ -147,6 +149,7 @@ class AsgiCall:
             await app(scope, self._receive, self._send)
         except FAULTS as fault:
             _EDGE.report(fault)
+        # A fault after the whole response is the application's own; the client has its answer.
         if self._is_complete or self._is_gone:
             return
         if self._has_begun:
@@ -163,6 +166,7 @@ class AsgiCall:
         is complete or the client is gone, the event is a disconnect.
         """
         if self._request.expects_continue and not self._is_whole and not self._has_begun:
+            # 100 is sent once, even where the application reads the body in several steps.
             self._request.expects_continue = False
             # Only when the application reads: a request that is refused by its head sends no body.
             self._connection.write(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -174,6 +178,8 @@ class AsgiCall:
         body = b"".join(self._parts)
         self._parts.clear()
         self._size = 0
+        # Before reading on: the next `_receive` must wait for a disconnect, not repeat
+        # an empty end.
         self._was_told = self._is_whole
         self._connection.read_on()
         return {"type": "http.request", "body": body, "more_body": not self._is_whole}
@@ -188,6 +194,7 @@ class AsgiCall:
         Ignored once the client is gone. Raise RuntimeError for an event out of order, a part of the
         body that exceeds the announced length, or a body that ends before it.
         """
+        # ASGI: a server ignores what an application sends after the disconnect.
         if self._is_gone:
             return
         if message["type"] == "http.response.start":
@@ -209,6 +216,7 @@ class AsgiCall:
         """
         self._has_begun = True
         status = message["status"]
+        # Asked now, not at the end of the body: what the head says must hold.
         self._ends = self._connection.ends
         lines = [response_head(status), self._connection.date]
         has_body = self._request.method != b"HEAD" and status not in _NO_BODY
@@ -221,6 +229,7 @@ class AsgiCall:
                 self._ends = self._ends or value.lower() == b"close"
                 continue
             lines.append(b"%s: %s\r\n" % (lowered, value))
+        # The announced length of a HEAD response stays in the head, but no byte may follow.
         if not has_body:
             self._left = 0
         elif self._left is None and self._request.version == "1.0":
@@ -242,6 +251,7 @@ class AsgiCall:
         """
         out, self._head = self._head, b""
         if self._is_chunked:
+            # A chunk of no bytes is the end of the body (RFC 9112, section 7.1).
             if body:
                 out += b"%x\r\n%s\r\n" % (len(body), body)
             if not more:
@@ -260,6 +270,7 @@ class AsgiCall:
             if self._left:
                 raise RuntimeError("the response is shorter than it announced")
             self._is_complete = True
+            # An application that waits in `_receive` gets its disconnect.
             self._arrived.set()
             self._connection.finish_call(self, ends=self._ends)
 

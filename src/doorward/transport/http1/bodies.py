@@ -32,6 +32,7 @@ class BodyBudget:
     @property
     def taken(self) -> int:
         """The number of bytes that all bodies take now."""
+        # A copy, because another thread may append to the deque meanwhile.
         return self._taken - sum(list(self._given))
 
     def begin(self) -> Share:

@@ -32,6 +32,7 @@ _EDGE: Final = Edge("http1", "an HTTP/1.1 connection failed")
 
 LATER: Final = Response(0, b"", b"")
 """The result of an `Application.answer` that will call `respond` later."""
+# Sweeps come ten times as often while the server drains, so that its end is not held up.
 LINGER: Final = 4
 """The number of sweeps in which a client may read the last response before the connection is
 aborted."""
@@ -149,6 +150,7 @@ class HttpConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection: cancel its requests and drop their bodies."""
+        # First: whatever fails below, the slot of the connection is free again.
         self._connections.remove(self)
         self._transport = None
         self._life = LIFE[self._life]["lose"]
@@ -188,6 +190,7 @@ class HttpConnection(asyncio.Protocol):
         """The time since which the client is silent, in monotonic seconds; None while we work on a
         request.
         """
+        # Who sends a body slowly counts as silent, so that it can be replaced by a new connection.
         return None if self._current is not None and self._message != "body" else self._since
 
     def expire(self) -> None:
@@ -198,6 +201,8 @@ class HttpConnection(asyncio.Protocol):
             return
         limits, now = self._limits, self._connections.now
         waited = now - self._since
+        # The order is that of importance: an ending connection has no other time limit, and one
+        # whose client does not read is not silent, it is blocked.
         if self._transport.is_closing() or self._life == "ending":
             self._sweeps += 1
             if self._sweeps > LINGER:
@@ -211,6 +216,7 @@ class HttpConnection(asyncio.Protocol):
                 self._close_idle()
         elif self._message == "head" and waited > limits.head_timeout:
             self._close_idle()
+        # While we do not read, the client cannot send, and its time does not count.
         elif self._message == "body" and self._reading and waited > limits.body_timeout:
             self._refuse(HTTPStatus.REQUEST_TIMEOUT, "the body did not arrive in time")
         elif self._is_between_requests and waited > limits.keep_alive:
@@ -258,6 +264,7 @@ class HttpConnection(asyncio.Protocol):
             return False
         self._draining = True
         self._sweeps = 0
+        # Last: what has arrived already is read in here, and may become the current request.
         transport.retire()
         return True
 
@@ -274,21 +281,25 @@ class HttpConnection(asyncio.Protocol):
         """Parse received bytes; refuse malformed ones, a head over the limits and too much chunk
         framing.
         """
+        # The parser's callbacks change all of this in `feed_data`, so it is noted before.
         message = self._messages if self._message == "body" else 0
         head, body_size = self._head_size if self._message == "head" else 0, self._body_size
         try:
             self._parser.feed_data(data)
         except HttpParserUpgrade as upgrade:
+            # llhttp stops behind the head of an upgrade, and says how far it came.
             self._ignore_upgrade(data[upgrade.args[0] :])
         except HttpParserError as error:
             self._refuse_for(error)
             return
+        # The callbacks may have refused or answered the last request: sizes no longer matter.
         if self._life != "open":
             return
         if self._message == "head":
             # A head of which a part came before was not begun in these bytes.
             self._head_size = head + len(data)
             self._check_head(self._head_size)
+        # Only bytes that all belong to one body can be told into body and framing.
         elif message == self._messages and self._message == "body":
             self._framing_size += len(data) - (self._body_size - body_size)
             if self._framing_size > self._limits.head_bytes + self._limits.framing * (
@@ -310,6 +321,7 @@ class HttpConnection(asyncio.Protocol):
         """
         if self._life != "open":
             return  # what follows a request that ends the connection is nobody's
+        # httptools wraps what a callback raised; the cause tells our refusals from llhttp's errors.
         cause = error.__context__
         if isinstance(cause, _RefusedError):
             self._refuse(cause.status, str(cause))
@@ -328,7 +340,9 @@ class HttpConnection(asyncio.Protocol):
         if request is None:
             return
         length = dict(request.headers).get(b"content-length")
+        # RFC 9110, 7.8: an upgrade may be ignored, and then the request is one like any other.
         framing = b"content-length: %s" % (length or b"0")
+        # llhttp has refused a request with both (RFC 9112, 6.3), so the order means nothing.
         if b"transfer-encoding" in dict(request.headers):
             framing = b"transfer-encoding: chunked"
         self._upgrades = False
@@ -365,12 +379,14 @@ class HttpConnection(asyncio.Protocol):
         that expects `100-continue` goes to the application at once.
         """
         parser, headers = self._parser, self._headers
+        # Counted again: `_feed` sees heads that arrive in parts, not one that came whole.
         size = len(self._target) + sum([len(name) + len(value) for name, value in headers])
         if size > self._limits.head_bytes or len(headers) > self._limits.headers:
             raise _RefusedError(431, "the headers are too large")
         if self._life != "open":
             return  # nobody is answered after the request that ends the connection
         version = parser.get_http_version()
+        # llhttp accepts 0.9 and 2.0 in a request line as well.
         if version not in ("1.1", "1.0"):
             raise _RefusedError(505, "only HTTP/1.0 and HTTP/1.1 are supported")
         request = Request(version, parser.get_method(), self._target, headers)
@@ -382,12 +398,15 @@ class HttpConnection(asyncio.Protocol):
         # Only where a name is repeated need the hosts be counted.
         if len(fields) != len(headers) and sum([name == b"host" for name, _ in headers]) > 1:
             raise _RefusedError(400, "more than one host header")
+        # RFC 9112, section 3.2, asks for 400 in both cases: the host must be unambiguous.
         if version == "1.1" and b"host" not in fields:
             raise _RefusedError(400, "missing required host header")
         # Two servers could frame any other coding differently (RFC 9112, section 6.1).
         if b"transfer-encoding" in fields:
             if version == "1.0":
                 raise _RefusedError(400, "transfer-encoding in HTTP/1.0")
+            # All lines, not `fields`, which has only the last of them: `gzip` before
+            # `chunked` hides.
             codings = [value.lower() for name, value in headers if name == b"transfer-encoding"]
             if codings != [b"chunked"]:
                 raise _RefusedError(501, "unsupported transfer encoding")
@@ -399,10 +418,12 @@ class HttpConnection(asyncio.Protocol):
         self._since = self._connections.now
         if parser.should_upgrade():
             self._upgrades = True
+            # Behind a request to upgrade a client may speak another protocol.
             request.keeps_alive = False
         if b"expect" in fields:
             if fields[b"expect"].lower() != b"100-continue":
                 raise _RefusedError(417, "unknown expectation")
+            # RFC 9110, 10.1.1: the expectation of an HTTP/1.0 client must be ignored.
             request.expects_continue = version == "1.1"
             self._begin_stream()
 
@@ -434,6 +455,7 @@ class HttpConnection(asyncio.Protocol):
             return
         self._message = READING[self._message]["body_ends"]
         self._request = None
+        # Before the answer, which asks `ends` whether the connection goes on.
         if not request.keeps_alive:
             self._life = LIFE[self._life]["last"]
         stream, self._stream = self._stream, None
@@ -442,12 +464,14 @@ class HttpConnection(asyncio.Protocol):
             return
         body = self._body
         request.body = body[0] if len(body) == 1 else b"".join(body)
+        # The request takes the share over: its bytes count until the answer has dropped it.
         request.share = self._share
         self._drop_body()
         if self._current is None:
             self._begin(request)
         else:
             self._queue.append(request)
+            # The parser cannot stop in the middle of a read: further requests of it are dropped.
             if len(self._queue) >= self._limits.pipelined:
                 self._life = LIFE[self._life]["last"]
             self._update_reading()
@@ -475,6 +499,8 @@ class HttpConnection(asyncio.Protocol):
         self._stream = self._begin_call(request)
         for part in self._body:
             self._stream.feed(part)
+        # INVARIANT: from here on the application bounds the body (`AsgiCall.is_full`),
+        # not the share.
         self._drop_body()
         self._update_reading()
 
@@ -491,6 +517,7 @@ class HttpConnection(asyncio.Protocol):
 
         Does nothing if the connection is gone or the request was answered.
         """
+        # A late answer of a slow call: the connection may be at another request by now.
         if self._current is request and self._transport is not None:
             self._write(request, response)
             self._go_on()
@@ -511,6 +538,7 @@ class HttpConnection(asyncio.Protocol):
                 response.headers,
                 len(response.body),
                 _CLOSE if ends else b"",
+                # RFC 9110, 9.3.2: a HEAD response announces the length that GET would have.
                 b"" if request.method == b"HEAD" else response.body,
             )
         )
@@ -527,6 +555,7 @@ class HttpConnection(asyncio.Protocol):
         if self._request is self._current:
             return True  # the rest of its body is not read
         ends = self._life != "open" or self._draining or self._connections.ends_soon
+        # The client waits for the pipelined requests that were read already.
         return ends and not self._queue
 
     @property
@@ -566,9 +595,11 @@ class HttpConnection(asyncio.Protocol):
     def _go_on(self) -> None:
         """Begin the requests that waited for the one that was answered; a fault of ours aborts."""
         try:
+            # `last` goes on here: it ends reading, not the answers to what was read.
             while self._queue and self._current is None and self._life not in ("ending", "closed"):
                 self._begin(self._queue.popleft())
             request = self._request
+            # Such a request waited as a whole for its turn, since it has to be read in pieces.
             if request is not None and (
                 request.expects_continue or self._body_size > self._limits.body_buffered
             ):
@@ -616,6 +647,7 @@ class HttpConnection(asyncio.Protocol):
         transport = self._transport
         if transport is None:
             return
+        # INVARIANT: `expire` closes a connection that stays open here after `LINGER` sweeps.
         if self._message != "between" and transport.can_write_eof():
             if not self._reading:
                 self._reading = True
@@ -629,6 +661,7 @@ class HttpConnection(asyncio.Protocol):
         transport = self._transport
         if transport is None or transport.is_closing():
             return
+        # A body behind a request under way has nobody yet who could take it.
         waits = self._current is not None and self._stream is None
         wanted = self._life == "ending" or not (
             self._write_since is not None

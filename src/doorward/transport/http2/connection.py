@@ -47,7 +47,9 @@ MAX_STREAM_ID: Final = 2**31 - 1
 DRAIN_WAIT: Final = 1.0
 """Seconds that `shutdown` waits for the client's PING before it names the last stream."""
 
+# RFC 9113, section 6.5.1.
 _SETTING: Final = Struct(">HL")
+# Eight bytes, as a PING must have; they tell its answer from that of another PING.
 _DRAIN: Final = b"draining"
 _TOO_LARGE: Final = encode([(b":status", b"431")])
 
@@ -79,6 +81,8 @@ class Connection:
         self._clock = clock
         self._on_expired = on_expired
         self._buffer = bytearray()
+        # INVARIANT: fewer bytes than this are only collected. To parse at each arrival would take
+        # quadratic time where a client sends a frame byte by byte.
         self._needed = len(PREFACE)
         self._receiving = "preface"
         """The state of `states.RECEIVING`."""
@@ -93,6 +97,7 @@ class Connection:
         self._credit = Credit(self.limits, now)
         self._final = MAX_STREAM_ID
         """The highest stream that is served; the end of a drain lowers it."""
+        # INVARIANT: the position of each method is the number of its `FrameType`.
         self._frames: tuple[Callable[[int, int, bytes], None], ...] = (
             self._on_data,
             self._on_headers,
@@ -140,9 +145,11 @@ class Connection:
         PING, and after its answer the final GOAWAY (RFC 9113, 6.8). `drained` says when all is
         done.
         """
+        # A second `shutdown` must not begin the drain, and its wait, again.
         if self._ending == "serving":
             self._ending = ENDING[self._ending]["announce"]
             self._began = self._clock()
+            # SETTINGS must be our first frame (RFC 9113, 3.4): `_open` announces the end otherwise.
             if self._receiving != "preface":
                 self._announce_end()
         return self.take()
@@ -184,6 +191,7 @@ class Connection:
     def lost(self) -> None:
         """Mark the connection as closed and abort every open stream; writes nothing."""
         self._ending = ENDING[self._ending]["close"]
+        # The cache's budget belongs to all connections.
         self._headers.forget()
         for stream in self._sender.remove_all():
             stream.route.abort(stream)
@@ -225,6 +233,7 @@ class Connection:
         ]
         for stream in late:
             if self._on_expired is not None and 0 < stream.deadline < now:
+                # Told once: a late stream whose error waits for the client's window stays open.
                 stream.deadline = 0.0
                 self._on_expired(stream)
             # What is written may wait for the client; nothing else may.
@@ -256,10 +265,12 @@ class Connection:
         size = len(data)
         unpack = FRAME_HEAD.unpack_from
         frames = self._frames
+        # Again from here, whether or not the loop ends with a frame that is cut.
         self._needed = FRAME_HEAD.size
         while size - position >= 9:
             high, low, kind, flags, stream_id = unpack(data, position)
             length = high << 8 | low
+            # Before the frame is complete, so that `_buffer` never grows beyond one frame.
             if length > self.limits.max_frame_size:
                 raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "frame is too large")
             end = position + 9 + length
@@ -268,6 +279,8 @@ class Connection:
                 break
             payload = data[position + 9 : end]
             position = end
+            # Before the type is known to be unknown: within a header block an extension frame is an
+            # error as well (RFC 9113, 5.5).
             if self._receiving != "open":
                 self._check_order(kind)
             if kind < len(frames):
@@ -275,9 +288,11 @@ class Connection:
                     frames[kind](flags, stream_id & MAX_STREAM_ID, payload)
                 except StreamError as error:
                     self._reset_for(stream_id & MAX_STREAM_ID, error)
+                # What follows a fatal frame in the same read is not looked at.
                 if self._ending == "closed":
                     return
             else:
+                # RFC 9113, 4.1: unknown types are ignored, but a flood of them is not free.
                 self._charge(1)
         if position < size:
             self._buffer += data[position:]
@@ -287,6 +302,7 @@ class Connection:
         complete, self._complete = self._complete, []
         streams = self.streams
         for stream, data in complete:
+            # A later frame of the same read may have reset the stream.
             if streams.get(stream.id) is stream:
                 stream.route.receive(stream, data, True)
 
@@ -317,6 +333,7 @@ class Connection:
         )
         content = b"".join([_SETTING.pack(*each) for each in settings])
         self._sender.write(FrameType.SETTINGS, 0, 0, content)
+        # SETTINGS cannot change the connection's window (RFC 9113, 6.9.2), an update can.
         self._sender.write_window(0, limits.connection_window - DEFAULT_WINDOW)
         if self._ending == "announced":
             self._announce_end()
@@ -329,10 +346,13 @@ class Connection:
         The last data of a request is passed after all received frames. Raise Http2Error or
         StreamError for an exceeded window or a wrong length.
         """
+        # With padding, and for closed streams too: flow control counts the whole payload of every
+        # DATA frame (RFC 9113, 6.1 and 6.9), or both sides would no longer agree.
         size = len(payload)
         self._receive_window -= size
         if self._receive_window < 0:
             raise Http2Error(ErrorCode.FLOW_CONTROL_ERROR, "connection window is exceeded")
+        # At half the window: one update for many frames, and a fast client never has to wait.
         if self._receive_window < self.limits.connection_window >> 1:
             self._sender.write_window(0, self.limits.connection_window - self._receive_window)
             self._receive_window = self.limits.connection_window
@@ -346,6 +366,7 @@ class Connection:
         if stream.receive_window < 0:
             raise StreamError(ErrorCode.FLOW_CONTROL_ERROR, "stream window is exceeded")
         ended = flags & Flag.END_STREAM != 0
+        # A stream that has ended needs no window; that of empty DATA has not changed.
         if ended:
             stream.receiving = False
             self._count_request()
@@ -354,6 +375,7 @@ class Connection:
         elif stream.receive_window < self.limits.stream_window >> 1:
             self._sender.write_window(stream_id, self.limits.stream_window - stream.receive_window)
             stream.receive_window = self.limits.stream_window
+        # Before the data is passed on: a body of the wrong length must not be decided about.
         if stream.expected is not None:
             self._check_length(stream, len(payload))
         if ended:
@@ -383,12 +405,14 @@ class Connection:
         if flags & Flag.PRIORITY:
             if len(payload) < 5:
                 raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "priority is cut")
+            # RFC 7540, 5.3.1. RFC 9113 drops priorities, but h2 clients still send them.
             if UINT32.unpack_from(payload)[0] & MAX_STREAM_ID == stream_id:
                 raise Http2Error(ErrorCode.PROTOCOL_ERROR, "stream depends on itself")
             payload = payload[5:]
         if flags & Flag.END_HEADERS:
             self._end_block(flags, stream_id, payload)
             return
+        # `header_timeout` counts for the rest of the block, not for each of its frames.
         self._began = self._sender.now
         self._receiving = RECEIVING[self._receiving]["block_begins"]
         self._block = PartialBlock(self.limits, stream_id, flags, payload)
@@ -396,6 +420,7 @@ class Connection:
     def _on_continuation(self, flags: int, stream_id: int, payload: bytes) -> None:
         """Handle CONTINUATION (RFC 9113, 6.10): the next piece of a header block."""
         block = self._block
+        # RFC 9113, 6.2: the frames of a block must be contiguous, for HPACK has one state.
         if block is None or stream_id != block.stream_id:
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "no header block to continue")
         self._charge(1)
@@ -412,9 +437,11 @@ class Connection:
         is answered with 431. The block is decoded in any case.
         """
         ended = flags & Flag.END_STREAM != 0
+        # A known number: trailers, or a stream that is closed. Numbers only rise (RFC 9113, 5.1.1).
         if stream_id <= self._highest:
             self._trailers(stream_id, block, ended)
             return
+        # Refused streams count as well: a client must not use their number again.
         self._highest = stream_id
         refusal: StreamError | None = None
         try:
@@ -423,12 +450,14 @@ class Connection:
             resolved = self._headers.routes.get(block) or self._headers.resolve(block)
         except StreamError as error:
             resolved, refusal = None, error
+        # Not an error, and before the limits: GOAWAY promised that these are not processed (6.8).
         if stream_id > self._final:
             # The client was told, and will try elsewhere.
             self._sender.closed.remember(stream_id, ignored=True)
             return
         if len(self.streams) >= self.limits.max_concurrent_streams:
             self._charge(self.limits.reset_cost)
+            # RFC 9113, 8.7: the code that allows a client to send even a POST again.
             raise StreamError(ErrorCode.REFUSED_STREAM, "too many streams")
         if refusal is not None:
             self._charge(self.limits.reset_cost)
@@ -443,6 +472,7 @@ class Connection:
         if ended:
             stream.receiving = False
             self._count_request()
+            # HEADERS with END_STREAM has no body, so that only a length of 0 is true.
             if expected:
                 raise StreamError(ErrorCode.PROTOCOL_ERROR, "content-length is not the body's")
             self._complete.append((stream, b""))
@@ -452,6 +482,7 @@ class Connection:
 
         Raise StreamError if they are malformed, too large or do not end the stream.
         """
+        # Before any check of the stream, to keep the peer's table.
         headers, size = self._headers.decode(block)
         stream = self.streams.get(stream_id)
         if stream is None or not stream.receiving:
@@ -483,6 +514,7 @@ class Connection:
         if not stream_id:
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "PRIORITY without a stream")
         if len(payload) != 5:
+            # Stricter than 6.3, as 5.4.1 allows: a stream error may end the connection.
             raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "PRIORITY must have five bytes")
         if UINT32.unpack_from(payload)[0] & MAX_STREAM_ID == stream_id:
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "stream depends on itself")
@@ -504,12 +536,15 @@ class Connection:
 
     def _on_settings(self, flags: int, stream_id: int, payload: bytes) -> None:
         """Handle SETTINGS (RFC 9113, 6.5): apply each setting and acknowledge the frame."""
+        # By the number of settings: one frame can hold 2,730 of them (CVE-2019-9515).
         self._charge(1 + len(payload) // _SETTING.size)
         if stream_id:
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "SETTINGS on a stream")
         if flags & Flag.ACK:
             if payload:
                 raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "acknowledgement with settings")
+            # The preface of a client is SETTINGS of its own, not an acknowledgement
+            # (RFC 9113, 3.4).
             if self._receiving == "settings":
                 raise Http2Error(ErrorCode.PROTOCOL_ERROR, "first frame is not SETTINGS")
             return
@@ -531,6 +566,7 @@ class Connection:
         elif setting == Setting.ENABLE_PUSH:
             if value > 1:
                 raise Http2Error(ErrorCode.PROTOCOL_ERROR, "ENABLE_PUSH must be 0 or 1")
+        # RFC 7541, 4.2: a lowered size must be acknowledged in the next block, though we use none.
         elif setting == Setting.HEADER_TABLE_SIZE:
             self._sender.announce_no_table()
 
@@ -546,12 +582,15 @@ class Connection:
             raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "PING must have eight bytes")
         if not flags & Flag.ACK:
             self._sender.write(FrameType.PING, Flag.ACK, 0, payload)
+        # RFC 9113, 6.8: frames come in order, so no stream begun before the GOAWAY is
+        # still on its way.
         elif payload == _DRAIN and self._ending == "announced":
             self._announce_last()
 
     def _announce_last(self) -> None:
         """Write the final GOAWAY: streams above the highest one so far are not served."""
         self._ending = ENDING[self._ending]["finish"]
+        # INVARIANT: never raised again; a client may have sent higher streams elsewhere since.
         self._final = self._highest
         self._sender.write_goaway(self._final, ErrorCode.NO_ERROR)
 
@@ -575,6 +614,7 @@ class Connection:
         stream = self.streams.get(stream_id)
         if stream is not None:
             self._sender.widen_stream(stream, increment)
+        # On a closed stream it is not an error: it may have crossed our END_STREAM (RFC 9113, 5.1).
         elif stream_id > self._highest or not stream_id & 1:
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "WINDOW_UPDATE of an idle stream")
 
@@ -594,6 +634,7 @@ class Connection:
         ignored = self._sender.closed.ignores(stream_id)
         self._charge(1)
         if ignored is None:
+            # Nobody remembers it, so it ended long ago or by the client's own END_STREAM.
             raise Http2Error(ErrorCode.STREAM_CLOSED, "stream is closed")
         if not ignored:
             raise StreamError(ErrorCode.STREAM_CLOSED, "stream was reset")

@@ -29,6 +29,7 @@ class Credit:
 
         Time since the last refill is credited only then. `now` is in monotonic seconds.
         """
+        # Time is credited only where credit runs out: the usual charge costs one subtraction.
         self._left -= cost
         if self._left >= 0:
             return

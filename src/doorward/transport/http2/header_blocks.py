@@ -42,6 +42,7 @@ class CacheBudget:
         self.used = 0
 
 
+# One for the process: `cached_blocks` bounds a connection, and there may be 1,000 of them.
 CACHE_BUDGET: Final = CacheBudget(16 << 20)
 _ENTRY: Final = 1_024
 """The estimated memory in bytes of a cached block's route."""
@@ -77,6 +78,7 @@ class HeaderBlocks:
         except MalformedError as error:
             raise StreamError(ErrorCode.PROTOCOL_ERROR, str(error)) from None
         resolved = (self._application.resolve(request), request.content_length)
+        # A block that changes the table must be decoded each time, and means another list then.
         if before == self._hpack.revision and len(self.routes) < self._limits.cached_blocks:
             self._remember(block, resolved)
         return resolved
@@ -106,5 +108,6 @@ class HeaderBlocks:
         except HpackError as error:
             raise Http2Error(ErrorCode.COMPRESSION_ERROR, str(error)) from None
         finally:
+            # After a failure, too: the entries before the fault have changed the table.
             if before != self._hpack.revision:
                 self.forget()

@@ -14,6 +14,7 @@ from doorward.transport.http2.hpack import Header
 
 __all__ = ["MalformedError", "Request", "check_trailers", "to_request"]
 
+# RFC 9113, 8.2.1: no upper case, or an HTTP/1.1 peer behind us could see a second field.
 _NAME: Final = bytes(range(0x21, 0x7F)).translate(None, b":ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _FORBIDDEN_IN_VALUES: Final = b"\0\r\n"
 _SPACE: Final = b" \t"
@@ -22,6 +23,7 @@ _CONNECTION: Final = frozenset(
     (b"connection", b"proxy-connection", b"keep-alive", b"transfer-encoding", b"upgrade")
 )
 """Fields of HTTP/1.1 that HTTP/2 forbids (section 8.2.2)."""
+# The digits of 2**63 - 1; the limit keeps `int` from long numbers, which take it long.
 MAX_LENGTH_DIGITS: Final = 19
 
 
@@ -56,6 +58,7 @@ def to_request(headers: Sequence[Header]) -> Request:
     fields: list[Header] = []
     for name, value in headers:
         if name[:1] == b":":
+            # RFC 9113, 8.3: pseudo-headers come first, or the section is malformed.
             if fields:
                 raise MalformedError("pseudo-header behind a field")
             if name not in _PSEUDO:
@@ -78,12 +81,14 @@ def _complete(pseudo: dict[bytes, bytes], fields: tuple[Header, ...]) -> Request
     """
     try:
         method, scheme, path = pseudo[b":method"], pseudo[b":scheme"], pseudo[b":path"]
+    # CONNECT has no `:scheme` and `:path` (RFC 9113, 8.5), and so ends here.
     except KeyError:
         raise MalformedError("missing pseudo-header") from None
     if not method or not scheme or not path:
         raise MalformedError("empty pseudo-header")
     authority = pseudo.get(b":authority", b"")
     host = _only(fields, b"host")
+    # RFC 9113, 8.3.1: two readers could decide about different hosts.
     if host is not None and authority and host != authority:
         raise MalformedError("host and :authority differ")
     length = _only(fields, b"content-length")
@@ -99,6 +104,7 @@ def _only(fields: tuple[Header, ...], header_name: bytes) -> bytes | None:
     values.
     """
     values = {value for name, value in fields if name == header_name}
+    # RFC 9110, 8.6: the same length twice is valid, two lengths are request smuggling.
     if len(values) > 1:
         raise MalformedError("field with two different values")
     return values.pop() if values else None
@@ -119,6 +125,7 @@ def _check_field(name: bytes, value: bytes) -> None:
     _check_value(value)
     if name in _CONNECTION:
         raise MalformedError("field that HTTP/2 forbids")
+    # RFC 9113, 8.2.2.
     if name == b"te" and value != b"trailers":
         raise MalformedError("te must be trailers")
 

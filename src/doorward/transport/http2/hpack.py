@@ -48,6 +48,7 @@ STATIC: Final[tuple[Header, ...]] = (
 """The static table of RFC 7541, appendix A; its first entry has index 1."""
 
 _STATIC_INDEX: Final = {header: index for index, header in enumerate(STATIC, 1)}
+# Reversed, so that the first of several entries with one name wins.
 _STATIC_NAME: Final = {name: index for index, (name, _) in reversed([*enumerate(STATIC, 1)])}
 
 
@@ -83,6 +84,8 @@ class Decoder:
         end = len(block)
         while position < end:
             first = block[position]
+            # RFC 7541, 6: the leading bits are 1 (indexed), 01 (literal, into the table), 001 (size
+            # update), and 0000 or 0001 (literal, not or never into it).
             if first & 0x80:
                 index, position = _integer(block, position, 0x7F)
                 header = self._entry(index)
@@ -96,6 +99,7 @@ class Decoder:
             else:
                 header, position = self._literal(block, position, first)
             may_resize = False
+            # Indexed fields count in full as well: a byte may stand for 4 kB.
             size += len(header[0]) + len(header[1]) + ENTRY_OVERHEAD
             if size <= max_list_size:
                 headers.append(header)
@@ -108,7 +112,10 @@ class Decoder:
         7541, 6.2).
         """
         indexed = first & 0x40
+        # Never indexed reads like not indexed: it binds who encodes a field again (RFC
+        # 7541, 6.2.3).
         index, position = _integer(block, position, 0x3F if indexed else 0x0F)
+        # The name is read before `_add`, which may evict its entry (RFC 7541, 4.4).
         if index:
             name = self._entry(index)[0]
         else:
@@ -134,6 +141,7 @@ class Decoder:
         """
         self.revision += 1
         self._size += len(header[0]) + len(header[1]) + ENTRY_OVERHEAD
+        # A list will do: an entry counts 32 bytes, so the table has 128 of them at most.
         self._entries.insert(0, header)
         self._evict()
 
@@ -141,6 +149,7 @@ class Decoder:
         """Set the size of the dynamic table, evicting entries; HpackError above our setting (RFC
         7541, 6.3).
         """
+        # The setting is ours and never changes, so an update above it is an attack or a fault.
         if size > self._limit:
             raise HpackError("size update above the setting")
         if size != self._max_size:
@@ -168,6 +177,7 @@ def _integer(block: bytes, position: int, prefix: int) -> tuple[int, int]:
     if value < prefix:
         return value, position
     shift = 0
+    # The slice ends the loop at the end of the block, too, which is the same error.
     for byte in block[position : position + MAX_INTEGER_BYTES]:
         position += 1
         value += (byte & 0x7F) << shift

@@ -36,6 +36,7 @@ LENGTHS: Final = bytes((
 """The number of bits in the code of each octet, and of the end-of-string symbol (256)."""
 
 EOS: Final = 256
+# RFC 7541, 5.2: longer padding is an error, since it could hide an octet.
 _MAX_PADDING: Final = 7
 
 Transition: TypeAlias = tuple[int, bytes]
@@ -57,6 +58,7 @@ def decode(data: bytes) -> bytes:
         state, octet = states[state][byte >> 4]
         if octet:
             octets.append(octet)
+        # A state of -1 or less must not be an index: Python would count it from the end.
         if state >= 0:
             state, octet = states[state][byte & 15]
             if octet:
@@ -84,6 +86,8 @@ def _table() -> tuple[list[list[Transition]], frozenset[int]]:
                 node = branches[nibble >> shift & 1][node]
                 if node < 0:
                     symbol = -node - 1
+                    # RFC 7541, 5.2: the whole EOS in a string is an error; `node` stays
+                    # negative to say so.
                     if symbol == EOS:
                         break
                     octets += bytes((symbol,))
@@ -100,12 +104,14 @@ def _tree() -> tuple[list[int], list[int], frozenset[int]]:
     """
     left, right = [0], [0]
     code = length = 0
+    # The order of a canonical code: by length, then by symbol.
     for symbol in sorted(range(len(LENGTHS)), key=lambda each: (LENGTHS[each], each)):
         code <<= LENGTHS[symbol] - length
         length = LENGTHS[symbol]
         node = 0
         for shift in range(length - 1, 0, -1):
             branch = right if code >> shift & 1 else left
+            # 0 means no child: the root is nobody's child.
             if branch[node] == 0:
                 branch[node] = len(left)
                 left.append(0)
@@ -113,6 +119,7 @@ def _tree() -> tuple[list[int], list[int], frozenset[int]]:
             node = branch[node]
         (right if code & 1 else left)[node] = -symbol - 1
         code += 1
+    # EOS is all ones, and so are its prefixes, which are the padding.
     padding, node = [0], 0
     for _ in range(_MAX_PADDING):
         node = right[node]

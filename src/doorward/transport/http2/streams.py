@@ -24,6 +24,7 @@ MAX_CLOSED: Final = 1_000
 """The number of ended streams that are remembered, to tell a late frame from a wrong one."""
 DEFAULT_WINDOW: Final = 65_535
 """The initial size of every flow-control window in bytes (RFC 9113, 6.9.2)."""
+# RFC 9113, 6.9.1 and 6.5.2.
 MAX_WINDOW: Final = 2**31 - 1
 MIN_FRAME_SIZE: Final = 16_384
 MAX_FRAME_SIZE: Final = 2**24 - 1
@@ -159,6 +160,7 @@ class Sender:
         self.streams: dict[int, Stream] = {}
         """The streams whose response is not complete, by id."""
         self.closed = ClosedStreams()
+        # The client's settings may come after our first response: until then these are its values.
         self.initial_window = DEFAULT_WINDOW
         self.answered = 0
         """The number of calls that got a whole response by `respond`."""
@@ -208,6 +210,7 @@ class Sender:
             return
         self._window -= size
         stream_id = stream.id
+        # The trailers get none: an update is due once, in the first block that is written.
         headers = self._prefix(headers)
         pack = FRAME_HEAD.pack
         self._out += (
@@ -252,6 +255,7 @@ class Sender:
 
     def reset(self, stream: Stream, code: ErrorCode) -> None:
         """End an open stream with RST_STREAM, whatever was written of its response."""
+        # The client may not have read RST_STREAM when it sends on (RFC 9113, 5.1).
         if self.remove(stream.id, ignored=True) is not None:
             self.write_reset(stream.id, code)
 
@@ -262,6 +266,7 @@ class Sender:
         """
         stream = self.streams.pop(stream_id, None)
         if stream is not None:
+            # Else the next window update would write frames of a closed stream.
             self._blocked.pop(stream_id, None)
             self.closed.remember(stream_id, ignored=ignored)
         return stream
@@ -296,6 +301,7 @@ class Sender:
         difference = value - self.initial_window
         self.initial_window = value
         for stream in self.streams.values():
+            # It may become negative, and the client must widen it beyond 0 first (RFC 9113, 6.9.2).
             stream.send_window += difference
             if stream.send_window > MAX_WINDOW:
                 raise Http2Error(ErrorCode.FLOW_CONTROL_ERROR, "window is too large")
@@ -316,6 +322,8 @@ class Sender:
     def widen_stream(self, stream: Stream, increment: int) -> None:
         """Widen a stream's window and write its data that waited; StreamError for 0 or too much."""
         if not increment:
+            # An error of the stream only; on the connection it is one of the connection
+            # (RFC 9113, 6.9).
             raise StreamError(ErrorCode.PROTOCOL_ERROR, "increment is 0")
         stream.send_window += increment
         if stream.send_window > MAX_WINDOW:
@@ -358,6 +366,8 @@ class Sender:
         while pending:
             size = min(len(pending), self._window, stream.send_window, self._frame_size)
             if size <= 0:
+                # From the first wait on: a client that widens its window by a byte gets
+                # no more time.
                 if not stream.send_deadline:
                     stream.send_deadline = self.now + self._timeout
                 self._blocked[stream.id] = stream
@@ -370,10 +380,13 @@ class Sender:
         stream.send_deadline = 0.0
         if stream.trailers is not None:
             flags = Flag.END_HEADERS | Flag.END_STREAM
+            # The prefix is added when a block is written, not when it is queued: the update must be
+            # in the first block that the client reads.
             self.write(FrameType.HEADERS, flags, stream.id, self._prefix(stream.trailers))
             self._end(stream)
 
     def _flush_blocked(self) -> None:
+        # A copy: `_flush` removes what is no longer blocked.
         for stream in list(self._blocked.values()):
             self._flush(stream)
 
@@ -383,6 +396,7 @@ class Sender:
         """
         stream_id = stream.id
         self.streams.pop(stream_id, None)
+        # A client that has ended its side sends no more data: nothing late of it is to be ignored.
         if stream.receiving:
             self.write_reset(stream_id, ErrorCode.NO_ERROR)
             self.closed.remember(stream_id, ignored=True)
