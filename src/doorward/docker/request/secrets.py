@@ -244,9 +244,7 @@ def _options(options: Mapping[str, str]) -> dict[str, str]:
     `token`, and passwords in URLs and in lists such as `o=username=a,password=b`.
     """
     return {
-        name: MASK
-        if _WORD.search(name)
-        else _USERINFO.sub(f"://{MASK}@", _OPTION.sub(rf"\g<1>{MASK}", value))
+        name: MASK if _WORD.search(name) else mask_address(_OPTION.sub(rf"\g<1>{MASK}", value))
         for name, value in options.items()
     }
 

@@ -147,7 +147,7 @@ def _check_network(network: Mapping[str, Any]) -> _Fault:
     """
     for config in (network.get("IPAM") or {}).get("Config") or ():
         if config and not config.get("Subnet") and any(config.values()):
-            return "IPAM.Config[].Subnet", "there where other addresses of it are"
+            return "IPAM.Config[].Subnet", "set where a gateway or an address range is set"
     return None
 
 
