@@ -133,9 +133,9 @@ def _rule_name(rule: Rule) -> str:
 
 @dataclass(slots=True)
 class _Imported:
+    """A document that a name stands for, and whether the name occurs."""
+
     path: Ref | Var
-    text: str
-    span: Span
     used: bool = False
 
 
@@ -180,8 +180,7 @@ class Resolver:
         for item in imports:
             head = item.path.head if isinstance(item.path, Ref) else item.path
             if isinstance(head, Var) and head.name in ROOTS:
-                text = _import_text(item)
-                self.imports[import_name(item)] = _Imported(item.path, text, item.span)
+                self.imports[import_name(item)] = _Imported(item.path)
 
     def module(self, module: Module) -> Module:
         """Return the module with the names in its rules resolved; its imports are checked."""
