@@ -163,6 +163,7 @@ def _read_bundles(top: Block, key: str, warnings: list[str]) -> Mapping[str, Bun
     if len(block.values) > MAX_BUNDLES:
         raise ConfigError(f"{top.location(key)} must have {MAX_BUNDLES} bundles at most")
     for name, value in block.values.items():
+        # A persisted bundle is stored in a folder with its name.
         is_name = name and ".." not in name.split("/") and name.isprintable()
         if value is not None and not is_name:
             raise ConfigError(

@@ -264,6 +264,7 @@ def _read_mapping(top: Block, key: str, warnings: list[str]) -> Mapping[str, tup
     mapping = {name: tuple(block.get(name, str, name).split(".")) for name in _MEMBERS}
     paths = list(mapping.values())
     for name, path in mapping.items():
+        # By identity: two members with equal paths are as wrong.
         others = [other for other in paths if other is not path]
         if not all(path) or any(other[: len(path)] == path for other in others):
             raise ConfigError(

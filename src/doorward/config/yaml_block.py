@@ -219,6 +219,7 @@ def _put(container: Any, keys: Sequence[str | int], value: Any, path: str) -> An
     inner = block.values.get(key)
     if rest and isinstance(rest[0], str) and not isinstance(inner, Block):
         inner = block.block(key)
+    # The line in the file says nothing of a value from the command line.
     lines = {name: line for name, line in block.lines.items() if name != key or rest}
     values = {**block.values, key: _put(inner, rest, value, path)}
     return Block(values, lines, block.file, block.path)

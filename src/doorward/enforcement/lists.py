@@ -96,6 +96,7 @@ def find_hidden(
     hidden = Hidden({}, {}, {})
     for name, options in lists.items():
         if snapshot.is_nowhere(options.rule):
+            # It would hide each item, and an empty list does not look like a mistake.
             raise ListError(f"the rule {options.rule} of the list {name} does not exist")
         document = snapshot.document(options.rule)
         answer, item_name = document.answer, options.name
@@ -116,6 +117,7 @@ def find_hidden(
             indexes = hidden.items.setdefault(path, set())
             for index, item in enumerate(items):
                 result = answer({**input, item_name: item})
+                # Undefined hides too: an item stays only where the rule says so.
                 if result is not True and not is_allowed(result):
                     indexes.add(index)
                     hidden_count += 1

@@ -29,6 +29,7 @@ _PARAMETER: Final = re.compile(
     rf'(?:"((?:[^"\\\r\n]|\\.)*+)"|({_TOKEN.pattern}+))\s*+'
 )
 _ESCAPE: Final = re.compile(r'\\(["\\])')
+# The buffer with which Go's mime/multipart reads (`peekBufferSize`).
 _LINE_LIMIT: Final = 4096
 
 

@@ -93,6 +93,8 @@ def check_names(names: Iterable[str], what: str) -> None:
             if kind and collections.get(above, kind) not in ("", kind):
                 _refuse(f"{what} with and without a number: {shown(name)}")
             collections[above] = kind or collections.get(above, "")
+            # `01` is a key to readers, not a number; and so is what has more digits than any list
+            # has items.
             if kind == "number" and str(int(path[end][:9])) == path[end]:
                 numbers.setdefault(above, set()).add(int(path[end]))
     for indices in numbers.values():

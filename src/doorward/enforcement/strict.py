@@ -36,6 +36,7 @@ def _refuse(reason: str) -> NoReturn:
 
 _METHODS: Final = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 _METHOD: Final = re.compile(r"[A-Z][A-Z0-9-]*\Z")
+# INVARIANT: what it matches breaks none of the rules below, which `check_request` skips for it.
 _PLAIN_TARGET: Final = re.compile(
     r"(?:/(?![./])[\x21\x22\x24\x26-\x2e\x30-\x3a\x3c-\x5b\x5d-\x7e]*+)++\Z"
 )
@@ -59,6 +60,7 @@ _PATH_RULES: Final = tuple(
         (r"%(?:[01][0-9a-f]|7f)", "encoded control character in the path"),
         (r"%2e", "encoded dot in the path"),
         (
+            # The unreserved characters of RFC 3986, but for the dot, which has a rule of its own.
             r"%(?:2d|5f|7e|3[0-9]|[46][1-9a-f]|[57][0-9a])",
             "needless encoding in the path",
         ),
@@ -479,6 +481,7 @@ def parse_json(text: str | bytes) -> Value:
             text = text.decode()
         except UnicodeDecodeError:
             _refuse("JSON is not in UTF-8")
+    # Each level takes a character: a shorter text cannot nest deeper.
     if len(text) > bodies.MAX_DEPTH:
         bodies.check_depth(text)
     if "\\u" in text:
@@ -497,6 +500,7 @@ def _check_escapes(text: str) -> None:
     """
     high_ends_at = -1
     for match in _ESCAPE.finditer(text):
+        # An escape such as `\n` counts as a blank: it ends a pair as any character does.
         code = int(match[1] or "20", 16)
         if code == 0:
             _refuse("escaped NUL in JSON")

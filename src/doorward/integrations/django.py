@@ -464,6 +464,8 @@ class PolicyAdminMixin:
         other = self._admin_of(db_field.remote_field.model)
         if other is None:
             return queryset
+        # Django gives None where the related admin sets no order: the field is to take its own
+        # default.
         if queryset is None:
             queryset = db_field.remote_field.model._default_manager.using(db)
         return other.allowed_rows(request, queryset)

@@ -49,6 +49,8 @@ __all__ = ["Budget", "BudgetError", "PolicyMiddleware", "SqliteBudget"]
 T = TypeVar("T")
 Next = Callable[[Any], Awaitable[Any]]
 
+# INVARIANT: each has a method of its own in `PolicyMiddleware` that asks the policy, since
+# `on_request` passes these on undecided.
 _DECIDED: Final = frozenset(
     {
         *("tools/call", "tools/list", "resources/read", "resources/list"),
@@ -308,6 +310,7 @@ class PolicyMiddleware(Middleware):
         )
         if self._budget is None or not is_right or not seconds:
             raise BudgetError("no such budget")
+        # First here: a counter may compare with the limit only what a key has spent before.
         return cost <= limit and self._budget.spend(key, cost, limit, seconds)
 
 

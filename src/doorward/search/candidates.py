@@ -57,6 +57,7 @@ class Candidates:
         self._random = random
         self._constants = material.constants or list(_ODD)
         locations = list(shape.locations())
+        # Reversed: of several paths to one location the first stays.
         self._paths = {id(each): path for path, each in reversed(locations)}
         secrets = [secret for _, each in locations for secret in each.secrets]
         self._secrets = list(dict.fromkeys(secrets)) or ["a"]

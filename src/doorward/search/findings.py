@@ -126,6 +126,8 @@ def rego_test(finding: Finding, number: int = 1) -> str:
         # `not` would hold for a result that is false, too.
         condition = f"not {ref} {inputs}"
         if finding.old.value is False:
+            # A comprehension: `_ = ref` holds for false as well, and only for undefined it has no
+            # items.
             condition = f"count([1 | _ = {ref} {inputs}]) == 0"
     else:
         condition = f"{ref} == {to_rego(value)} {inputs}"

@@ -61,6 +61,7 @@ class B3(TextMapPropagator):  # type: ignore[misc]  # the library may be missing
         if single := header(_SINGLE):
             # `b3: TRACE-SPAN-SAMPLED-PARENT`; the last two may be missing.
             trace_id, span_id, sampled, *_ = [*single.split("-", 3), "", "", ""]
+        # B3's debug flag implies that the span is sampled.
         if header(_FLAGS) == "1":
             sampled = "d"
         context = context or Context()

@@ -423,6 +423,7 @@ class Interpreter:
                 return
             *_, candidate = heappop(waiting)
             inner = Interpreter(self._policy, candidate, self._evaluation)
+            # Or each of its repairs would again try to repair all of the body.
             inner._is_local = True
             attempt = inner.attempt_body(body, {})
             self._left -= STEPS - inner._left

@@ -49,6 +49,7 @@ def answer(engine: Engine, question: Question) -> Access:
     left = {tuple(map(to_key, each.values)) for each in others.grants}
     grants = [each for each in access.grants if tuple(map(to_key, each.values)) not in left]
     conditions = [each for each in access.conditions if each not in others.conditions]
+    # Who is not known without the data may be among the grants: then the answer is not complete.
     unknown = access.unknown or others.unknown
     return replace(access, grants=tuple(grants), conditions=tuple(conditions), unknown=unknown)
 

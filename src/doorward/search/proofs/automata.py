@@ -34,6 +34,7 @@ MAX_SETS: Final = 20_000
 MAX_NODES: Final = 5_000
 """The maximum number of states of one automaton."""
 _ALL: Final = ((0, TOP),)
+# RE2's classes, which are ASCII and where `\s` has no `\v`; Python's are wider.
 _NAMED: Final = {
     codes.CATEGORY_DIGIT: "0123456789",
     codes.CATEGORY_SPACE: "\t\n\f\r ",

@@ -107,6 +107,7 @@ def digest_of(engine: Engine, name: str) -> str:
 
     def add(*texts: str) -> None:
         for text in texts:
+            # With its length, so that no two lists of texts give the same digest.
             sha.update(f"{len(text)}:{text}".encode("utf-8", "surrogatepass"))
 
     modules: dict[str, None] = {}

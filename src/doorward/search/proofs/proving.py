@@ -160,6 +160,7 @@ def prove(
             old = _without(loaded, node, v0=v0, registry=registry)
         if old is not None:
             tried = _search(verdict, engine, old, version, seconds, clock)
+            # Of a proved property a search counts only if it contradicts the proof.
             verdict = tried if tried.is_broken or not is_proved else verdict
         if known is not None and verdict.outcome == NONE_EXISTS:
             known.add(proved.name, digest, verdict.conjunctions)

@@ -132,6 +132,7 @@ def _accepted_by(call: Call) -> tuple[Term, Language] | None:
         case "glob.match", 3 if is_open(args[2]) and is_constant(args[1]):
             glob, delimiters = _text(args[0]), value_of(args[1])
             if glob is not None and (delimiters is None or isinstance(delimiters, list)):
+                # As in OPA: null means no delimiters, an empty array the usual one.
                 stops = [] if delimiters is None else delimiters or ["."]
                 return args[2], from_glob(glob, [str(each) for each in stops])
         case "regex.match", 2 if is_open(args[1]):

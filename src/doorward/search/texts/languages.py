@@ -260,6 +260,7 @@ def from_pattern(pattern: str) -> Language:
     return _Reader(pattern).read()
 
 
+# Go's and RE2's: ASCII only, and `\s` without `\v`.
 _CLASSES: Final[dict[str, Ranges]] = {
     "d": ((48, 57),),
     "w": ((48, 57), (65, 90), (95, 95), (97, 122)),
@@ -522,6 +523,7 @@ def _usual_character(first: int, last: int) -> int:
 
 def _rank(char: int) -> int:
     """Return the order of a character in attempts: those of `_USUAL` first, then all others."""
+    # The -1 of all others becomes 98, which is behind each of `_USUAL`.
     return _USUAL.find(chr(char)) % 99
 
 
