@@ -93,8 +93,10 @@ class AuditLog:
         the last line is cut off. Raise AuditLogError.
         """
         if self._path == "-":
+            # A copy, so that `close` and `reopen` leave standard output itself alone.
             return os.dup(1), False
         try:
+            # O_APPEND: a plugin and a proxy, or an old and a new process, may write to one file.
             fd = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise AuditLogError(f"{self._path}: {describe_os_error(error)}") from None
@@ -105,6 +107,7 @@ class AuditLog:
         cannot be opened, log an error and keep the old one.
         """
         try:
+            # Opened before the old one closes: where that fails, lines still have a place.
             fd, torn = self._open()
         except AuditLogError as error:
             _log.error("Audit log cannot be reopened", extra={"error": str(error)})
@@ -153,6 +156,7 @@ class AuditLog:
                 line = b"\n" + line if self._torn else line
                 written = 0
                 try:
+                    # One call for the whole line, which the kernel appends as one.
                     written = os.write(self._fd, line)
                 finally:
                     self._torn = self._torn if written == 0 else written != len(line)

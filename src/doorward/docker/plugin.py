@@ -299,6 +299,7 @@ class Plugin:
             call.is_keyed = True
             call.key = self._known.key(call.body)
             call.known = None if call.key is None else self._known.find(call.key)
+        # Bytes that were seen are neither a ping nor our own: those never reach the cache.
         if call.known is None:
             request = call.request = call.request or parse_request(call.body)
             if self._is_ping(request) or (self._facts and self._facts.is_own(request)):
@@ -308,6 +309,7 @@ class Plugin:
         input_doc = call.input = call.known or self._read(call, may_wait=may_wait)
         # What the host and the daemon say may change: it is asked for at each decision.
         if self._host is not None:
+            # A copy: the cached input is shared by all calls of the same bytes.
             input_doc = call.input = dict(input_doc)
             self._host.join(input_doc)
         if self._facts is not None:
@@ -332,6 +334,7 @@ class Plugin:
         if call.phase == "response":
             input_doc["phase"] = "response"
             input_doc["status"] = request.status
+        # With mounts it depends on links of the host, which may change between two calls.
         elif call.key is not None and not may_wait and not input_doc["mounts"]:
             self._known.add(call.key, input_doc)
         return input_doc
@@ -343,6 +346,7 @@ class Plugin:
         if not _PING.fullmatch(request.uri.partition("?")[0]):
             return False
         nonce = request.headers.get(PROBE_HEADER)
+        # Anybody may send a ping with this header: its value must not cost memory.
         if nonce is not None and len(nonce) <= _MAX_PROBE:
             self._probes.append(nonce)
         return True
@@ -354,6 +358,7 @@ class Plugin:
         try:
             answer = self._decider.decide(input_doc)
         except PdpError as error:
+            # For no answer only: a bad answer (`to_verdict`) is denied even then.
             if self._options.allow_on_failure:
                 _log.warning(
                     "Policy server failed; request ALLOWED because of --allow-on-failure",
@@ -361,6 +366,7 @@ class Plugin:
                 )
                 return Verdict(True, str(error), "doorward:allow-on-failure")
             return Verdict(False, str(error), "doorward:pdp")
+        # That of the decision point, if it has one, so that both logs name the same decision.
         call.decision_id = answer.decision_id or call.decision_id
         return to_verdict(answer.result)
 

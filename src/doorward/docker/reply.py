@@ -64,6 +64,7 @@ def to_verdict(result: Value | Undefined) -> Verdict:
     allow: Any = result.get("allow", UNDEFINED)
     if allow is UNDEFINED:
         return Verdict(False, "policy decision has no `allow`", "doorward:result")
+    # Rego's 1, "true" or a set are true to many readers. Only `true` opens.
     if type(allow) is not bool:
         return Verdict(False, "`allow` of the policy decision is not a boolean", "doorward:result")
     rule = result.get("rule")

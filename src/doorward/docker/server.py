@@ -119,6 +119,7 @@ def bind_unix(path: str, *, mode: int = 0o600) -> socket.socket:
     """
     try:
         os.makedirs(os.path.dirname(path) or ".", mode=0o755, exist_ok=True)
+        # A process that was killed in its handover has left this name behind.
         unix_sockets.clear_stale(path + CLOSING)
         return unix_sockets.bind_unix(path, mode=mode, backlog=BACKLOG)
     except PathTakenError as error:
@@ -261,6 +262,8 @@ class PluginServer:
         if self._file is not None:
             with contextlib.suppress(OSError):
                 if os.stat(self._file[0]).st_ino == self._file[1]:
+                    # Renamed before the socket closes: dockerd waits where the name is missing, and
+                    # a call to a socket that nobody serves fails.
                     os.rename(self._file[0], self._file[0] + CLOSING)
                     closing = self._file[0] + CLOSING
         self.drain(grace)
@@ -273,6 +276,7 @@ class PluginServer:
         or, with a watchdog, until the watchdog has removed the socket's name; each for a limited
         time.
         """
+        # Each connection ends with its next answer, so that none is closed with a call under way.
         self._connections.ends_soon = True
         until = monotonic() + (LONGEST_HANDOVER if self._is_watched else HANDOVER)
         while monotonic() < until and (self._has_name if self._is_watched else self._connections):
@@ -303,6 +307,7 @@ class PluginServer:
         connections = self._connections
         answer = partial(self._answer, pool, long)
         is_direct = self._context is None
+        # Over TCP a sender is not told at once that nobody reads (module docstring).
         keeps_alive = is_direct and self._listener.family == socket.AF_UNIX
         application = Application(answer, _refuse_body, keeps_alive=keeps_alive)
 
@@ -328,6 +333,7 @@ class PluginServer:
         work: Callable[[], Response | Waiting]
         work = partial(self._begin, request.target.decode("latin-1"), request.body)
         history = self._long
+        # Short ones are tried on the loop: most need no wait, and a thread costs more than they do.
         if len(request.body) < LONG:
             outcome = _run_guarded(work)
             if isinstance(outcome, Response):

@@ -255,8 +255,10 @@ class Service:
         self._server.drain()
         self._decider.close()
         self._close_audit()
+        # Handed over, never closed: calls wait in its queue until the new plugin serves.
         self._listener.set_inheritable(True)
         environment = {**os.environ, LISTEN_FD: str(self._listener.fileno())}
+        # Its other end is gone; a process with this variable would take itself for a watched one.
         del environment[NOTIFY_FD]
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)
 

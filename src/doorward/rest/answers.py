@@ -197,6 +197,7 @@ def redirect(status: int, location: str, method: str) -> Response:
     if method not in ("GET", "HEAD"):
         return Response(b"", status, headers)
     words = {301: "Moved Permanently", 307: "Temporary Redirect"}[status]
+    # `&` first, or the escapes that follow would be escaped themselves.
     escaped = location.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     escaped = escaped.replace('"', "&#34;").replace("'", "&#39;")
     body = f'<a href="{escaped}">{words}</a>.\n\n'

@@ -129,12 +129,14 @@ class Api:
         started = perf_counter()
         number = 0 if self._requests is None else self._requests.number()
         scope[NUMBER] = number
+        # For `Workers.run`, which is called deep below and stops the work of a client that left.
         CURRENT.set(scope.get(CANCELLATION))
         raw = scope.get("raw_path") or scope["path"].encode()
         if self._tracer is None:
             name, answer = await self._answer(request, raw)
         else:
             name, answer = await self._trace(self._tracer, request, raw)
+        # A client chooses its method: each new one would be a new series of the metric for ever.
         method = request.method.lower() if request.method in _METHODS else "other"
         elapsed = perf_counter() - started
         self._service.metrics.http_request_duration_seconds.labels(
@@ -145,6 +147,7 @@ class Api:
             size = len(getattr(answer, "body", b""))  # a page may be written bit by bit
             status = answer.status_code
             self._requests.note(number, client, request.method, path, status, size, elapsed)
+        # After log and metrics: a client that reads slowly must not hold them back.
         await answer(scope, receive, send)
 
     async def _answer(self, request: Request, raw: bytes) -> tuple[str, Response]:
@@ -198,6 +201,7 @@ class Api:
         if is_longer and self._routes.may_end_in_slash(segments(clean)[1:]):
             return "catchall", self._redirect(request, raw, 301, clean)
         path = segments(raw)[1:]
+        # Before authorization, which needs to know whether the route has a body to show.
         match = self._routes.match(path)
         if match is not None:
             request.scope[_TEMPLATE] = match.template
@@ -208,9 +212,11 @@ class Api:
                 return "authz", refusal
         if not is_clean and clean != raw.rstrip(b"/"):
             return "catchall", self._redirect(request, raw, 307, clean)
+        # As Go's ServeMux: the cleaned path keeps one final slash.
         if raw.endswith(b"//"):
             shorter = clean.rstrip(b"/") + b"/"
             return "catchall", self._redirect(request, raw, 307, shorter)
+        # On a diagnostic listener other routes do not exist, rather than being forbidden.
         if match is None or (self._diagnostic and not match.routes[0].access.is_probe):
             return "catchall", unknown_path()
         return match.routes[0].name, await self._answer_match(request, match)
@@ -234,6 +240,7 @@ class Api:
         exchange = Exchange(self._service, request, row, match.rest)
         refuse = row.refuses
         try:
+            # Before the method is looked at: who may not ask learns no methods either.
             if not row.access.allows(exchange):
                 answer = (
                     forbidden() if refuse is None else refuse(403, "the decision is not served")
@@ -263,6 +270,7 @@ class Api:
         route = None if match is None else match.route(request.method)
         login = None if match is None or match.routes[0].name != "console" else self._login
         if login is not None:
+            # For the policy, as if the browser had sent it itself.
             request.scope[authorization.TOKEN] = await login.token(request)
         with service.memory.room() as room:
             body = None
@@ -335,6 +343,7 @@ class Api:
     def follow(self, config: Config) -> None:
         """Use another configuration from now on; its `server` and `authzen` parts are ignored."""
         known = self._service.config
+        # Memory limits and routes were made of these at the start.
         followed = replace(config, server=known.server, authzen=known.authzen)
         self._service.config = followed
         for short in self._short_paths:

@@ -83,6 +83,7 @@ def _refusal(decision: Decision) -> Response | None:
     result = decision.result
     if isinstance(result, Undefined):
         return internal_error("authorization policy missing or undefined")
+    # Exactly true: any other value that is not an object with `allowed` refuses.
     if result is True:
         return None
     if not isinstance(result, dict):
@@ -102,6 +103,7 @@ def _input(
     raw = request.scope.get("raw_path") or request.scope["path"].encode()
     headers: dict[Key, Value] = {}
     for name, value in request.headers.items():
+        # Go takes `Host` out of a request's headers, and so OPA's policies never see it there.
         if name != "host":
             values = headers.setdefault(_canonical(name), [])
             assert isinstance(values, list)

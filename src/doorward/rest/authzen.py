@@ -156,6 +156,7 @@ class _Asker:
         equals `ending` (None: never). Items past the time limit are denied.
         """
         self._batch_id = new_decision_id()
+        # The body's memory is shared by its items; each event would count it in full.
         self._size //= len(evaluations)
         seconds = self._snapshot.deadline
         until = None if seconds is None else monotonic() + DEADLINES * seconds
@@ -190,6 +191,8 @@ class _Asker:
     def _decide(self, input: Value) -> tuple[Decision, str]:
         """Decide one input, log the decision, and return it with its response as JSON."""
         decision = self._pdp.decide(
+            # INVARIANT: one snapshot for all items: a reload between two of them must
+            # not mix policies.
             tuple(self._options.decision.split("/")),
             input,
             is_parsed=True,

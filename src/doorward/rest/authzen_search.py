@@ -66,6 +66,7 @@ def post_search(
     candidates = search.candidates(source)
     if candidates is None:
         return error(500, "the document with the candidates failed or is not a list of entities")
+    # INVARIANT: every result was decided: candidates of the document alone are never shown.
     results, position = search.page(candidates, start, limit)
     if position is None:
         return error(500, "the evaluation failed")
@@ -132,6 +133,7 @@ class _Search:
         The page also ends when the time of a search is over.
         """
         seconds = self._snapshot.deadline
+        # Over many candidates the deadline of each decision alone bounds nothing.
         until = None if seconds is None else monotonic() + DEADLINES * seconds
         results: list[Value] = []
         for position, candidate in enumerate(candidates[start:], start):
@@ -225,6 +227,7 @@ def _position(request: dict[Key, Value], token: Value) -> int:
         except ValueError:
             text = ""
         number, _, digest = text.partition(":")
+        # Not signed: a forged position skips results of the client's own request, and shows none.
         if number.isascii() and number.isdecimal() and digest == _digest(request):
             return int(number)
     raise InvalidError("`page.token` is not a token of this request")

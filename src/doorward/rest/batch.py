@@ -112,6 +112,7 @@ def _answers(
             answers[str(key)] = _failure(DecisionError(_LATE))
             continue
         call = Call(pdp, path, context)
+        # `Call` has taken the newest snapshot; all items of a batch must see one.
         call.snapshot, call.batch_decision_id = snapshot, batch_id
         input = _merge(common, input_of_key)
         call.size = size // len(inputs) + shared

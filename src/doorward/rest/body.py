@@ -40,6 +40,8 @@ class Body:
         """
         if self.text:
             self._authorized = whole_body(self.text, self.content_type)
+            # INVARIANT: from here on `document` gives this value and parses nothing: what was
+            # allowed is what is decided.
             self._is_authorized = True
         return self._authorized
 

@@ -113,6 +113,7 @@ class Call:
         decision = self.pdp.decide(
             self.path, input, strict=strict, is_parsed=True, snapshot=self.snapshot
         )
+        # After the decision, which may use them: only the answer is without secrets.
         for path in self.pdp.secrets:
             if is_below(path, self.path):
                 below = path[len(self.path) :]
@@ -295,6 +296,7 @@ def reply(
     """
     strict = parameters.flag("strict-builtin-errors")
     measures = parameters.flag("metrics") or parameters.flag("instrument")
+    # Compiled before the decision, so that its time is not part of the evaluation's.
     if measures or call.context is not None:
         call.compile(strict=strict)
     decision, result = encoded(call.decide(input, strict=strict), call.snapshot.deadline)

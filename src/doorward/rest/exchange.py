@@ -117,7 +117,10 @@ class Service:
         self.memory = Memory(MEMORY * config.server.max_length)
         deadline = config.evaluation.deadline
         self.workers = Workers("http-workers", THREADS, deadline=deadline)
+        # A change that has begun is finished: half of one would be worse than an answer
+        # nobody reads.
         self.changes = Workers("http-changes", CHANGES, deadline=deadline, stops=False)
+        # Probes of their own: busy workers must not look like a dead server.
         self.probes = Workers("http-probes", PROBES, deadline=deadline)
 
     def serves(self, path: tuple[str, ...]) -> bool:
@@ -185,6 +188,8 @@ class Exchange:
             if body is None:
                 body = await self._read(room)
             else:
+                # A body that the policy has seen was read in another room, which has
+                # given its memory back.
                 await room.take(len(body.text) + body.size)
             text = body  # not changed from here on
             return await self.run(lambda: function(text), workers)
@@ -219,6 +224,7 @@ class Exchange:
         text = await read_body(request, limits, room)
         if is_zipped or len(text) > UNCOUNTED:
             text, cost = await service.workers.run(_open, text, limits, is_zipped=is_zipped)
+            # More than all there is: it would wait for ever, and a retry would not help.
             if cost > service.memory.limit:
                 raise BadRequest("request body too large")
             await room.take(cost)

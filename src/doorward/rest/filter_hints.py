@@ -30,6 +30,7 @@ def hints(partial: Partial, unknowns: Iterable[str]) -> list[dict[str, Any]]:
         parts = tuple([part.value for part in ref.args if isinstance(part, Scalar)])
         if len(parts) < len(ref.args) or not parts or not isinstance(parts[0], str):
             continue
+        # The distance costs the product of both lengths: each reference is compared once.
         near = [] if parts in seen else _nearest(parts[0], names)
         if not near:
             continue

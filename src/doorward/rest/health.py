@@ -34,6 +34,7 @@ def get_health(health: Health, parameters: Parameters) -> Response:
         fields["workers"] = marshal(
             [{name: each[name] for name in ("worker", "revision")} for each in health.workers]
         )
+    # Whatever the query asks: a server whose threads do not work must be restarted.
     if stopped := health.stopped:
         problems = ", ".join([f"{name} is {problem}" for name, problem in stopped])
         return _unhealthy(f"not at work: {problems}")

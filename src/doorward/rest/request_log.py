@@ -95,6 +95,7 @@ class RequestLog:
         self._stop.set()
         self._waits.set()
         self._thread.join(timeout)
+        # Never beside the thread: two writers would mix the order of lines.
         if not self._thread.is_alive():
             self._write_waiting()
 
@@ -105,6 +106,7 @@ class RequestLog:
         self._part.rest()
         self._waits.wait()
         self._stop.wait(GATHER)
+        # Before the lines are taken: one that comes now sets it again, and is not left waiting.
         self._waits.clear()
         self._part.beat()
         self._write_waiting()

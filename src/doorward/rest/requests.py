@@ -82,6 +82,7 @@ def parameters(query: bytes) -> Parameters:
     """
     values: dict[str, list[str]] = {}
     for pair in query.split(b"&"):
+        # Go's url.ParseQuery (since 1.17) drops such a pair and reads on.
         if not pair or b";" in pair:
             continue
         name, _, value = pair.partition(b"=")
@@ -125,6 +126,7 @@ async def read_body(request: Request, limits: Server, room: Room) -> bytes:
     Raise BadRequest if it is too large, late or cut off, NoRoomError if memory is not free in time.
     """
     length = request.headers.get("content-length", "")
+    # By the announced length, before a byte is read; the count below is for bodies without one.
     if (parse_digits(length) or 0) > limits.max_length:
         raise BadRequest("request body too large")
     chunks: list[bytes] = []
@@ -135,6 +137,7 @@ async def read_body(request: Request, limits: Server, room: Room) -> bytes:
                 size += len(chunk)
                 if size > limits.max_length:
                     raise BadRequest("request body too large")
+                # Before the chunk is kept: what has no room is not held while it waits.
                 await room.take(len(chunk))
                 chunks.append(chunk)
     except (ClientDisconnect, TimeoutError):

@@ -109,6 +109,7 @@ class ShortPath:
         elif method != b"POST":
             return None
         route = self._routes.get(target) or self._route(target)
+        # The route first: it is remembered, and the other test looks at each header.
         if route is None or not _is_plain(request, query):
             return None
         number = 0 if self._requests is None else self._requests.number()
@@ -239,6 +240,7 @@ def _is_plain(request: Request, query: bytes) -> bool:
     """
     fields = request.fields
     return (
+        # `fields` has the last of equal names: a repeated header would be read differently here.
         len(fields) == len(request.headers)
         and b"content-encoding" not in fields
         and b"yaml" not in fields.get(b"content-type", b"")
@@ -258,6 +260,7 @@ def _plain_path(target: bytes) -> tuple[str, ...] | None:
         or target.count(b"/") > MAX_SEGMENTS
         or (rest and not rest.startswith(b"/"))
         or rest.endswith(b"/")
+        # What `app.py` would unescape, redirect or refuse.
         or any(each in rest for each in (b"%", b"?", b"#", b"//", b"/.", b'"'))
     ):
         return None

@@ -57,6 +57,7 @@ class Workers:
             """Run the work, unless the client has gone: then raise `AbandonedError`."""
             if cancellation is None:
                 return work(*args, **kwargs)
+            # Its thread came free after the client had left: the work would be for nobody.
             if cancellation.is_cancelled:
                 raise AbandonedError
             with cancellation.working():
@@ -75,6 +76,7 @@ class Workers:
         """Return the limiter of the current event loop, created on first use."""
         limiter = self._limiter.get(None)
         if limiter is None:
+            # A limiter of anyio belongs to one event loop.
             limiter = CapacityLimiter(self._threads)
             self._limiter.set(limiter)
         return limiter

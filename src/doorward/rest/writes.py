@@ -68,6 +68,7 @@ def patch_data(
         """Apply the operations of the body; raise _ForbiddenError for a path that is not served."""
         with timers.measure("rego_input_parse"):
             operations = _operations(any_document(body, stays=True), path)
+        # All of them before any is applied: a patch is done as a whole or not.
         if not all(serves(tuple(map(str, each.path))) for each in operations):
             raise _ForbiddenError
         store.patch(operations, text=body)

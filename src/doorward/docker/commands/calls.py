@@ -68,6 +68,7 @@ def read_docker_command(text: str, user: str) -> AuthzRequest:
         words = shlex.split(text.replace("\\\n", " "))
     except ValueError as error:
         raise CommandError(f"this command is not complete: {error}") from None
+    # Options of `docker` itself come before the command and are not those of the command.
     words = read_options(words[1:], _GLOBAL, _GLOBAL_SWITCHES, None, "docker")
     if words[:1] and words[0] in _GROUPS and len(words) > 1:
         name, left = f"{words[0]} {words[1]}", words[2:]

@@ -59,6 +59,7 @@ def read_run(words: Sequence[str], command: str) -> Container:
         raise CommandError(f"`{command}` names no image")
     body, is_run = container.body, command.endswith("run")
     body |= {"Image": image, "Cmd": arguments or None}
+    # Only `docker run` has `-d`: the body of `create` attaches in any case.
     is_attached = not (container.is_detached and is_run)
     body |= {"AttachStdout": is_attached, "AttachStderr": is_attached}
     body["AttachStdin"] = body["StdinOnce"] = container.is_interactive and is_attached
@@ -139,6 +140,7 @@ def _set_capabilities(host: dict[str, Any]) -> None:
     that is added is also dropped.
     """
     added = {_capability(each) for each in host["CapAdd"] or ()}
+    # As docker/cli: what is added and dropped is added.
     dropped = {_capability(each) for each in host["CapDrop"] or ()} - added
     host["CapAdd"], host["CapDrop"] = sorted(added) or None, sorted(dropped) or None
 
@@ -247,6 +249,7 @@ def _put_volume(container: Container, value: str) -> None:
     if ":" not in value:
         container.body["Volumes"] = {**container.body["Volumes"], value: {}}
         return
+    # The client makes it absolute by its own folder, which nobody knows here.
     if value[:1] in (".", "~"):
         raise CommandError(f"`{value}` is relative to a folder of the client: use an absolute path")
     container.host["Binds"] = [*(container.host["Binds"] or ()), value]

@@ -83,6 +83,7 @@ class EmbeddedPdp:
     def _read(self, before: Snapshot | None = None) -> Snapshot:
         """Read the policies, generate the code of the decision, and return their snapshot."""
         snapshot = read(self._paths, ignore=_IGNORED, settings=self._settings, before=before)
+        # While nobody waits: the first request after a reload would pay for the code otherwise.
         snapshot.warm([self._path])
         self._question = self._ask_for_members(snapshot)
         return snapshot
@@ -115,6 +116,7 @@ class EmbeddedPdp:
             # The reasons of a denial take as long as the decision: most requests are allowed.
             decision = self._pdp.decide_query(self._question, input, is_parsed=True)
             result = decision.result
+            # Any other outcome is evaluated in full: a denial needs its reasons, an error its text.
             if decision.error is None and type(result) is dict and result["allow"] is True:
                 return Answer(result, decision.decision_id)
         decision = self._pdp.decide(self._path, input, is_parsed=True)

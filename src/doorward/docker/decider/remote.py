@@ -72,6 +72,7 @@ def check_url(text: str) -> _Url:
             "not a URL of the form http[s]://HOST:PORT/v1/data/PATH "
             "or http+unix://%2FPATH%2FOF%2FSOCKET/v1/data/PATH"
         )
+    # Everybody may read the command line of a process in `/proc`.
     if parts.username is not None or parts.password is not None:
         raise UrlError("a URL with a password would show it to everyone who sees the process")
     if not _HOST.fullmatch(parts.hostname):
@@ -129,6 +130,7 @@ class RemotePdp:
         self._context = None
         if self._url.secure:
             self._context = context or _trusting_system()
+            # A timeout of `settimeout` counts for each read: a byte a second would last for ever.
             self._context.sslsocket_class = _TimedTlsSocket
         self._idle: deque[_Connection] = deque()
         self._address = ""
@@ -232,6 +234,7 @@ class _Connection:
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         self._http.request("POST", target, body, headers)
         response = self._http.getresponse()
+        # One byte more tells a large answer from one of just the limit.
         content = response.read(MAX_ANSWER + 1)
         keep = not response.will_close and response.isclosed() and len(content) <= MAX_ANSWER
         return response.status, content, keep
@@ -301,6 +304,7 @@ def _read(status: int, content: bytes) -> Answer:
     if len(content) > MAX_ANSWER:
         raise PdpError("policy server's answer is too large")
     try:
+        # Two `result` members would leave it to the parser who decides.
         document = from_json(content, unique_keys=True)
     except ValueError:
         raise PdpError("policy server's answer is not JSON") from None

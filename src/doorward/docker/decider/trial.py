@@ -40,6 +40,7 @@ def why_undecided(decider: Decider, options: InputOptions | None = None) -> str:
             verdict = to_verdict(decider.decide(to_input(request, options)).result)
         except PdpError as error:
             return str(error)
+        # A denial by a rule is a decision as well: policies need not allow any of these.
         if verdict.rule not in _UNDECIDED:
             return ""
         reason = verdict.reason

@@ -83,6 +83,7 @@ def _is_answered(connection: socket.socket) -> bool:
         if not chunk:
             return False
         content += chunk
+        # A daemon without HTTP/2 on this socket refuses the preface in HTTP/1.
         if content.startswith(b"HTTP/1"):
             return False
         while len(content) >= 9:

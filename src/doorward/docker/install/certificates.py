@@ -31,6 +31,7 @@ _DNS_NAME: Final = re.compile(rf"(?=.{{1,253}}\Z)(?:\*\.)?(?:{_DNS_LABEL}\.)*{_D
 _LONGEST_NAME: Final = 64
 """Characters of a common name."""
 _AUTHORITY_DAYS: Final = 3650
+# A client whose clock is behind would take a new certificate for one of the future.
 _SKEW: Final = timedelta(minutes=5)
 
 
@@ -46,6 +47,7 @@ def make_authority(folder: Path) -> None:
     name = _name("Doorward Docker authority")
     builder = (
         _builder(name, name, key.public_key(), key.public_key(), _AUTHORITY_DAYS)
+        # No authority below it: a user's certificate cannot sign others.
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_usage(signs=True), critical=True)
     )
@@ -72,6 +74,7 @@ def issue_client(folder: Path, user: str, *, days: int = 365) -> None:
     Raise CertificateError for an invalid name, other `days` than 1 to 3650, an existing file, or a
     folder without an authority.
     """
+    # The files of these two names are those of the authority and the daemon.
     if not _USER.fullmatch(user) or user in ("ca", "server"):
         raise CertificateError(
             "a user's name must be 1 to 64 letters, digits and .-_@, begin with a letter or digit, "
@@ -215,6 +218,7 @@ def _create(path: Path, content: bytes, mode: int) -> None:
     overwritten, or cannot be written.
     """
     try:
+        # The mode from the first moment on, and O_EXCL follows no link that somebody put there.
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
         with os.fdopen(fd, "wb") as file:
             file.write(content)

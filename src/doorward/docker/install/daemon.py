@@ -119,6 +119,8 @@ class ConfigFile:
             with name.open("xb") as file:
                 file.write(content)
                 file.flush()
+                # Before the rename: after a power cut the daemon would not start with
+                # an empty file.
                 os.fsync(file.fileno())
             if target.exists():
                 old = target.stat()
@@ -180,6 +182,7 @@ class Daemon:
             pid: int | None = int(self.pidfile.read_text())
         except (OSError, ValueError):
             pid = None
+        # A pidfile outlives a crash, and its number may be another process's by now.
         if not self._is_dockerd(pid):
             pid = listener_pid(self.socket)
         return pid if self._is_dockerd(pid) else None
@@ -265,6 +268,7 @@ class Daemon:
         """
         nonce = secrets.token_hex(16)
         status = self.probe(nonce)
+        # The plugin is the witness: a daemon's answer does not tell whether it asked.
         answer = call_plugin(plugin_socket, "/Doorward.Probe", nonce.encode())
         if answer == {"Seen": True}:
             return Reach.IN_FORCE

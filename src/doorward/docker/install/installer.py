@@ -146,6 +146,7 @@ def _install(installation: Installation, document: dict[str, Any], say: Say) -> 
     running = installation.daemon.check_process()
     if not installation.url and not installation.policies:
         copy_pack(installation.pack_folder, say)
+    # INVARIANT: the service answers before the daemon learns its name, or the daemon ends itself.
     _take_service(installation, say)
     before = config.content()
     try:
@@ -185,6 +186,7 @@ def _alone(installation: Installation) -> Iterator[None]:
     path = installation.state / "installer.lock"
     try:
         installation.state.mkdir(mode=0o755, parents=True, exist_ok=True)
+        # A lock of the kernel, not a file's existence, which would outlive a killed installer.
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
         raise DaemonError(f"{path}: {describe_os_error(error)}") from None
@@ -443,5 +445,6 @@ def _uninstall(installation: Installation, say: Say) -> None:
                 "file too"
             )
         say("no request reaches the plugin any more")
+    # Only now: a daemon that still names a plugin which does not answer refuses everything.
     installation.supervisor.stop()
     say("the service has ended")

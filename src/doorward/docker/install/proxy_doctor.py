@@ -118,6 +118,7 @@ def _containers(path: str) -> Iterator[Finding]:
     """
     socket_path = os.path.realpath(path)
     for container in _get(path, "/containers/json?all=1") or ():
+        # Folders above the socket count as well: a container can walk down to it.
         for mount in container.get("Mounts") or ():
             source = os.path.realpath(str(mount.get("Source") or "/nowhere"))
             if socket_path == source or socket_path.startswith(source.rstrip("/") + "/"):

@@ -494,6 +494,7 @@ class Process:
             self._pidfile.unlink(missing_ok=True)
             if pid is not None:
                 self._end(pid)
+            # The socket decides, not the process: another one may have taken the place over.
             if not is_plugin(self.socket):
                 return
             other = listener_pid(self.socket)
@@ -512,6 +513,7 @@ class Process:
         """
         try:
             os.kill(pid, signal.SIGTERM)
+            # A process that was stopped does not act on SIGTERM before it is continued.
             os.kill(pid, signal.SIGCONT)
         except ProcessLookupError:
             return
@@ -531,6 +533,7 @@ def _parent(pid: int) -> int:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return 0
+    # From the last `)` on: a process may have spaces and brackets in its name (proc(5)).
     return int(text.rpartition(")")[2].split()[1])
 
 

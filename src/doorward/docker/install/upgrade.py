@@ -123,6 +123,7 @@ def apply_upgrade(folder: Path) -> Iterator[str]:
     try:
         backup.mkdir(mode=0o755, exist_ok=True)
         path = folder / "data.json"
+        # The old data first: whatever fails below, nothing is lost.
         shutil.copy2(path, backup / path.name)
         if missing:
             document = _read(path)
@@ -133,6 +134,7 @@ def apply_upgrade(folder: Path) -> Iterator[str]:
             temporary.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
             shutil.copymode(path, temporary)
             os.replace(temporary, path)
+        # After the data, which has the settings that the package's policies read.
         for copy in copies(folder):
             os.replace(copy, backup / copy.name)
             yield f"{copy} is in {backup}"

@@ -86,6 +86,7 @@ def narrow(action: str, target: Target, view: View) -> Target:
         labels = _as_set(filters.get("label") or {})
     except (ValueError, TypeError, AttributeError, RecursionError):
         raise ViewError("the query parameter `filters` cannot be read") from None
+    # Added to those of the client: the daemon requires all labels of a filter.
     filters["label"] = {**labels, f"{LABEL}={view.owner}": True}
     query = {**target.query, "filters": [json.dumps(filters)]}
     return target._replace(query=query)
@@ -160,6 +161,7 @@ def _mask(value: Any, depth: int = 0) -> Any:
 def _mask_member(name: str, item: Any, depth: int) -> Any:
     """Return one member of an object, masked if its name says that it may hold credentials."""
     if name == "Env" and type(item) is list:
+        # Dropped, not passed: only a text can be masked.
         return mask_env([each for each in item if type(each) is str])
     if name in ("CreatedBy", "Data") and type(item) is str:
         return MASK if item else item
@@ -229,6 +231,7 @@ def _disk(document: Any, owner: str) -> Any:
         "Images": _images,
         "Volumes": _containers,
     }
+    # Built of the known members only: a newer daemon's further ones stay hidden.
     filtered = {
         name: filters[name](document.get(name), owner) for name in filters if name in document
     }

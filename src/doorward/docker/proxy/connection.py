@@ -65,6 +65,7 @@ class ClientConnection(Wire):
         written.
         """
         super().eof_received()
+        # Some clients end their side and read on; the exchange knows where that is allowed.
         self._exchange.client_left()
         return True
 
@@ -107,12 +108,15 @@ class ClientConnection(Wire):
         if end is None or end.fileno() < 0:
             return False
         poll = select.poll()
+        # No events are asked for: POLLHUP is reported in any case, and only when both
+        # sides are shut.
         poll.register(end, 0)
         return any(event & select.POLLHUP for _, event in poll.poll(0))
 
     def shutdown(self) -> None:
         """Close the connection after the exchange that runs; at once if none does."""
         self._drains = True
+        # With bytes of a request at hand it ends after its answer.
         if self._is_idle and not self.data:
             self.close()
 
@@ -153,6 +157,7 @@ class ClientConnection(Wire):
             self._since = self._connections.now
             content = await self.head()
             self._is_idle = False
+            # Before the head is parsed: `PRI * HTTP/2.0` is not a request line of HTTP/1.1.
             if is_preface(content):
                 await self._exchange.run_http2()
                 return False

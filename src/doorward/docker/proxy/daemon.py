@@ -49,6 +49,7 @@ class Daemon:
         """
         while self._idle:
             wire = self._idle.pop()
+            # Bytes that nobody asked for would be taken for the next answer.
             if not wire.at_end and not wire.data:
                 return wire
             wire.abort()
@@ -74,6 +75,8 @@ class Daemon:
             except OSError:
                 end.close()
                 raise DaemonGoneError("the Docker daemon cannot be reached") from None
+            # Before the first byte: a socket of another user would get the request,
+            # with credentials.
             if not _is_trusted(end):
                 end.close()
                 raise DaemonGoneError("the socket of the Docker daemon belongs to another user")
@@ -100,4 +103,5 @@ class Daemon:
 
 def _is_trusted(end: socket.socket) -> bool:
     raw = end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    # By the listener's credentials, which the kernel keeps from its `listen` (unix(7)).
     return _CREDENTIALS.unpack(raw)[1] in (0, os.geteuid())

@@ -75,6 +75,7 @@ class PluginDecisions:
     async def _judge_somewhere(self, request: AuthzRequest) -> Judged:
         """Judge a request in the loop, or in a thread if it is long or must wait."""
         work = partial(self._judge, request, may_wait=True)
+        # A pool of its own: long bodies may take all its threads, and others do not wait for them.
         if request.body is not None and len(request.body) >= LONG:
             return await self._by_thread(work, self._long_pool)
         try:
@@ -123,6 +124,7 @@ class PluginDecisions:
         assert judged.draft is not None
         assert judged.input is not None
         resolved = {
+            # By what was judged, not by the path now: the folder may have become a link meanwhile.
             row["source"]: row["resolved"]
             for row in judged.input["mounts"]
             if row["type"] == "bind" and not row["unresolved"]
@@ -160,5 +162,6 @@ def _has_folders(judged: Judged) -> bool:
 
 
 def _resolve(result: asyncio.Future[Judged], judged: Judged) -> None:
+    # The client may have left while the thread decided, and the wait was cancelled.
     if not result.done():
         result.set_result(judged)

@@ -107,6 +107,7 @@ class Budget:
         def reserve(size: int) -> None:
             """Reserve bytes of the budget; RefusedError 503 if too few are left."""
             nonlocal reserved
+            # Before the next piece is read: bodies that are held must not add up to all memory.
             if size > self._left:
                 raise RefusedError(503, "too many bytes are held already: try again")
             self._left -= size
@@ -174,7 +175,9 @@ class Exchange:
         the rest of the preface is malformed.
         """
         self._may_half_close = True
+        # The head of the preface went through `ClientConnection._next` as if it were HTTP/1.
         await read_preface(self._client, with_head=False)
+        # The caller alone, before a connection to the daemon is opened for it.
         reason = await self._why_refused(b"", None)
         self.is_streaming = True
         try:
@@ -219,6 +222,7 @@ class Exchange:
         try:
             return await self._run(head, body)
         except RefusedError as error:
+            # A body that was not read would be taken for the next request.
             keeps = head.keeps_alive and body.ended
             self._answer(error.status, str(error), head, keeps=keeps)
             return keeps
@@ -250,6 +254,7 @@ class Exchange:
             upstream = write_request(reading, judged.draft, content, view)
         except ViewError as error:
             raise RefusedError(403, f"authorization denied by doorward: {error}") from None
+        # After the decision and before the first byte: what cannot be recorded must not begin.
         await self._begin_recording(reading, judged)
         self.is_streaming = True
         answer = await self._send(reading, upstream)
@@ -289,6 +294,7 @@ class Exchange:
             with self._sides.budget.reservation() as reserve:
                 content = await body.all(MOST_JSON, reserve)
         except CutError:
+            # Cut by the client itself: there is nobody to answer.
             if self._client.at_end:
                 raise
             raise RefusedError(400, "body cannot be read, or is too large") from None
@@ -385,6 +391,7 @@ class Exchange:
             idle.write(content)
             while not idle.data and await idle.wait():
                 pass
+            # The first byte of an answer: from here on the connection has not ended unnoticed.
             if idle.data:
                 return idle
             idle.abort()
@@ -437,6 +444,7 @@ class Exchange:
         try:
             for _ in range(MOST_INTERIM):
                 response = parse_response_head(await upstream.head())
+                # RFC 9110, 15.2: interim answers may come before; 101 is the last of its protocol.
                 if response.status >= 200 or response.status == 101:
                     return response
         except CutError:
@@ -457,8 +465,10 @@ class Exchange:
         """
         upstream = self._upstream
         assert upstream is not None
+        # RFC 9110, 7.6.1: fields of one connection are not those of the next.
         fields = [pair for pair in response.fields if pair[0] not in _HOP]
         if response.status == 101:
+            # Nobody would read what follows as the protocol that it is, or decide about it.
             if not reading.upgrade:
                 raise RefusedError(502, "the Docker daemon changed the protocol unasked")
             fields += [("Connection", "Upgrade"), ("Upgrade", reading.upgrade)]
@@ -560,6 +570,7 @@ class Exchange:
         answer have both ended.
         """
         request = self._request
+        # A request that is still uploaded would be continued on the next one's connection.
         if response.keeps_alive and response.length is not None and request and request.ended:
             self._upstream = None
             self._daemon.keep(upstream)
@@ -591,6 +602,7 @@ class Exchange:
         fails, both sides are aborted.
         """
         while piece := await source.piece():
+            # Recorded before it passes, so that nothing was seen that is not in the file.
             if self._recording is not None and not await self._record(name, piece):
                 source.abort()
                 sink.abort()

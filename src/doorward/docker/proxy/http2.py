@@ -176,6 +176,7 @@ class Relay:
             self._client.write(bytes(Frame(FrameType.SETTINGS, 0, 0, b"")))
             await self._from_client()
             return
+        # Our own; the client's SETTINGS follow as its first frame and are passed as they are.
         self._daemon.write(PREFACE)
         down = self._client.loop.create_task(self._from_daemon(self._daemon))
         up = self._client.loop.create_task(self._from_client())
@@ -219,6 +220,7 @@ class Relay:
         elif kind in (FrameType.WINDOW_UPDATE, FrameType.RST_STREAM):
             if frame.stream in self._streams:
                 self._send(frame)
+            # Forgotten even where it was not passed: its stream waits for nothing more.
             if kind == FrameType.RST_STREAM:
                 self._forget(frame.stream)
         elif kind == FrameType.GOAWAY:
@@ -314,12 +316,14 @@ class Relay:
         flags, parts = frame.flags, 1
         while not flags & Flag.END_HEADERS:
             more = await frames.next()
+            # RFC 9113, 6.10: nothing may come between the frames of a block.
             if more is None or more.kind != FrameType.CONTINUATION or more.stream != frame.stream:
                 raise CutError
             block += more.payload
             flags, parts = more.flags, parts + 1
             if len(block) > MOST_BLOCK or parts > MOST_PARTS:
                 raise CutError
+        # INVARIANT: every block is decoded, also of streams that are refused: one table for all.
         headers, size = self._decoder.decode(block, MOST_BLOCK)
         if size > MOST_BLOCK or not frame.stream & 1:
             raise CutError
@@ -337,6 +341,7 @@ class Relay:
         Raise CutError if the stream still waits for its verdict.
         """
         check_trailers(headers)
+        # The message is not decided yet, and trailers would end it at the daemon.
         if frame.stream in self._pending:
             raise CutError
         if frame.stream in self._streams and frame.flags & Flag.END_STREAM:
@@ -361,6 +366,7 @@ class Relay:
             self._pending[frame.stream] = _Pending(request)
         block = [
             (b":method", b"POST"), (b":scheme", b"http"), (b":path", request.path),
+            # Written by us, as in HTTP/1: the daemon must not see a name of the client's choice.
             (b":authority", b"docker"),
             *((name, value) for name, value in request.fields if name != b"host"),
         ]  # fmt: skip
@@ -402,6 +408,7 @@ class Relay:
         block = encode(headers)
         flags = frame.flags & Flag.END_STREAM
         kind: int = FrameType.HEADERS
+        # The daemon's limit is not known yet: 16,384 is what every peer accepts (RFC 9113, 6.5.2).
         while len(block) > _OURS:
             self._send(Frame(kind, flags, frame.stream, block[:_OURS]))
             block, kind, flags = block[_OURS:], FrameType.CONTINUATION, 0

@@ -53,6 +53,7 @@ def label_owner(draft: Draft, owner: str) -> Draft:
 
 def _add(parent: dict[str, Any], owner: str) -> None:
     labels = parent.get("Labels") or {}
+    # The client's labels last: a foreign owner's must stay, for the policy to refuse it.
     parent["Labels"] = {LABEL: owner, **labels}
 
 

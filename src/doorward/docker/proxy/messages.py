@@ -45,6 +45,7 @@ _NAME: Final = bytes(
     c for c in range(256) if chr(c) in "!#$%&'*+-.^_`|~" or (chr(c).isalnum() and c < 128)
 )
 _CONTROL: Final = bytes(c for c in range(256) if (c < 32 and c != 9) or c == 127)
+# Nearly a petabyte: no body is longer, and no reader's integer overflows.
 _MOST_DIGITS: Final = 15
 
 Fields: TypeAlias = list[tuple[str, str]]
@@ -152,6 +153,7 @@ def _length(length: str | None, coding: str | None) -> int | None:
     Raise HeadError if both headers are present (RFC 9112, 6.1), for a coding other than chunked,
     and for a length that is not a number.
     """
+    # RFC 9112, 6.1: the two together are how requests are smuggled past a reader.
     if coding is not None:
         if length is not None:
             raise HeadError(400, "content-length beside transfer-encoding")

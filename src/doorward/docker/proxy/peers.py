@@ -68,6 +68,7 @@ class Peer:
             raise PeerError("the calling process ended before it could be examined") from None
         except OSError:
             raise PeerError("the calling process cannot be examined") from None
+        # INVARIANT: checked after `/proc` was read: until then the number was that of the caller.
         if _has_ended(self._fd):
             raise PeerError("the calling process ended before it could be examined")
         return container
@@ -111,6 +112,7 @@ def _container_of(pid: int) -> str | None:
     `/proc` cannot be read.
     """
     groups = _read(f"/proc/{pid}/cgroup")
+    # Ours are subtracted, since the proxy itself may run in a container.
     named = _identifiers(groups) - _identifiers(_read("/proc/self/cgroup"))
     is_ours = all(
         os.readlink(f"/proc/{pid}/ns/{name}") == os.readlink(f"/proc/self/ns/{name}")

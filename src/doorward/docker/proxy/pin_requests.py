@@ -41,6 +41,7 @@ def to_pinned_request(draft: Draft) -> PinnedRequest | None:
     caller, body = draft.request.caller, draft.body
     if caller is None or type(body) is not dict:
         return None
+    # Without `Env`: secrets must not lie on the disk for as long as a pin does.
     text = to_json({name: item for name, item in body.items() if name != "Env"})
     if len(text) > LONGEST:
         return None
@@ -107,6 +108,7 @@ class PinJudge:
         if method != _PEER:
             return Caller(name, method, groups, uid, container)
         caller = self._names.look_up(uid)
+        # A number that was given to somebody else does not inherit what its old user mounted.
         if caller.name != name:
             raise PeerError(f"the user id of {name} belongs to another user now")
         return caller

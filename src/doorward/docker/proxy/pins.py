@@ -91,6 +91,7 @@ class Pins:
         self._state = Path(state)
         self._lock = threading.Lock()
         os.makedirs(folder, mode=0o700, exist_ok=True)
+        # `makedirs` leaves a folder as it is that is there already.
         os.chmod(folder, 0o700)
         # As the kernel names its mounts.
         self.folder = os.path.realpath(folder)
@@ -225,6 +226,8 @@ class Pins:
         until = monotonic() - NEW
         for name in list(self._paths):
             point = f"{self.folder}/{name}"
+            # By bytes anywhere in the documents: too many kept pins are harmless, one
+            # too few is not.
             if point.encode() in documents or self._since.get(name, 0.0) > until:
                 continue
             _libc.umount2(point.encode(), _DETACH)
@@ -270,8 +273,10 @@ class Pins:
         folder, if no pin has this name.
         """
         path = self._paths.get(rest[:_LENGTH].decode("ascii", errors="replace"))
+        # A longer name is not a pin's, though it begins like one.
         if path is None or rest[_LENGTH : _LENGTH + 1].isalnum():
             return self.folder.encode() + b"/" + rest
+        # Escaped, since the bytes stand within a string of the daemon's JSON.
         return json.dumps(path)[1:-1].encode() + rest[_LENGTH:]
 
     # Requests
@@ -329,6 +334,7 @@ class Pins:
         point = pin(source)
         modes = rest[1].split(",") if len(rest) > 1 else []
         version = tuple(map(int, draft.target.version.split("."))) if draft.target.version else ()
+        # `Mounts` came with API 1.25, and has no words for modes such as `z` and `Z`.
         if not _PLAIN_MODES.issuperset(modes) or (version and version < (1, 25)):
             return ":".join([point, *rest])
         mount: dict[str, Any] = {"Type": "bind", "Source": point, "Target": rest[0]}
@@ -411,6 +417,7 @@ def _mount_on(descriptor: int, point: str) -> None:
             os.close(os.open(point, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
     except OSError as error:
         raise PinError(f"a folder cannot be pinned: {describe_os_error(error)}") from None
+    # By the descriptor: mount(2) with the path would follow it, and its links, once more.
     source = f"/proc/self/fd/{descriptor}".encode()
     if _libc.mount(source, point.encode(), None, ctypes.c_ulong(_BIND), None):
         number = ctypes.get_errno()

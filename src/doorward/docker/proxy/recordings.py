@@ -74,6 +74,7 @@ class Recording:
             except OSError as error:
                 raise RecordingError(describe_os_error(error)) from None
             self._left -= written
+            # A short write is a full disk: the rest of the line would be missing from the record.
             if written != len(line):
                 raise RecordingError("the disk is full")
 

@@ -109,6 +109,7 @@ def to_authz(reading: Reading, caller: Caller, body: bytes | None) -> AuthzReque
     headers = {name: value for name, value in head.fields if name in _PASSED}
     if body:
         headers["content-type"] = "application/json"
+    # Says to `_check_body` that there is no body, and so no form that replaces the query.
     elif reading.kind != "stream":
         headers["content-length"] = "0"
     return AuthzRequest(
@@ -156,6 +157,7 @@ def _framing(reading: Reading, content: bytes) -> Fields:
         length = reading.head.length
         sized = ("Transfer-Encoding", "chunked") if length < 0 else ("Content-Length", str(length))
         return [("Content-Type", "application/x-tar"), sized]
+    # RFC 9110, 8.6: no length where the method gives a body no meaning.
     if reading.head.method in ("GET", "HEAD", "DELETE"):
         return []
     return [("Content-Length", "0")]

@@ -246,10 +246,12 @@ class _Caller:
             else:
                 caller = await self._by_socket(wire)
             name = caller.name or f"container {caller.container}"
+            # Counted first and taken back: no other connection runs in between.
             if self._server.add_connections(name, 1) > MOST_OF_ONE:
                 self._server.add_connections(name, -1)
                 raise PeerError("too many connections of one caller")
             self._caller, self._counted = caller, name
+            # It ended while it was looked up, and `end` has been called with nothing counted yet.
             if wire.lost:
                 self.end()
                 raise PeerError("the calling process has gone")
@@ -275,6 +277,7 @@ class _Caller:
         except OSError:
             raise PeerError("the calling process has gone") from None
         try:
+            # Before the container: the right is in the file, whichever process opens it.
             if self._listener.consumer:
                 name = f"socket:{self._listener.consumer}"
                 return Caller(name, "socket", (), peer.uid)

@@ -219,6 +219,7 @@ class ProxyService:
         """Remove the sockets that this service created and end its server, decider and logs."""
         for path, inode in self._files:
             with suppress(OSError):
+                # A successor may have bound the path already: its socket is not ours to remove.
                 if os.stat(path).st_ino == inode:
                     os.unlink(path)
         self._server.close(self._options.grace)
@@ -331,6 +332,7 @@ def _inherit_listeners() -> Sequence[Listener]:
     The `FileDescriptorName` is the consumer's name; `SHARED` means no consumer. Raise BindError
     unless each descriptor is a socket and has its own name.
     """
+    # sd_listen_fds(3): the variables of another process may have been inherited.
     if os.environ.get("LISTEN_PID") != str(os.getpid()):
         return ()
     names = os.environ.get("LISTEN_FDNAMES", "").split(":")

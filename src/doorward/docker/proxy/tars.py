@@ -194,6 +194,7 @@ class TarReader:
                 name = _text(prefix) + b"/" + name
         elif prefix.strip(b"\0"):
             raise TarError("archive has headers of an old format")
+        # The mark of star's format, which Go's reader takes apart in another way.
         if block[508:512] == b"tar\0":
             raise TarError("archive has headers of an old format")
         if kind in (_EXTENDED, _GLOBAL, _LONG_NAME, _LONG_LINK):
@@ -229,6 +230,7 @@ class TarReader:
         """
         kind, self._of_extension = self._of_extension, b""
         if kind in (_LONG_NAME, _LONG_LINK):
+            # A reader that ends the name at the NUL would see another file.
             if content.find(b"\0") not in (-1, len(content) - 1):
                 raise TarError("name of an entry has a NUL")
             self._long[kind] = content.rstrip(b"\0")
@@ -250,6 +252,7 @@ class TarReader:
         """
         attributes, self._attributes = self._attributes, {}
         long, self._long = self._long, {}
+        # Which of the two names counts depends on the reader.
         if attributes and long:
             raise TarError("archive mixes two formats")
         name = attributes.get(b"path", long.get(_LONG_NAME, name))
@@ -260,6 +263,7 @@ class TarReader:
             size = int(attributes[b"size"])
         if kind != FILE and kind not in _EMPTY:
             raise TarError("archive has an entry of an unknown kind")
+        # Some readers skip that many bytes, and others read them as the next header.
         if kind in _EMPTY and size:
             raise TarError("entry without content has a size")
         if not name or b"\0" in name or b"\0" in link or (kind == FILE and name.endswith(b"/")):
@@ -338,6 +342,7 @@ class Gunzip:
                     raise TarError("gzip is followed by something else")
                 self._member = zlib.decompressobj(_GZIP)
             try:
+                # A bound for each step: a thousandfold of what came must not be in memory at once.
                 piece = self._member.decompress(data, PIECE)
             except zlib.error:
                 raise TarError("gzip cannot be read") from None

@@ -55,6 +55,7 @@ class TlsLayer(asyncio.Protocol):
             if not self._is_open:
                 self._tls.do_handshake()
                 self._is_open = True
+                # Only with the handshake done: before it nobody knows who the client is.
                 self._wire.connection_made(self)
             self._read()
         except ssl.SSLWantReadError:

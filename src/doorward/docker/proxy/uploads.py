@@ -143,6 +143,7 @@ class Upload:
         """
         if archive is not None:
             await self._decide(archive)
+        # After the decision, which raises where it refuses: nothing of the end has passed then.
         self._is_through = True
 
     async def _read(self, piece: bytes) -> None:
@@ -158,6 +159,7 @@ class Upload:
             if is_gzip(piece):
                 self._gunzip = Gunzip()
         await self._feed(piece)
+        # Zeros that may or may not be the end could be sent for ever, and all are held.
         if self._size > _MOST_WAITING and self._reader.may_be_ending and not self._is_through:
             raise TarError("archive does not come to its end")
 
@@ -201,6 +203,7 @@ class _Context:
         Dockerfile that is too large, repeated or not a file.
         """
         parts, mine = _split(entry.name), self._parts
+        # In layers of images `.wh.NAME` is the removal of a file, not a file.
         if parts and parts[-1].startswith(b".wh."):
             raise TarError("archive removes files")
         if self._links:

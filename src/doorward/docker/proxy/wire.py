@@ -146,6 +146,7 @@ class Wire(asyncio.Protocol):
         while (end := self.data.find(END, begin)) < 0:
             if len(self.data) > MOST_HEAD:
                 raise HeadError(431, "the headers are too long")
+            # The end may be split between two reads; what was searched is not searched again.
             begin = max(0, len(self.data) - len(END) + 1)
             # A head is longer than what may wait otherwise.
             self._read_on()
@@ -271,6 +272,7 @@ class Body:
         pieces, size = [], 0
         while piece := await self.next():
             size += len(piece)
+            # A chunk of one byte costs six, and a step of the reader: a few of them are usual.
             if size > most or self._chunks * FEWEST > size + FEWEST * FREE_CHUNKS:
                 raise CutError
             reserve(len(piece))

@@ -42,6 +42,7 @@ def resolve_cached(path: str) -> str:
         raise WaitError from None
     finally:
         os.close(descriptor)
+    # The kernel marks a removed file so, and a file may really be called so: a thread finds out.
     if not resolved.startswith("/") or resolved.endswith(" (deleted)"):
         raise WaitError
     return resolved

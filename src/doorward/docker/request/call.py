@@ -26,6 +26,7 @@ _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?://[^/?]*)?")
 _VERSION: Final = re.compile(r"/v([0-9.]+)(?=/)")
 _DOTS: Final = re.compile(r"/\.\.?(?:/|\Z)")
 _BAD_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
+# By the daemon's handlers: `r.Form["t"]` is a list there, `FormValue` the first value.
 _REPEATED: Final = frozenset({"names", "t", "changes", "extrahosts", "securityopt"})
 """Parameters that the daemon reads as lists; of any other it reads the first."""
 
@@ -90,6 +91,7 @@ def parse_request(content: bytes) -> AuthzRequest:
     Raise MalformedRequestError unless it is a JSON object with method, target and fields of the
     right types.
     """
+    # dockerd repeats a call without its body when its connection broke: nothing says what it was.
     if not content:
         raise MalformedRequestError(
             "call came without its content: the daemon lost a connection to the plugin; try again"
@@ -142,6 +144,7 @@ def _body(document: dict[Any, Any]) -> bytes | None:
     if not text:
         return None
     try:
+        # Strict: other decoders skip bytes that are not base64, and would read another body.
         return binascii.a2b_base64(text, strict_mode=True)
     except (binascii.Error, ValueError):
         raise MalformedRequestError("call has a body that is not base64") from None
@@ -213,6 +216,7 @@ def _query(text: str) -> dict[str, list[str]]:
     parameters: dict[str, list[str]] = {}
     if not text:
         return parameters
+    # Go's parser drops such a pair since 1.17, and split it there before.
     if ";" in text:
         raise AmbiguousRequestError("query has a semicolon")
     for pair in text.split("&"):

@@ -104,6 +104,7 @@ class ContainerFacts:
         if request.method != "GET":
             return False
         token = request.headers.get(_HEADER, "")
+        # In constant time: to guess this header is to get past every policy.
         return hmac.compare_digest(token.encode(errors="replace"), self._nonce.encode())
 
     def join(self, view: dict[str, Any], *, may_wait: bool = True) -> None:
@@ -128,6 +129,7 @@ class ContainerFacts:
                 container = self._container(view["target"], questions)
             view["container"] = container
             view["beyond"] = _ALL
+            # The limits after the update are what counts: a request names only those it changes.
             if action == "container.update" and container["known"]:
                 view["resources"] = after_update(container["resources"], view["resources"])
         elif action in _CREATING or action == "volume.create":
@@ -186,6 +188,7 @@ class ContainerFacts:
         """
         shared: set[str] = set()
         waiting, seen = list(joined), set(joined)
+        # Containers may join each other in a circle, which `seen` ends.
         while waiting and len(seen) <= _MAX_QUESTIONS:
             container = self._container(waiting.pop(), questions)
             security = container["security"] if container["known"] else _UNKNOWN_SECURITY

@@ -51,6 +51,7 @@ class HostFacts:
         """The addresses at which the daemon accepts clients without verifying who they are; cached
         for a while.
         """
+        # As one tuple: another thread may replace both in between.
         checked, listeners = self._listeners
         if time.monotonic() - checked >= _FRESH:
             listeners = open_listeners(self._config, _arguments(self._pidfile))

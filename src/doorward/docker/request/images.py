@@ -86,6 +86,7 @@ def _parse(reference: str, tag: str) -> Image:
         and (not colon or not tag_part or _TAG.fullmatch(tag_part))
         and (not at or _DIGEST.fullmatch(digest))
     )
+    # `abc` is a name and the start of an identifier: the daemon tries both, so nobody knows here.
     if not valid or _IDENTIFIER.fullmatch(complete):
         return Image(
             reference=complete[:_MAX],

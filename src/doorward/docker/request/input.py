@@ -131,6 +131,8 @@ def resolver(root: str) -> Resolve:
                 if error.errno != errno.EINVAL:  # EINVAL: there is something, and no link
                     return None
                 link = ""
+            # An absolute link begins again at the root of the host, not of this
+            # process.== docker/proxy/server.py
             if link.startswith("/"):
                 done = []
             if link:

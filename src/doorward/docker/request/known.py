@@ -47,6 +47,8 @@ class KnownCalls:
         """
         if len(call) > SHORT and (len(call) > LONGEST or _BODY in call):
             return None
+        # Only a hint, and of this process alone: an attacker who finds equal ones gains nothing,
+        # since the input itself is found by its SHA-256.
         mark = hash(call)
         slot = mark % SLOTS
         if self._seen[slot] != mark:
@@ -66,5 +68,6 @@ class KnownCalls:
     def add(self, key: bytes, input: dict[str, Any]) -> None:
         """Store the input of a call under its key; nobody may change the input from now on."""
         if len(self._now) >= MOST_KNOWN:
+            # Two generations instead of a list of uses, which each hit would have to change.
             self._before, self._now = self._now, {}
         self._now[key] = input

@@ -54,6 +54,7 @@ NO_RESOURCES: Final[Resources] = {
 }
 NO_LOGGING: Final[dict[str, Any]] = {"driver": "", "options": []}
 _PROCESSORS: Final = frozenset(("NanoCpus", "CpuQuota"))
+# Microseconds, the kernel's default of `cpu.cfs_period_us`.
 _DEFAULT_PERIOD: Final = 100_000
 _BILLION: Final = 1_000_000_000
 
@@ -85,6 +86,7 @@ def update_resources(body: Mapping[str, Any]) -> Resources:
     """
     resources = create_resources(body)
     changed = {name for name in _FIELDS if resources[name]}
+    # A pointer in Go: 0 is said, not left out.
     if body.get("PidsLimit") is not None:
         changed.add("pids")
     changed |= {name for name in ("cpuset_cpus", "cpuset_mems", "restart") if resources[name]}
@@ -162,6 +164,7 @@ def build_resources(query: Mapping[str, list[str]]) -> Resources:
 
     def number(name: str) -> int:
         text = query.get(name, ["0"])[0]
+        # Eighteen digits fit into the daemon's 64 bits, whatever they are.
         return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else 0
 
     quota, period = number("cpuquota"), number("cpuperiod")

@@ -131,6 +131,7 @@ def _clean(path: str) -> str:
     """Return an absolute path without empty and dot segments, as the kernel would read it."""
     if "//" not in path and "/." not in path and path[-1] != "/":
         return path
+    # `normpath` keeps two slashes at the start, which POSIX allows to mean something else.
     return "/" + posixpath.normpath(path).lstrip("/")
 
 
@@ -160,6 +161,7 @@ def create_mounts(
     for source in host.get("VolumesFrom") or ():
         name, _, mode = source.partition(":")
         readonly = "ro" in mode.split(",")
+        # Unresolved until `facts` asks the daemon what that container really has.
         rows.append(_mount("VolumesFrom", "volume", name, "", readonly=readonly, unresolved=True))
     for target, options in (host.get("Tmpfs") or {}).items():
         rows.append(_tmpfs("Tmpfs", "", target, (options or "").split(",")))

@@ -188,6 +188,7 @@ def _range(text: str) -> tuple[int, int]:
     """
     first, dash, last = text.partition("-")
     parts = [first, last if dash else first]
+    # (0, 0) is unresolved: a policy that limits ports must not take it for a free range.
     if not all(part.isascii() and part.isdecimal() and len(part) < 6 for part in parts):
         return 0, 0
     return int(parts[0]), int(parts[1])

@@ -151,6 +151,7 @@ def read_compact(content: bytes) -> Any:
         text = orjson.dumps(value)
     except (orjson.JSONDecodeError, orjson.JSONEncodeError):
         return None
+    # Go's encoder writes a line feed behind the value.
     if text == content or text == content.removesuffix(b"\n"):
         return value
     return value if b"\\u" in content and _escape(text) == content.removesuffix(b"\n") else None

@@ -231,6 +231,7 @@ def _mounts(mounts: list[Any]) -> list[Any]:
 
 def _mount(item: dict[str, Any]) -> dict[str, Any]:
     """Return a mount with the options of its volume driver masked."""
+    # CIFS has its password among the options of the volume's driver.
     options = item["VolumeOptions"]
     driver = options.get("DriverConfig")
     if not driver or not driver.get("Options"):

@@ -155,6 +155,7 @@ def _apply(view: Security, key: str, value: str) -> None:
 
 def _option(text: str) -> tuple[str, str]:
     """Split a security option, `key=value` or the older `key:value`; the value may be `""`."""
+    # The equals sign first: a value may have colons of its own, as labels of SELinux do.
     equals = text.partition("=")
     colon = text.partition(":")
     key, _, value = equals if equals[1] else colon
@@ -169,6 +170,7 @@ def _paths(value: list[str] | None, usual: frozenset[str]) -> str:
     """Return `default` for None and for a list that has all of the `usual` paths, as an inspected
     container shows them; `none` for an empty list, else `custom`.
     """
+    # More masked paths than usual protect more; the daemon lists its own where it is inspected.
     if value is None or usual <= set(value):
         return "default"
     return "custom" if value else "none"

@@ -85,6 +85,7 @@ def _fields(content: bytes, known: Mapping[int, int]) -> Fields:
         key, at = _varint(content, at)
         number, kind = key >> 3, key & 7
         count += 1
+        # A field that is not known here may change what the daemon builds.
         if known.get(number) != kind or count > _MOST_FIELDS:
             raise _UnreadableError
         value: Any
@@ -208,6 +209,7 @@ def _control(content: bytes) -> dict[str, Any]:
     _read_options(_map(fields, 7), request)
     exporters = [(_text(each, 1), _map(each, 2)) for each in _parts(fields, 13, _ENTRY)]
     old, attributes = _text(fields, 3), _map(fields, 4)
+    # The fields of before `exporters`, which the daemon reads as one more of them.
     if old or attributes:
         exporters.append((old, attributes))
     for type_, values in exporters:

@@ -43,6 +43,7 @@ class Notifier:
             self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         if self._socket is not None:
             self._socket.set_inheritable(False)
+            # A watcher that was stopped does not read: a full queue must not stop the plugin, too.
             self._socket.settimeout(1.0)
 
     @property

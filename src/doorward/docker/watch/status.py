@@ -70,6 +70,7 @@ def read_status(socket: str) -> PluginStatus | None:
     document = call_plugin(socket, CALL)
     if type(document) is not dict:
         return None
+    # A plugin of another version may say more, or less.
     known = {each.name: each for each in fields(PluginStatus)}
     status_fields = {name: value for name, value in document.items() if name in known}
     for name in ("open_listeners", "policies", "stopped"):

@@ -100,6 +100,7 @@ class Watchdog:
         answers, so that the daemon waits for a successor instead of calling a plugin that ends.
         """
         plugin.send(signal.SIGTERM)
+        # A plugin that is stopped could not act on the signal before.
         plugin.send(signal.SIGCONT)
         time.sleep(HANDOVER)
         with suppress(OSError):
@@ -267,6 +268,7 @@ class _Plugin:
             until = time.monotonic() + grace
             while self._poll() is None and time.monotonic() < until:
                 time.sleep(0.02)
+        # SIGKILL ends a stopped process as well.
         self.send(signal.SIGKILL)
         self._signs.close()
         while (code := self._poll()) is None:

@@ -77,6 +77,7 @@ def _check_volume(volume: Mapping[str, Any]) -> _Fault:
     driver = volume.get("Name" if field == "Options" else "Driver") or "local"
     if not options:
         return None
+    # Another driver may read any option as anything, a path of the host as well.
     if driver != "local":
         return field, "left out for another driver than local"
     if not options.keys() <= _LOCAL:

@@ -60,6 +60,7 @@ _KIND_NAMES: Final[Mapping[type, str]] = {
     dict: "an object",
 }
 _SCALARS: Final = frozenset((str, bool, int))
+# From Go's least int64 to its largest uint64: the daemon has fields of both kinds.
 _MIN: Final = -(2**63)
 _MAX: Final = 2**64
 
@@ -206,6 +207,7 @@ def check_loose(value: Any, path: str, depth: int = 1) -> None:
         _check_count(value, path)
     if type(value) is dict:
         folded = {fold(key) for key in value if type(key) is str}
+        # Go's decoder takes fields in any case, and the last one wins: a policy would see both.
         if len(folded) != len(value):
             raise AmbiguousRequestError(f"body names a field below {path or '(whole)'} twice")
         for item in value.values():
@@ -353,6 +355,7 @@ def struct_reader(
             return None
         if type(value) is not dict:
             raise _mismatch(at, "must be an object")
+        # Read in place: bodies have some sixty fields, and nobody else has this object.
         keyed = value
         before = len(notes.faults)
         shape = (*keyed, *map(type, keyed.values())) if len(keyed) <= _MOST_FIELDS else ()
@@ -364,8 +367,10 @@ def struct_reader(
             nulls, is_usual = _check_classes(keyed, struct, at)
             if shape and is_usual:
                 shapes.add(shape, nulls)
+        # To Go null leaves a field at its zero value, as if it had not been sent.
         for name in nulls:
             del keyed[name]
+        # A list, since readers replace values while the object is gone through.
         for name in [*compress(keyed, keyed.values())]:
             reader = readers.get(name)
             if reader is not None:

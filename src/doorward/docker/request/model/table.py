@@ -201,6 +201,7 @@ def read_body(
             return read(value, notes, "")
         except FractionError:
             pass  # the texts of its numbers are needed
+        # What the broken-off reading noted would be noted twice.
         del notes.unknown[unknown:], notes.faults[faults:]
     return read(parse_json(body), notes, "")
 

@@ -89,6 +89,7 @@ class Templates:
         if start < 0 or end < 0:
             return None
         tail = body[end:]
+        # Found by all of its bytes: a tail that differs anywhere is another template, or none.
         template = self._known.get(tail)
         if template is None:
             self._learn(tail)
@@ -121,6 +122,7 @@ class Templates:
         if binds is not None:
             if binds:
                 binds = self._read_binds(binds, notes, "HostConfig.Binds")
+            # Rebuilt, not changed: the template's own object is part of other requests.
             value["HostConfig"] = {**value["HostConfig"], "Binds": binds}
         notes.views.update(template.views)
         notes.template, notes.host = template, value["HostConfig"]
@@ -144,6 +146,7 @@ class Templates:
             members = self._read(raw, notes, "")
         except (RequestError, FractionError):
             return
+        # Those must be noted for each request, with their paths, and so are read each time.
         if notes.faults or notes.unknown:
             return
         if len(self._known) >= _MOST:

@@ -282,6 +282,7 @@ _pattern(
 def _is_address(value: str) -> bool:
     """Return True for an IP address in its canonical form."""
     try:
+        # One spelling only: leading zeros are octal to some readers and decimal to others.
         return str(ipaddress.ip_address(value)) == value.lower() and "%" not in value
     except ValueError:
         return False
