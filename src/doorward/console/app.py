@@ -199,6 +199,7 @@ class Console:
             case "POST", ("api", "request"):
                 return await self._try(request)
             case "POST", ("api", "tests"):
+                # Read for its checks alone: a form of another site must not start the tests.
                 await self._body(request)
                 async with self._changing:
                     return json_response(await self._workers.run(self._process.tests))

@@ -103,6 +103,7 @@ def _decode_value(value: str) -> str:
     name.
     """
     if (
+        # Numbers and plain words are base64 as well, by chance.
         not 4 <= len(value) <= LONGEST
         or parse_digits(value) is not None
         or (value.isalpha() and value.islower())

@@ -213,6 +213,7 @@ class OidcLogin:
         is_several = isinstance(audience, list) and len(audience) > 1
         if (party is not None or is_several) and party != self._client.client_id:
             raise OidcError("the ID token was issued to another client")
+        # `io.jwt.decode_verify` does not ask for it: such a token would never end.
         if "exp" not in claims:
             raise OidcError("the ID token has no expiry (`exp`)")
 

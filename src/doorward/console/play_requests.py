@@ -31,6 +31,7 @@ MAX_ITEMS: Final = 1_000_000
 MAX_FILES: Final = 100
 MAX_TEXT: Final = 512 << 10
 """The most characters of all files together; more are refused."""
+# INVARIANT: all that reach the network or show the environment; `policy_texts` has the same names.
 _FORBIDDEN: Final = frozenset({"http.send", "net.lookup_ip_addr", "opa.runtime"})
 Request = Mapping[str, Any]
 

@@ -108,6 +108,7 @@ def _seconds(parts: Sequence[Sequence[Sequence[int]]]) -> list[list[int]]:
             sums[4] += mean * count
             sums[5] = max(sums[5], longest)
     length = max(map(len, parts), default=0)
+    # The clocks of two answers may be a second apart: as many seconds as one answer has.
     newest = sorted(known)[-length:] if length else []
     return [_with_mean(known[second]) for second in newest]
 

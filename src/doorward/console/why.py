@@ -48,6 +48,7 @@ def document(explanation: Explanation, policies: Policies, names: Mapping[str, s
 
 def short_text(text: str, names: Mapping[str, str]) -> str:
     """Return a text of an explanation with short names of files."""
+    # The longest first, since a name may end with another one: `a/b.rego` and `b.rego`.
     for file in sorted(names, key=len, reverse=True):
         text = text.replace(f"{file}:", f"{names[file]}:")
     return text

@@ -76,6 +76,7 @@ def cut_members(file: DataFile, locations: Sequence[Location]) -> str | None:
     text = file.text
     try:
         cuts = list(_cuts_of(file, tree))
+        # From the end on, so that the places of the cuts before stay valid.
         for start, end in sorted(cuts, reverse=True):
             text = text[:start] + text[end:]
         expected = without_members(read_document(file.path, file.text.encode()), locations)

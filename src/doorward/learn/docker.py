@@ -298,6 +298,7 @@ class _Learner:
         if draws < max(self._limits.floor, DRAWS * len(weights)) or self._enough.missing(total):
             return False
         everything = sum(weights)
+        # One user alone: nothing is spread over one, and `log1p(-1)` below has no value.
         if everything == weights[0]:
             return False
         chances = [-math.expm1(draws * math.log1p(-each / everything)) for each in weights]

@@ -57,6 +57,7 @@ def _data_without_grants() -> dict[str, Any]:
     for section, name in _FLAGS:
         data[section][name] = False
     data["networks"]["subnets"] = []
+    # A range that ends before it begins holds no port.
     data["ports"]["first"], data["ports"]["last"] = 1024, 1023
     return data
 

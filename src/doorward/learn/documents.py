@@ -173,6 +173,7 @@ def _tests(
     sets = {name: {_MEMBER: True} for name in learned["sets"]}
     # Claims are in the input of a test, also where the policy has them from a token.
     subject = {**claims.document(), "from": "input", "claims": list(claims.root)}
+    # With the sets of the tests, since it is by those that `policy_test.rego` decides.
     query = engine_of({"learned": {**learned, "subject": subject, "sets": sets}}).prepare(QUERY)
     allowed, denied = [], []
     for identifier in sorted(grants):

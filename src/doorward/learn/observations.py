@@ -32,6 +32,7 @@ count.
 """
 _DAY: Final = 86_400
 _TYPED: Final = frozenset({int, Numbered})
+# The days of a longer log share bits: it may count fewer days than there were, never more.
 _DAYS: Final = 64
 
 Parameter: TypeAlias = tuple[str, str]
@@ -234,6 +235,7 @@ class Observations:
         self.activity.update(other.activity)
         for reason, number in other.skipped.items():
             self.skip(reason, number)
+        # Before the cells are merged: a subject that either part has given up keeps none of them.
         for subject in [*other.searching, *self.searching]:
             self._give_up(subject)
         for subject, number in other.searching.items():

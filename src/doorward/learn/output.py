@@ -125,6 +125,7 @@ def write_files(files: Mapping[str, str], folder: Path) -> None:
                     f"{path}: the file is not the one that this version writes: put rules of "
                     "your own into another file, and remove this one"
                 )
+        # Sorted, `data.json` is in place before `policy.rego`, which reads it.
         for name in sorted(files):
             temporary = folder / f".{name}.new"
             temporary.unlink(missing_ok=True)

@@ -109,6 +109,7 @@ def type_of(text: str) -> Kind:
 
     Letters followed by digits give a `Numbered` with these letters.
     """
+    # The `$` of Python's patterns also matches before a line break at the end, RE2's does not.
     if not text.isascii() or text.endswith("\n"):
         return 0
     # Most words have no digit, and every type but few values of `hex` has one.

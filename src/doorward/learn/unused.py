@@ -147,6 +147,7 @@ def _narrow_policies(
         if not removed:
             return [], version
         narrower = _compile(without(loaded, removed), v0=v0)
+        # INVARIANT: `_reduce` takes a part out only if the policies compile without it.
         assert narrower is not None
         wrong = _differing(log, version, narrower)
         if not wrong:
