@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from doorward.cli import opa_versions
+from doorward.cli import capabilities, opa_versions
 from doorward.cli.main import run
 from doorward.rego import REGISTRY
 
@@ -145,3 +145,11 @@ def test_fmt_refuses_what_the_capabilities_do_not_have(
     assert run(["fmt", "--capabilities", "v1.14.0", str(path)]) == 0
     assert run(["fmt", "--capabilities", "v1.6.0", str(path)]) == 2
     assert "template" in capsys.readouterr().err
+
+
+def test_a_file_that_is_too_large_is_not_read_in_part(
+    narrow: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(capabilities, "MAX_FILE", 100)
+    assert run(["capabilities", "--file", narrow]) == 1
+    assert capsys.readouterr().err == f"Error: {narrow}: larger than 100 bytes\n"

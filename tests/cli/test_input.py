@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 from pathlib import Path
 
 import pytest
 from tests.corpora import DATA
 
+from doorward.cli import input_document
 from doorward.cli.main import run
 
 CHECK = {
@@ -161,3 +163,19 @@ def test_eval_takes_one_request_at_a_time(
 def test_a_missing_file_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["input", "envoy", "nowhere.json"]) == 1
     assert capsys.readouterr().err == "Error: open nowhere.json: no such file or directory\n"
+
+
+def test_half_of_an_input_is_not_an_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The beginning of a YAML document is one, too."""
+    monkeypatch.setattr(input_document, "MAX_INPUT", 8)
+    path = tmp_path / "input.yaml"
+    path.write_text("a: 1\nb: 2\n")
+    for arguments in (["-i", str(path)], ["--stdin-input"]):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a: 1\nb: 2\n")))
+        assert run(["eval", *arguments, "input"]) == 2
+        assert "larger than 8 bytes" in "".join(capsys.readouterr())
+    path.write_text("a: 1\n")
+    assert run(["eval", "-i", str(path), "input.a", "-f", "raw"]) == 0
+    assert capsys.readouterr().out == "1\n"

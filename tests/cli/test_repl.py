@@ -7,7 +7,9 @@ import os
 import pty
 import select
 import sys
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.waiting import wait_until
@@ -175,6 +177,27 @@ def test_an_interrupt_ends_the_query_and_not_the_shell(
     assert capsys.readouterr().out.endswith("> interrupted\n> 2\n> \n")
     monkeypatch.setattr("sys.stdin", io.StringIO("slow\n1 + 1\n"))
     assert run(["run"]) == 130
+
+
+def test_an_interrupt_at_the_prompt_ends_the_shell_unless_it_is_at_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [KeyboardInterrupt(), "1 + 1", EOFError()]
+
+    def line(_prompt: str, waiting: list[Any]) -> str:
+        following = waiting.pop(0)
+        if isinstance(following, str):
+            return following
+        raise following
+
+    monkeypatch.setattr("sys.stdin", Terminal())
+    monkeypatch.setattr("builtins.input", partial(line, waiting=lines[:]))
+    assert run(["run", "-H", os.devnull]) == 0
+    assert "2\n" in capsys.readouterr().out
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    monkeypatch.setattr("builtins.input", partial(line, waiting=lines[:]))
+    assert run(["run"]) == 130
+    assert capsys.readouterr().out == ""
 
 
 @pytest.mark.system

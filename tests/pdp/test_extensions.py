@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.imports import forgetting
 
+from doorward.pdp import extensions
 from doorward.pdp.extensions import ExtensionError, Extensions, project_extensions
 from doorward.rego import REGISTRY
 
@@ -180,3 +181,12 @@ def test_code_of_another_user_is_not_run(project: Path, monkeypatch: pytest.Monk
     with pytest.raises(ExtensionError, match="belongs to another user") as caught:
         project_extensions([str(project)])
     assert "use --builtins own.py:registry" in str(caught.value)
+
+
+def test_a_project_file_that_is_too_large_is_not_read_in_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pyproject.toml").write_text("[tool.doorward]\nbuiltins = []\n" + "#" * 100)
+    monkeypatch.setattr(extensions, "MAX_PROJECT", 100)
+    with pytest.raises(ExtensionError, match="larger than 100 bytes"):
+        project_extensions([str(tmp_path)])

@@ -53,7 +53,9 @@ def _document(path: str) -> Any:
         if known is not None:
             return known
     with open(path, "rb") as file:
-        content = file.read(MAX_FILE)
+        content = file.read(MAX_FILE + 1)
+    if len(content) > MAX_FILE:
+        raise ValueError(f"larger than {MAX_FILE} bytes")
     try:
         return json.loads(content)
     except RecursionError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import click
 
@@ -14,14 +14,15 @@ from doorward.rego import UNDEFINED, Undefined, Value
 from doorward.rego.golang import JSONError, read_json
 from doorward.rego.shared import gc_paused
 
-__all__ = ["docker_command_input", "docker_inputs", "envoy_input", "read_input"]
+__all__ = ["docker_command_input", "docker_inputs", "envoy_input", "read_input", "read_within"]
 
 MAX_INPUT: Final = 512 << 20
+"""The most bytes of an input."""
 
 
 def read_input(paths: Sequence[str], *, stdin: bool, request: str | None = None) -> Any:
     """Return the input: a document, or with `request` (`envoy` or `docker`) that of a captured
-    request. Of several paths the last counts; after `MAX_INPUT` bytes the input is cut.
+    request. Of several paths the last counts.
 
     UNDEFINED without --input and standard input. Raise LoadError if it cannot be read, UsageError
     for contradicting options.
@@ -35,17 +36,29 @@ def read_input(paths: Sequence[str], *, stdin: bool, request: str | None = None)
         if request:
             raise click.UsageError("--request needs --input or --stdin-input")
         return UNDEFINED
-    content = sys.stdin.buffer.read(MAX_INPUT) if stdin else _content(path)
+    content = read_within(sys.stdin.buffer, "stdin", MAX_INPUT) if stdin else _content(path)
     return envoy_input(content) if request else _parse(content)
 
 
 def _content(path: str) -> bytes:
-    """Return at most `MAX_INPUT` bytes of the input file; raise LoadError if it is unreadable."""
+    """Return the content of the input file; raise LoadError if it is unreadable, or longer than
+    `MAX_INPUT` bytes.
+    """
     try:
         with open(path, "rb") as file:
-            return file.read(MAX_INPUT)
+            return read_within(file, path, MAX_INPUT)
     except OSError as error:
         raise LoadError([io_message("open", path, error)]) from None
+
+
+def read_within(stream: BinaryIO, path: str, limit: int) -> bytes:
+    """Return all that can be read from a file. Raise LoadError if that is more than `limit` bytes:
+    the beginning of a YAML document is a document, too.
+    """
+    content = stream.read(limit + 1)
+    if len(content) > limit:
+        raise LoadError([f"{path}: larger than {limit} bytes"])
+    return content
 
 
 def _parse(content: bytes) -> Value | Undefined:

@@ -19,6 +19,7 @@ from doorward.base.os_errors import describe_os_error
 from doorward.base.records import record
 from doorward.bundles.loader import Loaded, LoadError, read_document
 from doorward.cli.errors import for_people
+from doorward.cli.input_document import read_within
 from doorward.cli.results import FORMATS, to_document
 from doorward.pdp.solutions import solutions_of
 from doorward.rego import (
@@ -335,11 +336,9 @@ class Session:
             return self._evaluate("input")
         try:
             with open(path, "rb") as file:
-                content = file.read(MAX_INPUT + 1)
+                content = read_within(file, path, MAX_INPUT)
         except OSError as error:
             raise LoadError([f"open {path}: {describe_os_error(error)}"]) from None
-        if len(content) > MAX_INPUT:
-            raise LoadError([f"{path}: larger than {MAX_INPUT} bytes"])
         self.input = read_document(path, content)
         return f"input is {path}"
 
@@ -420,9 +419,9 @@ class _Completer:
 
 def _answers(session: Session, *, is_terminal: bool) -> int:
     """Read lines and print their answers until the input ends; return the exit code 0. A statement
-    that is still open continues on the next line, and an empty line ends it. Ctrl-C at the prompt
-    drops what was typed. During an evaluation it ends that evaluation on a terminal, and raises
-    KeyboardInterrupt otherwise.
+    that is still open continues on the next line, and an empty line ends it. On a
+    terminal, Ctrl-C at the prompt drops what was typed, and during an evaluation it ends that
+    evaluation; elsewhere it raises KeyboardInterrupt.
     """
     pending = ""
     while True:
@@ -436,6 +435,8 @@ def _answers(session: Session, *, is_terminal: bool) -> int:
                 click.echo()
             return 0
         except KeyboardInterrupt:
+            if not is_terminal:
+                raise
             pending = ""
             click.echo()
             continue

@@ -135,15 +135,17 @@ def _projects(paths: Sequence[str]) -> Iterator[str]:
 
 
 def _table(file: str) -> dict[str, Any] | None:
-    """Return the `[tool.doorward]` table of a file, of which `MAX_PROJECT` bytes are read; None if
-    it has none or cannot be opened. Raise ExtensionError if the file is not valid TOML, or
-    `tool` or `tool.doorward` is not a table.
+    """Return the `[tool.doorward]` table of a file; None if it has none or cannot be opened. Raise
+    ExtensionError if the file is longer than `MAX_PROJECT` bytes or not valid TOML, or `tool` or
+    `tool.doorward` is not a table.
     """
     try:
         with open(file, "rb") as opened:
-            content = opened.read(MAX_PROJECT)
+            content = opened.read(MAX_PROJECT + 1)
     except OSError:
         return None
+    if len(content) > MAX_PROJECT:
+        raise ExtensionError(f"{file}: larger than {MAX_PROJECT} bytes")
     if b"doorward" not in content:
         return None
     import tomllib  # 20 ms that only projects with such a table pay

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from doorward.docker.request import host
 from doorward.docker.request.call import AuthzRequest
 from doorward.docker.request.host import HostFacts, open_listeners, used_ranges
 from doorward.docker.request.input import to_input
@@ -40,6 +41,14 @@ def test_routes_addresses_gateways_and_name_servers_are_used(root: Path) -> None
         "192.168.1.0/24", "192.168.1.1/32", "10.9.8.7/32", "fd00::/64", "fc00::5/128",
         "10.53.0.1/32",
     }  # fmt: skip
+
+
+def test_a_table_that_is_not_read_to_its_end_may_have_every_range(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert taken(root, "203.0.113.0/24") == []
+    monkeypatch.setattr(host, "_MAX_FILE", len(ROUTES))
+    assert taken(root, "203.0.113.0/24") == ["0.0.0.0/0"]
 
 
 def taken(root: Path, *subnets: str) -> list[str]:

@@ -26,6 +26,10 @@ __all__ = ["PIDFILE", "HostFacts", "listener_options", "open_listeners", "used_r
 _Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 PIDFILE: Final = "/var/run/docker.pid"
 _MAX_FILE: Final = 4 << 20
+_ADDRESS_FILES: Final = (
+    *("proc/net/route", "proc/net/ipv6_route", "proc/net/if_inet6", "proc/net/fib_trie"),
+    "etc/resolv.conf",
+)
 _FRESH: Final = 2.0
 """Seconds for which the sockets of the daemon are known: they change with a restart or reload."""
 _LOCAL: Final = re.compile(r"\|-- ([0-9.]{7,15})\n +/32 host LOCAL")
@@ -95,10 +99,16 @@ def _overlap(one: _Network, other: _Network) -> bool:
 
 def used_ranges(root: Path) -> Iterator[_Network]:
     """Yield the address ranges that the host uses: the destinations of its routes, except the
-    default route, and the addresses of its interfaces, gateways and name servers. `root` is the
-    root of the host's file system.
+    default route, and the addresses of its interfaces, gateways and name servers; every address if
+    one of its files is longer than `_MAX_FILE`. `root` is the root of the host's file system.
     """
-    for line in _read(root / "proc/net/route").splitlines()[1:]:
+    routes, ipv6_routes, interfaces, local, resolver = (
+        _read(root / file) for file in _ADDRESS_FILES
+    )
+    # A router has the routes of the whole Internet: those that were not read may be in use, too.
+    if any(len(text) >= _MAX_FILE for text in (routes, ipv6_routes, interfaces, local, resolver)):
+        yield from (*_networks("0.0.0.0/0"), *_networks("::/0"))
+    for line in routes.splitlines()[1:]:
         fields = line.split()
         if len(fields) > 7:
             target, gateway, mask = (_ipv4(fields[number]) for number in (1, 2, 7))
@@ -106,15 +116,15 @@ def used_ranges(root: Path) -> Iterator[_Network]:
                 yield from _networks(f"{target}/{mask}")
             if gateway != "0.0.0.0":
                 yield from _networks(gateway)
-    for line in _read(root / "proc/net/ipv6_route").splitlines():
+    for line in ipv6_routes.splitlines():
         fields = line.split()
         if len(fields) > 9 and fields[9] != "lo" and fields[1] != "00":
             yield from _networks(f"{_ipv6(fields[0])}/{int(fields[1], 16)}")
-    for line in _read(root / "proc/net/if_inet6").splitlines():
+    for line in interfaces.splitlines():
         yield from _networks(_ipv6(line[:32]))
-    for address in _LOCAL.findall(_read(root / "proc/net/fib_trie")):
+    for address in _LOCAL.findall(local):
         yield from _networks(address)
-    for address in _NAMESERVER.findall(_read(root / "etc/resolv.conf")):
+    for address in _NAMESERVER.findall(resolver):
         yield from _networks(address)
 
 
