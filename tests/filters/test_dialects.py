@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import sqlite3
 from decimal import Decimal
 from typing import get_args
 
 import pytest
 
 from doorward.base.records import replace
-from doorward.filters import FilterError
+from doorward.filters import FilterError, to_conditions, to_sql
+from doorward.filters.columns import Kind
 from doorward.filters.dialects import DIALECTS, SQLDialect, dialect_of
 from doorward.filters.sql import Dialect
 from doorward.filters.views import check_arrays, check_zones, function_of, json_of, json_place
+from doorward.rego import Engine
 
 
 def test_a_database_that_is_not_known_sees_to_its_columns_and_has_no_views() -> None:
@@ -97,3 +100,40 @@ def test_a_place_in_a_document_is_written_by_its_dialect() -> None:
     assert json_of(sqlite, "c", "'$'", "text") == "CAST(json_extract(c, '$') AS text)"
     with pytest.raises(FilterError, match="a quote, a backslash"):
         json_place(postgresql, "c", "", ["it's"])
+
+
+_TEXTS = (
+    *("2026-01-01", "2024-02-29", "2026-02-29", "2026-02-30", "2026-1-1", "abc", "", "now"),
+    *("2026-01-01 10:00:00", "2026-01-01 10:00:00.123456", "2026-01-01 10:00:00.5x", "2451545"),
+    *("2026-01-01 24:00:00", "2026-02-30 10:00:00", "2026-01-01T10:00:00", "12:00"),
+    *("2026-01-01 10:00:00xyz", "2026-01-01 10:00:00+02:00"),
+)
+_DAYS = {"2026-01-01", "2024-02-29"}
+_TIMES = {"2026-01-01 10:00:00", "2026-01-01 10:00:00.123456"}
+
+
+@pytest.mark.parametrize(("kind", "valid"), [("date", _DAYS), ("moment", _TIMES)])
+def test_sqlite_has_a_date_only_where_its_text_is_one(kind: Kind, valid: set[str]) -> None:
+    """A condition that holds for all dates must not hold for another text in the column."""
+    database = sqlite3.connect(":memory:")
+    for negated in (False, True):
+        test = dialect_of("sqlite").stored_test(kind, negated=negated).format("?1")
+        query = f"SELECT {test}"
+        texts = {each for each in _TEXTS if database.execute(query, (each,)).fetchone() == (1,)}
+        assert texts == ({*_TEXTS} - valid if negated else valid)
+        assert database.execute(query, (None,)).fetchone() == (int(not negated),)
+    database.close()
+
+
+def test_a_row_whose_text_is_no_date_is_not_selected() -> None:
+    """By a condition on the text of a date that every date fulfils."""
+    engine = Engine({"p.rego": 'package p\n\nallow if not startswith(input.docs.day, "a")\n'})
+    partial = engine.partial("data.p.allow", ["input.docs"], only_truth=True)
+    clause = to_sql(to_conditions(partial), {"docs": {"day": "date"}}, "sqlite")
+    database = sqlite3.connect(":memory:")
+    database.execute("CREATE TABLE docs (day)")
+    rows = [("2026-01-01",), ("abc",), ("2026-02-30",)]
+    database.executemany("INSERT INTO docs VALUES (?)", rows)
+    query = f"SELECT day FROM docs WHERE {clause.text}"
+    assert database.execute(query, clause.parameters).fetchall() == rows[:1]
+    database.close()

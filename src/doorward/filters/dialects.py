@@ -289,8 +289,14 @@ _SQLITE: Final = SQLDialect(
     booleans_are_numbers=True,
     readable={
         "uuid": "coalesce(length({0}) = 32 AND CAST({0} AS text) NOT GLOB '*[^0-9a-f]*', 1)",
-        "date": "coalesce({0} = date({0}), 1)",
-        "moment": "coalesce(substr({0}, 1, 19) = datetime(substr({0}, 1, 19)), 1)",
+        # `date` of another text is NULL, which `=` would not tell from a column without a value; a
+        # modifier makes it look at the day: 30 February becomes 2 March.
+        "date": "{0} IS date({0}, '+0 days')",
+        "moment": (
+            "substr({0}, 1, 19) IS datetime(substr({0}, 1, 19), '+0 days')"
+            " AND ' ' || coalesce(substr({0}, 20), '') NOT GLOB ' [^.]*'"
+            " AND coalesce(substr({0}, 21), '') NOT GLOB '*[^0-9]*'"
+        ),
         # The first of two values under one name to SQLite, the second to programs.
         "json": (
             "NOT EXISTS (SELECT 1 FROM json_tree({0}) WHERE typeof(key) = 'text'"
