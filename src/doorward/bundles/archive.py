@@ -30,6 +30,7 @@ MAX_NAME: Final = 4096
 HEADER_BYTES: Final = 1 << 20
 """The largest size of the headers of one file, its long name included."""
 
+# What tarfile reads at once: it may read so far beyond a header or content.
 _BLOCK: Final = tarfile.RECORDSIZE
 # Headers may lead to headers: the library follows them by recursion.
 _BROKEN: Final = (OverflowError, RecursionError, ValueError, tarfile.TarError, zlib.error)
@@ -114,8 +115,10 @@ def _members(stream: _Bounded, limits: Limits) -> Iterator[Member]:
     """
     seen: set[str] = set()
     stream.allow(HEADER_BYTES)
+    # As a stream, so that nothing is read twice or sought, and all goes through `_Bounded`.
     with tarfile.open(fileobj=stream, mode="r|") as archive:  # type: ignore[call-overload]  # read is all that it asks for
         for number, member in enumerate(archive):
+            # Folders and links count as well: headers alone cost time and memory.
             if number >= limits.files:
                 raise ArchiveError(f"archive contains more than {limits.files} files")
             name = _safe_name(member.name, limits)
@@ -164,6 +167,7 @@ def _safe_name(name: str, limits: Limits) -> str:
     """Return a name without slashes in front and without `.`: `/a/./b` -> `a/b`. Raise ArchiveError
     if it is too long or deep, contains `..`, or is not printable.
     """
+    # Slashes in front are cut as OPA does: `/a.rego` is a file at the root of the bundle.
     parts = PurePosixPath(name.lstrip("/")).parts
     if len(name) > MAX_NAME or len(parts) > limits.depth:
         raise ArchiveError(f"`{name[:60]}…`: a name is too long or has too many folders")

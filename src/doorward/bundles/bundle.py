@@ -165,7 +165,9 @@ def read_bundle(
         missing = f'error reading "{path}": stat {path}: no such file or directory'
         raise BundleError(path, missing)
     try:
+        # Signatures cover files that are not used, too; without a key they need not be read.
         everything = signed and verification is not None
+        # Sorted, so that neither the order of an archive nor of a file system changes an outcome.
         sorted_members = sorted(_members(path, ignore, limits or Limits(), everything=everything))
     except ArchiveError as error:
         raise BundleError(path, f"bundle {path}: bundle read failed: {error}") from None
@@ -258,6 +260,7 @@ def _verify(path: str, members: Sequence[Member], verification: Verification | N
     requires them; LoadError if a data file or the manifest is not valid.
     """
     signatures = dict(members).get(SIGNATURES)
+    # An attacker could simply take the file away: with a required verification that is an error.
     if signatures is None:
         if verification is not None and verification.is_required:
             raise SignatureError(f"bundle missing {SIGNATURES} file")
@@ -299,6 +302,7 @@ def signed_files(
     if not os.path.exists(path):
         missing = f'error reading "{path}": stat {path}: no such file or directory'
         raise BundleError(path, missing)
+    # As `opa sign` does it: names in a folder begin with the path that was given.
     folder = f"{path.strip('/')}/" if os.path.isdir(path) and path != "." else ""
     try:
         files = list(_members(path, ignore, limits or Limits(), everything=True))

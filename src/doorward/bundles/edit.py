@@ -215,6 +215,7 @@ def _change_array(container: list[Value], operation: Operation) -> None:
     array, and PathNotFoundError for an index that is not a number or beyond the end.
     """
     operator, path, value = operation
+    # RFC 6902, 4.1, and RFC 6901, 4: `-` is the member after the last one.
     if path[-1] in ("-", str(len(container))):
         if operator != "add":
             raise InvalidPatchError(f"{path_text(path)}: invalid patch path")
@@ -255,4 +256,5 @@ def rebase(current: Value, before: Value | Undefined, after: Value) -> Value:
         key: rebase(current[key], old.get(key, UNDEFINED), value) if key in current else value
         for key, value in after.items()
     }
+    # A key of `before` that `after` lacks was removed by that change, and stays removed.
     return {key: each for key, each in current.items() if key not in old} | merged

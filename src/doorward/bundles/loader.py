@@ -164,6 +164,7 @@ def load(
         else:
             if entry.path in modules:
                 messages.append(Source(entry.path, modules[entry.path]))
+            # With the prefix: the same file at another path of the data is another state.
             add_to_digest(digest, "\0".join((entry.path, *entry.prefix)), content)
     if any(isinstance(each, str) for each in messages):
         raise LoadError(_problems(messages, v0=v0))
@@ -271,6 +272,7 @@ def split_prefix(argument: str) -> tuple[tuple[str, ...], str]:
     if argument.startswith("file://"):
         return (), argument.removeprefix("file://")
     prefix, colon, path = argument.partition(":")
+    # A file may have a colon in its name; one that exists is meant.
     if colon and prefix and not os.path.exists(argument):
         return tuple(prefix.split(".")), path.removeprefix("file://")
     return (), argument

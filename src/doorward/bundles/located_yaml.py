@@ -90,6 +90,7 @@ def read_documents(
     `scalar` converts each scalar node; the default follows YAML 1.1.
     """
     try:
+        # Nodes, not values: only a node knows its line.
         nodes = list(yaml.compose_all(text, yaml.SafeLoader))
         reader = _Reader(offset, scalar or yaml.SafeLoader("").construct_object)
         return [reader.read(node, 0) for node in nodes]

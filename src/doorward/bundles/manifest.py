@@ -91,6 +91,7 @@ class Manifest:
             twice = Counter(self.roots).most_common(1)[0][0]
             raise ManifestError(f"manifest has overlapped roots: '{twice}' and '{twice}'")
         for below in self.roots:
+            # By prefixes in a set: a comparison of all pairs of roots would take quadratic time.
             above = _first_above(below.split("/")[:-1], self.root_paths)
             if above is not None and below:
                 pair = sorted(["/".join(above), below], key=self.roots.index)

@@ -115,6 +115,8 @@ class Optimizer:
             new = self._residual({**trees, **added}, data, entrypoint)
             named = {_file_of(each, used): each for each in new}
             covered = {path for each in new for path in _cover(each)}
+            # Only what the residual defines is taken away: other rules may be read by
+            # somebody else.
             trees = dict(_without(trees, covered))
             added = {**dict(_without(added, covered)), **named}
         texts = {name: self._text(read[name], trees[name], modules[name]) for name in trees}

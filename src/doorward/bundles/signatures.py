@@ -141,6 +141,7 @@ def verify(
         if entry is None:
             raise SignatureError(f"file {full} not included in bundle signature")
         _check(name, content, entry)
+    # A listed file that is missing was taken away: less policy may allow more.
     if signed:
         names = " ".join(sorted(signed))
         raise SignatureError(
@@ -166,6 +167,7 @@ def _token(signatures: bytes) -> str:
     texts = [token for token in tokens if isinstance(token, str)]
     if len(texts) < len(tokens):
         raise SignatureError(".signatures.json: a signature is not a string")
+    # Which of two a reader takes would be up to the reader.
     if len(texts) > 1:
         raise SignatureError(".signatures.json: multiple JWTs not supported (expected exactly one)")
     return texts[0]
@@ -180,6 +182,7 @@ def _files_in(token: str, verification: Verification) -> dict[str, _Signed]:
         raise SignatureError("failed to split compact JWT: it does not have three parts")
     # Header and payload are not verified yet: they only choose among the configured keys.
     key = verification.key_for(_decode(parts[0], "header"), _decode(parts[1], "payload"))
+    # INVARIANT: the algorithm is the key's, never the token's `alg` (RFC 8725, 3.1).
     if key.algorithm not in ALGORITHMS:
         raise SignatureError(f"unknown signature algorithm: {key.algorithm}")
     check = REGISTRY[f"io.jwt.verify_{key.algorithm.lower()}"].call
@@ -191,6 +194,7 @@ def _files_in(token: str, verification: Verification) -> dict[str, _Signed]:
         reason = ": invalid HMAC signature" if key.algorithm.startswith("HS") else ""
         raise SignatureError(f"failed to verify JWT signature{reason}")
     payload = _decode(parts[1], "payload")
+    # Only now: before the signature is verified, anybody could have written the payload.
     if payload.get("scope", "") != (verification.scope or key.scope):
         raise SignatureError("scope mismatch")
     files = payload.get("files")
@@ -211,6 +215,7 @@ def _decode(text: str, part: str) -> dict[Any, Any]:
     SignatureError if it is not base64 of JSON.
     """
     try:
+        # RFC 7515, 2: base64url without padding; Python wants it back.
         octets = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
         document = read_json(octets)
     except (JSONError, ValueError) as error:

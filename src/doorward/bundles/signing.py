@@ -92,9 +92,11 @@ def _signature(text: bytes, key: str, algorithm: str) -> bytes:
         raise SignatureError("failed to parse PEM block containing the key") from None
     chosen = hashes[size]
     if family == "ES" and isinstance(private, ec.EllipticCurvePrivateKey):
+        # RFC 7518, 3.4: both numbers in full length, which DER does not keep.
         length = (private.curve.key_size + 7) // 8
         return fixed_signature(private.sign(text, ec.ECDSA(chosen)), length)
     if family in ("RS", "PS") and isinstance(private, rsa.RSAPrivateKey):
+        # RFC 7518, 3.5: the salt is as long as the hash.
         probabilistic = padding.PSS(padding.MGF1(chosen), padding.PSS.DIGEST_LENGTH)
         scheme = padding.PKCS1v15() if family == "RS" else probabilistic
         try:

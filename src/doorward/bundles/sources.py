@@ -185,6 +185,7 @@ def with_bundles(loaded: Loaded, bundles: Mapping[str, Bundle]) -> Loaded:
     from doorward.bundles.manifest import Manifest, check_roots
 
     owners = {name: Manifest(roots=roots) for name, roots in loaded.roots.items()}
+    # In one order, so that the same bundles give the same revision.
     named = {name: bundles[name] for name in sorted(bundles)}
     check_roots({**owners, **{name: bundle.manifest for name, bundle in named.items()}})
     digest = hashlib.sha256(loaded.digest.encode())

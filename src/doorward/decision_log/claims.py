@@ -38,11 +38,13 @@ def claims_of(event: Mapping[str, Any], input: Any, environment: Environment) ->
         text = _text_at(input, path)
         scheme, space, token = text.rpartition(" ")
         verified = verified_token(environment, token) if token and " " not in scheme else None
+        # Exactly `TOKEN` or `SCHEME TOKEN`, of which the header can be put together again.
         if verified is None or bool(scheme) is not bool(space):
             continue
         header, payload, constraints = verified
         document = {"input": {"header": header, "payload": payload}}
         key = key_name(constraints)
+        # Claims may hold secrets of their own: then a log must not have them either.
         if key and hide_credentials(document) is document:
             digest = hashlib.sha256(token.encode()).hexdigest()
             claims[digest] = {"path": path, "scheme": scheme, "key": key, **document["input"]}

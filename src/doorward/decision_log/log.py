@@ -206,6 +206,7 @@ class DecisionLog:
             reason = self._refusal_after_a_while(answered)
         if reason:
             self._lose(reason)
+        # Never waiting: while another thread builds, this request need not be held up.
         elif len(self._queue) >= _TURN and self._building.acquire(blocking=False):
             try:
                 self._build_turn()
@@ -300,6 +301,7 @@ class DecisionLog:
         """
         if self._closed:
             return
+        # First: what is recorded from now on is counted as lost, and does not wait for a thread.
         self._closed = True
         self._parts.remove(self._part)
         self._waits.set()
@@ -343,9 +345,11 @@ class DecisionLog:
         if not self._waits.wait(_REPORT_EVERY):
             self._report()
             return True
+        # The wait in which lines gather, cut short where the queue fills.
         is_urgent = self._is_urgent.wait(GATHER)
         if not self._closed:
             self._is_urgent.clear()
+        # Before the queues are looked at: an event that comes later sets it again.
         self._waits.clear()
         # A thread that builds events while requests do takes the interpreter from them.
         builds = is_urgent or self._turns == self._turns_seen
@@ -381,6 +385,7 @@ class DecisionLog:
         built = size = 0
         while self._lines and built < _BATCH and size < _BATCH_BYTES:
             each = self._lines.popleft()
+            # Counted before they are written: a fault in between must not lose them without notice.
             self._open += each.built
             self._left += each.taken
             self._left_bytes += each.size
@@ -431,6 +436,7 @@ class DecisionLog:
         text = self._text(_TEXT, event).rstrip(b"\n") if self._sinks else b""
         if self._write is None:
             return b"", text
+        # After the text for sinks, which has no fields of the console.
         event["level"], event["msg"], event["type"] = "info", "Decision Log", _TYPE
         event["time"] = self._stamp(time_ns)
         return self._text(self._line, event), text

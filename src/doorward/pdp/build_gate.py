@@ -65,6 +65,7 @@ class BuildGate:
                 self._is_free = False
                 return True
             mine = threading.Lock()
+            # Held by its owner: the second `acquire` below waits until `end` releases it.
             mine.acquire()
             self._queue.append(mine)
         if mine.acquire(timeout=LONGEST_WAIT):

@@ -51,6 +51,7 @@ def _recording(builtin: Builtin) -> Callable[..., Any]:
         through; neither they nor undefined answers are stored, as in OPA.
         """
         value = ask(context, *operands) if takes_context else ask(*operands)
+        # A `with` evaluates in a context of its own, and its answers belong to the same decision.
         notes = (context.origin or context).answered
         if notes is not None and value is not UNDEFINED:
             of_this = notes.setdefault(name, {})

@@ -80,6 +80,7 @@ def _line_of(diagnostic: Diagnostic) -> tuple[str, int] | None:
     text = span.source.text.encode(errors="replace")
     if not text:
         return None
+    # OPA counts bytes, not characters.
     offset = len(span.source.text[: span.start].encode(errors="replace"))
     if not text[offset : offset + 1].strip():
         offset = len(text[: offset + 1].rstrip()) - 1

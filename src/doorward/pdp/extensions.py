@@ -146,6 +146,7 @@ def _table(file: str) -> dict[str, Any] | None:
         return None
     if len(content) > MAX_PROJECT:
         raise ExtensionError(f"{file}: larger than {MAX_PROJECT} bytes")
+    # Most projects have no such table, and need no parser for it.
     if b"doorward" not in content:
         return None
     import tomllib  # 20 ms that only projects with such a table pay
@@ -225,6 +226,7 @@ def _from_file(name: str) -> ModuleType:
     spec = spec_from_file_location(f"doorward_builtins_{stem}", path)
     assert spec is not None  # the name ends with .py
     assert spec.loader is not None
+    # In `sys.modules` before its code runs: dataclasses and pickle look their module up there.
     module = sys.modules[spec.name] = module_from_spec(spec)
     try:
         with foreign_code():
@@ -242,6 +244,7 @@ def _append_to_path(folders: Sequence[str]) -> None:
         path = os.path.abspath(folder)
         if path not in sys.path:
             sys.path.append(path)
+    # A folder that was just added, or written to, may be cached as one without the module.
     importlib.invalidate_caches()
 
 

@@ -35,6 +35,7 @@ _MOUNTS: Final = "/proc/self/mountinfo"
 
 _CHANGED: Final = 0x2 | 0x4 | 0x8  # written, its attributes changed, closed after writing
 _NAMES: Final = 0x40 | 0x80 | 0x100 | 0x200 | 0x400 | 0x800  # moved, created, deleted, itself gone
+# IN_ONLYDIR: what was a folder a moment ago may be a file now.
 _ONLY_FOLDERS: Final = 0x01000000
 _OVERFLOW: Final = 0x4000
 _ITSELF: Final = 0x400 | 0x800 | 0x2000 | 0x8000  # deleted, moved, unmounted, no longer watched
@@ -69,6 +70,7 @@ class FileEvents:
         it. Return False, and do not rely on events, if there are more than `FOLDERS`, one is on a
         file system that others can write to, or the kernel refuses one.
         """
+        # Too many, or changes that the kernel does not see: half a watch would be trusted wrongly.
         if len(names) > FOLDERS or not _are_local(names):
             return False
         numbers: dict[int, frozenset[str] | None] = {}
@@ -83,6 +85,7 @@ class FileEvents:
                 numbers[number] = None if before is None or inside is None else before | inside
         except OSError:
             return False
+        # Old watches go after the new ones are there, so that no change in between is lost.
         for number in set(self._names) - set(numbers):
             self._libc.inotify_rm_watch(self._fd, number)
         self._names = numbers
@@ -124,6 +127,7 @@ class FileEvents:
         event.
         """
         number, mask, name = event
+        # After an overflow nobody knows what changed, and so everything may have.
         if mask & (_ITSELF | _OVERFLOW):
             return True
         inside = self._names.get(number, frozenset())
@@ -277,6 +281,8 @@ def _mounts(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
         fields, dash, rest = line.partition(" - ")
         if dash:
             point = fields.split(" ")[4]
+            # proc(5) writes blanks and backslashes of a mount point in octal; the backslash comes
+            # last, or its result could look like an escape.
             yield point.replace("\\040", " ").replace("\\134", "\\"), rest.split(" ")[0]
 
 

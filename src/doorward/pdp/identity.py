@@ -66,6 +66,7 @@ class Identity:
         transport: httpx.BaseTransport | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
+        # Before any key is fetched: a client must not be able to put keys of its own there.
         store.reserve(ROOT)
         self._clock = clock
         self._keys = {
@@ -207,11 +208,14 @@ class _Keys:
             if not url:
                 base = issuer.issuer.rstrip("/")
                 document = _get(client, f"{base}/.well-known/openid-configuration")
+                # OpenID Connect Discovery 1.0, 4.3: the two must be identical, or one issuer
+                # could speak for another.
                 if document.get("issuer") != issuer.issuer:
                     raise IdentityError(
                         "`issuer` in the discovery document is not the configured issuer"
                     )
                 url = document.get("jwks_uri", "")
+                # Keys over plain http could be anybody's, however safely their URL was fetched.
                 if not isinstance(url, str) or not issuer.is_as_safe(url):
                     raise IdentityError(
                         "`jwks_uri` in the discovery document is missing, or is http although the "
@@ -229,6 +233,7 @@ class _Keys:
             return  # data that changes is bound again
         kids = sorted({key["kid"] for key in keys if "kid" in key})
         value: dict[Key, Value] = {"issuer": self._issuer.issuer, "jwks": text, "kids": [*kids]}
+        # Before `_text` is set: a failed change must be tried again with the same keys.
         self._store.keep((ROOT, self.name), value, text=text.encode())
         self._text, self.kids = text, frozenset(kids)
         _log.info("Keys of the issuer are active.", extra={"issuer": self.name, "kids": kids})
@@ -257,6 +262,8 @@ def read_keys(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     for key in keys:
         if not isinstance(key, dict):
             raise IdentityError("the key set contains a key that is not an object")
+        # RFC 7518, 6.2.2, 6.3.2 and 6.4: a document that shows a secret is not from a sane issuer,
+        # and with a shared key everybody who reads it could sign.
         if key.get("kty") == "oct" or not _PRIVATE.isdisjoint(key):
             raise IdentityError("the key set contains a private or shared key")
         kind = key.get("kty")

@@ -73,6 +73,7 @@ def fetch_document(
                 body += part
                 if len(body) > MAX_BYTES:
                     raise DocumentError(f"more than {MAX_BYTES} bytes", is_too_long=True)
+                # The client's timeout counts for each read: a byte at a time would last for ever.
                 if time.monotonic() > until:
                     raise DocumentError(f"took longer than {WITHIN:g} seconds", is_too_long=True)
             status = answer.status_code

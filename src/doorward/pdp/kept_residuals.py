@@ -67,6 +67,7 @@ class KeptResiduals:
         exceeds `LONGEST` characters, the residual has support rules, or it has more than `LARGEST`
         expressions.
         """
+        # What an input can make large must not be multiplied by `MOST`.
         if len(question[2]) > LONGEST or residual.support or _size(residual) > LARGEST:
             return
         self._newest[question] = residual

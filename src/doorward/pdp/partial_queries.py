@@ -43,5 +43,6 @@ class PartialQueries:
         if sum(map(len, texts)) > LONGEST:
             return
         if len(self._prepared) >= MOST:
+            # Emptied, not trimmed: no order has to be kept at each hit, and filters are few.
             self._prepared.clear()
         self._prepared[key] = prepared

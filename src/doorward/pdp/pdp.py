@@ -142,6 +142,7 @@ class PDP:
         decision's error. Nothing is raised and nothing is logged; `on_denied` is called if the
         result is not `true`.
         """
+        # Read once: `replace` in another thread must not change the policies of one decision.
         if snapshot is None:
             snapshot = self._snapshot
         result: Value | Undefined = UNDEFINED
@@ -171,6 +172,7 @@ class PDP:
             if has_turn:
                 self.build_gate.end()
         elapsed = perf_counter_ns() - started
+        # Behind the measured time, and outside of the turn.
         if result is not True and self.on_denied is not None:
             self.on_denied(input)
         path_text = path if type(path) is str else "/".join(path)

@@ -34,6 +34,8 @@ def resident_memory() -> int:
     The call takes a few microseconds.
     """
     try:
+        # `pread` from 0 makes procfs write the file again each time; the second number
+        # is the resident set.
         return int(os.pread(_open(_STATUS), 128, 0).split()[1]) * _page_size()
     except (OSError, ValueError, IndexError):
         _open.cache_clear()

@@ -398,6 +398,7 @@ class Watcher:
         try:
             with self._building():
                 snapshot = self._read()
+            # Outside of `building`: evaluations need not take turns any more.
             self._replace(snapshot)
         except RegoError as error:
             self._fail(
@@ -429,12 +430,14 @@ class Watcher:
         """
         if self._polls.are_changing and self._halves < HALVES:
             self._halves += 1
+            # Half of a change was read: the other half is there soon, and nobody has to be told.
             self._polls.hurry()
             return
         if not is_final:
             self._retry_later()
         self._health.reloaded(short)
         self._on_reload(True)
+        # A broken file is logged once, not with each attempt.
         if text != self._said:
             self._said = text
             _log.error("Reload failed; the previous policies stay active.", extra={"error": text})

@@ -108,6 +108,7 @@ def residual(
     )
     key = query, tuple(unknowns), options
     prepared = snapshot.partial_queries.get(key)
+    # A cached query has passed this test: its text and unknowns are part of the key.
     if prepared is None and (errors := _unsafe_calls_in(query, snapshot)):
         raise CompileError(errors)
     has_turn = turns.are_taken and turns.begin()

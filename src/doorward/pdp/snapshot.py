@@ -237,7 +237,9 @@ class Snapshot:
         changed.revision = revision
         if bundles is not None:
             changed.bundles = _show_bundles(bundles)
+        # Bound now, not at the next request: what the configuration names must stay ready.
         changed._pinned = {key: _bind(each, engine) for key, each in self._pinned.items()}
+        # Other queries are bound to the old data; `_queries` still has them compiled.
         changed._ready, changed._before, changed._nowhere = dict(changed._pinned), {}, {}
         return changed
 
@@ -331,6 +333,7 @@ class Snapshot:
         operands = _operands(path)
         if not self.engine.has_rules(operands):
             next(self._queries.unprepared)
+            # Not cached: a client may ask for any path, and a look-up in the data costs little.
             return _Base(self.engine.base_document(operands))
         # Compiling takes longer with each segment, and any client can send a long path.
         if len(operands) > MAX_SEGMENTS:

@@ -43,6 +43,7 @@ def solutions_of(query: Query, rows: Iterable[tuple[Value, ...]]) -> Iterator[So
     body = query.body
     order = sorted(
         [n for n, expr in enumerate(body) if not isinstance(expr.term, SomeDecl)],
+        # The compiler has put the expressions into an order of its own.
         key=lambda n: body[n].span.start,
     )
     needs_true = len(body) > 1 or _iterates(query.source)

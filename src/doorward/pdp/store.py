@@ -197,6 +197,8 @@ class Store:
         with self._hold_lock(self._publishing):
             snapshot, edit = self._begin()
             for operation in operations:
+                # Within the loop: an operation at the root of the patch says nothing
+                # about the others.
                 self._check_free(snapshot, operation.path)
                 edit.apply(operation)
             self._publish_data(snapshot, edit, "patch", "", text)
@@ -227,6 +229,7 @@ class Store:
         before and from the change, which `verb`, `name` and `text` describe.
         """
         revision = _revision_after(snapshot.revision, verb, name, text)
+        # INVARIANT: with `_publishing` held, so that the snapshot edited is still the active one.
         self._pdp.replace(snapshot.with_data(edit.document, revision))
 
     # Policies
@@ -275,6 +278,7 @@ class Store:
         new revision is derived from the change, which `verb`, `name` and `text` describe.
         CompileError leaves the active snapshot unchanged.
         """
+        # For the check of rules against data; the data of the moment replaces it below.
         data = self._pdp.snapshot.engine.data
         loaded = replace(self._loaded, modules=modules, data=data)
         snapshot = self._compile(loaded, self._pdp.snapshot.revision)
@@ -330,6 +334,7 @@ class Store:
         with self._hold_lock(self._compiling):
             if all(self._is_active(name, bundle) for name, bundle in bundles.items()):
                 return self._pdp.snapshot
+            # All deltas before anything is activated: bundles come together or not at all.
             full = {name: self._apply_delta(name, bundle) for name, bundle in bundles.items()}
             # A single delta changes only data, so that nothing has to be compiled.
             if len(bundles) == 1 and (delta := next(iter(bundles.values()))).changes is not None:
@@ -394,6 +399,7 @@ class Store:
         )
         with self._hold_lock(self._publishing):
             now = self._pdp.snapshot
+            # No client has written since: the changed document need not be made twice.
             is_plain = now.engine.data is self._loaded.data
             data = self._with_own(loaded.data if is_plain else changed(now.engine.data, changes))
             revision = _revision_after(now.revision, "delta", "", delta.digest.encode())

@@ -116,6 +116,7 @@ class _Known:
         public = event
         erased: list[str] = []
         masked: list[str] = []
+        # INVARIANT: read once, as a whole; `learn` puts another dict in its place.
         for parent, names in self._locations.items():
             value = public
             for key in parent:
@@ -131,6 +132,7 @@ class _Known:
             return None
         documents = (rest.get("input"), rest.get("result"))
         try:
+            # One search in the text is faster than a walk, and errs only towards a walk.
             encoded = orjson.dumps(documents, default=_plain)
         except TypeError:
             return None  # numbers, names or depths that are not everybody's JSON
@@ -235,6 +237,8 @@ def _mask_event(event: dict[str, Any], *, is_secret: bool) -> Hidden:
         remaining = {name: each for name, each in answers.items() if name not in telling}
         documents["nd_builtin_cache"] = remaining
     walk = _Walk(documents)
+    # Not where a body had a credential: its own text must be left out as well, which a known
+    # location would not do.
     if walk.locations and not walk.is_below_body:
         _known.learn(walk.locations)
     public, bodies = _without_bodies(walk)

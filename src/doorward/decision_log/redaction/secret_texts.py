@@ -78,6 +78,7 @@ def _leaves(value: Any) -> Iterator[str]:
         if isinstance(each, str) and len(each) >= _SHORTEST:
             once = to_json(each)[1:-1]
             yield once
+            # Operands are JSON within JSON: a quote in a secret is escaped twice there.
             yield to_json(once)[1:-1]
         elif isinstance(each, dict):
             waiting += each.values()
