@@ -94,6 +94,21 @@ def test_rows_of_the_docker_plugin_are_among_them(point: Point) -> None:
     assert (answer["total"], answer["rows"][-1]["id"]) == (22, "docker")
 
 
+@pytest.mark.parametrize("times", [[1, 2, 3, 4, 5], [5, 4, 3, 2, 1], [1, 1, 1, 2, 2], [7] * 5])
+def test_pages_show_the_newest_rows_of_the_docker_plugin_first(
+    times: list[int], point: Point
+) -> None:
+    newest = point.ring.newest()[0].row or {}
+    rows = [{**newest, "number": -n, "time_ms": ms} for n, ms in enumerate(times, 1)]
+    pages: list[Any] = []
+    before = None
+    while page := select([], rows, Filter(), worker=0, before=before, most=2)["rows"]:
+        pages += page
+        before = page[-1]["time_ms"], 0, page[-1]["number"]
+    assert [row["time_ms"] for row in pages] == sorted(times, reverse=True)
+    assert {row["number"] for row in pages} == {-1, -2, -3, -4, -5}
+
+
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [

@@ -135,8 +135,8 @@ def select(
 ) -> dict[str, Any]:
     """Return the newest rows before a cursor (`rows`, at most `most`), how many match in all
     (`total`), how many were examined (`looked`), and counts by `group`. `entries` must be the
-    newest first; `others` are rows of the Docker plugin. After `SECONDS` the result is not
-    `complete`.
+    newest first; `others` are rows of the Docker plugin, in any order. After `SECONDS` the result
+    is not `complete`.
     """
     matches = filter.matcher()
     until = time.monotonic() + SECONDS
@@ -166,9 +166,9 @@ def select(
                 is_complete = False
                 break
     rows_of_memory, rows = rows, []
-    for row in others:
+    for row in sorted(others, key=_position, reverse=True):
         add(row)
-    page = sorted([*rows_of_memory, *rows], key=lambda each: -each["time_ms"])[:most]
+    page = sorted([*rows_of_memory, *rows], key=_position, reverse=True)[:most]
     return {
         "rows": page,
         "total": total,
@@ -176,6 +176,11 @@ def select(
         "complete": is_complete,
         "groups": sorted(groups.values(), key=lambda each: -each["count"])[:GROUPED],
     }
+
+
+def _position(row: Row) -> tuple[int, int]:
+    """Return the sort key for the rows of one worker, in the order of cursors."""
+    return row["time_ms"], row["number"]
 
 
 def _count(groups: dict[str, dict[str, Any]], row: Row, by: str) -> None:
