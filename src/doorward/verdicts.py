@@ -133,7 +133,10 @@ def read_verdict(result: Value | Undefined, decision_id: str = "") -> Verdict:
     if read_names(document, "query_parameters_to_remove", subject) or any(
         read_parameters(document)
     ):
-        raise failed("request query parameters", "they cannot be changed here")
+        raise ResultError(
+            "`query_parameters_to_set` and `query_parameters_to_remove` are not supported by this "
+            "adapter"
+        )
     return Verdict(
         True,
         200,

@@ -65,7 +65,10 @@ def with_credentials(**credentials: Any) -> Any:
         ({"discovery": {}, "services": SERVICE}, "missing required discovery.resource field"),
         ({"discovery": {"resource": "x"}}, "as there is not exactly one"),
         ({"status": {"service": "z"}, "services": SERVICE}, 'service name "z" not found'),
-        ({"status": {"plugin": "z"}}, 'invalid plugin name "z" in status'),
+        (
+            {"status": {"plugin": "z"}},
+            'invalid plugin name "z" in status: plugins are not supported',
+        ),
         ({"bundle": {"name": "x"}, "bundles": {}, "services": SERVICE}, "either `bundle` or"),
     ],
 )

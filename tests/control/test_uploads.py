@@ -442,7 +442,7 @@ def test_a_file_rotates_and_follows_who_moves_it(tmp_path: Path) -> None:
     ("options", "message"),
     [
         ({"service": "z"}, 'service name "z" not found'),
-        ({"plugin": "x"}, 'invalid plugin name "x" in decision_logs'),
+        ({"plugin": "x"}, 'invalid plugin name "x" in decision_logs: plugins are not supported'),
         ({"reporting": {"buffer_type": "x"}}, 'invalid buffer type "x"'),
         (
             {"reporting": {"buffer_type": "event", "buffer_size_limit_bytes": 1}},

@@ -47,7 +47,8 @@ class StatusOptions:
         """
         if plugin := block.get("plugin", str, ""):
             raise ConfigError(
-                f'{block.location("plugin")}: invalid plugin name "{plugin}" in status'
+                f'{block.location("plugin")}: invalid plugin name "{plugin}" in status: '
+                "plugins are not supported, remove this option"
             )
 
     @property

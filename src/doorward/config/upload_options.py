@@ -155,7 +155,8 @@ class UploadOptions:
         """
         if plugin := block.get("plugin", str, ""):
             raise ConfigError(
-                f'{block.location("plugin")}: invalid plugin name "{plugin}" in decision_logs'
+                f'{block.location("plugin")}: invalid plugin name "{plugin}" in decision_logs: '
+                "plugins are not supported, remove this option"
             )
 
     @property

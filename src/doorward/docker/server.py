@@ -123,9 +123,9 @@ def bind_unix(path: str, *, mode: int = 0o600) -> socket.socket:
         unix_sockets.clear_stale(path + CLOSING)
         return unix_sockets.bind_unix(path, mode=mode, backlog=BACKLOG)
     except PathTakenError as error:
-        raise BindError(f"{path}: {error}") from None
+        raise BindError(f"listen {path}: {error}") from None
     except OSError as error:
-        raise BindError(f"{path}: {describe_os_error(error)}") from None
+        raise BindError(f"listen {path}: {describe_os_error(error)}") from None
 
 
 def bind_tcp(address: str) -> socket.socket:
@@ -135,11 +135,11 @@ def bind_tcp(address: str) -> socket.socket:
     host, _, digits = address.rpartition(":")
     port = parse_digits(digits)
     if not host or port is None or port > 65535:
-        raise BindError(f"{address}: expected HOST:PORT")
+        raise BindError(f"listen {address}: expected HOST:PORT")
     try:
         return socket.create_server((host.strip("[]"), port), backlog=BACKLOG)
     except OSError as error:
-        raise BindError(f"{address}: {describe_os_error(error)}") from None
+        raise BindError(f"listen {address}: {describe_os_error(error)}") from None
 
 
 def tls_context(*, certificate: str, key: str, authority: str) -> ssl.SSLContext:
@@ -291,7 +291,7 @@ class PluginServer:
 
     def drain(self, grace: float = 10.0) -> None:
         """Accept no more calls, and give those that were accepted `grace` seconds to end. The
-        socket stays open, so that new calls wait in its queue.
+        listening socket stays open: new connections wait in its queue.
         """
         self._server.stop(grace)
         for pool in (self._pool, self._long_pool):

@@ -110,7 +110,9 @@ def find_unused(
             "masked; for audit logs of Docker there is `doorward docker replay`"
         )
     if not counts["allowed"]:
-        raise LearnError("the policy allows no request of the log: nothing can be said of its use")
+        raise LearnError(
+            "the policy allows no request of the log, so its unused parts cannot be determined"
+        )
     removed, narrower = _narrow_policies(log, version, loaded, candidates, examples, v0=v0)
     use = narrower.snapshot.engine.policies.lowered.data_use(entries)
     members = narrow_data(narrower, loaded.data, use, log)

@@ -284,7 +284,7 @@ def test_daemon_that_ends_before_it_answers_is_said(behind: Behind) -> None:
     for request in ("GET /v1.41/version\r\n", "POST /v1.41/containers/c/stop\r\n"):
         status, answer = behind.ask(request)
         assert status == 502
-        assert b"ended before it answered" in answer
+        assert b"closed the connection without an answer" in answer
 
 
 @pytest.mark.parametrize("path", ["/v1.41/images/load", "/v1.41/build"])

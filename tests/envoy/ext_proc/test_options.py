@@ -46,7 +46,7 @@ def test_nothing_has_to_be_said() -> None:
         ({"lists": {"a": 1}}, "lists.a must be an object but is an integer"),
         ({"lists": {"a": {"rule": "a"}}}, "lists.a.path is needed"),
         ({"lists": {"a": {"path": "$", "rule": "a"}}}, "lists.a.path must be a list"),
-        ({"lists": {"a": {"path": [-1], "rule": "a"}}}, "a key or an index"),
+        ({"lists": {"a": {"path": [-1], "rule": "a"}}}, "must be a string or an index from 0"),
         ({"lists": {"a": {"path": []}}}, "lists.a.rule is needed"),
         ({"lists": {"a": {"path": [], "rule": "/"}}}, "must be a document"),
         (

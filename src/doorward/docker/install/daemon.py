@@ -69,7 +69,7 @@ class ConfigFile:
         except FileNotFoundError:
             return {}
         except OSError as error:
-            raise DaemonError(f"{self.path}: {describe_os_error(error)}") from None
+            raise DaemonError(f"read {self.path}: {describe_os_error(error)}") from None
         if len(content) > _MAX_CONFIG:
             raise DaemonError(f"{self.path} is too large")
         try:
@@ -101,7 +101,7 @@ class ConfigFile:
                 shutil.copy2(self.path, self.backup)
             self._replace(text.encode())
         except OSError as error:
-            raise DaemonError(f"{self.path}: {describe_os_error(error)}") from None
+            raise DaemonError(f"write {self.path}: {describe_os_error(error)}") from None
 
     def _replace(self, content: bytes) -> None:
         """Replace the file's content in one step; a symbolic link stays and its target is replaced.
@@ -145,7 +145,7 @@ class ConfigFile:
             elif self.content() != content:
                 self._replace(content)
         except OSError as error:
-            raise DaemonError(f"{self.path}: {describe_os_error(error)}") from None
+            raise DaemonError(f"restore {self.path}: {describe_os_error(error)}") from None
 
     def content(self) -> bytes | None:
         """Return the current bytes of the file; None if there is none. OSError if it cannot be

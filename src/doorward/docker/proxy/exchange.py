@@ -72,6 +72,9 @@ TRANSLATED: Final = frozenset(
 """The documents in which paths of the host stand."""
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _NO_BODY: Final = frozenset({b"", b"null", b"{}"})
+_NO_ANSWER: Final = (
+    "the Docker daemon closed the connection without an answer; it may have carried out the request"
+)
 
 
 class RefusedError(Exception):
@@ -397,8 +400,7 @@ class Exchange:
             idle.abort()
             self._check_client()
             if reading.head.method not in ("GET", "HEAD"):
-                # The daemon may have acted on it.
-                raise RefusedError(502, "the Docker daemon ended before it answered")
+                raise RefusedError(502, _NO_ANSWER)
         try:
             wire = self._upstream = await self._daemon.connect()
         except DaemonGoneError as error:
@@ -451,7 +453,7 @@ class Exchange:
             if self._refusal is not None:
                 raise self._refusal from None
             self._check_client()
-            raise RefusedError(502, "the Docker daemon ended before it answered") from None
+            raise RefusedError(502, _NO_ANSWER) from None
         except HeadError as error:
             raise RefusedError(502, str(error)) from None
         raise RefusedError(502, "the Docker daemon sends too many answers with a status below 200")

@@ -319,11 +319,11 @@ def _bind(path: str, group: str) -> socket.socket:
             os.chmod(path, 0o660)
         return listener
     except KeyError:
-        raise BindError(f"{path}: there is no group {group}") from None
+        raise BindError(f"listen {path}: there is no group {group}") from None
     except PathTakenError as error:
-        raise BindError(f"{path}: {error}") from None
+        raise BindError(f"listen {path}: {error}") from None
     except OSError as error:
-        raise BindError(f"{path}: {describe_os_error(error)}") from None
+        raise BindError(f"listen {path}: {describe_os_error(error)}") from None
 
 
 def _inherit_listeners() -> Sequence[Listener]:

@@ -161,7 +161,9 @@ class Watchdog:
             try:
                 listener = bind_unix(self._listener.getsockname())
             except BindError as error:
-                _log.error("The socket cannot be made again", extra={"error": str(error)})
+                _log.error(
+                    "The removed socket cannot be created again", extra={"error": str(error)}
+                )
                 return
             self._listener.close()
             self._listener = listener

@@ -45,7 +45,7 @@ def read_path(value: Any) -> Path:
         # hide another item.
         is_index = isinstance(name, int) and not isinstance(name, bool) and name >= 0
         if not is_index and not isinstance(name, str):
-            raise PathError("a step of a path is a key or an index")
+            raise PathError("a step of a path must be a string or an index from 0")
     return tuple(value)
 
 

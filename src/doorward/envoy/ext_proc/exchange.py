@@ -643,7 +643,9 @@ def _apply(verdict: ResponseVerdict, hidden: Hidden, value: Value) -> Value:
     except PathError as error:
         raise _Denied("response_path", str(error)) from None
     if left is HIDDEN:
-        raise _Denied("response_path", "nothing of the body is left")
+        raise _Denied(
+            "response_path", "nothing of the body would be left: the policy must keep a part of it"
+        )
     return left  # type: ignore[no-any-return]  # JSON
 
 

@@ -168,8 +168,9 @@ class Checker:
             return False
 
     def _parse(self, text: str, number: int) -> Expr:
-        """Parse an expression; a built-in called with an output operand becomes an equation, and
-        each `_` a name.
+        """Parse an expression of a conjunction. A built-in called with an output operand, `f(x,
+        y)`, becomes the equation `f(x) = y`. Each `_` becomes a variable with `number` in its name,
+        so that those of different expressions differ.
         """
         (expr,) = parse_query(Source("", text), v0=False)
         wildcards = [name for name in variables_of(expr) if name.startswith("$")]
@@ -774,17 +775,17 @@ class Checker:
         term: Any = expr.term
         key = None
         if expr.negated or expr.withs or not isinstance(term, (Ref, Call)):
-            raise ValueError("the reference is not one to a support rule")
+            raise ValueError("the expression does not refer to a support rule")
         if isinstance(term, Call):
             if term.name != "internal.member_2" or len(term.args) != 2:
-                raise ValueError("the reference is not one to a support rule")
+                raise ValueError("the expression does not refer to a support rule")
             key, term = term.args
         rules = self._rules(names_of(term, "data"))
         if not rules and key is None and term.args:
             key = term.args[-1]
             rules = self._rules(names_of(Ref(term.head, term.args[:-1]), "data"))
         if not rules or not all(is_true_rule(r) if key is None else adds_member(r) for r in rules):
-            raise ValueError("the reference is not one to a support rule")
+            raise ValueError("the expression does not refer to a support rule")
         bodies = []
         for rule in rules:
             head: Any = rule.head.key

@@ -60,7 +60,7 @@ def to_request(headers: Sequence[Header]) -> Request:
         if name[:1] == b":":
             # RFC 9113, 8.3: pseudo-headers come first, or the section is malformed.
             if fields:
-                raise MalformedError("pseudo-header behind a field")
+                raise MalformedError("pseudo-header after a field")
             if name not in _PSEUDO:
                 raise MalformedError("unknown pseudo-header")
             if name in pseudo:

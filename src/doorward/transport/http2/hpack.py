@@ -92,7 +92,7 @@ class Decoder:
             elif first & 0x60 == 0x20:
                 # A size update stands only at the beginning of a block (RFC 7541, section 4.2).
                 if not may_resize:
-                    raise HpackError("size update behind a field")
+                    raise HpackError("size update after a field")
                 new, position = _integer(block, position, 0x1F)
                 self._resize(new)
                 continue
