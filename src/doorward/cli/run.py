@@ -434,9 +434,10 @@ def _sources(files: Sequence[str], options: dict[str, Any]) -> Sources:
 
 
 def _verification(options: dict[str, Any]) -> Verification | None:
-    """Return how bundles are verified, with the key in a file or as given; None without a key.
+    """Return how bundles are verified; None without a key. `verification_key` is the name of a file
+    with the key, of which at most `_MAX_KEY` characters are read, or the key itself.
 
-    Raise UsageError if the file cannot be read.
+    Raise UsageError if the file cannot be read as text.
     """
     key = options["verification_key"]
     if key is None:
@@ -453,8 +454,8 @@ def _verification(options: dict[str, Any]) -> Verification | None:
 
 
 def _permissions(text: str) -> int:
-    """Return octal permission bits as a number: `755` -> 0o755; raise UsageError for anything
-    else.
+    """Return permission bits written in octal, from 0 to 777, as a number: `755` -> 0o755. Raise
+    UsageError for any other text.
     """
     try:
         bits = int(text, 8)

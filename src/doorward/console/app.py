@@ -247,8 +247,8 @@ class Console:
         return {self._number: answer, **others}
 
     async def _ask(self, question: Mapping[str, Any], within: float = WITHIN) -> dict[int, Any]:
-        """Return the answers of the other workers, by their numbers, of those that answer within
-        `within` seconds; {} without peers.
+        """Ask the other workers, and return the answers that arrive within `within` seconds, by the
+        workers' numbers; {} without peers.
         """
         return {} if self._peers is None else await self._peers.ask(question, within)
 

@@ -82,7 +82,6 @@ class EcrAuth(httpx.Auth):
         the old one. CredentialsError if there is none.
         """
         with self._lock:
-            # Not the monotonic clock: ECR says the end as a Unix time.
             if time.time() >= self._until:
                 self._password, self._until = self._fetch_token()
         request.headers["authorization"] = f"Basic {self._password}"
@@ -218,7 +217,6 @@ def _metadata(source: AwsSource, fetch: Fetch) -> _Keys:
     headers = {"x-aws-ec2-metadata-token": session.text} if session.status_code == 200 else {}
     roles = f"{_METADATA}/latest/meta-data/iam/security-credentials/"
     role = source.role or fetch(httpx.Request("GET", roles, headers=headers)).text.strip()
-    # A name that the service answered must not lead to another path.
     url = roles + quote(role, safe="")
     return _of_machine(fetch(httpx.Request("GET", url, headers=headers)), region)
 
@@ -365,7 +363,6 @@ class _Session:
                 }
             }:
                 until = rest.get("expiration")
-                # The portal counts milliseconds, all other times here are seconds.
                 left = until / 1000 - time.time() if type(until) is int else 0.0
                 seconds = min(max(left - _SPARE, 0.0), 3600.0)
                 return AwsKeys(access, secret, session.region, token), seconds
@@ -452,7 +449,6 @@ def _read_sign_on(source: AwsSource) -> _SignedOn:
 def _seconds(text: str) -> float:
     """Return a time such as 2026-01-02T03:04:05Z as Unix seconds; 0 if it is not valid."""
     try:
-        # Older versions of AWS's command line write `UTC` in place of `Z`.
         when = datetime.fromisoformat(text.replace("UTC", "Z"))
     except ValueError:
         return 0.0

@@ -101,7 +101,6 @@ def _sign_everywhere(request: httpx.Request, keys: AwsKeys, service: str) -> dic
     covered = {**_cover_headers(request), **added, "host": url.netloc.decode("ascii")}
     if request.content:
         covered["content-length"] = str(len(request.content))
-    # AWS puts the headers of a canonical request in the order of their names.
     names = sorted(covered)
     path, _, query = url.raw_path.decode("ascii").partition("?")
     canonical = "\n".join(
@@ -142,7 +141,6 @@ def _derive_key(access_key: str, secret_key: str) -> EllipticCurvePrivateKey:
         context = access_key.encode() + bytes([counter])
         fixed = b"\x00\x00\x00\x01" + _SCHEME.encode() + b"\x00" + context + b"\x00\x00\x01\x00"
         number = int.from_bytes(hmac.digest(f"AWS4A{secret_key}".encode(), fixed, "sha256"), "big")
-        # Otherwise the next counter is tried; a reduced number would make some keys more probable.
         if number < _ORDER - 2:
             return derive_private_key(number + 1, SECP256R1())
     raise CredentialsError("cannot sign for AWS: the keys give no key of P-256")

@@ -260,7 +260,6 @@ class Bundles:
         """Set the status of a bundle, unless it is no longer configured."""
         with self._lock:
             if status.name in self._statuses:
-                # INVARIANT: replaced, never changed: readers such as `is_ready` hold no lock.
                 self._statuses = {**self._statuses, status.name: status}
 
     def failed(self, name: str, error: Exception, timers: Timers) -> None:
@@ -324,7 +323,6 @@ class Bundles:
         """
         waiting = {other: each for other, each in self._pending.items() if other != name}
         try:
-            # Alone first: bundles that were refused before must not keep this one out.
             self._store.activate({name: bundle}, timers=timers)
         except (LoadError, ManifestError, RegoError):
             if not waiting or bundle.changes is not None:
@@ -442,8 +440,6 @@ class _Poller:
         options = self.options
         if self._task is not None or options.trigger == "manual":
             return
-        # More than a healthy round takes: its response, the long poll before it, and
-        # the activation.
         within = WITHIN + 2 * (options.polling.long_polling or 0) + 300.0
         self._task = runner.start(Job(f"bundle-{options.name}", _POLL, within, self.round))
 
@@ -466,7 +462,6 @@ class _Poller:
         try:
             download = yield from downloader.fetch(timers)
         except DownloadError as error:
-            # A poller that was replaced must not overwrite the status of the one that follows it.
             if not self.is_stopped:
                 self._bundles.failed(self.options.name, error, timers)
             downloader.etag = self._active

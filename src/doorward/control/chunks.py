@@ -69,8 +69,6 @@ class ChunkEncoder:
         `too_large`.
         """
         text = b"[" + b",".join(events) + b"]"
-        # INVARIANT: without a time, so that equal events give equal bytes: deliveries to S3 name an
-        # object by its digest.
         content = gzip.compress(text, LEVEL, mtime=0)
         if len(content) <= self._limit:
             # A few events say little of how well many are compressed.

@@ -105,7 +105,6 @@ class ServiceClient:
         url = f"{self.service.url}/{path.strip('/')}"
         sent = {"user-agent": USER_AGENT, "accept-encoding": "gzip"}
         sent |= {name.lower(): value for name, value in self.service.headers.items()}
-        # In lower case, or a header that two of these set would be sent twice.
         sent |= {name.lower(): value for name, value in (headers or {}).items()}
         if self._tracer is None:
             return self._ask_service(method, url, sent, content, wait, limit)
@@ -203,13 +202,11 @@ class ServiceClient:
         """Return the HTTP client, created at first use and again when the files of its certificates
         have changed. ServiceError after `close`, or if the certificates cannot be used.
         """
-        # Taken before the files are read: a change in between is seen at the next request.
         seen = tuple(map(_signature, self._files))
         if self._client is None or seen != self._seen:
             if self._closed:
                 raise ServiceError("shutting down")
             older, self._client = self._client, self._connect()
-            # Only now: with certificates that cannot be used, the next request tries again.
             self._seen = seen
             if older is not None:
                 older.close()
@@ -317,7 +314,6 @@ def _tls(service: Service) -> ssl.SSLContext:
         path = error.filename or authority or "a certificate"
         raise ServiceError(f"open {path}: {describe_os_error(error)}") from None
     if service.allow_insecure_tls:
-        # First: ssl refuses CERT_NONE while host names are checked.
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     return context

@@ -117,9 +117,7 @@ class _RegistryAuth(httpx.Auth):
         """
         if self._inner is not None:
             next(self._inner.auth_flow(request))
-        # Before a cached token replaces it: the token service wants the credentials.
         authorization = request.headers.get("authorization")
-        # All paths end in `manifests/REFERENCE` or `blobs/DIGEST`.
         repository = request.url.path.rpartition("/")[0].rpartition("/")[0]
         known = self._tokens.get(repository)
         if known is not None and self._clock() < known.until:
@@ -295,7 +293,6 @@ def _sign_assertion(options: OAuth2, signer: KmsSigner | None) -> str:
             octets = bytes.fromhex(options.thumbprint)
         except ValueError:
             raise CredentialsError("thumbprint is not hexadecimal") from None
-        # With padding, as OPA sends it; RFC 7515, 4.1.7, has none.
         header["x5t"] = base64.urlsafe_b64encode(octets).decode()
     if signer is not None:
         return signer.token(claims, header)

@@ -76,12 +76,9 @@ class Discovery:
 
     def start(self) -> None:
         """Apply the saved configuration, then start polling unless the trigger is manual."""
-        # First: the service may be away at this start.
         self.activate_saved()
         if self.options.bundle.trigger == "manual":
             return
-        # More than a healthy round takes: its response, the long poll before it, and
-        # the activation.
         within = WITHIN + 2 * (self.options.bundle.polling.long_polling or 0) + 300.0
         self._task = self._runner.start(Job("discovery", _POLL, within, self._round))
 

@@ -81,7 +81,6 @@ class Downloader:
         steps = self._pull(timers) if self._is_registry else self._answer(timers)
         answer = yield from steps
         if answer.status == 304:
-            # RFC 9110, 15.4.5, wants an ETag in a 304, but not all services send one.
             return Download(None, answer.headers.get("etag", self.etag))
         if answer.status != 200:  # the next request waits as this one did, as in OPA
             text = status_text(answer.status) or str(answer.status)
@@ -96,7 +95,6 @@ class Downloader:
         """Request the bundle from a service, as a long poll if it supports that; its ETag lets the
         service answer that nothing changed. DownloadError without a response.
         """
-        # RFC 7240: a service that does not know the preference ignores it.
         headers, wait = {"prefer": _MODES}, 0
         if self._waits is not None and self.long_polls:
             wait = self._waits

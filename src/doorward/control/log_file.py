@@ -26,7 +26,6 @@ class LogFile:
         identity.
         """
         descriptor = os.open(self._options.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        # Unbuffered: when `write` returns, the lines are in the file.
         self._file = os.fdopen(descriptor, "ab", buffering=0)
         status = os.fstat(descriptor)
         self._size = status.st_size

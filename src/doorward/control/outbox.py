@@ -156,7 +156,6 @@ class DiskOutbox:
         try:
             self._folder = self._lock_part(folder)
             self._journal = self._path(_JOURNAL)
-            # Before the journal is opened, which empties it.
             self._recover(folder, encode)
             self._file = os.open(self._journal, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         except OSError as error:
@@ -182,8 +181,6 @@ class DiskOutbox:
         """
         descriptor = os.open(os.path.join(part, "lock"), os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            # Not a file with a process's number: the kernel releases this lock however
-            # the process ends.
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(descriptor)
@@ -200,7 +197,6 @@ class DiskOutbox:
             part = os.path.join(folder, name)
             if part != self._folder and not (os.path.isdir(part) and self._is_locked(part)):
                 continue
-            # Names begin with the time: this is the order of the chunks.
             for each in sorted(os.listdir(part)):
                 if each.endswith(_END):
                     self._adopt(os.path.join(part, each))
@@ -215,7 +211,6 @@ class DiskOutbox:
                 self._count_lost("torn", len([line for line in lines if line]) - len(complete))
                 self.put(encode(complete))
                 os.unlink(journal)
-        # Empty by now: later processes may use these parts.
         for descriptor in self._locks[1:]:
             os.close(descriptor)
         self._locks = [lock]
@@ -260,8 +255,6 @@ class DiskOutbox:
             unwritten = 0
             for chunk in chunks:
                 self._number += 1
-                # Of fixed width, since `_recover` sorts names as texts; the number tells
-                # apart chunks of one moment.
                 name = f"{time.time_ns():020d}-{self._number:06d}-{chunk.events}{_END}"
                 try:
                     self._write(self._path(name), chunk.content)
@@ -366,7 +359,6 @@ def _content_of(path: str) -> bytes | None:
     try:
         with open(path, "rb") as file:
             content = file.read()
-        # Decompressed only for the checksum: the compressed bytes are sent.
         return content if gzip.decompress(content) else None
     except (OSError, EOFError, zlib.error):
         return None

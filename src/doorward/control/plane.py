@@ -102,7 +102,6 @@ class ControlPlane:
         )
         self.discovery: Discovery | None = None
         self._health.set("discovery", State.NOT_READY if config.discovery else State.OK)
-        # Before discovery is made: it needs the client of its service.
         self._follow(config)
         if config.discovery is not None:
             self.discovery = Discovery(
@@ -126,8 +125,6 @@ class ControlPlane:
 
     def start(self) -> None:
         """Start downloading bundles and configuration, and reporting the status."""
-        # First: discovery applies a saved configuration during this call, and what that
-        # adds must start.
         self.is_started = True
         self.status.start()
         self.note_status()

@@ -25,7 +25,6 @@ _MANIFESTS: Final = ", ".join(
     )
 )
 _MAX_MANIFEST: Final = 4 << 20
-# Possessive (`++`, `*+`): no text makes these patterns backtrack for long.
 _HOST: Final = re.compile(r"[A-Za-z0-9.\-_]++(?::[0-9]++)?|\[[0-9a-fA-F:.]++\](?::[0-9]++)?")
 _NAME: Final = re.compile(r"[a-z0-9]+(?:[._-]+[a-z0-9]+)*+(?:/[a-z0-9]+(?:[._-]+[a-z0-9]+)*+)*+")
 _TAG: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
@@ -131,7 +130,6 @@ def _layer(manifest: dict[str, Any]) -> tuple[str, int]:
             digest, size = each.get("digest"), each.get("size")
             if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
                 raise RegistryError("the digest of the layer is not a SHA-256 digest")
-            # Not `isinstance`: true and false are numbers for Python.
             return digest, size if type(size) is int else 0
     raise RegistryError("no tarball descriptor found in the layers")
 

@@ -157,7 +157,6 @@ class _Thread:
         self._clock.wait(self._wakes, self._pause)
         if self._stop.is_set():
             return False
-        # Before the round, not after it: a wake during it must lead to another one.
         self._wakes.clear()
         self._part.beat()
         self._pause = drive(self._job.round())
@@ -211,7 +210,6 @@ class Schedule:
         """Run the rounds that are due up to their first request; return the seconds until the next
         one is due, infinity if none is.
         """
-        # A list: a round may stop its own task or others, which removes them from `_tasks`.
         due = [each for each in self._tasks if each.due <= self._clock.now()]
         for task in due:
             task.begin()
@@ -262,7 +260,6 @@ class _Task:
         """Start a new round and run it up to its first request. It is not due again until the round
         has ended.
         """
-        # Before the round begins: a wake during it must lead to another one.
         self._is_woken, self.due = False, float("inf")
         self.part.beat()
         self._steps = self._job.round()

@@ -25,8 +25,6 @@ class SavedBundles:
         """Return the file in which the bundle of that name is saved; it may not exist."""
         parts = [part for part in name.split("/") if part]
         assert parts
-        # A discovered configuration may choose names; its reader refuses `..`
-        # (`config.bundle_options`).
         assert ".." not in parts
         return os.path.join(self._folder, *parts, _FILE)
 
@@ -57,7 +55,6 @@ class SavedBundles:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(content)
                 file.flush()
-                # Before the rename: a power cut could otherwise leave the name without its content.
                 os.fsync(file.fileno())
             os.replace(new_path, path)
         except OSError:

@@ -247,12 +247,10 @@ class Uploads:
                 if self._encoder.add(self._events.popleft()):
                     self._put(self._encoder.flush())
             self._put(self._encoder.flush())
-        # INVARIANT: before `_flushes` is set: helpers stop as soon as they see a failure.
         self._failed = False
         self._flushes.set()
         sent = self._drain()
         with self._drained:
-            # A chunk that a helper still sends may fail, and this upload with it.
             self._drained.wait_for(lambda: not self._draining)
         if not self._failed:
             self._failures = 0

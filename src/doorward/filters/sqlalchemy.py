@@ -107,9 +107,10 @@ def where(
 ) -> ColumnElement[bool]:
     """Return an SQLAlchemy condition that selects the rows which the policy allows.
 
-    `tables` are mapped classes, aliases or tables by their names in the policy. Raise FilterError
-    for a missing column or one whose type has no kind; what the database cannot decide fails when
-    the statement is compiled.
+    `tables` are mapped classes, aliases or tables by their names in the policy. `nulls` is what the
+    policy sees for NULL: the value null, or a missing key. Raise FilterError for a missing column
+    or one of a type that cannot be compared; what the database cannot decide fails when the
+    statement is compiled.
     """
     schema = _Mapped({name: _Table(table) for name, table in tables.items()})
     return _Writer(schema).predicate(to_predicate(conditions, schema, nulls))

@@ -92,9 +92,10 @@ def read_question(
 ) -> HttpRequest:
     """Return the client's request as the proxy `name` describes it.
 
-    `target` is what follows the endpoint, which only Envoy uses. Raise SecretError without the
-    secret, and AmbiguousRequestError if a header is missing, repeated, malformed, or may only be
-    set by a proxy.
+    `method` and `target`, the part that follows the endpoint, are those of the proxy's own request,
+    and used for Envoy only. `is_cut`: only the beginning of the body was read. Raise SecretError if
+    the configured secret is missing, repeated or wrong, and AmbiguousRequestError if a header is
+    missing, repeated, malformed, or may only be set by a proxy.
     """
     proxy = PROXIES[name]
     _check_secret(pairs, options)

@@ -890,7 +890,9 @@ class Query:
         return results
 
     def _to_results(self, rows: list[tuple[Any, ...]]) -> list[dict[str, Any]]:
-        """Return rows as objects by variable, without those in which an expression is false."""
+        """Return each row as a dict from variable name to value; rows in which an expression is
+        false are left out.
+        """
         count = len(self._columns)
         return [
             {

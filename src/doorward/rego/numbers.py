@@ -220,8 +220,9 @@ def compare_numbers(a: float, b: float) -> int:
 
 def parse_number(text: str, max_exponent: int = MAX_DIGITS) -> int | Number:
     """Parse a JSON number: an `int` if it has no point or exponent, otherwise a `Number` with its
-    text; `-0` is a `Number` too. ValueError if it is invalid, longer than `MAX_DIGITS` characters,
-    or its exponent exceeds `max_exponent`.
+    text; `-0` is a `Number` too. ValueError if it is invalid or longer than `MAX_DIGITS`
+    characters, or if the exponent of a number other than 0 exceeds `max_exponent` in magnitude or
+    has more than 6 characters.
     """
     if len(text) > MAX_DIGITS:
         raise ValueError("number has too many digits")
@@ -318,8 +319,8 @@ def from_fraction(value: int | Fraction) -> int | Number:
 
 
 def from_binary(mantissa: int, exponent: int) -> int | Number:
-    """Return the number for a result in binary form; an integer beyond the mantissa has the digits
-    that OPA prints.
+    """Return `mantissa * 2**exponent` as a number. An integer of more than `MANTISSA_BITS` bits is
+    rounded to the digits that OPA prints.
     """
     if exponent >= 0:
         if mantissa.bit_length() + exponent <= MANTISSA_BITS:

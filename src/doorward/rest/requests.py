@@ -158,8 +158,8 @@ def logged_headers(names: Iterable[str], values_of: Callable[[str], list[str]]) 
 
 
 def unzip(body: bytes, limits: Server) -> bytes:
-    """Return a gzip body decompressed, all its members; raise BadRequest if it is malformed or too
-    large.
+    """Return a gzip body decompressed, all its members; raise BadRequest if it is malformed, too
+    large, or has more than `MAX_MEMBERS` members.
 
     The result has at most `GZIP_BASE` + `GZIP_RATIO` times the body's bytes, so that few bytes
     cannot take much memory.
@@ -191,7 +191,8 @@ def unzip(body: bytes, limits: Server) -> bytes:
 
 
 def any_body(body: bytes, content_type: str) -> Value | Undefined:
-    """Return the first JSON document of a body, or the YAML one; UNDEFINED if the body is empty.
+    """Return the first document of a JSON body, or the YAML body if `yaml` is in `content_type`;
+    UNDEFINED if the body is empty.
 
     What follows a JSON document is ignored. Raise BadRequest if it is malformed.
     """
@@ -210,8 +211,8 @@ def any_body(body: bytes, content_type: str) -> Value | Undefined:
 
 
 def whole_body(body: bytes, content_type: str) -> Value:
-    """Return the only document of a body; raise BadRequest if it is empty, malformed or followed by
-    more.
+    """Return the only document of a body, which is YAML if `yaml` is in `content_type`, else JSON.
+    Raise BadRequest if it is empty, malformed or followed by more.
     """
     try:
         if "yaml" in content_type:
@@ -240,7 +241,7 @@ def any_document(body: bytes, *, stays: bool = False) -> Value:
 def fold_fields(document: dict[Key, Value], text: bytes) -> dict[str, Value]:
     """Return the members of an object by their names in lower case, since Go matches the names of
     fields in any case. Of names that differ only in case, the last one in `text`, the JSON of the
-    object, counts.
+    object, counts; if `text` is YAML, the last one in alphabetical order.
     """
     fields = {str(key).lower(): value for key, value in document.items()}
     if len(fields) == len(document):
@@ -265,8 +266,8 @@ def _top_keys(text: bytes) -> list[str]:
 
 
 def input_of_parameter(values: list[str]) -> Value | Undefined:
-    """Return the input in `?input=`; the last one counts, UNDEFINED without one, BadRequest if
-    malformed.
+    """Parse the last of the values of the parameter `input` as JSON, and return it; UNDEFINED if
+    there are none. Raise BadRequest if it is not valid JSON.
     """
     if not values:
         return UNDEFINED

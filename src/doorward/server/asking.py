@@ -82,8 +82,6 @@ class AskingProcess:
         """
         if self._end is not None:
             return
-        # Keeps messages apart, as a stream does not, and shows the end of the other process, as
-        # datagrams do not.
         ours, theirs = socketpair(AF_UNIX, SOCK_SEQPACKET)
         pid = os.fork()
         if pid == 0:
@@ -104,8 +102,6 @@ class AskingProcess:
         try:
             self.start()
             assert self._end is not None
-            # A socket that is full raises BlockingIOError, an OSError: the parent must
-            # not wait for it.
             _send(self._end, pickle.dumps((number, ask)))
         except OSError:
             text = "the process that sends requests to services does not answer"
@@ -213,7 +209,6 @@ def _serve(end: Socket) -> int:
     asking, sending = _Clients(), threading.Lock()
     threads = ThreadPoolExecutor(MOST, thread_name_prefix="asking")
     while message := _receive(end):
-        # Safe: only the parent, of which this process is a copy, can write to the other end.
         number, ask = pickle.loads(message)
         threads.submit(_answer, asking, end, sending, number, ask)
     return 0

@@ -73,7 +73,6 @@ class DecisionLogging:
         if settings == self._followed:
             return
         self._followed = settings
-        # The old log is closed only afterwards: a failure here leaves it in place.
         before = self._pdp.log_to(self._watched(self._log(config)))
         # What waits there is sent before the next begins.
         if before is not None:

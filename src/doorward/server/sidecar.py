@@ -119,7 +119,6 @@ class Sidecar:
         else:
             loaded, snapshot = Loaded(), shared.snapshot
         self.pdp = PDP(snapshot, secrets=options.config.secrets)
-        # Read through `pdp` each time: a reload puts another snapshot there.
         self.metrics.watch_caches(lambda: self.pdp.snapshot.engine.cache_counts())
         self._console: Console | None = None
         self._note: Note | None = None
@@ -419,7 +418,6 @@ class Sidecar:
         if forward is not None:
             from doorward.forward.app import ForwardAuth  # few proxies ask it
 
-            # The last one, as `all_addresses` has it: its handler is another than that of the APIs.
             addresses.pop()
             *sockets, last = sockets
             proxies = Listener(forward.addr, last, ForwardAuth(self.pdp, forward))
@@ -427,7 +425,6 @@ class Sidecar:
             is_main = len(listeners) < len(options.addresses)
             app = main if is_main else diagnostic
             most = MAX_CONNECTIONS if is_main else _PROBES
-            # As in OPA, a scheme in the address decides before the certificate does.
             tls = None if address.startswith(("unix:", "http://")) else self._tls
             listeners.append(
                 Listener(
@@ -549,7 +546,6 @@ class Sidecar:
         """
         tls = self._options.tls
         self._wakes.wait(min(_ROUND, (tls and tls.refresh) or _ROUND))
-        # Before the flag is read: a signal after this line ends the next wait.
         self._wakes.clear()
         if self._reloads and not self._stop.is_set():
             self._reloads = False
@@ -581,7 +577,6 @@ class Sidecar:
         if self._requests is not None:
             self._requests.close()
         self.pdp.close()
-        # INVARIANT: after `pdp`: `Uploads.close` sends the last events through a client of `plane`.
         self.plane.close()
         if self._tracer is not None:
             self._tracer.close()

@@ -347,7 +347,6 @@ def reread(options: SidecarOptions, follow: Callable[[Config], object]) -> None:
         return
     try:
         config = options.read_config()
-        # `id` is random unless it is configured: a process keeps its own.
         labels = {name: options.config.labels[name] for name in ("id", "version")}
         follow(replace(config, labels={**labels, **config.labels}))
     except (ConfigError, StartupError) as error:

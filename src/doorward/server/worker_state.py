@@ -100,7 +100,6 @@ class Totals(Collector):
         restarts, and the parent's metrics.
         """
         for family in _merge([self._ended, *[state["metrics"] for state in self._states]]):
-            # Only the parent reloads files: workers count none.
             if family.name == "policy_reloads":
                 family.samples = [
                     sample._replace(value=self._reloads[sample.labels["result"]])

@@ -253,7 +253,6 @@ class WorkerGroup:
             """Run in a new worker: close the sockets of the other workers, and serve; return the
             exit code.
             """
-            # Or the asking process would not see the parent end while a worker lives.
             self._asking.close_inherited()
             shared = Shared(
                 snapshot,
@@ -342,7 +341,6 @@ class WorkerGroup:
         Return True if `descriptor` became readable.
         """
         if self._rereads:
-            # Before the work: a signal during it must lead to another round.
             self._rereads = False
             reread(self._options, self._plane.reload)
         until = time.monotonic() + seconds
@@ -353,7 +351,6 @@ class WorkerGroup:
         watched = {each for each in (descriptor, self._plane.descriptor) if each is not None}
         self._supervisor.watch(watched)
         self._plane.note_workers(self._states())
-        # Many changes become one message, which has the metrics of all workers and so is large.
         pause = self._told + STATES / 2 - time.monotonic()
         if self._news != self._told_of and pause <= 0:
             self._told, self._told_of = time.monotonic(), self._news
@@ -452,10 +449,8 @@ def _work(options: SidecarOptions, shared: Shared, number: int, channel: Channel
         channel.wait(STATES, alarm)
         for message in channel.receive():
             _note_group(sidecar, shared.status, message)
-    # Before `close`, which may take so long that the parent sends SIGTERM.
     code = 0 if stop.is_set() else 1
     sidecar.close()
-    # The counts of the last requests, too: the parent adds them to the totals (`Totals.end`).
     channel.send(_state(number, sidecar))
     return code
 
@@ -500,7 +495,6 @@ def _has_go(
         channel.wait(SELDOM, alarm)
         for message in channel.receive():
             _note_group(sidecar, status, message)
-            # What follows stays in the channel for the loop of `_work`.
             if message["is"] == "go":
                 return True
     return False
@@ -534,7 +528,6 @@ class _SharedErrors:
     def __init__(self) -> None:
         # A lock of the process, which ends with it; it is held while a batch is written.
         self._lock = os.memfd_create("doorward-log")
-        # A lock of `lockf` belongs to a process, and keeps none of its threads out.
         self._own = threading.Lock()
 
     def write_bytes(self, lines: bytes) -> None:

@@ -195,7 +195,9 @@ class Peers:
         waits.poll()
 
     def close(self) -> None:
-        """End the threads; waits for each at most twice `SENDING` seconds."""
+        """End the threads that answer the other workers. Waits for each at most twice `SENDING`
+        seconds.
+        """
         self._stop.set()
         self._alarm.ring()
         for each in self._threads:

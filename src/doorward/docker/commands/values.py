@@ -44,7 +44,8 @@ def _decimal(text: str) -> Decimal:
 
 
 def read_size(text: str) -> int:
-    """Return a size in bytes: `64m` -> 67108864; -1 means unlimited. Raise CommandError for other
+    """Return a size in bytes: `64m` -> 67108864; -1 means unlimited. The units are b, k, m, g and t
+    in any case, powers of 1024, also written as in `64mb` and `64MiB`. Raise CommandError for other
     forms.
     """
     lower = text.lower().strip()
@@ -80,8 +81,8 @@ def read_cpus(text: str) -> int:
 
 
 def read_duration(text: str) -> int:
-    """Return a duration in nanoseconds: `1m30s` -> 90_000_000_000; `""` is 0. Raise CommandError
-    for other forms.
+    """Return a duration in nanoseconds: `1m30s` -> 90_000_000_000; `""` is 0. The units are h, m,
+    s, ms and us. Raise CommandError for other forms.
     """
     total, rest = 0, text
     while rest:
@@ -97,8 +98,10 @@ def read_duration(text: str) -> int:
 
 
 def read_time(text: str, now: float) -> str:
-    """Return a point in time as docker's client sends it, in seconds since 1970: `10m` is that long
-    before `now`, `2024-05-01T12:30` is in UTC. Raise CommandError for other forms.
+    """Return a point in time as docker's client sends it, in seconds since 1970. `text` is such a
+    number, which is returned unchanged, a duration before `now` (`10m`; `""` is `now`), or a date
+    with or without time and zone (`2024-05-01T12:30`; in UTC without a zone). Raise CommandError
+    for other forms.
     """
     if _SECONDS.fullmatch(text):
         return text
@@ -123,8 +126,8 @@ def _read_date(text: str) -> str:
 
 
 def read_ulimit(text: str) -> dict[str, Any]:
-    """Return a resource limit, `NAME=SOFT[:HARD]`; the hard limit is by default the soft one. Raise
-    CommandError if one is not an integer.
+    """Return a resource limit, `NAME=SOFT[:HARD]`, as the engine API has it; the hard limit is by
+    default the soft one. Raise CommandError if one is not an integer.
     """
     name, _, limits = text.partition("=")
     soft, colon, hard = limits.partition(":")

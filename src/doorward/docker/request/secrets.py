@@ -73,8 +73,9 @@ _is_known: Final = lru_cache(256)(_is_credential)
 
 
 def mask_query(query: dict[str, list[str]]) -> dict[str, list[str]]:
-    """Return the query with the values of build arguments, and passwords in addresses, masked. The
-    same object if no parameter can hold a secret.
+    """Return the query with the values of build arguments, of `ENV` in changes and of parameters
+    named like a secret masked, and with user and password in addresses masked. The same object if
+    no parameter can hold a secret.
     """
     masked = query
     for name, values in query.items():
@@ -96,7 +97,9 @@ _mask_of_known: Final = lru_cache(256)(_mask_of)
 
 
 def mask_address(text: str) -> str:
-    """An address, image or device without the password in it."""
+    """Return an address, image or device with `user:password` before an `@` masked; after `//` a
+    user alone is masked too.
+    """
     return _USERINFO.sub(f"{MASK}@", text) if "@" in text else text
 
 
@@ -174,8 +177,9 @@ def mask_env(entries: list[str]) -> list[str]:
 
 
 def mask_body(action: str, body: Any, *, env: bool) -> Any:
-    """Return the body of a request with its secrets masked, by the action; with `env`, the values
-    of environment variables are masked as well. A body without secrets is returned as it is.
+    """Return the body of a request with its secrets masked; `action` decides which fields hold
+    secrets. With `env` the values of environment variables are masked as well. The body of a login
+    or a push becomes {}; that of an action without secrets, and None, are returned unchanged.
     """
     mask = _BY_ACTION.get(action)
     if mask is None or body is None:

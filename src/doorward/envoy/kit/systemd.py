@@ -33,7 +33,9 @@ UMask=0077
 
 
 def to_files(description: Description) -> dict[str, str]:
-    """Return the systemd units, a sysusers file and the configurations, text by file name."""
+    """Return the files of a sidecar that systemd runs, text by file name: its units and a drop-in
+    for the service, a sysusers file, the configurations of Doorward and Envoy, and the policies.
+    """
     name = description.name
     places = Places(
         f"/run/doorward-{name}/auth.sock",

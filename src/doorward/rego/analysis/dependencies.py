@@ -57,9 +57,9 @@ _SEEN_OUTSIDE: Final = _HEARD | _REMOTE
 @record
 class Uses:
     """The built-ins and rule nodes that a rule and its `else` branches use. `reads_world`: it reads
-    the input, or calls a built-in whose answer can differ between two decisions. `may_raise`: it
-    contains an object comprehension or a `with`, which may raise errors by themselves. Rules with
-    equal uses share one object.
+    the input, or calls a built-in whose answer can differ between two decisions or that prints,
+    traces or records a test case. `may_raise`: it contains an object comprehension or a `with`,
+    which may raise errors by themselves. Rules with equal uses share one object.
     """
 
     builtins: frozenset[str]
@@ -70,11 +70,10 @@ class Uses:
 
 @dataclass(slots=True)
 class Dependencies:
-    """For each node with rules, the nodes it reads. `own` has the nodes that themselves read the
-    input or call a built-in whose answer can differ between two decisions. `circular` has the nodes
-    that read themselves although none of their rules does (`p.a := p.b` beside `p[x] := 1`), and
-    the nodes that read these: to evaluate all of their rules would never end, to look up one key in
-    exact code does.
+    """For each node with rules, the nodes it reads. `own` has the nodes with a rule whose own uses
+    have `reads_world`. `circular` has the nodes that read themselves although none of their rules
+    does (`p.a := p.b` beside `p[x] := 1`), and the nodes that read these: to evaluate all of their
+    rules would never end, to look up one key in exact code does.
     """
 
     reads: dict[int, list[RuleNode]] = field(default_factory=dict)
@@ -102,8 +101,8 @@ def _reads(
     node: RuleNode, callees: Callees, graph: Dependencies, shared: dict[object, Uses]
 ) -> Iterator[RuleNode]:
     """Yield the nodes that the rules of a node read, each once; nodes below it are among them. Also
-    records the uses of each rule in `graph.uses`, and the node in `graph.own` if its rules read the
-    input or call a built-in whose answer can differ between two decisions.
+    records the uses of each rule in `graph.uses`, and the node in `graph.own` if one of them has
+    `reads_world`.
     """
     seen: set[int] = set()
     for definition in node.definitions:
@@ -432,9 +431,10 @@ class _Rules:
 
 
 def _agrees(definition: Definition, node: RuleNode, operands: Sequence[Term]) -> bool:
-    """Return False if an operand shows that a reference does not reach the definition: a constant
-    after the path of `node` that differs from the name at that place in the definition's head. Only
-    rules that were moved to `node` from below (`p.a` to `p`) have such names.
+    """Return True if a reference can reach the definition: none of its `operands`, which follow the
+    path of `node`, is a constant that differs from the name at that place in the definition's head.
+    Only the heads of rules that were moved up to `node` (`p.a` to `p`) have names there; for others
+    the result is True.
     """
     names = head_path(definition.rule.head.ref)[0][len(node.path) :]
     pairs = zip(names, operands, strict=False)

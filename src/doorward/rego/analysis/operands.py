@@ -92,8 +92,8 @@ class Operands:
         return tuple([step for expr in body for step in self.expr(expr)])
 
     def expr(self, expr: Expr) -> list[Expr]:
-        """Return the equations for an expression's operands, then the expression. [expr] if it
-        needs none, [] for `some x`.
+        """Return the equations for an expression's operands, under its `with`, then the expression.
+        [expr] if it needs none, [] for `some x`. Operands of `print` get no equations.
         """
         before = [step for each in expr.before for step in self.expr(each)]
         term = expr.term
@@ -124,8 +124,9 @@ class Operands:
         return [*before, replace(expr, term=term, before=())]
 
     def _lift_operands(self, term: Term, out: list[Expr]) -> Term:
-        """Return `term` for a position where a reference or comprehension may stand. References and
-        comprehensions inside it become variables, whose equations are appended to `out`.
+        """Return `term` for a position where a reference or comprehension may stand. Its operands
+        that are references or comprehensions become variables, whose equations are appended to
+        `out`; those in the body of a comprehension become equations in that body.
         """
         match term:
             case Ref(_, args) | Call(_, args):
@@ -138,8 +139,10 @@ class Operands:
         return self._read(term, out)
 
     def _read(self, term: Term, out: list[Expr]) -> Term:
-        """Return an operand. A reference or comprehension becomes a new variable, whose equation is
-        appended to `out`; other terms keep their form.
+        """Return an operand. A reference, a comprehension, `input` or `data` becomes a new
+        variable, whose equation is appended to `out`, also inside of arrays, sets and objects. The
+        equations for the parts of a template string are stored in these parts. Other terms are
+        returned as they are.
         """
         if type(term) is Scalar or is_ground(term):
             return term

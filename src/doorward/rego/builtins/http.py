@@ -317,7 +317,9 @@ def _request(context: Context, options: Options) -> HTTPRequest:
 
 
 def _host(url: str) -> str:
-    """The host of a URL as Go reads it; SendError for a URL that Go does not accept."""
+    """Return the host of a URL as Go reads it, without the port; "" if there is none. SendError for
+    a URL that Go does not accept.
+    """
     try:
         return parse_url(url).get("hostname", "")
     except BuiltinError as error:
@@ -398,8 +400,9 @@ def _sources(options: Options, name: str) -> tuple[Source, ...]:
 
 def _certificates(options: Options, host: str) -> Certificates:
     """The TLS settings in the options. The system's authorities are used unless others are given;
-    the server's name is by default `host` without its port. BuiltinError for a certificate without
-    a key, or a key without a certificate.
+    of several sources for the client's certificate or key the last one counts. The server's name is
+    by default that of `host`, the Host header, without its port. BuiltinError for a certificate
+    without a key, or a key without a certificate.
     """
     authorities = _sources(options, "tls_ca_cert")
     certificate = _sources(options, "tls_client_cert")
@@ -433,8 +436,9 @@ def _answer(response: HTTPResponse, options: Options) -> Value:
 
 
 def _body(response: HTTPResponse, options: Options) -> Value:
-    """The body decoded as JSON or YAML, as the content type or the `force_…` options say; null for
-    another type or a body that cannot be decoded. LimitError for YAML beyond its limits.
+    """The body decoded as JSON or YAML, as the content type or the `force_…` options say; of JSON
+    the first document. null for another type or a body that cannot be decoded. LimitError for YAML
+    beyond its limits.
     """
     kind = next((value for name, value in response.headers if name == "content-type"), "")
     try:

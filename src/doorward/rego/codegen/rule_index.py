@@ -122,9 +122,11 @@ class RuleIndex:
         self._values = [[_constant_head(rule) for rule in rules] for rules in chains]
 
     def _levels(self, path: Sequence[_Test]) -> list[tuple[Subject, list[_Test]]]:
-        """Return the levels of the index's trie for the tests of `path`: each subject, the most
-        frequent one first, with the tests on it. The level of a subject with several tests is the
-        last one. [] if there are no tests.
+        """Return the levels of the index's trie for the tests of `path`, as pairs of a subject and
+        the tests on it: one for each subject of the index, the most frequent one first. The tests
+        are [] for a subject that `path` does not test, and a single one that fits any value if one
+        of them is a variable. The first subject with several tests is the last level: the subjects
+        after it are left out. [] if `path` has no tests.
         """
         levels = []
         for subject in self._subjects if path else ():
@@ -456,8 +458,9 @@ class _Reader:
             self._insert(_Test(subject, Array(items), split))
 
     def _insert(self, test: _Test) -> None:
-        """Add a test, unless an equal one is there. It replaces a test of the same subject against
-        a variable if it compares the subject with a constant.
+        """Add a test and count its subject. A test is left out if the same subject is tested
+        against the same value already. One of the subject against a variable is replaced by one
+        against another term.
         """
         self.counts[test.subject] += 1
         for n, other in enumerate(self.tests):

@@ -95,9 +95,10 @@ class _Reader:
         return texts
 
     def sequence(self) -> list[str]:
-        """sequence = { item [ "?" ] }
+        """sequence = { item [ "?" [ "?" ] ] }
 
-        Returns the texts that it matches; _NotLiteralError for anything else.
+        Returns the texts that it matches; _NotLiteralError for another repetition, or for more than
+        `MAX_TEXTS` texts.
         """
         prefixes = [""]
         while self.peek() not in ("", "|", ")"):
@@ -114,7 +115,7 @@ class _Reader:
         return prefixes
 
     def item(self) -> list[str]:
-        """item = group | characters
+        """item = group | characters | "\\" punctuation
 
         Returns the texts that it matches; _NotLiteralError for anything else.
         """

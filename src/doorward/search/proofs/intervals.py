@@ -31,7 +31,8 @@ Interval = tuple[Any, Any]
 
 def rules_out(sides: tuple[Any, str, Any], comparisons: Sequence[tuple[Any, str, Any]]) -> bool:
     """Return True if the comparison `sides` cannot hold, by the bounds that `comparisons` set for
-    the terms in it. Each comparison is a term, a sign and a term.
+    the terms in it. Each comparison is a term, a sign (`<`, `<=`, `>`, `>=` or `==`) and a term;
+    for other signs the result is False.
     """
     intervals = _intervals([*comparisons, sides])
     (low, high), (other_low, other_high) = (
@@ -102,8 +103,9 @@ def _narrow(intervals: dict[str, Interval], term: Any, added: Interval) -> None:
 
 
 def _compute_interval(call: Call, intervals: dict[str, Interval]) -> Interval:
-    """Return the interval of an arithmetic result, from the intervals of its operands; (None, None)
-    for other calls, and for a product or quotient without a constant factor.
+    """Return the interval of an arithmetic result, from the intervals of its operands, and (0,
+    None) for `count`. (None, None) for other calls, for a product without a constant factor, for a
+    quotient without a constant divisor, and if that constant is 0.
     """
     parts = [_interval_of(arg, intervals) for arg in call.args]
     if call.name == "count":
@@ -147,7 +149,9 @@ def _extremes(values: Sequence[Any]) -> Interval:
 
 
 def _number(term: Any) -> Any:
-    """Return a numeric constant; None for other terms."""
+    """Return the value of a term that is a number between `-_LIMIT` and `_LIMIT`; None for other
+    terms.
+    """
     is_written = isinstance(term, Scalar) and not isinstance(term.value, (bool, str, type(None)))
     return _evaluate_text(text_of(term)) if is_written else None
 
@@ -157,8 +161,8 @@ def _round(name: str, value: Any) -> Any:
 
 
 def _apply(one: Any, sign: str, other: Any) -> Any:
-    """Return the value of an arithmetic expression on two numbers; None if one is unknown or the
-    result is large.
+    """Return the value of an arithmetic expression on two numbers; None if one is unknown, the
+    evaluation fails (a division by 0), or the result is not between `-_LIMIT` and `_LIMIT`.
     """
     if one is None or other is None:
         return None
@@ -176,8 +180,8 @@ def _is(one: Any, sign: str, other: Any) -> bool:
 
 @cache
 def _evaluate_text(text: str, *, is_limited: bool = True) -> Any:
-    """Evaluate a Rego text; None if it fails or, with `is_limited`, is not a number of moderate
-    size.
+    """Return the value of a Rego text that compiles; None if its evaluation fails. With
+    `is_limited` also None for all but numbers between `-_LIMIT` and `_LIMIT`.
     """
     try:
         value: Any = Engine().prepare(text).value()

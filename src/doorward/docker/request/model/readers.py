@@ -414,9 +414,11 @@ def _check_classes(
 
 
 def _check_empty(value: Any, type_: object, path: str) -> Any:
-    """Return an empty value of a field that accepts several JSON classes: `""` becomes `[""]`.
+    """Check an empty value (`""`, `[]`, `{}`, 0 or false) of a field that may have several JSON
+    types, and return it; `""` becomes `[""]` unless the field is LOOSE.
 
-    Raise MalformedRequestError for a wrong class.
+    Raise MalformedRequestError if `check_loose` does for a LOOSE field, and in any other field for
+    a value that is neither `""` nor an array.
     """
     if type_ == LOOSE:
         check_loose(value, path)

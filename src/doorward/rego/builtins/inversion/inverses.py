@@ -370,8 +370,9 @@ def _merge(one: Any, other: Any) -> Any:
 
 
 def invert_union_n(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Return arrays of objects whose union may be `want`: one object of the first 16 present ones
-    replaced, or one added.
+    """Return arrays of objects whose union may be `want`: the first 16 present ones with one of
+    them replaced by `want` or by the fields that the others lack, `want` alone, or `want` added to
+    them.
     """
     parts = o[0][:16]
     # One of them brings what the others lack, or all of it.
@@ -423,9 +424,9 @@ def invert_set_of_sets(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_match_schema(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Candidates for `json.match_schema`: documents that match the schema if `want` begins with
-    true, and otherwise documents that probably do not. For operand 1: schemas that accept
-    everything, and only null.
+    """Candidates for `json.match_schema`: the present document with examples of the schema merged
+    into it if `want` begins with true, and otherwise documents that probably do not match. For
+    operand 1: schemas that accept everything, and only null.
     """
     if i != 0:
         return [{}, {"type": "null"}]
@@ -572,7 +573,7 @@ def invert_substring(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 def invert_indexof(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
     """Candidates for `indexof`: texts with the needle at index `want` (0), or needles at that index
-    (1). A wanted -1 gives texts and needles that do not fit.
+    (1). A wanted -1 gives texts and needles that do not fit; no texts for an index of 4096 or more.
     """
     text, needle = o
     if i == 1:
@@ -650,9 +651,11 @@ def _cut(text: str, between: Sequence[str], *, from_right: bool) -> list[str]:
 
 
 def _scan_verb(verb: str, text: str) -> Any:
-    """Parse the text that a verb of a format wrote: an integer of at most 64 characters for `d`,
-    `x` and `X`, a boolean for `t`, without its quotes for `q`, an integer for `v` if it looks like
-    one; otherwise the text itself. ValueError if it is not an integer.
+    """Return the value that a verb of a format wrote as `text`: for `d` an integer, for `x` and `X`
+    a hexadecimal one, read from the first 64 characters; for `q` the text between the quotes, with
+    its escapes as they are; for `t` whether the text is `true`; for `v` an integer if the text is
+    one of fewer than 19 characters; otherwise the text itself. ValueError if there is no integer
+    for `d`, `x` or `X`.
     """
     match verb:
         case "d":
@@ -678,8 +681,8 @@ def invert_regex(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 def invert_regex_find(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
     """Texts (operand 1) in which the pattern may find the first 16 items of `want`: its texts
-    joined in several ways, or texts made for the wanted groups of each match. [] for other
-    operands.
+    joined in several ways, and examples of the pattern; or, if an item is an array, texts made for
+    the wanted groups of each match. [] for other operands.
     """
     if i != 1:
         return []

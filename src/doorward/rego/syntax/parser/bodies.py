@@ -49,10 +49,10 @@ class Bodies:
         self._no_bodies.clear()
 
     def parse_body(self, end: str) -> Body | None:
-        """body = literal { (";" | newline) literal } end
+        """body = literal { (";" | newline) literal }
 
-        Leaves the cursor at `end`. None after recording an error; TooDeep above the limit of
-        nesting.
+        Parses up to the token `end`, where the cursor is then. None after recording an error;
+        TooDeep above the limit of nesting.
         """
         cursor = self.cursor
         depth = cursor.depth
@@ -62,9 +62,10 @@ class Bodies:
         return body
 
     def _parse_literals(self, end: str) -> Body | None:
-        """literal { (";" | newline) literal } end
+        """literal { (";" | newline) literal }
 
-        Leaves the cursor at `end`. None after recording an error, also for an empty body.
+        Parses up to the token `end`, where the cursor is then. None after recording an error, also
+        for an empty body.
         """
         cursor = self.cursor
         if cursor.kind == end:
@@ -104,9 +105,10 @@ class Bodies:
             self.cursor.scan()
 
     def parse_literal(self) -> Expr | None:
-        """literal = ( some | disjunction ) { with }
+        """literal = ( plain | disjunction ) { with }
 
-        One expression of a body. None after recording an error.
+        One expression of a body; a disjunction where `and` or `or` is a keyword. No `with` is
+        parsed after a `some` that only declares names. None after recording an error.
         """
         cursor = self.cursor
         start = cursor.token.start
@@ -151,7 +153,7 @@ class Bodies:
         return first
 
     def _parse_logical_operand(self, start: int, *, left: bool) -> _Operand | None:
-        """operand = "(" disjunction ")" | [ "not" ] expr | "{" body "}"
+        """operand = group | plain | "{" body "}"
 
         As a `left` operand, a `{` that a logical word does not follow is parsed again as a set or
         object. None after recording an error, also for an assignment without braces.
@@ -206,9 +208,10 @@ class Bodies:
     # Plain expressions
 
     def _parse_plain(self, start: int) -> Expr | None:
-        """plain = [ "not" ] ( some | every | expr )
+        """plain = some | every | [ "not" ] expr | not
 
-        One expression without `with`. None after recording an error.
+        One expression without `with`. After `not` comes the production `not` where
+        `future.keywords.not` is imported, else `expr`. None after recording an error.
         """
         cursor = self.cursor
         if cursor.take_ref_keyword():
@@ -228,10 +231,10 @@ class Bodies:
         return self._parse_expr_literal(start, negated=negated)
 
     def _parse_not(self, start: int) -> Expr | None:
-        """not = "not" ( "{" body "}" | expr )
+        """not = "not" ( "{" body "}" | group | expr )
 
-        The operand, after the word, where `future.keywords.not` is imported. None after recording
-        an error.
+        Parses the operand, after the word `not`, and returns the negation, which begins at offset
+        `start`. None after recording an error.
         """
         cursor = self.cursor
         braces = cursor.kind == "{"

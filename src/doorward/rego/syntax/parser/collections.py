@@ -78,7 +78,7 @@ class Collections:
           set-comprehension = "{" term "|" body "}"
           object-comprehension = "{" term-infix ":" term "|" body "}"
 
-        Leaves the cursor at the `}`. None after recording an error.
+        `{}` is an object. Leaves the cursor at the `}`. None after recording an error.
         """
         cursor = self.cursor
         start = cursor.token.start
@@ -151,7 +151,7 @@ class Collections:
         return self._parse_pairs(start, (key, value))
 
     def _parse_pairs(self, start: int, first: tuple[Term, Term]) -> Object | None:
-        """pairs = [ term-infix ":" term-infix { "," term-infix ":" term-infix } [ "," ] ]
+        """pairs = term-infix ":" term-infix { "," term-infix ":" term-infix } [ "," ]
 
         Parses what follows the pair `first`; returns the object with the cursor at the `}`. None
         after recording an error.

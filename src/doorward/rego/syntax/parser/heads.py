@@ -63,10 +63,11 @@ def parse_head(cursor: Cursor, terms: TermProductions, *, default: bool) -> Draf
 
 
 def _parse_name(cursor: Cursor, terms: TermProductions) -> Term | None:
-    """name = var [ ref ]
+    """name = var | ref
 
-    Leaves the cursor after the name or reference. An operator after the name is recorded as an
-    error, and the name is returned. None after recording another error.
+    Leaves the cursor after the variable, or after the reference or call that begins with one. An
+    operator after the variable is recorded as an error, and the variable is returned. None after
+    recording another error.
     """
     start = cursor.token.start
     name = parse_var(cursor)
@@ -154,8 +155,9 @@ def with_own_wildcards(cursor: Cursor, head: Head) -> Head:
 
 
 def check_default(cursor: Cursor, draft: Draft, span: Span) -> bool:
-    """Return True if a default rule has a value without variables, references and calls, and its
-    parameters are different variables. Otherwise record all errors at `span` and return False.
+    """Return True if the value of a default rule has no variables, references and calls outside of
+    comprehensions, and its parameters are different variables. Otherwise record errors at `span`
+    and return False: one for each fault, or one alone for a head without a value.
     """
     head = draft.head
     if head.value is None and draft.wrote_value:

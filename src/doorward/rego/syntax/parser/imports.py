@@ -169,8 +169,9 @@ def _use_rego(cursor: Cursor, imported: Import, names: tuple[str, ...]) -> None:
 
 
 def _use_future(cursor: Cursor, imported: Import, names: tuple[str, ...]) -> None:
-    """Put an import of one future keyword, or of all, into effect; a path with further parts
-    imports all. An error is recorded for an unknown keyword, another path or an alias.
+    """Put an import of one future keyword, or of all, into effect; `every` brings `in` with it, and
+    a path with further parts imports all. `not`, and all at once except in v0, give `not` its
+    meaning with bodies. An error is recorded for an unknown keyword, another path or an alias.
     """
     span = imported.path.span
     if not names or names[0] != "keywords":

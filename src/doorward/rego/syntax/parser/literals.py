@@ -27,9 +27,10 @@ def parse_constant(cursor: Cursor) -> Scalar:
 
 
 def parse_number(cursor: Cursor) -> Scalar | None:
-    """number = [ "-" ] [ "." ] digits
+    """number = [ "-" ] ( digits [ "." digits ] | "." digits ) [ exponent ]
 
-    Leaves the cursor at the digits. None after recording an error.
+    Leaves the cursor at the last token of the number. None after recording an error, also for a
+    leading zero (`01`) and a number out of range.
     """
     start = cursor.token.start
     prefix = ""

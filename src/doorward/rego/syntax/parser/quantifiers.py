@@ -16,7 +16,7 @@ __all__ = ["hint_every", "parse_every", "parse_some"]
 def parse_some(
     cursor: Cursor, terms: TermProductions, bodies: BodyProductions, start: int
 ) -> Expr | None:
-    """some = "some" ( [ term "," ] term "in" term | var { "," var } )
+    """some = "some" ( [ relation "," ] relation "in" relation | var { "," var } )
 
     `start` is the offset of the expression. In v0 a `some … in` without its import adds a hint to
     the next error. None after recording an error.
@@ -64,7 +64,7 @@ def _parse_names(cursor: Cursor, start: int) -> Expr | None:
 def parse_every(
     cursor: Cursor, terms: TermProductions, bodies: BodyProductions, start: int
 ) -> Expr | None:
-    """every = "every" [ var "," ] var "in" term "{" body "}"
+    """every = "every" [ var "," ] var "in" relation "{" body "}"
 
     `start` is the offset of the expression. None after recording an error.
     """

@@ -20,11 +20,11 @@ _SET: Final = Var("set")
 
 
 def parse_ref(cursor: Cursor, terms: TermProductions, head: Term, start: int) -> Term | None:
-    """ref = head { "." name | "[" term-infix "]" } [ call ]
+    """ref = head { "." name | "[" term-infix "]" | call }
 
-    Parses the suffixes after `head`, which begins at `start`, and leaves the cursor after them.
-    Returns a reference or a call; for a head that cannot have suffixes an error is recorded as
-    well. None after recording another error.
+    Parses the suffixes after `head`, which begins at `start`, up to a blank or a second call in a
+    row (`f(1)(2)`), and leaves the cursor after them. Returns a reference or a call; for a head
+    that cannot have suffixes an error is recorded as well. None after recording another error.
     """
     if isinstance(head, _NOT_REF_HEADS):
         cursor.error(f"illegal ref (head cannot be {value_name(head)})", head.span)

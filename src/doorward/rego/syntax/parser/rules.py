@@ -25,10 +25,11 @@ class Rules:
         self.bodies = bodies
 
     def parse_rules(self) -> list[Draft] | None:
-        """rules = [ "default" ] head [ [ "if" ] body { else } { "{" body "}" } ]
+        """rules = "default" head | head [ bodies ]
 
-        Returns one draft for each body. None without an error if no rule begins here, also for a
-        head alone, which is parsed as a query instead; None after recording an error otherwise.
+        Returns one draft for each body, or one for a head without a body. None without an error if
+        no rule begins here, also for a head alone without `contains`, which is parsed as a query
+        instead; None after recording an error otherwise.
         """
         cursor = self.cursor
         start = cursor.token.start
@@ -58,7 +59,7 @@ class Rules:
         return self._parse_bodies(draft, start)
 
     def _parse_bodies(self, draft: Draft, start: int) -> list[Draft] | None:
-        """bodies = [ "if" ] body { else } { "{" body "}" }
+        """bodies = ( "if" if-body | "{" body "}" ) ( { else } | { "{" body "}" } )
 
         Parses what follows the head of `draft`, and returns one draft for each body. None after
         recording an error.
@@ -76,9 +77,9 @@ class Rules:
         return self._parse_more_bodies(draft)
 
     def _parse_if_body(self) -> Body | None:
-        """body after "if": literal | "{" body "}"
+        """if-body = literal | "{" body "}"
 
-        None after recording an error.
+        Braces that can be read as a set are read as a body. None after recording an error.
         """
         cursor = self.cursor
         state = cursor.save()
@@ -125,10 +126,11 @@ class Rules:
     # `else`
 
     def _parse_elses(self, draft: Draft) -> bool:
-        """else = "else" [ ( ":=" | "=" ) term-infix ] [ "if" ] [ body ]
+        """else { else }
 
-        Adds all `else` branches to `draft` and returns True. False after recording an error, also
-        for a rule that cannot have one; TooDeep above `MAX_LINKS` branches.
+        Adds all `else` branches to `draft`, up to one without a body, and returns True. False after
+        recording an error, also for a rule that cannot have one; TooDeep above `MAX_LINKS`
+        branches.
         """
         cursor = self.cursor
         if not all(_is_ground(a) for a in draft.head.ref.args):
@@ -154,7 +156,7 @@ class Rules:
         return True
 
     def _parse_else(self, first: Head) -> Draft | None:
-        """else = "else" [ ( ":=" | "=" ) term-infix ] [ else-body ]
+        """else = "else" ( ( ":=" | "=" ) term-infix [ else-body ] | else-body )
 
         Returns one branch; `first` is the head of the rule. None after recording an error.
         """
@@ -184,7 +186,7 @@ class Rules:
         return draft
 
     def _parse_else_body(self, draft: Draft) -> bool:
-        """else-body = [ "if" ] ( "{" body "}" | literal )
+        """else-body = "{" body "}" | "if" ( "{" body "}" | literal )
 
         Stores the body in `draft` and returns True; False after recording an error.
         """

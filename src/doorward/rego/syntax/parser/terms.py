@@ -216,11 +216,12 @@ class Terms:
     # Terms
 
     def parse_term(self) -> Term | None:
-        """term = ( scalar | template | var | array | set | object | comprehension
+        """term = minus | ( scalar | template | var | array | set | object | comprehension
           | "(" term-infix ")" ) { "." name | "[" term-infix "]" | "(" [ terms ] ")" }
 
-        Leaves the cursor after the term. A term at the same offset is not parsed twice. None after
-        recording an error; TooDeep above the limit of nesting.
+        Leaves the cursor after the term. The result is kept by the term's offset, but for scalars
+        and variables, so that backtracking does not parse it again. None after recording an error;
+        TooDeep above the limit of nesting.
         """
         cursor = self.cursor
         start = cursor.token.start
@@ -315,9 +316,10 @@ class Terms:
     # Lists of terms
 
     def parse_list(self, end: str, items: list[Term]) -> list[Term] | None:
-        """terms = [ term-infix { "," term-infix } [ "," ] ] end
+        """terms = [ term-infix { "," term-infix } [ "," ] ]
 
-        Appends to `items`, and returns it with the cursor at `end`. None after recording an error.
+        Parses up to the token `end`, where the cursor is then; appends to `items` and returns it.
+        None after recording an error.
         """
         cursor = self.cursor
         while cursor.kind != end:
