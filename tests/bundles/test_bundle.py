@@ -79,7 +79,8 @@ def test_a_bundle_is_read_from_a_folder_or_an_archive(kind: str, tmp_path: Path)
         ({"sub/.manifest": "{}"}, "sub/.manifest: a manifest must be at the root of a bundle"),
         (
             {"patch.json": '{"data": []}'},
-            "patch.json: only a bundle that is downloaded can be a delta",
+            "patch.json: a delta bundle only changes one that was downloaded before: load a "
+            "full bundle here",
         ),
         ({"a/data.json": '{"a":'}, "bundle load failed on B/a/data.json: unexpected EOF"),
         ({"a/data.yaml": "a: [1"}, "bundle load failed on B/a/data.yaml: yaml: line"),
@@ -276,7 +277,9 @@ def test_the_files_that_are_signed_have_the_name_of_their_folder(
     os.mkfifo("pipe")
     with pytest.raises(BundleError, match="no such file or folder"):
         signed_files("pipe")
-    with pytest.raises(BundleError, match="archive contains more than 3 bytes"):
+    with pytest.raises(
+        BundleError, match="archive is larger than 3 bytes when unpacked: split the bundle"
+    ):
         signed_files(archive, limits=Limits(unpacked_bytes=3))
 
 

@@ -73,7 +73,7 @@ def test_a_server_without_its_issuer_refuses_tokens(tmp_path: Path) -> None:
 def test_keys_need_a_single_process(tmp_path: Path) -> None:
     server = serving(tmp_path, "https://login.example", "--workers=2")
     assert server.process.wait(PATIENCE) == 1
-    assert "need a single process" in server.log.read_text()
+    assert "works in a single process only" in server.log.read_text()
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,10 @@ def test_a_key_of_another_kind_is_refused(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data.json").write_text("{}")
     private, _ = keys("ES256", tmp_path)
-    for key, message in ((private, "the key cannot sign with RS256"), ("text", "PEM block")):
+    for key, message in (
+        (private, "the key cannot sign with RS256: a private RSA key is needed"),
+        ("text", "PEM block"),
+    ):
         assert run(["sign", "--signing-key", key, "-b", "."]) == 1
         assert message in capsys.readouterr().out
     assert not (tmp_path / ".signatures.json").exists()
@@ -113,7 +116,10 @@ def test_memory_of_benchmarks_needs_benchmarks(capsys: pytest.CaptureFixture[str
 
 @pytest.mark.parametrize(
     ("algorithm", "message"),
-    [("PS512", "the key is too small for PS512"), ("RS512", "the key is too small for RS512")],
+    [
+        ("PS512", "the RSA key is too small for PS512"),
+        ("RS512", "the RSA key is too small for RS512"),
+    ],
 )
 def test_a_key_that_is_too_small_is_refused(
     algorithm: str,

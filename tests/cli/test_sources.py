@@ -80,7 +80,8 @@ def test_signatures_that_nobody_verified_are_told_of(
         (
             ["--verification-key", "b.tar.gz"],
             1,
-            "--verification-key: the file cannot be read as text",
+            "--verification-key: the file cannot be read, or is not a key in PEM form or a "
+            "secret in UTF-8",
         ),
         (["--skip-verify"], 0, "warning: bundle s.tar.gz: its signatures are not verified"),
     ],

@@ -423,7 +423,7 @@ def test_a_login_ends_with_its_time_and_its_first_answer(monkeypatch: pytest.Mon
         ({"authorization_endpoint": None}, "has no authorization_endpoint"),
         ({"authorization_endpoint": "javascript:alert(1)"}, "has no authorization_endpoint"),
         ({"authorization_endpoint": "https://["}, "has no authorization_endpoint"),
-        ({"authorization_endpoint": "http://issuer.example/auth"}, "not as safe"),
+        ({"authorization_endpoint": "http://issuer.example/auth"}, "must be an https URL"),
         ({"authorization_endpoint": f"{ISSUER}/auth#x"}, "has no authorization_endpoint"),
     ],
 )

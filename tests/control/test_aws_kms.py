@@ -131,7 +131,7 @@ def test_a_key_in_kms_signs_assertions(kms: str, algorithm: str) -> None:
         (httpx.Response(400, json={"__type": "NotFoundException"}), "KMS answered with 400"),
         (httpx.Response(200, json={}), "KMS returned no signature"),
         (httpx.Response(200, json={"Signature": "!"}), "KMS returned no signature"),
-        (httpx.Response(200, json={"Signature": "AAAA"}), "no signature of the key's algorithm"),
+        (httpx.Response(200, json={"Signature": "AAAA"}), "no signature for ES256"),
     ],
 )
 def test_what_kms_does_not_sign_fails_the_request(answer: httpx.Response, message: str) -> None:

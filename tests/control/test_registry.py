@@ -115,7 +115,7 @@ def test_what_is_not_what_the_manifest_says_is_refused() -> None:
 @pytest.mark.parametrize(
     ("manifest", "message"),
     [
-        ([], "is not an object"),
+        ([], "is not a JSON object"),
         ({}, "no tarball descriptor found in the layers"),
         ({"layers": [{"mediaType": LAYER, "digest": "../x"}]}, "is not a SHA-256 digest"),
     ],

@@ -50,7 +50,9 @@ def read_archive(path: str, limits: Limits) -> Iterator[Member]:
     with open(path, "rb") as raw:
         size = os.fstat(raw.fileno()).st_size
         if size > limits.archive_bytes:
-            raise ArchiveError(f"archive is larger than {limits.archive_bytes} bytes")
+            raise ArchiveError(
+                f"archive is larger than {limits.archive_bytes} bytes: split the bundle"
+            )
         yield from unpack(raw, limits)
 
 
@@ -101,9 +103,13 @@ class _Bounded:
         self._total -= len(content)
         # Before the other check: `allow` never permits more than is left of the total.
         if self._total < 0:
-            raise ArchiveError(f"archive contains more than {self._limit} bytes")
+            raise ArchiveError(
+                f"archive is larger than {self._limit} bytes when unpacked: split the bundle"
+            )
         if self._left < 0:
-            raise ArchiveError(f"a file's headers are larger than {HEADER_BYTES} bytes")
+            raise ArchiveError(
+                f"tar headers of one file are larger than {HEADER_BYTES} bytes: shorten its name"
+            )
         return content
 
 
@@ -120,7 +126,9 @@ def _members(stream: _Bounded, limits: Limits) -> Iterator[Member]:
         for number, member in enumerate(archive):
             # Folders and links count as well: headers alone cost time and memory.
             if number >= limits.files:
-                raise ArchiveError(f"archive contains more than {limits.files} files")
+                raise ArchiveError(
+                    f"archive contains more than {limits.files} files and folders: split the bundle"
+                )
             name = _safe_name(member.name, limits)
             if member.isdir():
                 continue
@@ -170,9 +178,12 @@ def _safe_name(name: str, limits: Limits) -> str:
     # Slashes in front are cut as OPA does: `/a.rego` is a file at the root of the bundle.
     parts = PurePosixPath(name.lstrip("/")).parts
     if len(name) > MAX_NAME or len(parts) > limits.depth:
-        raise ArchiveError(f"`{name[:60]}…`: a name is too long or has too many folders")
+        raise ArchiveError(
+            f"`{name[:60]}…`: the name is longer than {MAX_NAME} characters or more than "
+            f"{limits.depth} folders deep"
+        )
     if ".." in parts:
-        raise ArchiveError(f"`{name}`: a name leads out of the bundle")
+        raise ArchiveError(f"`{name}`: a name must not contain `..`, which leads out of the bundle")
     if not name.isprintable():  # control characters, and what is not UTF-8
         raise ArchiveError(f"{name!r}: a name contains characters that cannot be printed")
     return "/".join(parts)
@@ -203,7 +214,9 @@ def read_folder(root: str, names: Iterable[str], limits: Limits) -> Iterator[Mem
             )
         total += len(content)
         if total > limits.unpacked_bytes:
-            raise ArchiveError(f"the folder contains more than {limits.unpacked_bytes} bytes")
+            raise ArchiveError(
+                f"the folder contains more than {limits.unpacked_bytes} bytes: load a smaller one"
+            )
         yield name, content
 
 
@@ -219,7 +232,9 @@ def folder_names(root: str, limits: Limits) -> list[str]:
         folder, above = waiting.pop()
         # Links inside of the bundle can make a huge tree of a few folders.
         if len(above) > limits.depth:
-            raise ArchiveError(f"folders are nested deeper than {limits.depth}")
+            raise ArchiveError(
+                f"`{folder[:60]}…`: folders are nested deeper than {limits.depth} levels"
+            )
         for name in _names_in(os.path.join(root, folder)):
             inner = f"{folder}/{name}" if folder else name
             path = os.path.join(root, inner)
@@ -230,7 +245,9 @@ def folder_names(root: str, limits: Limits) -> list[str]:
             elif os.path.isfile(path):
                 names.append(inner)
                 if len(names) > limits.files:
-                    raise ArchiveError(f"the folder contains more than {limits.files} files")
+                    raise ArchiveError(
+                        f"the folder contains more than {limits.files} files: load a smaller one"
+                    )
     return sorted(names)
 
 

@@ -428,7 +428,10 @@ class _Reader:
         """
         for name, _ in self.members:
             if _is_named(name, _PATCH):
-                raise ManifestError(f"{name}: only a bundle that is downloaded can be a delta")
+                raise ManifestError(
+                    f"{name}: a delta bundle only changes one that was downloaded before: load a "
+                    "full bundle here"
+                )
         return None
 
     def _file(self, name: str) -> str:

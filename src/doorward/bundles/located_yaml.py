@@ -118,7 +118,9 @@ class _Reader:
         line = self._offset + node.start_mark.line + 1 if key_line is None else key_line
         self._left -= 1  # aliases are followed, so that a small file can be a large tree
         if self._left < 0 or depth > MAX_DEPTH:
-            raise LocatedError("nested too deeply or too large", line)
+            raise LocatedError(
+                f"nested deeper than {MAX_DEPTH} levels, or too large with its aliases", line
+            )
         match node:
             case yaml.MappingNode():
                 return Located(self._fields(node, depth), line)

@@ -103,5 +103,8 @@ def _signature(text: bytes, key: str, algorithm: str) -> bytes:
             return private.sign(text, scheme, chosen)
         except ValueError:
             # The key has fewer bits than the hash and its padding need.
-            raise SignatureError(f"the key is too small for {algorithm}") from None
-    raise SignatureError(f"the key cannot sign with {algorithm}")
+            raise SignatureError(
+                f"the RSA key is too small for {algorithm}: use one of 2048 bits or more"
+            ) from None
+    kind = "EC" if family == "ES" else "RSA"
+    raise SignatureError(f"the key cannot sign with {algorithm}: a private {kind} key is needed")

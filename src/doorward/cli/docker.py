@@ -295,7 +295,7 @@ def policies(folder: Path) -> int:
     from doorward.docker.install.installer import copy_pack
 
     if folder.exists():
-        raise click.ClickException(f"{folder} exists already")
+        raise click.ClickException(f"{folder} exists already: name a new folder")
     try:
         copy_pack(folder, click.echo, whole=True)
     except DaemonError as error:
@@ -330,7 +330,10 @@ def upgrade(folder: Path, audit_log: tuple[Path, ...], write: bool) -> int:
         for line in steps.show_differences(folder):
             click.echo(line)
         for section, values in steps.lacking(folder).items():
-            click.echo(f"the data lacks {section}: {', '.join(sorted(values))}")
+            click.echo(
+                f"docker.{section} in your data.json lacks what the new version has: "
+                f"{', '.join(sorted(values))}"
+            )
         refused = list(steps.newly_refused(folder, audit_log)) if audit_log else []
         for line in refused:
             click.echo(f"newly refused: {line}")
@@ -368,7 +371,9 @@ def status(**options: Any) -> int:
         click.echo(finding.what)
     plugin = read_status(installed.listens)
     if plugin is None:
-        click.echo(f"the plugin at {installed.listens} does not answer")
+        click.echo(
+            f"the plugin at {installed.listens} does not answer: `doorward docker doctor` says why"
+        )
     else:
         click.echo(f"process {plugin.pid}, version {plugin.version}, at {installed.listens}")
         for finding in state_findings(plugin):

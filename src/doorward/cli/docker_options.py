@@ -97,7 +97,9 @@ def read_shared_options(params: Mapping[str, Any]) -> dict[str, Any]:
         raise click.UsageError("--data cannot be combined with --pdp or --policy")
     files = ("tls_cert_file", "tls_private_key_file", "tls_ca_cert_file")
     if params["listen"] and not all(params[name] for name in files):
-        raise click.UsageError("--listen needs the three --tls-…-file options")
+        raise click.UsageError(
+            "--listen needs --tls-cert-file, --tls-private-key-file and --tls-ca-cert-file"
+        )
     if not 0 < params["timeout"] <= 60:
         raise click.UsageError("--timeout must be above 0 and at most 60 seconds")
     shipped = with_shipped(params["data"]) if params["data"] else (str(PACK),)

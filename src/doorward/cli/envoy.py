@@ -208,7 +208,7 @@ def _to_redirect(given: dict[str, Any]) -> Redirect:
         raise click.UsageError("-p and -u are needed: Envoy's port and the id of its user")
     user, outbound = given["user"], given["outbound"]
     if not (user.isascii() and user.isdecimal() and len(user) <= 10):
-        raise click.UsageError(f"-u: `{user}` is not a numeric user id")
+        raise click.UsageError(f"-u: `{user}` is not a numeric user id: `id -u NAME` shows it")
     try:
         return Redirect(
             port=_one_port(given["port"]),

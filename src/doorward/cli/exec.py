@@ -102,7 +102,10 @@ def _run(paths: Sequence[str], options: dict[str, Any], log: _Log) -> int:
         options["config_file"], overrides=options["settings"], files=options["setting_files"]
     )
     if config.bundles or config.discovery:
-        raise _ExecError("exec error: bundles come from --bundle, not from the configuration")
+        raise _ExecError(
+            "exec error: `bundles` and `discovery` of the configuration are not used here: give "
+            "--bundle"
+        )
     v0 = options["v0_compatible"]
     sources = Sources(bundles=options["bundles"], v0=v0)
     # Of the configuration nothing else matters to decisions that are made here.
@@ -135,7 +138,10 @@ def _decision_log(config: Config, options: Mapping[str, Any]) -> DecisionLog | N
     Raise _ExecError for an upload, or if the file cannot be opened.
     """
     if config.decision_logs.upload is not None:
-        raise _ExecError("exec error: decision logs go to the console or a file, not to a service")
+        raise _ExecError(
+            "exec error: decision_logs: nothing is uploaded here: use `console` or `file`, not "
+            "`service`"
+        )
     formats = options["log_format"], options["log_timestamp_format"]
     try:
         return open_log(config, _write_lines, line_format=formats[0], timestamp_format=formats[1])

@@ -93,7 +93,7 @@ def command(files: tuple[str, ...], **options: Any) -> int:
         _write(known, options["known"])
     click.echo(_FORMATS[options["style"]](verdicts), nl=False)
     if not verdicts:
-        raise click.ClickException("no rule has a name that begins with `never_`")
+        raise click.ClickException("nothing to prove: no rule has a name that begins with `never_`")
     return _code(verdicts, is_searched=options["searched"])
 
 

@@ -345,7 +345,7 @@ def _options(files: Sequence[str], log_format: str, options: dict[str, Any]) -> 
         raise click.UsageError("--console needs --diagnostic-addr")
     if config.identity:
         if options["workers"] > 1:
-            raise ConfigError("the keys of `identity` need a single process: --workers 1")
+            raise ConfigError("`identity` works in a single process only: use --workers 1")
         workers = 1
     return SidecarOptions(
         sources=_sources(files, options),
@@ -447,7 +447,10 @@ def _verification(options: dict[str, Any]) -> Verification | None:
             with open(key, encoding="utf-8") as file:
                 key = file.read(_MAX_KEY)
         except (OSError, UnicodeDecodeError):
-            raise click.UsageError("--verification-key: the file cannot be read as text") from None
+            raise click.UsageError(
+                "--verification-key: the file cannot be read, or is not a key in PEM form or a "
+                "secret in UTF-8"
+            ) from None
     return Verification(
         key, options["signing_alg"], options["scope"], options["exclude_files_verify"]
     )

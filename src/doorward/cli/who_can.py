@@ -97,5 +97,5 @@ def _names(text: str, root: str) -> Path:
     head, names = path_names(text)
     texts: Sequence[Any] = names
     if head != root or not all(isinstance(name, str) for name in texts):
-        raise ValueError(f"`{text}` is not a path of names below {root}")
+        raise ValueError(f"`{text}` is not a path of names below {root}, such as {root}.user.name")
     return tuple(texts)

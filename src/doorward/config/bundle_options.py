@@ -73,7 +73,7 @@ def check_delays(block: Block) -> None:
         if block.values.get(key) is None:
             raise ConfigError(f"{block.path}: configuration missing '{key}'")
         if not 0 <= block.get(key, int, 0) <= MAX_DELAY:
-            raise ConfigError(f"{block.location(key)} must be from 0 to {MAX_DELAY}")
+            raise ConfigError(f"{block.location(key)} must be from 0 to {MAX_DELAY} seconds")
     if block.get(keys[1], int, 0) < block.get(keys[0], int, 0):
         where = block.location(keys[1])
         raise ConfigError(f"{where}: max polling delay must be >= min polling delay")
@@ -302,7 +302,9 @@ def _verification(
         where = block.block("signing").location("keyid")
         raise ConfigError(f"{where}: key id {signing.key_id} not found")
     if not keys:
-        raise ConfigError(f"{block.location('signing')}: needs `keys` to verify with")
+        raise ConfigError(
+            f"{block.location('signing')}: no key to verify with: add `keys` to the configuration"
+        )
     return Verification(
         scope=signing.scope, exclude=signing.exclude, keys=keys, key_id=signing.key_id
     )

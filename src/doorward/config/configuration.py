@@ -175,7 +175,7 @@ def _document_paths(texts: tuple[str, ...]) -> tuple[str, ...] | None:
     """Strip the slashes of document paths; raise ValueError if one is the root."""
     paths = tuple(path.strip("/") for path in texts)
     if not all(paths):
-        raise ValueError("must not contain the root document")
+        raise ValueError("must not contain the root: name documents, such as a/b")
     return paths
 
 
@@ -247,7 +247,8 @@ class Shadow:
         """Raise ConfigError if a candidate has neither paths nor bundles."""
         if not block.strings("paths") and not block.strings("bundles"):
             raise ConfigError(
-                f"{block.location('paths')}: name the candidate's `paths` or `bundles`"
+                f"{block.location('paths')}: the candidate has no policies: set its `paths` or "
+                "`bundles`"
             )
 
 

@@ -46,7 +46,9 @@ class LoginClient:
     def __post_init__(self) -> None:
         """Raise OptionError without an id, or if the console's URL is not safe or has a path."""
         if not self.client_id:
-            raise OptionError("client_id", "must be the id of the console at the issuer")
+            raise OptionError(
+                "client_id", "must not be empty: set the client ID that the issuer gave the console"
+            )
         _check_url("console_url", self.console_url)
         if split_url(self.console_url).path.strip("/"):
             raise OptionError("console_url", "must be a scheme and a host without a path")

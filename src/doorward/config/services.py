@@ -354,7 +354,9 @@ class _KmsBlock:
     def check_keys(cls, block: Block) -> None:
         """Raise ConfigError without a name, or for an algorithm that is not in `KMS_ALGORITHMS`."""
         if not block.get("name", str, ""):
-            raise ConfigError(f"{block.location('name')} must be the name of a key")
+            raise ConfigError(
+                f"{block.location('name')} must not be empty: name the key in AWS KMS"
+            )
         if (algorithm := block.get("algorithm", str, "")) not in KMS_ALGORITHMS:
             where = block.location("algorithm")
             raise ConfigError(f"{where}: unsupported sign algorithm {algorithm}")
@@ -471,7 +473,7 @@ class OAuth2:
         signing = self.aws.signing()
         if signing.service != "kms":
             where = block.block("aws_signing").location("service")
-            raise ConfigError(f"{where} must be `kms` to sign assertions")
+            raise ConfigError(f"{where} must be `kms`, since `aws_kms` signs the client assertion")
         return AwsKmsKey(self.kms.name, self.kms.algorithm, signing)
 
     def _key(self, block: Block, keys: Mapping[str, Key], *, is_needed: bool) -> Key | None:

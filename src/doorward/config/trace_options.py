@@ -108,7 +108,9 @@ def options_of_environment(environment: Mapping[str, str]) -> TraceOptions:
         is_encrypted = given("INSECURE").lower() != "true"
     zipping = given("COMPRESSION") or "none"
     if zipping not in ("gzip", "none"):
-        raise ConfigError(f"OTEL_EXPORTER_OTLP_COMPRESSION: `{zipping}` is not supported")
+        raise ConfigError(
+            f"OTEL_EXPORTER_OTLP_COMPRESSION: `{zipping}` is not supported, only gzip and none"
+        )
     milliseconds = parse_digits(given("TIMEOUT") or "10000")
     if not milliseconds:
         raise ConfigError("OTEL_EXPORTER_OTLP_TIMEOUT must be a positive number of milliseconds")

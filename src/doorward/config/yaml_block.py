@@ -182,7 +182,10 @@ class _Reader:
         try:
             value = yaml.SafeLoader("").construct_object(scalar)
         except (yaml.YAMLError, ValueError, LookupError, ArithmeticError, AttributeError):
-            raise ConfigError(f"{self.location(node, path)} cannot be read as a value") from None
+            raise ConfigError(
+                f"{self.location(node, path)} cannot be read as a value once its variables are "
+                "replaced"
+            ) from None
         return value if isinstance(value, (str, bool, int, float)) or value is None else replaced
 
     def variable(self, match: re.Match[str], node: yaml.Node, path: str) -> str:
@@ -212,7 +215,9 @@ def _put(container: Any, keys: Sequence[str | int], value: Any, path: str) -> An
     if isinstance(key, int):
         items = list(container) if isinstance(container, list) else []
         if key > len(items):
-            raise ConfigError(f"--set `{path}`: the list has {len(items)} items")
+            raise ConfigError(
+                f"--set `{path}`: there is no item {key}: the list has {len(items)} so far"
+            )
         inner = items[key] if key < len(items) else None
         return [*items[:key], _put(inner, rest, value, path), *items[key + 1 :]]
     block = container if isinstance(container, Block) else Block(path=path)

@@ -556,7 +556,9 @@ class Console:
         LogQueryError if there is no log, or if `SEARCHES` run or wait.
         """
         if self._log is None:
-            raise LogQueryError("this process has no decision point")
+            raise LogQueryError(
+                "this process makes no decisions itself, so that it has no log to search"
+            )
         # A page asks again before it has its answer, when its reader goes back or types quickly:
         # the second search waits for the first one.
         if self._searching >= SEARCHES:

@@ -152,7 +152,9 @@ class OidcLogin:
             raise OidcError("this login began in another browser: log in again")
         issuer = parameters.get("iss")
         if issuer is not None and issuer != self._issuer.issuer:
-            raise OidcError("the response comes from another issuer")
+            raise OidcError(
+                f"the response comes from another issuer than {self._issuer.issuer}: log in again"
+            )
         if "error" in parameters:
             raise OidcError(f"the issuer refuses the login{_reason(parameters['error'])}")
         code = parameters.get("code", "")
@@ -207,12 +209,15 @@ class OidcLogin:
             raise OidcError("the ID token is not valid, or its key is not known yet: log in again")
         claims = rows[0]["claims"]
         if not hmac.compare_digest(str(claims.get("nonce", "")).encode(), nonce.encode()):
-            raise OidcError("the ID token belongs to another login")
+            raise OidcError("the ID token belongs to another login: log in again")
         audience = claims.get("aud")
         party = claims.get("azp")
         is_several = isinstance(audience, list) and len(audience) > 1
         if (party is not None or is_several) and party != self._client.client_id:
-            raise OidcError("the ID token was issued to another client")
+            raise OidcError(
+                "the ID token was issued to another client: compare `client_id` with that at "
+                "the issuer"
+            )
         # `io.jwt.decode_verify` does not ask for it: such a token would never end.
         if "exp" not in claims:
             raise OidcError("the ID token has no expiry (`exp`)")
@@ -227,14 +232,17 @@ class OidcLogin:
             base = self._issuer.issuer.rstrip("/")
             document = self._ask("GET", f"{base}/.well-known/openid-configuration")
             if document.get("issuer") != self._issuer.issuer:
-                raise OidcError("the metadata of the issuer name another issuer")
+                raise OidcError(
+                    "the issuer's metadata name another issuer than the configured "
+                    f"{self._issuer.issuer}"
+                )
             self._document, self._read_at = document, now
         url = self._document.get(name)
         parts = split_url(url if isinstance(url, str) and len(url) < 2_000 else "")
         if not isinstance(url, str) or not parts.netloc or parts.fragment:
             raise OidcError(f"the issuer's document has no {name}")
         if not self._issuer.is_as_safe(url):
-            raise OidcError(f"the {name} of the issuer is not as safe as the issuer")
+            raise OidcError(f"the issuer's {name} must be an https URL")
         return url
 
     def _ask(

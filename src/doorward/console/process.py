@@ -133,9 +133,11 @@ class Process:
         about `path`: only documents that clients have read may be evaluated here.
         """
         if self.pdp is None or self.ring is None:
-            raise PastedError("this process has no decision point")
+            raise PastedError(
+                "this process makes no decisions itself: try the input where they are made"
+            )
         if not self.ring.has_path(path):
-            raise PastedError("choose a path that a recent decision is about")
+            raise PastedError("no recent decision is about this path: choose another one")
         return views.try_input(self.pdp, path, read_pasted(text, user), changes=changes)
 
     def tests(self) -> dict[str, Any] | None:

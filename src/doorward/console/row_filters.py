@@ -120,7 +120,9 @@ def _fill(
         connection.execute(f"CREATE TABLE {table} ({quoted})")
         connection.executemany(f"INSERT INTO {table} VALUES ({','.join('?' * len(columns))})", rows)
     except (sqlite3.Error, OverflowError, UnicodeEncodeError) as error:
-        raise PlaygroundError(f"data.rows.{name} cannot be a table of SQLite: {error}") from None
+        raise PlaygroundError(
+            f"the objects of data.rows.{name} cannot be rows of a SQLite table: {error}"
+        ) from None
 
 
 def _authorize(action: int, of: str | None, table: str) -> int:

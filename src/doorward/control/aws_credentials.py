@@ -110,7 +110,7 @@ class EcrAuth(httpx.Auth):
                 ]
             }:
                 return password, float(until) - _SPARE
-        raise CredentialsError("ECR returned no password")
+        raise CredentialsError("the answer of ECR has no token or no time of expiry")
 
 
 class AwsKeyChain:

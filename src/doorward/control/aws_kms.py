@@ -47,7 +47,10 @@ class KmsSigner:
         try:
             octets = fixed_signature(signature, _LENGTHS[algorithm])
         except (ValueError, OverflowError):
-            raise CredentialsError("KMS returned no signature of the key's algorithm") from None
+            raise CredentialsError(
+                f"KMS returned no signature for {algorithm}: compare `aws_kms.algorithm` with "
+                "the key's"
+            ) from None
         return f"{text.decode()}.{base64.urlsafe_b64encode(octets).rstrip(b'=').decode()}"
 
     def _sign(self, digest: bytes) -> bytes:

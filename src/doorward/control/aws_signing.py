@@ -143,4 +143,6 @@ def _derive_key(access_key: str, secret_key: str) -> EllipticCurvePrivateKey:
         number = int.from_bytes(hmac.digest(f"AWS4A{secret_key}".encode(), fixed, "sha256"), "big")
         if number < _ORDER - 2:
             return derive_private_key(number + 1, SECP256R1())
-    raise CredentialsError("cannot sign for AWS: the keys give no key of P-256")
+    raise CredentialsError(
+        "cannot sign for AWS with version 4a: no signing key follows from the access key"
+    )

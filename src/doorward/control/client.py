@@ -310,7 +310,10 @@ def _tls(service: Service) -> ssl.SSLContext:
             context.load_cert_chain(tls.certificate, tls.private_key, tls.passphrase or "")
     except OSError as error:
         if isinstance(error, ssl.SSLError):
-            raise ServiceError(f"the certificates of `{service.name}` cannot be used") from None
+            raise ServiceError(
+                f"service `{service.name}`: a CA certificate, or the client certificate and its "
+                "key, is not valid PEM, or they do not belong together"
+            ) from None
         path = error.filename or authority or "a certificate"
         raise ServiceError(f"open {path}: {describe_os_error(error)}") from None
     if service.allow_insecure_tls:

@@ -292,7 +292,7 @@ def _sign_assertion(options: OAuth2, signer: KmsSigner | None) -> str:
         try:
             octets = bytes.fromhex(options.thumbprint)
         except ValueError:
-            raise CredentialsError("thumbprint is not hexadecimal") from None
+            raise CredentialsError("`thumbprint` is not hexadecimal digits") from None
         header["x5t"] = base64.urlsafe_b64encode(octets).decode()
     if signer is not None:
         return signer.token(claims, header)

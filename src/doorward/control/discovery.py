@@ -181,7 +181,7 @@ class Discovery:
         undefined or the bundle is a delta; RegoError or LoadError if it cannot be compiled.
         """
         if bundle.changes is not None:
-            raise ConfigError("the configuration must not be a delta bundle")
+            raise ConfigError("a discovery bundle must not be a delta bundle: serve it in full")
         loaded = with_bundles(Loaded(), {"discovery": bundle})
         snapshot = build(loaded, self._settings)
         value: Any = snapshot.document(self.options.decision).answer(UNDEFINED)

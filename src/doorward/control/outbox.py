@@ -173,7 +173,9 @@ class DiskOutbox:
             os.makedirs(part, mode=0o700, exist_ok=True)
             if self._is_locked(part):
                 return part
-        raise OSError(None, f"more than {SLOTS} processes use this folder")
+        raise OSError(
+            None, f"more than {SLOTS} processes use this folder: give some a folder of their own"
+        )
 
     def _is_locked(self, part: str) -> bool:
         """Try to lock the folder `part`. Return True if this process has the lock now, False if
@@ -299,7 +301,7 @@ class DiskOutbox:
                 if content is not None:
                     self._size -= len(content)
                     return name, Chunk(content, _events_of(name))
-                _log.error(f"Dropped {path}, which is damaged.", extra=_FIELDS)
+                _log.error(f"Dropped {path}, which is damaged: its events are lost.", extra=_FIELDS)
                 self._count_lost("damaged", _events_of(name))
                 with contextlib.suppress(OSError):
                     self._size -= os.path.getsize(path)

@@ -89,7 +89,7 @@ def pull(client: Client, text: str, etag: str, limit: int) -> Answer:
         return Answer(304, {"etag": etag}, b"")
     # Before the download: the manifest, whose digest is checked, says the size.
     if size > limit:
-        raise RegistryError(f"the layer is larger than {limit} bytes")
+        raise RegistryError(f"the bundle is larger than {limit} bytes")
     answer = client.request("GET", f"v2/{reference.name}/blobs/{digest}", limit=limit)
     _expect(answer, f"{text}@{digest}")
     _verify(answer.body, digest)
@@ -116,7 +116,7 @@ def _manifest(client: Client, reference: Reference, text: str) -> dict[str, Any]
     except (ValueError, RecursionError):
         raise RegistryError("the manifest is not JSON") from None
     if not isinstance(manifest, dict):
-        raise RegistryError("the manifest is not an object")
+        raise RegistryError("the manifest is not a JSON object")
     return manifest
 
 

@@ -564,7 +564,10 @@ def test_status_tells_in_force_from_open_and_locked_out(
 ) -> None:
     code, lines = status_of(wanted)
     assert (code, lines[0][:5]) == (1, "OPEN:")
-    assert lines[1] == f"the plugin at {wanted.listens} does not answer"
+    assert (
+        lines[1]
+        == f"the plugin at {wanted.listens} does not answer: `doorward docker doctor` says why"
+    )
     install(wanted, nothing)
     code, lines = status_of(wanted)
     assert (code, lines[0][:9]) == (0, "in force:")

@@ -150,7 +150,7 @@ def unmasked() -> Iterator[None]:
     [
         (["--daemon", "/d", "--consumer", "x"], "must be of the form NAME=/PATH"),
         (["--daemon", "/d", "--consumer", "shared=/x"], "must be of the form NAME=/PATH"),
-        (["--daemon", "/d", "--listen", "127.0.0.1:1"], "needs the three --tls-"),
+        (["--daemon", "/d", "--listen", "127.0.0.1:1"], "--listen needs --tls-cert-file, "),
         (
             ["--daemon", "/d", "-p", "http://x/y", "--policy", "/p"],
             "--pdp cannot be combined with --policy",
