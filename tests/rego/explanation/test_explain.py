@@ -398,6 +398,17 @@ def test_a_mask_hides_by_name_by_look_and_in_pieces() -> None:
             id="a call inside a call",
         ),
         pytest.param(
+            'p if object.get(input, "a", {}) == [object.get(input, "b", [])]',
+            {},
+            "data.a.p is undefined\n"
+            '  a.rego:3: `object.get(input, "a", {}) == [object.get(input, "b", [])]` '
+            "does not hold\n"
+            '    object.get(input, "a", {}): {}\n'
+            "    input: {}\n"
+            '    object.get(input, "b", []): []',
+            id="an empty object is not an array",
+        ),
+        pytest.param(
             "p if input.x with input[0] as 1",
             {},
             "data.a.p cannot be answered: a.rego:3: eval_conflict_error: bad document path\n"

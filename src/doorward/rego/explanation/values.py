@@ -199,8 +199,9 @@ class _Reader:
                 return self._make(items, make_set)
             case Object(pairs):
                 flat = self._make([item for pair in pairs for item in pair], list)
-                known = flat if isinstance(flat, list) else None
-                return make_object(zip(known[::2], known[1::2], strict=True)) if known else flat
+                if not isinstance(flat, list):
+                    return flat
+                return make_object(zip(flat[::2], flat[1::2], strict=True))
         return _UNKNOWN
 
     def _make(self, items: Any, make: Any) -> Any:
