@@ -8,8 +8,12 @@ import pytest
 import yaml
 from tests.learn.logs import access, learned_from, subject
 
+from doorward.learn.docker import learn_docker
+from doorward.learn.docker_calls import Calls
+from doorward.learn.docker_review import keep_decisions
 from doorward.learn.observations import LearnError
-from doorward.learn.review import granted, read_rows, review, to_yaml
+from doorward.learn.review import MAX_FILE, granted, read_rows, review, to_yaml
+from doorward.learn.templates import Limits
 
 CLERKS = [subject(f"clerk{n}", "clerk") for n in range(9)]
 
@@ -80,6 +84,22 @@ def test_a_rule_of_another_shape_is_refused(name: str, value: Any) -> None:
     document["rules"][0]["rule"][name] = value
     with pytest.raises(LearnError, match="not a review"):
         read_rows(yaml.safe_dump(document), "review.yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("a" * (MAX_FILE + 1), f"text is longer than {MAX_FILE} characters"),
+        ("[" * 5000 + "]" * 5000, "nested too deeply"),
+    ],
+    ids=["long", "deep"],
+)
+def test_a_file_that_is_too_large_is_refused(text: str, problem: str) -> None:
+    message = rf"^review\.yaml: the file cannot be read: yaml: {problem}$"
+    with pytest.raises(LearnError, match=message):
+        read_rows(text, "review.yaml")
+    with pytest.raises(LearnError, match=message):
+        keep_decisions(learn_docker(Calls(), Limits()), text, "review.yaml")
 
 
 def test_identifiers_do_not_depend_on_words_or_counts() -> None:

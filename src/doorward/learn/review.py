@@ -24,6 +24,7 @@ from doorward.learn.segments import LONGEST, MOST, TYPES, Numbered, type_of
 from doorward.learn.templates import Part, Values, path_text
 from doorward.rego import BuiltinError
 from doorward.rego.golang import unmarshal
+from doorward.rego.shared import EvaluationAborted
 
 __all__ = [
     "DENY",
@@ -230,6 +231,8 @@ def read_yaml(text: str, name: str) -> Any:
     except BuiltinError as error:
         problem = str(error).strip().splitlines()[0]
         raise LearnError(f"{name}: the file is not YAML: {problem}") from None
+    except EvaluationAborted as error:
+        raise LearnError(f"{name}: the file cannot be read: {error}") from None
 
 
 def read_decision(value: Any, location: str) -> str:
