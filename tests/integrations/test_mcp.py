@@ -542,6 +542,21 @@ def test_a_counter_in_a_file_is_atomic_and_begins_anew(tmp_path: Path) -> None:
         counter.spend("k", 1, 50, 3600)
 
 
+@pytest.mark.parametrize(
+    ("costs", "spent"),
+    [
+        ([5, 3, 1], [False, True, False]),
+        ([2, 2, 1], [True, False, True]),
+        ([0, 4, 3, 0], [True, False, True, True]),
+    ],
+)
+def test_no_cost_of_a_counter_in_a_file_exceeds_the_limit(
+    costs: list[int], spent: list[bool], tmp_path: Path
+) -> None:
+    counter = SqliteBudget(tmp_path / "budget.db", timeout=PATIENCE)
+    assert [counter.spend("k", cost, 3, 10**9) for cost in costs] == spent
+
+
 def environment(folder: Path, **more: str) -> dict[str, str]:
     return {**os.environ, "BUDGET_FILE": str(folder / "budget.db"), **more}
 

@@ -105,7 +105,7 @@ class SqliteBudget:
         try:
             with self._open() as database:
                 row = database.execute(
-                    "INSERT INTO budget VALUES (:key, :began, :cost)"
+                    "INSERT INTO budget SELECT :key, :began, :cost WHERE :cost <= :limit"
                     " ON CONFLICT (key) DO UPDATE SET began = :began,"
                     " spent = :cost + CASE began WHEN :began THEN spent ELSE 0 END"
                     " WHERE :cost + CASE began WHEN :began THEN spent ELSE 0 END <= :limit"
