@@ -94,6 +94,25 @@ def test_a_request_of_a_policy_tells_of_its_span(
     assert sent.parent.span_id == served.context.span_id
 
 
+@pytest.mark.parametrize(
+    ("url", "public_url", "address"),
+    [
+        ("http://user:secret@h/p?token=secret", "http://h/p", "h"),
+        ("https://127.0.0.1:8443/p", "https://127.0.0.1:8443/p", "127.0.0.1"),
+        ("http://[::1]:8080/a", "http://[::1]:8080/a", "::1"),
+        ("http://user:secret@[2001:db8::1]/a?b", "http://[2001:db8::1]/a", "2001:db8::1"),
+    ],
+)
+def test_the_url_of_a_span_names_the_host_and_no_user(
+    url: str, public_url: str, address: str, tracer: Tracer, exporter: InMemorySpanExporter
+) -> None:
+    with tracer.send("GET", url):
+        pass
+    (sent,) = exporter.get_finished_spans()
+    attributes = sent.attributes or {}
+    assert (attributes["url.full"], attributes["server.address"]) == (public_url, address)
+
+
 @pytest.mark.parametrize("url", ["http://h:99999/p", "http://["])
 def test_a_malformed_url_is_a_network_error_with_and_without_traces(
     tracer: Tracer, url: str

@@ -115,7 +115,9 @@ class Tracer:
         span = self._tracer.start_span(f"HTTP {method}", kind=SpanKind.CLIENT)
         with Served(span) as sent:
             host, port = parts.hostname or "", parts.port
-            public_url = parts._replace(netloc=host if port is None else f"{host}:{port}", query="")
+            netloc = f"[{host}]" if ":" in host else host  # as in IPv6
+            netloc = netloc if port is None else f"{netloc}:{port}"
+            public_url = parts._replace(netloc=netloc, query="")
             sent.note(
                 {
                     "http.request.method": method,
