@@ -648,16 +648,16 @@ def _zone_length(text: str) -> int:
     """
     if len(text) < 3:
         return 0
-    if text.startswith(("ChST", "MeST", "WITA")):
+    if text.startswith(("ChST", "MeST")):
         return 4
     if text.startswith("GMT"):
         return 3 + _zone_offset_length(text[3:])
     if text[0] in "+-":
         return _zone_offset_length(text)
     match = re.match(r"[A-Z]{3,6}", text)
-    length = match.end() if match else 0
-    if length == 3 or (length in {4, 5} and text[length - 1] == "T"):
-        return length
+    name = match[0] if match else ""
+    if len(name) == 3 or (len(name) in {4, 5} and name[-1] == "T") or name == "WITA":
+        return len(name)
     return 0
 
 
