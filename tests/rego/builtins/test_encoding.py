@@ -100,6 +100,8 @@ def test_a_uri_gives_up_no_password_in_its_parts() -> None:
         ("AA==A", 4),
         ("AAA*", 3),
         ("AAAAAAA", 4),
+        ("AAAAA\r\nA\n", 7),
+        ("A\n\n", 2),
     ],
 )
 def test_base64_says_where_it_is_wrong(text: str, position: int) -> None:

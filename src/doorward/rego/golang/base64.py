@@ -101,10 +101,8 @@ def _corrupt_at(octets: bytes, alphabet: re.Pattern[bytes]) -> int:
     if other:
         padding = octets[end] == 0x3D and rest >= 2
         return _corrupt_padding(octets, end, rest) if padding else end
-    start = end
-    for _ in range(rest):
-        start = len(octets[:start].rstrip(b"\r\n")) - 1
-    return max(end - rest, start) if rest else end
+    # Go's decodeQuantum says `si - j`: a byte back for each digit, be it a line end.
+    return end - rest
 
 
 def _corrupt_padding(octets: bytes, offset: int, digits: int) -> int:
