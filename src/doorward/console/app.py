@@ -15,9 +15,11 @@ from functools import partial
 from ipaddress import ip_address
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
+from weakref import WeakSet
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from doorward import __version__
 from doorward.console import together, views
@@ -98,6 +100,25 @@ class RefusedError(Exception):
         self.status = status
 
 
+class _EventStream(StreamingResponse):
+    """A response of server-sent events, a member of `streams` until it ends. One that is never sent
+    leaves them when it is deleted, since they are weak references.
+    """
+
+    def __init__(self, events: AsyncIterator[bytes], streams: WeakSet[Response]) -> None:
+        super().__init__(events, 200, headers(), "text/event-stream; charset=utf-8")
+        self._streams = streams
+        # Before it is sent: other requests are answered while a client reads the head.
+        streams.add(self)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the events; the client may leave before the first one."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._streams.discard(self)
+
+
 class Console:
     """The pages of one decision point. Responses come from this process and, where there are
     several workers, from the others.
@@ -140,7 +161,7 @@ class Console:
         """Returns True if a token may open the console; None if browsers need no session."""
         self.issuers: Mapping[str, OidcLogin] = {}
         """The issuers at which users can log in instead of typing a token, by name."""
-        self._streams = 0
+        self._streams: WeakSet[Response] = WeakSet()
         self._plays = 0
         self._closed = False
 
@@ -582,7 +603,7 @@ class Console:
         """
         if self._process.ring is None:
             return json_response({"error": "this process has no decision point"}, 503)
-        if self._streams >= STREAMS:
+        if len(self._streams) >= STREAMS:
             return json_response({"error": "too many pages"}, 503)
         try:
             fields = dict(request.query_params)
@@ -591,12 +612,7 @@ class Console:
         except FilterError as error:
             return json_response({"error": str(error)}, 400)
         *after, docker = _numbers(request.headers.get("last-event-id", ""), self._count + 1)
-        return StreamingResponse(
-            self._events(after, docker, filter, limit),
-            200,
-            headers(),
-            "text/event-stream; charset=utf-8",
-        )
+        return _EventStream(self._events(after, docker, filter, limit), self._streams)
 
     async def _events(
         self, after: list[int], docker: int, filter: Filter, limit: int
@@ -608,25 +624,21 @@ class Console:
         """
         loop = asyncio.get_running_loop()
         until = loop.time() + STREAM
-        self._streams += 1
         most = views.BATCH if self._count == 1 else max(2 * views.BATCH // self._count, FEWEST)
         most = min(most, limit)
-        try:
-            while loop.time() < until and not self._closed:
-                question = {"about": "decisions", "after": after, "docker": docker, "most": most}
-                if filter != Filter():
-                    question["filter"] = asdict(filter)
-                others = await self._ask(question)
-                answers = {self._number: self._process.answer(question), **others}
-                for number, each in answers.items():
-                    after[number] = each["last"]
-                    docker = each.get("docker_last", docker)
-                message = together.batches(answers, self._count, limit)
-                numbers = ".".join(map(str, [*after, docker]))
-                yield b"id: %b\ndata: %b\n\n" % (numbers.encode(), to_bytes(message))
-                await asyncio.sleep(ROUND)
-        finally:
-            self._streams -= 1
+        while loop.time() < until and not self._closed:
+            question = {"about": "decisions", "after": after, "docker": docker, "most": most}
+            if filter != Filter():
+                question["filter"] = asdict(filter)
+            others = await self._ask(question)
+            answers = {self._number: self._process.answer(question), **others}
+            for number, each in answers.items():
+                after[number] = each["last"]
+                docker = each.get("docker_last", docker)
+            message = together.batches(answers, self._count, limit)
+            numbers = ".".join(map(str, [*after, docker]))
+            yield b"id: %b\ndata: %b\n\n" % (numbers.encode(), to_bytes(message))
+            await asyncio.sleep(ROUND)
 
     async def _play(self, request: Request, action: str) -> Response:
         """Run an action of the playground in a thread and return its result. 400 for an invalid

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import re
 import socket
+from typing import Any
 
 import pytest
+from starlette.requests import Request
+from starlette.responses import Response
 from tests.console.pages.served import NEEDS_PAGES, Served
 from tests.waiting import PATIENCE, wait_until
 
-from doorward.console.app import STREAMS, is_host_allowed
+from doorward.console import Ring
+from doorward.console.app import STREAMS, Console, is_host_allowed
+from doorward.console.process import Process
 
 pytestmark = NEEDS_PAGES
 
@@ -64,6 +70,53 @@ def test_readers_that_are_many_or_slow_are_refused_and_stop_nobody(served: Serve
         for each in slow:
             each.close()
     wait_until(lambda: served.status_of_a_stream() == 200)
+
+
+@pytest.mark.parametrize("version", ["2.3", "2.4"])
+@pytest.mark.parametrize("end", ["complete", "left", "cancelled", "not sent"])
+def test_a_stream_counts_from_its_answer_to_its_end(end: str, version: str) -> None:
+    console = Console(Process(None, Ring(), None))
+    console.close()  # a stream that begins ends at once
+    scope = {
+        "type": "http",
+        "asgi": {"spec_version": version},
+        "method": "GET",
+        "query_string": b"",
+        "headers": [(b"host", b"localhost")],
+    }
+
+    async def ask() -> Response:
+        return await console.answer(Request(scope), ("api", "decisions"))
+
+    async def run() -> None:
+        begun, never = asyncio.Event(), asyncio.Event()
+
+        async def receive() -> Any:
+            await never.wait()
+
+        async def send(_: Any) -> None:
+            begun.set()
+            if end == "left":
+                raise OSError
+            if end == "cancelled":
+                await never.wait()
+
+        answers = [await ask() for _ in range(STREAMS)]
+        assert [each.status_code for each in answers] == [200] * STREAMS
+        assert (await ask()).status_code == 503
+        if end == "not sent":
+            answers.pop()
+        else:
+            task = asyncio.ensure_future(answers[0](scope, receive, send))
+            await begun.wait()
+            if end == "cancelled":
+                task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        answers.append(await ask())
+        assert answers[-1].status_code == 200
+        assert (await ask()).status_code == 503
+
+    asyncio.run(run())
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"])
