@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from doorward.rego import CompileError, Engine, Options, compile
+from doorward.rego import CompileError, Engine, EvalError, Options, compile
+from doorward.rego.clock import CLOCK
 from doorward.rego.explanation.recorder import Recorder
 from doorward.rego.shared import parse_modules
 
@@ -80,3 +81,18 @@ def test_policies_leave_nothing_else_to_choose() -> None:
 def test_every_error_is_reported() -> None:
     with pytest.raises(CompileError, match="2 errors occurred"):
         compile({"a.rego": "package a\n\np := x\n\nq := y\n"})
+
+
+def test_policies_that_are_checked_again_end_at_the_deadline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    modules = {"a.rego": "package a\n\np := 1\n", "b.rego": "package b\n\nq := 1\n"}
+    before = compile(modules)
+
+    def expire() -> None:
+        raise EvalError("eval_cancel_error", "too late")
+
+    monkeypatch.setattr(CLOCK, "check_deadline", expire)
+    for earlier in (None, before):
+        with pytest.raises(EvalError, match="too late"):
+            compile({**modules, "b.rego": "package b\n\nq := 2\n"}, before=earlier)

@@ -302,8 +302,7 @@ def check(
     deadline of `CLOCK` is checked before each pass.
 
     `before`: an earlier program, checked with the same options, whose results for unchanged modules
-    are reused; meanwhile the deadline is not checked. It may be given only if neither the old nor
-    the new policies use METADATA.
+    are reused. It may be given only if neither the old nor the new policies use METADATA.
     """
     if before is not None:
         program = _check_again(Program(modules_in_order(modules), registry, options), before)
@@ -359,6 +358,8 @@ def _check_again(program: Program, before: Program) -> Program | None:
         # The order of a body depends on which operand of a call is its output.
         if run is order_bodies and program.arities != before.arities:
             return None
+        if CLOCK.check_deadline is not None:
+            CLOCK.check_deadline()
         try:
             # The errors are dropped: the full check, which follows, finds those of all modules.
             if run(program):
