@@ -127,8 +127,9 @@ def option(
     is_reloadable: bool = False,
     is_secret: bool = False,
 ) -> T:
-    """Declare a field of a section as a key. `text` describes it in Markdown; `is_secret` keeps its
-    value out of `repr`.
+    """Declare a field of a section as a key. `text` describes it in Markdown; `is_opa`: OPA has the
+    key too; `is_reloadable`: a change takes effect without a restart; `is_secret` keeps its value
+    out of `repr`.
     """
     metadata = {_OPTION: Option(key, kind, default, text, is_opa, is_reloadable)}
     values: Any = {"default": default}

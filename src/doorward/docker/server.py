@@ -143,9 +143,10 @@ def bind_tcp(address: str) -> socket.socket:
 
 
 def tls_context(*, certificate: str, key: str, authority: str) -> ssl.SSLContext:
-    """Return a TLS context that accepts only clients with certificates of `authority`.
+    """Return a TLS context with the PEM files `certificate` and `key` that accepts only clients
+    with certificates of `authority`.
 
-    Raise BindError if one of the files cannot be read.
+    Raise BindError if one of the files cannot be used.
     """
     try:
         # Not `create_default_context`: from Python 3.13 on it refuses certificates that Go accepts,
@@ -200,7 +201,8 @@ class PluginServer:
         unlink: bool = True,
         is_watched: bool = False,
     ) -> None:
-        """Prepare to serve calls on `listener`; `begin` answers them.
+        """Prepare to serve calls on `listener`, with TLS if there is a `context`; `begin` answers
+        them. `threads` is the number of threads that decide.
 
         `unlink`: remove the socket's file at the end. `is_watched`: the watchdog removes it.
         """

@@ -341,8 +341,8 @@ def _is_json(raw: bytes) -> bool:
 def check_parsed(
     headers: Mapping[str, str], value: Value, text: str | bytes, *, truncated: bool
 ) -> None:
-    """Raise AmbiguousRequestError for a body that was cut off, or form fields that could be read in
-    another way.
+    """Raise AmbiguousRequestError for a body that was cut off (`truncated`), and for form fields
+    that could be read in another way or that override the method.
 
     `text` is the body before parsing, `value` after it.
     """

@@ -49,7 +49,8 @@ def to_response(
     version: Version = "v3",
     id_header: str = "",
 ) -> bytes:
-    """Return the serialized CheckResponse for a policy's result, a boolean or an object.
+    """Return the serialized CheckResponse, in the API `version`, for a policy's result, a boolean
+    or an object.
 
     With `dry_run` a denial is answered as OK. `id_header` names the client's response header with
     the decision id; "" for none. Raise ResultError if the result has the wrong shape or a text that
@@ -124,7 +125,7 @@ def to_denial(
     """Return the serialized answer HTTP 403 with an empty body, for a policy that failed.
 
     `reason` is in the gRPC status, which only the proxy sees. The decision id is in the metadata
-    (v3).
+    (v3), and in the client's response header `id_header` unless that is "".
     """
     response = auth.CheckResponse()
     response.status.code = PERMISSION_DENIED

@@ -94,10 +94,11 @@ def to_q(
     nulls: Nulls = "null",
 ) -> Q:
     """Return a `Q` on `model` that selects the rows which the policy allows. `tables` has, for each
-    table of the policy, its lookup path over relations to one row; "" is the model itself.
+    table of the policy, its lookup path over relations to one row; "" is the model itself. `nulls`
+    is what the policy sees for NULL: the value null, or a missing key.
 
-    Raise FilterError for a missing column, a type without a kind or a relation to many rows. What
-    the database cannot decide fails when the query is compiled.
+    Raise FilterError for a missing column, one of a type that cannot be compared, or a relation to
+    many rows. What the database cannot decide fails when the query is compiled.
     """
     places = {name: _Place(_model_at(model, path), path) for name, path in tables.items()}
     schema = _Models(places)

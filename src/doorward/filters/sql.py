@@ -79,8 +79,10 @@ def to_sql(
 ) -> Clause:
     """Return the condition for the rows that the policy allows, with bound parameters.
 
-    `columns` declares every compared column. `placeholder` is `?` or `%s`, by default that of the
-    dialect's drivers. Raise FilterError for an undeclared column, or what the dialect cannot decide
+    `columns` declares every compared column, `relations` every relation, and `names` has the names
+    of tables and columns in the database where they differ. `placeholder` is `?` or `%s`, by
+    default that of the dialect's drivers. `nulls` is what the policy sees for NULL: the value null,
+    or a missing key. Raise FilterError for an undeclared column, or what the dialect cannot decide
     exactly.
     """
     known = DIALECTS[dialect]

@@ -121,7 +121,8 @@ def document_of(
 ) -> dict[Anything, Anything]:
     """Return an instance of a mapped class as the policy sees it, with the names and values that a
     filter compares. `relations` are names with dots for nested ones; None for all relationships of
-    the row. They may be loaded here. Columns that no filter can compare are left out.
+    the row. They may be loaded here. Columns that no filter can compare are left out, and so are
+    those with NULL unless `nulls` is "null".
 
     Raise InputError for a value without a form in Rego, LookupError for an unknown relation.
     """

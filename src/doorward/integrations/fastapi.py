@@ -153,9 +153,9 @@ def row_filter(
     """Return a dependency whose value is a condition for `select(…).where(…)`: the rows for which
     the document at `path` is true (extra `sqlalchemy`).
 
-    `tables` are those of `doorward.filters.sqlalchemy.where`, by their names below `input` in the
-    policy; `input` returns the rest of the input. The dependency raises FilterError or RegoError if
-    the policy cannot be a condition.
+    `tables` and `nulls` are those of `doorward.filters.sqlalchemy.where`, the tables by their names
+    below `input` in the policy; `input` returns the rest of the input. The dependency raises
+    FilterError or RegoError if the policy cannot be a condition.
     """
     unknowns = [f"input.{name}" for name in tables]
 

@@ -127,9 +127,9 @@ def row_filter(
     """Return a condition for `select(…).where(…)`: the rows for which the document at `path` is
     true (extra `sqlalchemy`). Needs the context of a request or application.
 
-    `tables` are those of `doorward.filters.sqlalchemy.where`, by their names below `input` in the
-    policy; `input` is the rest of the input. Raise FilterError or RegoError if the policy cannot be
-    a condition.
+    `tables` and `nulls` are those of `doorward.filters.sqlalchemy.where`, the tables by their names
+    below `input` in the policy; `input` is the rest of the input. Raise FilterError or RegoError if
+    the policy cannot be a condition.
     """
     from doorward.filters.sqlalchemy import where  # the extra is for those who filter
 

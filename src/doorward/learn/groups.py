@@ -109,8 +109,8 @@ def is_unlikely(seen: int, draws: int, share: float) -> bool:
 
 
 def _near(seen: int, draws: int, *, lower: bool) -> range:
-    """Return at most 400 numbers of hits next to `seen`, on its side of the expected number; those
-    farther away add almost nothing to the probability.
+    """Return at most 400 numbers of hits next to `seen`, down to 0 (`lower`) or up to `draws`;
+    those farther away add almost nothing to the probability.
     """
     return (
         range(seen, max(seen - 400, -1), -1) if lower else range(seen, min(seen + 400, draws + 1))

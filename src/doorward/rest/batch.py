@@ -72,7 +72,7 @@ _NO_INPUTS: Final = marshal("'inputs' key missing from the request")
 
 
 def _request(body: Body) -> tuple[dict[Key, Value] | None, Value]:
-    """Return the inputs of a batch by key (None if missing) and the common input.
+    """Return the inputs of a batch by key (None if missing or null) and the common input.
 
     Raise BadRequest if the body is malformed.
     """
@@ -100,7 +100,8 @@ def _answers(
 ) -> dict[str, dict[str, str]]:
     """Return the answer to each input by key, as JSON members; one that failed has `code`.
 
-    Inputs past the time limit of the batch are not decided.
+    Inputs past the time limit of the batch, or after the request was cancelled, are not decided and
+    fail.
     """
     snapshot = pdp.snapshot
     until = None if snapshot.deadline is None else monotonic() + DEADLINES * snapshot.deadline

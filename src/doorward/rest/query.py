@@ -26,7 +26,9 @@ __all__ = ["get_query", "post_query"]
 
 
 def get_query(pdp: PDP, parameters: Parameters, context: RequestContext | None = None) -> Response:
-    """Return the solutions of the query in the parameter `q` (GET /v1/query); 400 without it."""
+    """Return the solutions of the query in the parameter `q`, the last one (GET /v1/query); 400
+    without it, 500 if it is empty.
+    """
     queries = parameters.values("q")
     if not queries:
         return bad_request("missing parameter 'q'")
@@ -36,9 +38,10 @@ def get_query(pdp: PDP, parameters: Parameters, context: RequestContext | None =
 def post_query(
     pdp: PDP, parameters: Parameters, body: bytes, context: RequestContext | None = None
 ) -> Response:
-    """Return the solutions of the query in the body `{"query": …, "input": …}` (POST /v1/query).
+    """Return the solutions of the query in the JSON body `{"query": …, "input": …}` (POST
+    /v1/query).
 
-    400 if the body or the query is malformed.
+    400 if the body or the query is malformed, 500 if the query is missing or empty.
     """
     try:
         query, input = _request(any_document(body), body)
@@ -48,7 +51,9 @@ def post_query(
 
 
 def _request(document: Value, text: bytes) -> tuple[str, Value | Undefined]:
-    """Return query ("" if missing) and input; raise BadRequest if the body is malformed."""
+    """Return query ("" if missing) and input (UNDEFINED if missing or null); raise BadRequest if
+    the body is malformed.
+    """
     if document is None:
         document = {}
     if not isinstance(document, dict):

@@ -359,7 +359,8 @@ def _port_range(text: str) -> range:
 
 
 def _put_port(container: Container, value: str) -> None:
-    """Publish the ports of `[ADDRESS:][HOST:]CONTAINER[/PROTOCOL]`; an IPv6 address is in brackets.
+    """Publish the ports of `[ADDRESS:][HOST:]CONTAINER[/PROTOCOL]`; an IPv6 address is in brackets,
+    and the protocol is tcp by default.
 
     Host and container may be ranges of the same length; one container port may have a range of host
     ports, of which the daemon takes a free one. Raise CommandError for ranges of different lengths,
@@ -436,8 +437,9 @@ def _weight(text: str) -> dict[str, Any]:
 
 
 def _gpus(text: str) -> dict[str, Any]:
-    """Return the device request of `--gpus`, a line of CSV: `all`, a count (also as `count=N`),
-    `driver=x`, or `"device=ID,ID"` in quotes. The count -1 means all.
+    """Return the device request of `--gpus`, a line of CSV with a count alone (also `all`) or the
+    fields `count=N`, `driver=x`, `capabilities=x`, `options=NAME=VALUE` and `"device=ID,ID"`, those
+    with commas in quotes. The count -1 means all; it is 1 if neither a count nor devices are given.
 
     Raise CommandError for a count that is not an integer, and for a name that is unknown or is
     there twice.

@@ -339,7 +339,9 @@ def _show_plan(installation: Installation, say: Say) -> None:
 
 
 def _plan(installation: Installation, *, named: bool) -> Iterator[str]:
-    """Yield the steps of an installation, each as text that completes "would"."""
+    """Yield the steps of an installation, each as text that completes "would". `named`: daemon.json
+    names the plugin already.
+    """
     decider = installation.url or ", ".join(installation.policies) or str(installation.pack_folder)
     yield f"put usual requests to {decider}, and go on only if one is decided"
     if not installation.url and not installation.policies and not installation.pack_folder.exists():

@@ -631,7 +631,9 @@ class Exchange:
         return True
 
     def _answer(self, status: int, message: str, head: RequestHead, *, keeps: bool) -> None:
-        """Write an answer of the proxy itself, with a message in Docker's form."""
+        """Write an answer of the proxy itself, with a message in Docker's form; without its body
+        for HEAD. Unless `keeps`, it says that the connection closes.
+        """
         content = json.dumps({"message": message}).encode() + b"\n"
         fields: Fields = [
             ("Content-Type", "application/json"),

@@ -109,7 +109,8 @@ class Upload:
 
     def _may_release(self, *, is_last: bool) -> bool:
         """Return True if the pieces so far may go to the daemon: the archive was allowed, or it was
-        recognised by its first bytes and these pieces cannot complete it.
+        recognised by its first bytes, and these pieces neither are the last ones (`is_last`) nor
+        can complete it.
         """
         if self._is_through:
             return True

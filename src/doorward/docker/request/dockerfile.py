@@ -335,7 +335,10 @@ class _Reader:
     # Steps
 
     def _read_step(self, name: str, text: str, *, later: bool) -> None:
-        """Read the flags and sources of ADD, COPY or RUN; DockerfileError for an unknown flag."""
+        """Read the flags and sources of ADD, COPY or RUN. `later`: it stands after ONBUILD.
+        DockerfileError for an unknown flag or value, and for a variable in a flag that is not in
+        `_EXPANDED`.
+        """
         flags, rest = self._split_flags(text)
         known = {"ADD": _ADD_FLAGS, "COPY": _COPY_FLAGS, "RUN": _RUN_FLAGS}[name]
         for flag, value in flags:
@@ -375,7 +378,8 @@ class _Reader:
 
     def _take_from(self, reference: str, *, later: bool) -> None:
         """Add the image of a `--from` to the images; a stage of the file adds nothing.
-        DockerfileError for a stage that does not come before, and for other texts.
+        DockerfileError for a stage that does not come before, for any stage after ONBUILD
+        (`later`), and for other texts.
         """
         if (number := parse_digits(reference)) is not None:
             if later or number >= len(self._stages) - 1:
@@ -388,8 +392,8 @@ class _Reader:
             self._images.add(reference)
 
     def _read_mount(self, value: str, *, later: bool) -> None:
-        """Read a RUN --mount: the image or stage that it mounts; DockerfileError for an unknown
-        type.
+        """Read a RUN --mount: the image or stage that it mounts, as `_take_from` does.
+        DockerfileError for an unknown type.
         """
         for pair in value.split(","):
             key, _, content = pair.partition("=")

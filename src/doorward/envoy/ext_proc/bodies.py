@@ -53,10 +53,8 @@ class BodyError(Exception):
 
 def state_of(status: int, headers: Mapping[str, str], *, has_body: bool) -> State:
     """Return the state of a response body, judged by status and headers alone (names in lower
-    case).
-
-    `unread` means JSON that can be read once it arrives; an encoding other than gzip gives
-    `encoded`.
+    case): `none` unless `has_body`, `partial` for a part of a body, `encoded` for an encoding other
+    than gzip, `unread` for JSON, which can be read once it arrives, and `opaque` for other types.
     """
     if not has_body:
         return "none"

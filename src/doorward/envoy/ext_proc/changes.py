@@ -187,7 +187,7 @@ class _Parts:
         self, keeps: _Nodes | None, removes: _Nodes, sets: _Nodes, *, is_set: bool
     ) -> None:
         """Combine the nodes of the three trees that stand for one value; `keeps` None keeps
-        everything.
+        everything. `is_set`: the value is inside one that was set.
 
         Raise PathError if two different values are set at one path for all members.
         """

@@ -81,8 +81,8 @@ def _decode(octets: bytes, alphabet: re.Pattern[bytes]) -> bytes:
 
 
 def _decode_lines(octets: bytes, alphabet: re.Pattern[bytes]) -> bytes:
-    """Decode base64 that contains line ends; BuiltinError with the position at which Go's decoder
-    stops.
+    """Decode base64 in an alphabet, `_STANDARD` or `_URL`, without its line ends; BuiltinError,
+    with the position at which Go's decoder stops, if it is invalid.
     """
     digits = octets.translate(None, b"\r\n")
     if len(digits) % 4 or not alphabet.fullmatch(digits):

@@ -119,7 +119,9 @@ class ClosedStreams:
         return len(self._ignored)
 
     def remember(self, stream_id: int, *, ignored: bool) -> None:
-        """Note the end of a stream; beyond `MAX_CLOSED` the oldest is forgotten."""
+        """Note the end of a stream, and whether its late frames are ignored; beyond `MAX_CLOSED`
+        the oldest is forgotten.
+        """
         self._ignored[stream_id] = ignored
         if len(self._ignored) > MAX_CLOSED:
             self._ignored.popitem(last=False)
