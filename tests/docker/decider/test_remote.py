@@ -7,6 +7,7 @@ import json
 import socket
 import socketserver
 import ssl
+import struct
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from urllib.parse import quote
 import pytest
 from tests.waiting import PATIENCE, wait_until
 
+from doorward.docker.decider import remote as remote_module
 from doorward.docker.decider.answer import PdpError
 from doorward.docker.decider.remote import RemotePdp, UrlError, accepts_writes, check_url
 from doorward.docker.install.certificates import issue_server, make_authority
@@ -123,6 +125,36 @@ def test_kept_connection_that_was_closed_is_replaced_once(serve: Serve) -> None:
         assert pdp.decide({}).result is True
         wait_until(lambda number=number: server.closed == number)  # type: ignore[misc]  # bound now
     assert server.connections == 3
+    pdp.close()
+
+
+@pytest.mark.parametrize("cut", [b"HTTP/1.1 2", OK[:30], OK[:-5]], ids=["status", "head", "body"])
+def test_reset_within_an_answer_is_not_asked_again(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, cut: bytes
+) -> None:
+    arrived = [0]
+
+    class Counting(remote_module._TimedSocket):
+        def recv_into(self, *args: Any, **kwargs: Any) -> int:
+            count = super().recv_into(*args, **kwargs)
+            arrived[0] += count
+            return count
+
+    def reply(connection: socket.socket, number: int) -> None:
+        connection.sendall(cut if number == 2 else OK)
+        if number == 2:
+            wait_until(lambda: arrived[0] == len(OK) + len(cut))
+            # Closed with a reset.
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            connection.close()
+
+    monkeypatch.setattr(remote_module, "_TimedSocket", Counting)
+    server = serve(reply)
+    pdp = remote(server.url)
+    assert pdp.decide({}).result is True
+    with pytest.raises(PdpError, match="cannot be reached"):
+        pdp.decide({})
+    assert len(server.requests) == 2
     pdp.close()
 
 

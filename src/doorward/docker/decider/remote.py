@@ -1,8 +1,8 @@
 """A decision point behind a URL, asked over HTTP: one deadline for everything, no redirects.
 
-Connections are kept and used again. Only a kept connection that the other side had closed meanwhile
-is replaced, once, within the same deadline: nothing is ever asked again because an answer was bad
-or late. What is answered is read up to a limit and taken literally.
+Connections are kept and used again. Only a kept connection that ends before the first byte of an
+answer is replaced, once, within the same deadline: nothing is ever asked again because an answer
+was bad, late or cut off. What is answered is read up to a limit and taken literally.
 """
 
 from __future__ import annotations
@@ -165,15 +165,17 @@ class RemotePdp:
             self._idle.pop().close()
 
     def _ask(self, body: bytes, until: float) -> tuple[int, bytes]:
-        """Send a question, on an idle connection if one is still open, and return status and
-        body.
+        """Send a question, on an idle connection if one is still open, and return status and body.
+        It is sent again, on a new connection, only if an idle one ends without a byte of an answer.
         """
         with contextlib.suppress(IndexError):
             idle = self._idle.pop()
             try:
                 return self._exchange(idle, body, until)
             except _STALE:
-                pass  # closed while nobody used it; nothing of an answer was seen
+                if idle.has_answered:
+                    raise
+                # Most likely it was closed while nobody used it.
         connection = _Connection(self._url, self._context, until, self._address)
         answer = self._exchange(connection, body, until)
         if connection.address.startswith("127.") or connection.address == "::1":
@@ -230,6 +232,7 @@ class _Connection:
         or HTTPException if the connection fails.
         """
         self._sock.until = until
+        self._sock.has_received = False
         self._sock.settimeout(_remaining(until))
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         self._http.request("POST", target, body, headers)
@@ -238,6 +241,11 @@ class _Connection:
         content = response.read(MAX_ANSWER + 1)
         keep = not response.will_close and response.isclosed() and len(content) <= MAX_ANSWER
         return response.status, content, keep
+
+    @property
+    def has_answered(self) -> bool:
+        """True if a part of an answer to the last question has come."""
+        return self._sock.has_received
 
     def close(self) -> None:
         self._http.close()
@@ -270,16 +278,20 @@ class _TimedSocket(socket.socket):
     """
 
     until = 0.0
+    has_received = False
 
     def recv_into(self, *args: Any, **kwargs: Any) -> int:
         self.settimeout(_remaining(self.until))
-        return super().recv_into(*args, **kwargs)
+        count = super().recv_into(*args, **kwargs)
+        self.has_received |= count > 0
+        return count
 
 
 class _TimedTlsSocket(ssl.SSLSocket):
     """A TLS socket that raises TimeoutError at the time `until`, however slowly the bytes come."""
 
     until = 0.0
+    has_received = False
 
     def recv_into(self, *args: Any, **kwargs: Any) -> int:
         """Read as the base class does, but wait until the deadline at most. TimeoutError after
@@ -287,7 +299,9 @@ class _TimedTlsSocket(ssl.SSLSocket):
         """
         if self.until:
             self.settimeout(_remaining(self.until))
-        return super().recv_into(*args, **kwargs)
+        count = super().recv_into(*args, **kwargs)
+        self.has_received |= count > 0
+        return count
 
 
 def _read(status: int, content: bytes) -> Answer:
