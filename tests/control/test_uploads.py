@@ -438,6 +438,40 @@ def test_a_file_rotates_and_follows_who_moves_it(tmp_path: Path) -> None:
     none.close()
 
 
+def test_a_file_goes_on_in_a_new_line_after_one_that_was_cut_off(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    options = FileOptions(str(path), max_bytes=40, keep=1)
+    file = LogFile(options)
+    with small_disk(13), pytest.raises(OSError, match="too large"):
+        file.write([b"a" * 7, b"b" * 7])
+    assert path.read_bytes() == b"aaaaaaa\nbbbbb"
+    file.write([b"c"])
+    assert path.read_bytes() == b"aaaaaaa\nbbbbb\nc\n"
+    # Of full size with the end of the line that was cut off, and then too large.
+    file.write([b"d" * 23])
+    assert len(path.read_bytes()) == 40
+    file.write([b"e"])
+    assert path.read_bytes() == b"e\n"
+    with small_disk(6), pytest.raises(OSError, match="too large"):
+        file.write([b"f" * 7])
+    file.close()
+    again = LogFile(options)
+    again.write([b"g"])
+    assert path.read_bytes() == b"e\nffff\ng\n"
+    again.close()
+
+
+def test_lines_that_are_cut_off_count_towards_the_size_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    file = LogFile(FileOptions(str(path), max_bytes=10, keep=1))
+    with small_disk(5), pytest.raises(OSError, match="too large"):
+        file.write([b"a" * 7])
+    file.write([b"bbbb"])
+    assert path.read_bytes() == b"bbbb\n"
+    assert (tmp_path / "log.1").read_bytes() == b"aaaaa"
+    file.close()
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -6,6 +6,7 @@ import contextlib
 import os
 from collections.abc import Sequence
 
+from doorward.base.line_files import is_cut_off
 from doorward.config.upload_options import FileOptions
 
 __all__ = ["LogFile"]
@@ -22,28 +23,38 @@ class LogFile:
         self._open()
 
     def _open(self) -> None:
-        """Open the file for appending, created readable by its owner only; record its size and
-        identity.
+        """Open the file for appending, created readable by its owner only; record its size, its
+        identity and whether its last line is cut off.
         """
         descriptor = os.open(self._options.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         self._file = os.fdopen(descriptor, "ab", buffering=0)
         status = os.fstat(descriptor)
         self._size = status.st_size
         self._identity = status.st_dev, status.st_ino
+        self._torn = is_cut_off(self._options.path, descriptor)
 
     def write(self, lines: Sequence[bytes]) -> None:
         """Append lines, after rotating the file if they would exceed `max_bytes`. OSError if that
-        fails.
+        fails: some of the lines may be in the file then, and the last of these cut off.
         """
         content = b"".join([line + b"\n" for line in lines])
         # logrotate and the like move the file: the next lines belong to the new one.
         if self._is_elsewhere():
             self._file.close()
             self._open()
-        elif self._size and self._size + len(content) > self._options.max_bytes:
+        elif self._size and self._size + self._torn + len(content) > self._options.max_bytes:
             self._rotate()
-        self._file.write(content)
-        self._size += len(content)
+        # After a line that was cut off, at a full disk, the next begins on its own.
+        content = b"\n" + content if self._torn else content
+        written = 0
+        try:
+            # A full disk takes a part, and says why only when it is asked to take the rest.
+            while written < len(content):
+                written += os.write(self._file.fileno(), content[written:])
+        finally:
+            self._size += written
+            if written:
+                self._torn = content[written - 1 : written] != b"\n"
 
     def _is_elsewhere(self) -> bool:
         """Return True if the path is another file now, or none, as after a rotation by another

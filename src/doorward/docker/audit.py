@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-import stat
 import threading
 import time
 from datetime import UTC, datetime
@@ -16,6 +15,7 @@ from functools import lru_cache
 from json.encoder import encode_basestring_ascii as _quoted
 from typing import Any, Final, NamedTuple
 
+from doorward.base.line_files import is_cut_off
 from doorward.base.os_errors import describe_os_error
 from doorward.docker.reply import Verdict, clean
 from doorward.docker.request.secrets import mask_env
@@ -53,23 +53,6 @@ class Entry(NamedTuple):
     for others."""
 
 
-def _is_cut_off(path: str, fd: int) -> bool:
-    """Return True if the last line of the file `path`, open as `fd`, has no end; False if the file
-    is empty, is not a regular one, or cannot be read.
-
-    A process that is killed while it writes leaves such a line: the kernel stops between two pages.
-    """
-    status = os.fstat(fd)
-    if not stat.S_ISREG(status.st_mode) or not status.st_size:
-        return False
-    try:
-        with open(path, "rb") as file:
-            file.seek(-1, os.SEEK_END)
-            return file.read(1) != b"\n"
-    except OSError:
-        return False
-
-
 class AuditLog:
     """Appends one JSON line per decision to a file, or to standard output where `path` is `-`. Safe
     in any number of threads.
@@ -100,7 +83,7 @@ class AuditLog:
             fd = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise AuditLogError(f"{self._path}: {describe_os_error(error)}") from None
-        return fd, _is_cut_off(self._path, fd)
+        return fd, is_cut_off(self._path, fd)
 
     def reopen(self) -> None:
         """Open the file that has the log's name now, after a rotation, and close the old one. If it
