@@ -98,6 +98,21 @@ def test_a_role_that_may_not_be_assumed_fails_the_request(monkeypatch: pytest.Mo
         client(respond, {"assume_role_credentials": role}).request("GET", "a")
 
 
+@pytest.mark.parametrize(
+    ("session", "older", "sent"), [("s", "o", "s"), ("", "o", "o"), ("s", None, "s"), ("", "", "")]
+)
+def test_the_older_name_of_a_session_token_is_read_where_the_newer_is_empty(
+    monkeypatch: pytest.MonkeyPatch, session: str, older: str | None, sent: str
+) -> None:
+    sign_with(monkeypatch)
+    monkeypatch.setenv("AWS_SESSION_TOKEN", session)
+    if older is not None:
+        monkeypatch.setenv("AWS_SECURITY_TOKEN", older)
+    respond, seen = recorder({"s": httpx.Response(200)})
+    client(respond, {"environment_credentials": {}}).request("GET", "a")
+    assert seen[0].headers.get("x-amz-security-token", "") == sent
+
+
 def test_the_next_source_is_asked_where_one_has_no_keys(tmp_path: Path) -> None:
     folder = tmp_path / ".aws"
     folder.mkdir()

@@ -165,8 +165,9 @@ def _environment(_: AwsSource, __: Fetch) -> _Keys:
         if not os.environ.get(name):
             raise CredentialsError(f"no {name} set in environment")
     access, secret, region = (os.environ[name] for name in names)
-    tokens = (os.environ.get("AWS_SECURITY_TOKEN"), os.environ.get("AWS_SESSION_TOKEN"))
-    return AwsKeys(access, secret, region, tokens[0] or tokens[1] or ""), 0.0
+    # The second is AWS's older name, which may be left over from other keys.
+    token = os.environ.get("AWS_SESSION_TOKEN") or os.environ.get("AWS_SECURITY_TOKEN") or ""
+    return AwsKeys(access, secret, region, token), 0.0
 
 
 def _sections(path: str) -> configparser.ConfigParser:
