@@ -7,7 +7,7 @@ import json
 import random
 import resource
 import threading
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
@@ -303,6 +303,42 @@ def test_what_finds_no_room_is_counted() -> None:
     manual.write(lines(3))
     manual.close()
     assert lost_of(manual) == {"shutdown": 3}
+
+
+def test_an_upload_that_begins_while_the_oldest_events_go_takes_none_of_them() -> None:
+    class Lock:
+        """Counts who wants to hold it."""
+
+        def __init__(self) -> None:
+            self.entries = 0
+            self._lock = threading.Lock()
+
+        def __enter__(self) -> None:
+            self.entries += 1
+            self._lock.acquire()
+
+        def __exit__(self, *_: object) -> None:
+            self._lock.release()
+
+    class Events(deque[bytes]):
+        """Uploads before the first event goes, as far as the upload comes."""
+
+        def popleft(self) -> bytes:
+            if upload.ident is None:
+                upload.start()
+                wait_until(lambda: lock.entries == 2 or not upload.is_alive())
+            return super().popleft()
+
+    sink, lock = Sink(), Lock()
+    sender = uploads(sink, buffer_type="event", buffer_events=5)
+    upload = threading.Thread(target=sender.send)
+    sender._encoding = lock  # type: ignore[assignment]  # as far as it is used
+    sender._events = Events()
+    sender.write(lines(8))
+    upload.join(PATIENCE)
+    assert lost_of(sender) == {"buffer_size_limit_exceeded": 3}
+    assert sink.seen == [3, 4, 5, 6, 7]
+    sender.close()
 
 
 def test_an_immediate_upload_waits_for_a_full_chunk_only() -> None:

@@ -68,6 +68,7 @@ class Uploads:
         self._events: deque[bytes] = deque()
         """The events that are not encoded yet, with the buffer type `event`."""
         self._encoding = threading.Lock()
+        """Held while events move: into the queue, out of it, and through the encoder."""
         self._outbox = self._make_outbox()
         self._allowed = max(options.rate or 0.0, 1.0)
         self._counted = clock.now()
@@ -126,11 +127,13 @@ class Uploads:
         if not lines:
             return
         if self.options.buffer_type == "event" and not self.options.spool:
-            self._events.extend(lines)
-            lost = len(self._events) - self.options.buffer_events
-            # As in OPA, the oldest events are dropped.
-            for _ in range(lost):
-                self._events.popleft()
+            # An upload takes events as well: it must not take those that are dropped here.
+            with self._encoding:
+                self._events.extend(lines)
+                lost = len(self._events) - self.options.buffer_events
+                # As in OPA, the oldest events are dropped.
+                for _ in range(lost):
+                    self._events.popleft()
             self._lose("buffer_size_limit_exceeded", lost)
             return
         with self._encoding:
