@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, TypeVar
 
-__all__ = ["PATIENCE", "is_still", "pause", "wait_until"]
+__all__ = ["PATIENCE", "CrossedCount", "WatchedLock", "is_still", "pause", "wait_until"]
 
 T = TypeVar("T")
 
@@ -34,6 +35,40 @@ def wait_until(
             return answer
         assert time.monotonic() < until, what() if callable(what) else what or "it never was"
         time.sleep(_PAUSE)
+
+
+class WatchedLock:
+    """A lock that says whether anybody has had to wait for it."""
+
+    def __init__(self) -> None:
+        self.was_taken = False
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            self.was_taken = True
+            self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+class CrossedCount(int):
+    """A zero. While 1 is added to it, another thread does `act`, until it ends or waits for
+    `lock`: a count that is changed without the lock loses what `act` adds."""
+
+    def __new__(cls, _act: Callable[[], object], _lock: WatchedLock) -> CrossedCount:
+        return super().__new__(cls, 0)
+
+    def __init__(self, act: Callable[[], object], lock: WatchedLock) -> None:
+        self.thread = threading.Thread(target=act)
+        self._lock = lock
+
+    def __add__(self, other: int) -> int:
+        if self.thread.ident is None:
+            self.thread.start()
+            wait_until(lambda: self._lock.was_taken or not self.thread.is_alive())
+        return int(self) + other
 
 
 def pause(pid: int) -> None:

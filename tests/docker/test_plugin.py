@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import PATIENCE, CrossedCount, WatchedLock
 
 from doorward.docker.audit import AuditLog, Entry
 from doorward.docker.decider.answer import Answer, PdpError
@@ -381,6 +382,17 @@ def test_full_disk_denies_where_every_decision_must_be_logged() -> None:
         assert answered(plugin, allowed) == expected
         assert log.lost == 1
         log.close()
+
+
+def test_lines_that_are_lost_at_the_same_time_are_all_counted() -> None:
+    log, lock = AuditLog("/dev/full"), WatchedLock()
+    entry = Entry(Verdict(False), None, "d", "request", "GET", "alice", 0.0)
+    count = CrossedCount(lambda: log.write(entry), lock)
+    log._lock, log.lost = lock, count  # type: ignore[assignment]  # as far as it is used
+    assert not log.write(entry)
+    count.thread.join(PATIENCE)
+    assert log.lost == 2
+    log.close()
 
 
 def call_with_binds(*sources: str) -> bytes:

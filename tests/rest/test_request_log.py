@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.waiting import PATIENCE, wait_until
+from tests.waiting import PATIENCE, CrossedCount, WatchedLock, wait_until
 
 from doorward.bundles.loader import Loaded
 from doorward.config.configuration import Config, DecisionLogs
@@ -179,3 +179,20 @@ def test_what_waits_is_written_at_the_end(lines: Lines) -> None:
     log.close()
     assert b'msg="Sent response." ' in lines.content
     assert b"req_path=/last" in lines.content
+
+
+def test_lines_that_are_lost_at_the_same_time_are_all_said(
+    log: RequestLog, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def lose() -> None:
+        log.note(1, None, "GET", "/", 200, 0, 0.0)
+
+    monkeypatch.setattr(request_log, "MAX_WAITING", 0)
+    lock = WatchedLock()
+    count = CrossedCount(lose, lock)
+    log._losing, log._lost = lock, count  # type: ignore[assignment]  # as far as it is used
+    with caplog.at_level(logging.ERROR):
+        lose()
+        count.thread.join(PATIENCE)
+        log.close()
+    assert [record.__dict__["lost"] for record in caplog.records] == [2]

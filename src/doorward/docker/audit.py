@@ -133,23 +133,22 @@ class AuditLog:
         """Append a line; return False, count it in `lost` and log an error if it was not written
         completely.
         """
-        try:
-            with self._lock:
-                # After a line that was cut off, at a full disk, the next begins on its own.
-                line = b"\n" + line if self._torn else line
+        with self._lock:
+            # After a line that was cut off, at a full disk, the next begins on its own.
+            line = b"\n" + line if self._torn else line
+            try:
+                # One call for the whole line, which the kernel appends as one.
+                written = os.write(self._fd, line)
+            except OSError:
                 written = 0
-                try:
-                    # One call for the whole line, which the kernel appends as one.
-                    written = os.write(self._fd, line)
-                finally:
-                    self._torn = self._torn if written == 0 else written != len(line)
-                if self._torn:
-                    raise OSError
-        except OSError:
+            if written == len(line):
+                self._torn = False
+                return True
+            self._torn = self._torn or written > 0
             self.lost += 1
-            _log.error("Audit log line lost", extra={"lost": self.lost})
-            return False
-        return True
+            lost = self.lost
+        _log.error("Audit log line lost", extra={"lost": lost})
+        return False
 
     def close(self) -> None:
         os.close(self._fd)

@@ -48,6 +48,8 @@ class RequestLog:
         self._entries: deque[_Entry] = deque()
         self._numbers = itertools.count(1)
         self._lost = 0
+        self._losing = threading.Lock()
+        """Held while the number of lost lines changes."""
         self._stop = threading.Event()
         self._waits = threading.Event()
         self._parts = parts
@@ -82,7 +84,8 @@ class RequestLog:
         """
         entries = self._entries
         if len(entries) >= MAX_WAITING:
-            self._lost += 1
+            with self._losing:
+                self._lost += 1
             return
         entry = time_ns(), number, address_text(client), method, path, status, size, seconds
         entries.append(entry)
@@ -118,8 +121,9 @@ class RequestLog:
         while entries:
             batch = [entries.popleft() for _ in range(min(len(entries), _BATCH))]
             self._write(b"".join(map(self._text, batch)))
-        if self._lost:
+        with self._losing:
             lost, self._lost = self._lost, 0
+        if lost:
             _log.error(
                 "Lines of the request log were dropped: too many waited to be written.",
                 extra={"lost": lost},
