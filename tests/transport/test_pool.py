@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from threading import Event
 
 from tests.waiting import PATIENCE, wait_until
@@ -21,10 +22,13 @@ async def run(work: Callable[[], str], cancellation: Cancellation) -> tuple[list
     """The results that a pool delivers, and its calls when it has none left."""
     pool = Pool(asyncio.get_running_loop(), 1, name="test", most=1)
     results: list[str] = []
-    assert pool.submit(work, results.append, cancellation, History())
+    ended: list[int] = []
+    on_end = partial(ended.append, 1)
+    assert pool.submit(work, results.append, cancellation, History(), on_end)
     assert not pool.submit(work, results.append, Cancellation(), History())
     await asyncio.to_thread(wait_until, lambda: not pool.queued)
     pool.close()
+    assert ended == [1]
     return results, pool.queued
 
 
@@ -55,12 +59,15 @@ async def close_while_one_runs() -> tuple[list[str], int, bool]:
         return "done"
 
     assert pool.submit(run_until_told, results.append, Cancellation(), History())
-    assert pool.submit(lambda: "waited", results.append, Cancellation(), History())
+    ended: list[int] = []
+    on_end = partial(ended.append, 1)
+    assert pool.submit(lambda: "waited", results.append, Cancellation(), History(), on_end)
     await asyncio.to_thread(begun.wait, PATIENCE)
     pool.close()
     is_taken = pool.submit(lambda: "late", results.append, Cancellation(), History())
     may_end.set()
     await asyncio.to_thread(wait_until, lambda: not pool.queued)
+    assert ended == [1]
     return results, pool.queued, is_taken
 
 

@@ -21,7 +21,7 @@ from doorward.transport import loop as loops
 from doorward.transport import pool as pools
 from doorward.transport import slow_calls
 from doorward.transport.grpc.health import SERVICE, Health
-from doorward.transport.grpc.messages import frame_message
+from doorward.transport.grpc.messages import Budget, frame_message
 from doorward.transport.grpc.methods import Method, Services
 from doorward.transport.grpc.reflection import Reflection
 from doorward.transport.http2.codes import Flag, FrameType
@@ -80,7 +80,7 @@ def serving(
     served: Served
 
     def make(loop: asyncio.AbstractEventLoop) -> Services:
-        served.runner = AdaptiveRunner(loop, 2)
+        served.runner = AdaptiveRunner(loop, 2, Budget(100 << 20))
         streaming = {**health.streaming, **reflection.streaming}
         return Services({**unary, **health.unary}, streaming, runner=served.runner)
 

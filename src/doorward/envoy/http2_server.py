@@ -214,7 +214,12 @@ class Http2CheckServer:
     def _services(self, loop: asyncio.AbstractEventLoop, states: health.Health) -> methods.Services:
         """Return the gRPC methods to serve: Checks, health and, if enabled, reflection."""
         options = self._options
-        self._runner = AdaptiveRunner(loop, options.threads)
+        calls = methods.Options(
+            max_receive=options.grpc_max_recv_msg_size,
+            max_send=options.grpc_max_send_msg_size,
+            receive_timeout=RECEIVE_TIMEOUT,
+        )
+        self._runner = AdaptiveRunner(loop, options.threads, calls.budget)
         unary = {
             f"/{SERVICES[version]}/Check": _to_method(check)
             for version, check in self._checks.items()
@@ -226,11 +231,7 @@ class Http2CheckServer:
         return methods.Services(
             {**unary, **states.unary},
             streaming,
-            options=methods.Options(
-                max_receive=options.grpc_max_recv_msg_size,
-                max_send=options.grpc_max_send_msg_size,
-                receive_timeout=RECEIVE_TIMEOUT,
-            ),
+            options=calls,
             runner=self._runner,
             bind=None if self._tracer is None else _tracing(self._tracer, self._checks),
         )

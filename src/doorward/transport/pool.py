@@ -53,12 +53,15 @@ class Pool:
         done: Callable[[T], object],
         cancellation: Cancellation,
         history: History,
+        on_end: Callable[[], object] | None = None,
     ) -> bool:
         """Run `work`, which must not raise (`done` would not be called), in a thread, and pass its
         result to `done` on the loop.
 
         Return False, and run nothing, if too many calls wait or the pool is closed. A cancelled
         call is skipped, and then `done` is not called. The duration goes into `history`.
+        `on_end` is called on the loop once the pool no longer holds the call, whatever became of
+        it.
         """
         if self._is_closed or self._queued >= self._most:
             return False
@@ -67,47 +70,55 @@ class Pool:
         if self._part is not None and not self._queued:
             self._part.beat()
         self._queued += 1
+        end = partial(self._end, on_end)
 
         def run() -> None:
             """Do the work unless it was cancelled, and schedule its end on the loop."""
             # Also for a cancelled call, and after a fault of `work`.
-            finish: Callable[[], object] = self._end
+            finish: Callable[[], object] = end
             try:
                 if not cancellation.is_cancelled:
                     with cancellation.working():
                         result, elapsed = timed(work)
-                    finish = partial(self._finish, result, elapsed, done, history)
+                    finish = partial(self._finish, end, result, elapsed, done, history)
             finally:
                 # INVARIANT: each call is counted down once, or the pool would fill up with calls
                 # that have ended.
                 if not self._loop.is_closed():
                     self._loop.call_soon_threadsafe(finish)
 
-        self._threads.submit(run).add_done_callback(self._count_dropped)
+        self._threads.submit(run).add_done_callback(partial(self._count_dropped, end))
         return True
 
-    def _count_dropped(self, call: Future[None]) -> None:
+    def _count_dropped(self, end: Callable[[], object], call: Future[None]) -> None:
         """Count down a call that `close` dropped; others are counted where they end."""
         if call.cancelled() and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._end)
+            self._loop.call_soon_threadsafe(end)
 
     def _finish(
-        self, result: T, elapsed: float, done: Callable[[T], object], history: History
+        self,
+        end: Callable[[], object],
+        result: T,
+        elapsed: float,
+        done: Callable[[T], object],
+        history: History,
     ) -> None:
         """Note the duration of a call and deliver its result, on the loop's thread."""
-        self._end()
+        end()
         history.note(elapsed)
         done(result)
 
-    def _end(self) -> None:
+    def _end(self, on_end: Callable[[], object] | None) -> None:
         """Count a call as finished: tell `part`, the pool in `/health`, that the pool works, and
-        that it is idle if no call is left.
+        that it is idle if no call is left; then call `on_end`.
         """
         self._queued -= 1
         if self._part is not None:
             self._part.beat()
             if not self._queued:
                 self._part.rest()
+        if on_end is not None:
+            on_end()
 
     def close(self) -> None:
         """Drop the calls that wait, without calling their `done`, and refuse further ones; running

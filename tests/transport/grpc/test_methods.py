@@ -158,6 +158,10 @@ def compressed(content: bytes) -> bytes:
     return b"\x01" + len(content).to_bytes(4, "big") + content
 
 
+GZIPPED = call(grpc_encoding="gzip")
+ZIPPED = compressed(gzip.compress(b"x" * 900))
+
+
 REFUSED: dict[str, tuple[bytes | None, list[Header], Status]] = {
     "unknown-method": (b"", call(path="/a.A/No"), Status.UNIMPLEMENTED),
     "encoding": (b"", call(grpc_encoding="br"), Status.UNIMPLEMENTED),
@@ -261,6 +265,44 @@ def test_incomplete_messages_share_a_budget() -> None:
     assert status(fields) == Status.RESOURCE_EXHAUSTED
     client.connection.lost()
     assert client.options.budget.used == 0
+
+
+def test_a_message_counts_in_the_budget_until_it_is_answered() -> None:
+    """Compressed, what has arrived of it is far less than what is kept."""
+    client = Client(Options(budget=1000))
+    assert client.send(headers(1, GZIPPED) + data(1, ZIPPED, end=False)) == ([], {})
+    assert client.options.budget.used == 900
+    _, fields = client.send(headers(3, GZIPPED) + data(3, ZIPPED, end=False))
+    assert status(fields) == Status.RESOURCE_EXHAUSTED
+    assert client.options.budget.used == 900
+    assert client.send(data(1, b"")) == (
+        [b"x" * 900],
+        {
+            ":status": "200",
+            "content-type": "application/grpc",
+            "grpc-status": "0",
+        },
+    )
+    assert client.options.budget.used == 0
+
+
+@pytest.mark.parametrize("how", ["reset", "lost", "another message", "late"])
+def test_a_message_that_is_dropped_no_longer_counts(how: str) -> None:
+    clock = [0.0]
+    client = Client(clock=lambda: clock[0])
+    client.send(headers(1, GZIPPED) + data(1, ZIPPED, end=False))
+    assert client.options.budget.used == 900
+    if how == "reset":
+        client.connection.feed(reset(1))
+    elif how == "lost":
+        client.connection.lost()
+    elif how == "another message":
+        client.send(data(1, frame_message(b"abc"), end=False))
+    else:
+        clock[0] = 3.0
+        client.connection.expire()
+    assert client.options.budget.used == 0
+    assert not client.connection.streams
 
 
 # Streaming

@@ -61,14 +61,15 @@ class ExtProcServer:
     def _services(self, loop: asyncio.AbstractEventLoop, states: health.Health) -> methods.Services:
         """Return the gRPC services of this server: processing, health and reflection."""
         options = self._options
-        self._runner = AdaptiveRunner(loop, options.threads)
+        calls = methods.Options(max_receive=options.grpc_max_recv_msg_size)
+        self._runner = AdaptiveRunner(loop, options.threads, calls.budget)
         limits = ExchangeLimits(calls=options.max_streams)
         # `Services` gets no runner: only these calls may be slow, and they have it already.
         exchanges = Exchanges(self._processor.open, limits, self._runner)
         return methods.Services(
             states.unary,
             {**states.streaming, f"/{SERVICE}/Process": exchanges.open},
-            options=methods.Options(max_receive=options.grpc_max_recv_msg_size),
+            options=calls,
         )
 
     @property

@@ -71,8 +71,9 @@ class Messages:
     def feed(self, data: bytes) -> list[bytes]:
         """Return the messages that `data` completes, decompressed; [] if none is complete.
 
-        Raise GrpcError if a message is too large, cannot be decompressed, or exceeds the shared
-        budget.
+        The bytes of a returned message no longer count in the shared budget: who keeps the message
+        has to take them. Raise GrpcError if a message is too large, cannot be decompressed, or
+        exceeds the budget.
         """
         # Before the bytes are kept: what the budget refuses takes no memory.
         self._budget.take(len(data))

@@ -81,7 +81,8 @@ class Runner(Protocol):
     ) -> bytes | GrpcError | None:
         """Return the answer or error of `method`; None if `done` gets it later, on the loop.
 
-        A cancelled call may be skipped, and then `done` is not called.
+        A cancelled call may be skipped, and then `done` is not called. The runner bounds the bytes
+        of the messages that wait.
         """
 
 
@@ -398,19 +399,22 @@ class _Unary:
         if state is None:
             options = self._options
             messages = Messages(options.max_receive, self._encoding, options.budget)
-            state = stream.state = _Partial(messages)
+            state = stream.state = _Partial(messages, options.budget)
         assert isinstance(state, _Partial)
         for message in state.messages.feed(data) if data else ():
             if state.message is not None:
                 # A second message would be decided by nobody, so it must not be ignored.
                 raise GrpcError(Status.INTERNAL, "more than one message")
-            state.message = message
+            state.keep(message)
         if not ended:
             return
         # Half a message behind a whole one is refused as well: the client meant to send more.
         if state.message is None or state.messages.is_partial:
             raise GrpcError(Status.INTERNAL, "message is missing or cut")
-        self._answer(stream, state.message)
+        message = state.message
+        # The message is answered now; where it waits for that, the runner counts it.
+        self.abort(stream)
+        self._answer(stream, message)
 
     def _answer(self, stream: Stream, message: bytes) -> None:
         """Run the method, on the loop or in a thread as the runner decides, and send the answer
@@ -448,30 +452,44 @@ class _Unary:
             stream.sender.respond(stream, OK_HEADERS, frame_message(answer), OK_TRAILERS)
 
     def _fail(self, stream: Stream, error: GrpcError) -> None:
-        # A partial message must give its bytes back to the budget that all streams share.
+        # What was collected must give its bytes back to the budget that all streams share.
         self.abort(stream)
         stream.sender.finish(stream, trailers_only(error.status, error.message))
 
     def abort(self, stream: Stream) -> None:
-        """Release the partial message of a stream, or cancel its running method. Further calls do
-        nothing.
+        """Release what was collected of a stream's message, or cancel its running method. Further
+        calls do nothing.
         """
         state = stream.state
         if isinstance(state, _Partial):
-            state.messages.close()
+            state.close()
             stream.state = None
         elif isinstance(state, Cancellation):
             state.cancel()
 
 
 class _Partial:
-    """A unary call whose message arrives in pieces."""
+    """A unary call whose message arrives in pieces, or waits for the end of the stream."""
 
-    __slots__ = ("message", "messages")
+    __slots__ = ("_budget", "message", "messages")
 
-    def __init__(self, messages: Messages) -> None:
+    def __init__(self, messages: Messages, budget: Budget) -> None:
+        self._budget = budget
         self.messages = messages
         self.message: bytes | None = None
+
+    def keep(self, message: bytes) -> None:
+        """Store the complete message; raise GrpcError if the shared budget has no room for it."""
+        # `messages` has released what arrived of it, which was less if it was compressed.
+        self._budget.take(len(message))
+        self.message = message
+
+    def close(self) -> None:
+        """Release the bytes of the message, or of the part that has arrived."""
+        self.messages.close()
+        if self.message is not None:
+            self._budget.give(len(self.message))
+            self.message = None
 
 
 class _Streaming:
