@@ -8,7 +8,8 @@ import json
 import tarfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +141,41 @@ def test_bundles_that_cannot_be_removed_are_still_polled(monkeypatch: pytest.Mon
     assert world.value("") == {"kept": 1, "own": {"p": 1}, "one": 2, "two": 1}
     world.bundles.configure({}, world.clients, starts=False)
     assert world.value("") == {"kept": 1, "own": {"p": 1}}
+
+
+class TakenFirst:
+    """A lock that is taken by `first` right before anybody else gets it for the first time."""
+
+    def __init__(self, lock: AbstractContextManager[Any], first: Callable[[], object]) -> None:
+        self.lock = lock
+        self.waiting = [first]
+
+    def __enter__(self) -> None:
+        while self.waiting:
+            self.waiting.pop()()
+        self.lock.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        self.lock.__exit__(*error)
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_round_brings_nothing_of_a_bundle_removed_while_it_waits(
+    is_there: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World("one")
+    if is_there:
+        world.service.put("one", {"data.json": {"x": 1}})
+
+    def remove() -> None:
+        world.bundles.configure({}, world.clients, starts=False)
+
+    monkeypatch.setattr(world.bundles, "_lock", TakenFirst(world.bundles._lock, remove))
+    world.bundles.poll("one")
+    assert world.bundles.statuses == {}
+    assert world.store.bundles == {}
+    assert world.value("") == {"kept": 1, "own": {"p": 1}}
+    assert caplog.messages == []
 
 
 def test_overlapping_roots_and_data_that_is_there_already_are_refused() -> None:

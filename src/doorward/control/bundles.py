@@ -170,7 +170,8 @@ class Bundles:
             and clients.get(poller.options.service) is poller.client
         }
         for name, poller in self._pollers.items():
-            # Before its bundle is deactivated below: a running round could activate it again.
+            # Before the lock is taken: a running round looks at it under the lock, and could
+            # otherwise activate again what is deactivated below.
             if name not in remaining:
                 poller.stop()
         with self._lock:
@@ -262,37 +263,46 @@ class Bundles:
             if status.name in self._statuses:
                 self._statuses = {**self._statuses, status.name: status}
 
-    def failed(self, name: str, error: Exception, timers: Timers) -> None:
-        """Record and log that the download of a bundle failed, and call `on_change`. The active
-        bundle stays.
+    def failed(self, poller: _Poller, error: Exception, timers: Timers) -> None:
+        """Record and log that the download of a poller's bundle failed, and call `on_change`;
+        nothing happens if the poller is stopped. The active bundle stays.
         """
-        now = time.time_ns()
-        status = replace(self._statuses[name], last_request=now, metrics=timers.document())
-        self._note(failure_of(status, error))
+        name, now = poller.options.name, time.time_ns()
+        with self._lock:
+            if poller.is_stopped:
+                return
+            status = replace(self._statuses[name], last_request=now, metrics=timers.document())
+            self._note(failure_of(status, error))
         _log.error(f"Bundle load failed: {text_of(error)}", extra=_fields(name))
         self._on_change(self._statuses)
 
-    def take(self, name: str, download: Download, timers: Timers) -> bool:
-        """Record a download that arrived, and activate its bundle if there is a new one. Return
-        True if the newest bundle is active now; a refused one is logged and in `statuses`.
+    def take(self, poller: _Poller, download: Download, timers: Timers) -> bool:
+        """Record a download that arrived, and activate its bundle if there is a new one; nothing
+        happens if its poller is stopped. Return True if the newest bundle is active now; a refused
+        one is logged and in `statuses`.
         """
-        now = time.time_ns()
-        status = replace(
-            self._statuses[name],
-            last_request=now,
-            last_successful_request=now,
-            metrics=timers.document(),
-        )
-        if download.bundle is None:
-            # What could not be used stays said, until something that can be used comes.
-            is_current = not status.is_failing or status.http_code is not None
-            is_current = is_current and bool(status.last_successful_activation)
-            if is_current:
-                status = replace(status, message="", http_code=None, diagnostics=())
-            self._note(status)
-        else:
-            self._note(replace(status, last_successful_download=now))
-            is_current = self._take_bundle(name, download.bundle, download, timers)
+        name, now = poller.options.name, time.time_ns()
+        with self._lock:
+            # Decided under the lock: `configure` stops a poller before it waits for the lock to
+            # deactivate its bundle. So either it deactivates what is activated here, or nothing is.
+            if poller.is_stopped:
+                return False
+            status = replace(
+                self._statuses[name],
+                last_request=now,
+                last_successful_request=now,
+                metrics=timers.document(),
+            )
+            if download.bundle is None:
+                # What could not be used stays said, until something that can be used comes.
+                is_current = not status.is_failing or status.http_code is not None
+                is_current = is_current and bool(status.last_successful_activation)
+                if is_current:
+                    status = replace(status, message="", http_code=None, diagnostics=())
+                self._note(status)
+            else:
+                self._note(replace(status, last_successful_download=now))
+                is_current = self._take_bundle(name, download.bundle, download, timers)
         self._on_change(self._statuses)
         return is_current
 
@@ -462,13 +472,12 @@ class _Poller:
         try:
             download = yield from downloader.fetch(timers)
         except DownloadError as error:
-            if not self.is_stopped:
-                self._bundles.failed(self.options.name, error, timers)
+            self._bundles.failed(self, error, timers)
             downloader.etag = self._active
             return self._pause_after_failure()
+        is_current = self._bundles.take(self, download, timers)
         if self.is_stopped:
             return 0.0
-        is_current = self._bundles.take(self.options.name, download, timers)
         if is_current:
             self._active = downloader.etag = download.etag
         elif download.bundle is None:
