@@ -54,7 +54,9 @@ def work_as(generation):
                 time.sleep(3600)
             if generation == "deaf" and ended:
                 time.sleep(3600)
-        while generation == "deaf":
+        if generation == "mute":
+            channel.close()
+        while generation in ("deaf", "mute"):
             time.sleep(1)
         return 0
 
@@ -237,10 +239,12 @@ def test_a_worker_that_says_nothing_is_ended(parent: Callable[..., Parent]) -> N
     wait_until(lambda: (group.heard(lambda: True), all(map(is_gone, before)))[1])
 
 
-def test_a_worker_that_does_not_end_is_killed(parent: Callable[..., Parent]) -> None:
+@pytest.mark.parametrize("how", ["deaf", "mute"])
+def test_a_worker_that_does_not_end_is_killed(parent: Callable[..., Parent], how: str) -> None:
+    """Also one that has closed its channel, whose end nothing tells."""
     group = parent(_EXTRA=0.1)
-    group.begin("deaf")
-    group.heard(lambda: group.generations() == ["deaf"] * 2)
+    group.begin(how)
+    group.heard(lambda: group.generations() == [how] * 2)
     group.tell("end")
     group.heard(lambda: {"over": 0} in group.said)
     assert all(map(is_gone, group.pids()))

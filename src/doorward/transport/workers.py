@@ -43,6 +43,8 @@ LEAVING: Final = 3
 """The number of old generations that may still be ending when a new one begins."""
 _EXTRA: Final = 5.0
 """Seconds after its grace at which a worker is killed."""
+_REAPING: Final = 0.05
+"""Seconds between two looks at a worker that closed its channel and has not ended yet."""
 
 _LENGTH: Final = struct.Struct(">I")
 _log: Final = logging.getLogger(__name__)
@@ -191,6 +193,8 @@ class Supervisor:
         self._selector = selectors.DefaultSelector()
         self._starting: list[Worker] = []
         self._leaving: list[Worker] = []
+        self._mute: list[Worker] = []
+        """The leaving workers whose channel has closed, until they are reaped."""
         self._due: dict[int, float] = {}
         self._pauses: dict[int, float] = {}
         self._alarm = Alarm()
@@ -277,6 +281,8 @@ class Supervisor:
             # After its messages: a worker that dies may have sent its last state before.
             if not worker.channel.is_open:
                 self._bury(worker)
+        for worker in list(self._mute):
+            self._reap(worker, os.WNOHANG)
         now = monotonic()
         for number in [number for number, due in self._due.items() if due <= now]:
             del self._due[number]
@@ -295,6 +301,9 @@ class Supervisor:
     def _until_due(self) -> float:
         """Return the seconds until the next restart or kill is due."""
         due = [*self._due.values()]
+        # Nothing tells the end of a process whose channel is closed.
+        if self._mute:
+            due.append(monotonic() + _REAPING)
         for worker in [*self.workers.values(), *self._leaving]:
             since = worker.stopping_since
             due.append(worker.heard + SILENT if since is None else since + self._grace + _EXTRA)
@@ -347,19 +356,34 @@ class Supervisor:
             os.kill(worker.pid, signal.SIGKILL)
 
     def _bury(self, worker: Worker) -> None:
-        """Reap a worker whose channel has closed, killing it if it was not stopping.
+        """Handle the end of a worker's channel: kill and reap the worker if it was not stopping.
 
-        One that ended by itself is restarted after a pause, which doubles up to `LONGEST_PAUSE`.
+        One that is stopping has the rest of its grace, and `poll` reaps it.
         """
-        self.news += 1
         # Before the channel closes: the selector needs its descriptor.
         self._selector.unregister(worker.channel)
         worker.channel.close()
         # Its channel is closed but the process may live, and could never be told to end.
         if worker.stopping_since is None:
             self._kill(worker)
-        _, status = os.waitpid(worker.pid, 0)
+            self._reap(worker, 0)
+        else:
+            # INVARIANT: no wait for it here, or `poll` could not kill it after its grace.
+            self._mute.append(worker)
+
+    def _reap(self, worker: Worker, options: int) -> None:
+        """Reap a worker that has ended; `options` are those of `waitpid`: with WNOHANG nothing
+        happens while it lives.
+
+        One that ended by itself is restarted after a pause, which doubles up to `LONGEST_PAUSE`.
+        """
+        reaped, status = os.waitpid(worker.pid, options)
+        if not reaped:
+            return
+        self.news += 1
         worker.is_buried = True
+        if worker in self._mute:
+            self._mute.remove(worker)
         if worker.state:
             self._on_end(worker)
         if worker in self._leaving:
