@@ -326,6 +326,22 @@ def test_requests_that_are_held_are_bounded(behind: Behind) -> None:
     assert behind.buildkit.received == []
 
 
+HELD = {
+    "denied": message_of(solve(entitlements=("network.host",))),
+    "compressed": b"\1" + SIZE.pack(100) + b"x" * 50,
+    "reset": message_of(USUAL)[:-1],
+}
+
+
+@pytest.mark.parametrize("how", HELD)
+def test_credit_of_what_was_held_is_given_back(behind: Behind, how: str) -> None:
+    content = HELD[how]
+    more = [Frame(3, 0, 1, SIZE.pack(8))] if how == "reset" else []
+    answer = raw(behind.builder, opened(1), Frame(0, 0, 1, content), *more)
+    assert answer.count(bytes(Frame(8, 0, 0, SIZE.pack(len(content))))) == 1
+    assert behind.buildkit.received == []
+
+
 def test_client_may_give_up_a_request(behind: Behind) -> None:
     answer = raw(behind.builder, opened(1), Frame(0, 0, 1, b"\0"), Frame(3, 0, 1, SIZE.pack(8)))
     assert b"lastping" in answer

@@ -240,8 +240,18 @@ class Relay:
             self._client.write(bytes(Frame(frame.kind, Flag.ACK, 0, payload)))
 
     def _forget(self, stream: int) -> None:
+        """Forget a stream, and give the client back the credit of what was held of it."""
         self._streams.discard(stream)
-        self._pending.pop(stream, None)
+        pending = self._pending.pop(stream, None)
+        if pending is not None:
+            self._give_credit(len(pending.content))
+
+    def _give_credit(self, size: int) -> None:
+        """Widen the client's window of the connection by bytes that the daemon never sees, and so
+        would never give back.
+        """
+        if size:
+            self._client.write(bytes(Frame(FrameType.WINDOW_UPDATE, 0, 0, _SIZE.pack(size))))
 
     async def _data(self, frame: Frame) -> None:
         """Handle a DATA frame of the client: relay it if its stream is allowed, hold it if its
@@ -253,10 +263,7 @@ class Relay:
             await self._hold(frame, pending)
             return
         if frame.stream not in self._streams:
-            # The daemon never sees them, and so would never give the client its credit back.
-            if frame.payload:
-                credit = _SIZE.pack(len(frame.payload))
-                self._client.write(bytes(Frame(FrameType.WINDOW_UPDATE, 0, 0, credit)))
+            self._give_credit(len(frame.payload))
             return
         self._send(frame)
 
@@ -277,7 +284,7 @@ class Relay:
         if sum([len(each.content) for each in self._pending.values()]) > MOST_PENDING:
             raise CutError
         if compressed or size > MOST_SOLVE:
-            self._stop(frame.stream, pending.request, "the request of BuildKit cannot be read")
+            self._stop(frame.stream, pending, "the request of BuildKit cannot be read")
             return
         if len(pending.content) < _PREFIX.size + size:
             if ends:
@@ -288,7 +295,7 @@ class Relay:
         del self._pending[frame.stream]
         message = bytes(pending.content[_PREFIX.size :])
         if reason := await self._decide(pending.request.path, message):
-            self._stop(frame.stream, pending.request, reason)
+            self._stop(frame.stream, pending, reason)
             return
         content = bytes(pending.content)
         for at in range(0, len(content), _OURS):
@@ -296,14 +303,17 @@ class Relay:
             flags = Flag.END_STREAM if is_last else 0
             self._send(Frame(FrameType.DATA, flags, frame.stream, content[at : at + _OURS]))
 
-    def _stop(self, stream: int, request: Request, reason: str) -> None:
+    def _stop(self, stream: int, pending: _Pending, reason: str) -> None:
         """Refuse a request whose stream is already open at the daemon: reset the stream there, and
         answer the client with `reason`.
         """
+        # Before `_forget`, which gives the credit of those that still wait for the rest.
+        self._pending.pop(stream, None)
+        self._give_credit(len(pending.content))
         self._forget(stream)
         code = _SIZE.pack(ErrorCode.CANCEL)
         self._send(Frame(FrameType.RST_STREAM, 0, stream, code))
-        self._refuse(stream, request, reason)
+        self._refuse(stream, pending.request, reason)
 
     async def _headers(self, frame: Frame, frames: Frames) -> None:
         """Read the complete header block that a frame begins, and judge its call or relay its
