@@ -268,7 +268,7 @@ RAW: list[tuple[str, str, str, bytes, list[tuple[str, str]], str]] = [
         CREATE,
         b'{"Image":"img:1","Privileged":true}',
         JSON,
-        "body has a HostConfig field outside of HostConfig",
+        "body has a field outside of HostConfig that belongs in it",
     ),
     (
         "Binds at the top",
@@ -276,7 +276,7 @@ RAW: list[tuple[str, str, str, bytes, list[tuple[str, str]], str]] = [
         CREATE,
         b'{"Image":"img:1","binds":["/etc:/h"]}',
         JSON,
-        "body has a HostConfig field outside of HostConfig",
+        "body has a field outside of HostConfig that belongs in it",
     ),
     (
         "Cpuset at the top",
@@ -284,7 +284,7 @@ RAW: list[tuple[str, str, str, bytes, list[tuple[str, str]], str]] = [
         CREATE,
         b'{"Image":"img:1","Cpuset":"0"}',
         JSON,
-        "body has a HostConfig field outside of HostConfig",
+        "body has a field outside of HostConfig that belongs in it",
     ),
     (
         "second value",
@@ -438,7 +438,7 @@ RAW: list[tuple[str, str, str, bytes, list[tuple[str, str]], str]] = [
         "/v01.041/containers/create",
         json.dumps(PRIVILEGED).encode(),
         JSON,
-        "API version is not written as the daemon writes it",
+        "API version in the path must be written like 1.45",
     ),
     (
         "no version",

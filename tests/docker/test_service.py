@@ -224,7 +224,7 @@ def test_certificates_by_command(tmp_path: Path) -> None:
     for name in names:
         mode = (tmp_path / "certs" / name).stat().st_mode & 0o777
         assert mode == (0o600 if "key" in name else 0o644)
-    assert "is there already" in str(run("cert", "user", "alice", *folder).exception)
+    assert "exists already" in str(run("cert", "user", "alice", *folder).exception)
     assert "a user's name" in str(run("cert", "user", "a/b", *folder).exception)
     assert "no authority" in str(run("cert", "user", "x", "--folder", str(tmp_path)).exception)
 

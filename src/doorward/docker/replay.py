@@ -112,7 +112,7 @@ def read_requests(files: Sequence[Path]) -> Iterator[Past]:
     for path in files:
         try:
             if path.stat().st_size > MAX_FILE:
-                raise ReplayError(f"{path} is too large")
+                raise ReplayError(f"{path} is larger than {MAX_FILE} bytes: split it")
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise ReplayError(f"{path}: {error}") from None

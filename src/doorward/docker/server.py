@@ -172,7 +172,10 @@ def take_inherited() -> socket.socket | None:
     if os.environ.get("LISTEN_PID") != str(os.getpid()):
         return None
     if os.environ.get("LISTEN_FDS") != "1":
-        raise BindError("expected one socket from the service manager")
+        raise BindError(
+            "expected one socket from the service manager, but LISTEN_FDS is "
+            f"{os.environ.get('LISTEN_FDS')}"
+        )
     return open_inherited(str(_FIRST_INHERITED))
 
 

@@ -186,7 +186,7 @@ BAD = [
     (body(b"<html>"), "is not JSON"),
     (body(b'{"result":true,"result":false}'), "is not JSON"),
     (body(b'{"result":NaN}'), "is not JSON"),
-    (body(b" " * (1 << 20) + b"{}"), "too large"),
+    (body(b" " * (1 << 20) + b"{}"), "larger than 1048576 bytes"),
     (b"SSH-2.0-x\r\n", "did not answer with HTTP"),
 ]
 

@@ -57,7 +57,7 @@ def test_pin_of_a_file_and_of_what_is_not_there(pins: Pins, tmp_path: Path) -> N
 @pytest.mark.parametrize("content", ["[]", "null", "1", "{", "\xff", "[" * 100_000])
 def test_state_that_is_not_an_object_is_an_error(content: str, tmp_path: Path) -> None:
     (tmp_path / "state.json").write_bytes(content.encode("latin-1"))
-    with pytest.raises(PinError, match="remove it to begin without pins"):
+    with pytest.raises(PinError, match="remove it to begin without the folders"):
         Pins(str(tmp_path / "pins"), str(tmp_path / "state.json"))
 
 
@@ -124,7 +124,7 @@ def test_unused_pins_are_let_go_of_when_there_is_no_room(
         used, unused = pins.pin(str(tmp_path / "a")), pins.pin(str(tmp_path / "b"))
         for each in (None, used.encode()):  # the daemon is away; both are new
             documents[0] = each
-            with pytest.raises(PinError, match="too many folders are pinned"):
+            with pytest.raises(PinError, match="host folders are held for containers already"):
                 pins.pin(str(tmp_path / "c"))
         monkeypatch.setattr("doorward.docker.proxy.pins.NEW", -1.0)
         pins.pin(str(tmp_path / "c"))
@@ -180,7 +180,7 @@ def test_requests_beside_a_pin_are_bounded(pins: Pins, tmp_path: Path) -> None:
 
 def test_state_that_cannot_be_read_is_said(tmp_path: Path) -> None:
     (tmp_path / "state.json").write_text("{")
-    with pytest.raises(PinError, match="remove it to begin without pins"):
+    with pytest.raises(PinError, match="remove it to begin without the folders"):
         Pins(str(tmp_path / "pins"), str(tmp_path / "state.json"))
 
 

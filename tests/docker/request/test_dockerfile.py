@@ -114,9 +114,9 @@ UNREADABLE = [
     ("FROM a\nEVIL b\n", "instruction is unknown"),
     ("FROM a\nONBUILD FROM b\n", "instruction is unknown"),
     ("FROM a\nONBUILD ONBUILD RUN b\n", "instruction is unknown"),
-    ("#!/usr/bin/x\nFROM a\n", "interpreter"),
+    ("#!/usr/bin/x\nFROM a\n", "first line begins with"),
     (" # syntax=b\nFROM a\n", "beginning of its line"),
-    ("# check=x\n# escape=`\nFROM a\n", "after check"),
+    ("# check=x\n# escape=`\nFROM a\n", "follows directive check"),
     ("# escape=x\nFROM a\n", "another value"),
     ("# syntax=a b\nFROM a\n", "does not name an image"),
     ("// syntax=b\nFROM a\n", "before the first stage"),
@@ -126,7 +126,7 @@ UNREADABLE = [
     ("FROM a\vAS b\n", "control character"),
     ("FROM a\rFROM b\n", "control character"),
     ("FROM a\x00\n", "control character"),
-    ("FROM a\n#" + "x" * 70_000, "too long"),
+    ("FROM a\n#" + "x" * 70_000, "longer than 60000 characters"),
     ("FROM a\n" + "#\n" * MOST_DOCKERFILE, "too large"),
 ]
 
@@ -138,7 +138,7 @@ def test_what_builders_could_read_differently_is_refused(text: str, reason: str)
 
 
 def test_arguments_of_buildkit_and_other_encodings_are_refused() -> None:
-    with pytest.raises(DockerfileError, match="changes how the file is read"):
+    with pytest.raises(DockerfileError, match="changes how the Dockerfile is read"):
         read("FROM a\n", BUILDKIT_SYNTAX="evil")
     with pytest.raises(DockerfileError, match="not UTF-8"):
         read_dockerfile(b"FROM a\n# \xff\n", {})

@@ -130,9 +130,12 @@ REFUSED = [
     (b'{"HostConfig":{"Binds":[],"binds":null}}', f"{TWICE} HostConfig.Binds twice"),
     (b'{"x":1,"X":2}', "ambiguous: body names a field below (whole) twice"),
     (b'{"x":{"a":1,"A":2}}', "ambiguous: body names a field below (unknown) twice"),
-    (b'{"privileged":true}', "ambiguous: body has a HostConfig field outside of HostConfig"),
-    (b'{"Memory":1}', "ambiguous: body has a HostConfig field outside of HostConfig"),
-    (b'{"CPUSET":"0"}', "ambiguous: body has a HostConfig field outside of HostConfig"),
+    (
+        b'{"privileged":true}',
+        "ambiguous: body has a field outside of HostConfig that belongs in it",
+    ),
+    (b'{"Memory":1}', "ambiguous: body has a field outside of HostConfig that belongs in it"),
+    (b'{"CPUSET":"0"}', "ambiguous: body has a field outside of HostConfig that belongs in it"),
     (b'{"Image":"a"}{}', "malformed: body is not one JSON value"),
     (b'{"Image":"a"', "malformed: body is not one JSON value"),
     (b"[]", "malformed: body field (whole) must be an object"),
@@ -141,7 +144,7 @@ REFUSED = [
     (b'\xef\xbb\xbf{"Image":"a"}', "malformed: body is not one JSON value"),
     (b'{"Image":"\\ud800x"}', "malformed: body is not UTF-8"),
     (b"[" * 5000, "malformed: body is not one JSON value"),
-    (b'{"x":' + b"[" * 100 + b"]" * 100 + b"}", "malformed: body is nested too deeply"),
+    (b'{"x":' + b"[" * 100 + b"]" * 100 + b"}", "malformed: body is nested deeper than 64 levels"),
     (b'{"StopTimeout":' + b"9" * 6000 + b"}", "malformed: body is not one JSON value"),
     (b'{"x":1e999}', "malformed: body has a number that is out of range"),
     (b'{"x":NaN}', "malformed: body is not one JSON value"),
@@ -383,7 +386,7 @@ def test_body_is_decided_by_its_presence() -> None:
         ("/containers/%zz/json", "broken escape"),
         ("/containers/a%0ab/json", "control characters"),
         ("/containers/a%7fb/json", "control characters"),
-        ("/" + "a" * (1 << 20), "too long"),
+        ("/" + "a" * (1 << 20), "longer than 65536 characters"),
     ],
 )
 def test_a_target_that_has_two_readings_is_refused(uri: str, reason: str) -> None:

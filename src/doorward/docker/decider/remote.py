@@ -153,7 +153,7 @@ class RemotePdp:
         except http.client.HTTPException:
             raise PdpError("policy server did not answer with HTTP") from None
         except ssl.SSLCertVerificationError:
-            raise PdpError("policy server has no certificate that is trusted here") from None
+            raise PdpError("policy server has no certificate that this machine trusts") from None
         except ssl.SSLError:
             raise PdpError("policy server and this machine could not agree on TLS") from None
         except OSError:
@@ -312,11 +312,11 @@ def _read(status: int, content: bytes) -> Answer:
     for a status other than 200, a large body or invalid JSON.
     """
     if 300 <= status < 400:
-        raise PdpError("policy server answered with a redirect")
+        raise PdpError("policy server answered with a redirect, which is not followed")
     if status != 200:
         raise PdpError(f"policy server answered {status}")
     if len(content) > MAX_ANSWER:
-        raise PdpError("policy server's answer is too large")
+        raise PdpError(f"policy server's answer is larger than {MAX_ANSWER} bytes")
     try:
         # Two `result` members would leave it to the parser who decides.
         document = from_json(content, unique_keys=True)

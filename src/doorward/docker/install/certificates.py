@@ -124,9 +124,14 @@ def _read_authority(folder: Path) -> tuple[x509.Certificate, ec.EllipticCurvePri
     except OSError as error:
         raise CertificateError(f"no authority in {folder}: {describe_os_error(error)}") from None
     except (ValueError, TypeError, UnsupportedAlgorithm):  # TypeError for an encrypted key
-        raise CertificateError(f"the authority in {folder} cannot be read") from None
+        raise CertificateError(
+            f"the authority in {folder} cannot be read: a file is damaged, or its key is encrypted"
+        ) from None
     if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise CertificateError(f"the authority in {folder} was not made by this command")
+        raise CertificateError(
+            f"the key of the authority in {folder} is not an EC key, as this command makes it: "
+            "use another folder"
+        )
     return certificate, key
 
 
@@ -223,6 +228,8 @@ def _create(path: Path, content: bytes, mode: int) -> None:
         with os.fdopen(fd, "wb") as file:
             file.write(content)
     except FileExistsError:
-        raise CertificateError(f"{path} is there already") from None
+        raise CertificateError(
+            f"{path} exists already: move it away, or choose another name or folder"
+        ) from None
     except OSError as error:
         raise CertificateError(f"{path}: {describe_os_error(error)}") from None

@@ -71,7 +71,7 @@ class ConfigFile:
         except OSError as error:
             raise DaemonError(f"read {self.path}: {describe_os_error(error)}") from None
         if len(content) > _MAX_CONFIG:
-            raise DaemonError(f"{self.path} is too large")
+            raise DaemonError(f"{self.path} is larger than {_MAX_CONFIG} bytes")
         try:
             document = json.loads(content or b"{}", object_pairs_hook=_unique)
         except (ValueError, RecursionError) as error:

@@ -159,7 +159,10 @@ def _install(installation: Installation, document: dict[str, Any], say: Say) -> 
             return
         installation.daemon.reload()
         if not installation.daemon.wait_until(installation.listens, in_force=True):
-            raise DaemonError("no request reached the plugin after the reload")
+            raise DaemonError(
+                "dockerd was told to reload its configuration, but no request reached the "
+                "plugin since"
+            )
     except DaemonError as error:
         try:
             _undo(installation, before, named=named)
@@ -443,8 +446,9 @@ def _uninstall(installation: Installation, say: Say) -> None:
                 config.restore(before)
                 installation.daemon.reload()
             raise DaemonError(
-                "requests still reach the plugin, or dockerd does not answer: it stays, and the "
-                "file too"
+                "requests still reach the plugin, or dockerd does not answer: the plugin stays, "
+                "and "
+                "the daemon's configuration too"
             )
         say("no request reaches the plugin any more")
     # Only now: a daemon that still names a plugin which does not answer refuses everything.

@@ -248,7 +248,9 @@ class Systemd:
         try:
             self._put(new)
             if not wait_for(self.socket, instance):
-                raise DaemonError(f"the plugin does not answer: journalctl -u {self._stem}.service")
+                raise DaemonError(
+                    f"the plugin does not answer: `journalctl -u {self._stem}.service` says why"
+                )
             check()
         except DaemonError:
             self._undo(old)
@@ -523,7 +525,9 @@ class Process:
         # A process that has ended has no command, and waits for the one that started it.
         while command_line(pid):
             if time.monotonic() > until:
-                raise DaemonError(f"the plugin, process {pid}, does not end")
+                raise DaemonError(
+                    f"the plugin, process {pid}, did not end in {_END:g} s: end it and try again"
+                )
             time.sleep(0.05)
 
 

@@ -79,7 +79,10 @@ class Daemon:
             # with credentials.
             if not _is_trusted(end):
                 end.close()
-                raise DaemonGoneError("the socket of the Docker daemon belongs to another user")
+                raise DaemonGoneError(
+                    "the socket of the Docker daemon belongs to a user that the proxy does not "
+                    "trust"
+                )
             with contextlib.suppress(OSError):  # only root may have more than others
                 end.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, SEND_BUFFER)
             wire = Wire(self._loop)

@@ -112,7 +112,7 @@ class Budget:
             nonlocal reserved
             # Before the next piece is read: bodies that are held must not add up to all memory.
             if size > self._left:
-                raise RefusedError(503, "too many bytes are held already: try again")
+                raise RefusedError(503, "the requests being read take too much memory: try again")
             self._left -= size
             reserved += size
 
@@ -249,7 +249,7 @@ class Exchange:
         reading = read_request(head)
         self._may_half_close = reading.is_taken_over
         if head.single.get("expect", "100-continue").lower() != "100-continue":
-            raise RefusedError(417, "expect must be 100-continue")
+            raise RefusedError(417, "header expect must be 100-continue")
         content = await self._content(reading, body)
         judged = await self._judge(reading, content)
         try:
@@ -300,7 +300,9 @@ class Exchange:
             # Cut by the client itself: there is nobody to answer.
             if self._client.at_end:
                 raise
-            raise RefusedError(400, "body cannot be read, or is too large") from None
+            raise RefusedError(
+                400, f"body cannot be read, or is larger than {MOST_JSON} bytes"
+            ) from None
         if reading.kind in ("json", "optional", "withheld"):
             return content or None
         # The daemon acts on none, and gets none.
@@ -456,7 +458,7 @@ class Exchange:
             raise RefusedError(502, _NO_ANSWER) from None
         except HeadError as error:
             raise RefusedError(502, str(error)) from None
-        raise RefusedError(502, "the Docker daemon sends too many answers with a status below 200")
+        raise RefusedError(502, "the Docker daemon sent too many interim answers (status 1xx)")
 
     async def _pass_on(self, reading: Reading, response: ResponseHead, view: View) -> bool:
         """Relay the daemon's response to the client; return True if the client's connection can be
@@ -472,7 +474,10 @@ class Exchange:
         if response.status == 101:
             # Nobody would read what follows as the protocol that it is, or decide about it.
             if not reading.upgrade:
-                raise RefusedError(502, "the Docker daemon changed the protocol unasked")
+                raise RefusedError(
+                    502,
+                    "the Docker daemon switched to another protocol than HTTP without being asked",
+                )
             fields += [("Connection", "Upgrade"), ("Upgrade", reading.upgrade)]
             self._client.write(write_head(101, fields))
             await self._carry(reading)
@@ -520,10 +525,14 @@ class Exchange:
         try:
             content = await self._edit_answer(body, edit)
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise RefusedError(502, "the Docker daemon's answer cannot be read") from None
+            raise RefusedError(
+                502, "the Docker daemon's answer has a form that cannot be filtered"
+            ) from None
         except CutError:
             self._check_client()
-            raise RefusedError(502, "the Docker daemon's answer is cut, or too large") from None
+            raise RefusedError(
+                502, "the Docker daemon's answer ended early, or is too large to be filtered"
+            ) from None
         fields.append(("Content-Length", str(len(content))))
         self._client.write(write_head(response.status, fields) + content)
         await self._client.drained()

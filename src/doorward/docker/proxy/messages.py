@@ -156,14 +156,14 @@ def _length(length: str | None, coding: str | None) -> int | None:
     # RFC 9112, 6.1: the two together are how requests are smuggled past a reader.
     if coding is not None:
         if length is not None:
-            raise HeadError(400, "content-length beside transfer-encoding")
+            raise HeadError(400, "headers content-length and transfer-encoding exclude each other")
         if coding.lower() != "chunked":
-            raise HeadError(501, "transfer-encoding must be chunked")
+            raise HeadError(501, "header transfer-encoding must be chunked")
         return -1
     if length is None:
         return None
     if not (length.isascii() and length.isdecimal()) or len(length) > _MOST_DIGITS:
-        raise HeadError(400, "content-length is not a number")
+        raise HeadError(400, "header content-length is not a number")
     return int(length)
 
 

@@ -165,7 +165,7 @@ class Names:
         all users of other user namespaces.
         """
         if uid < 0 or uid == self._overflow:
-            raise PeerError("the calling user is not one of this host")
+            raise PeerError("the calling process runs as a user that this host does not know")
         if len(self._known) >= _MOST_NAMES:
             self._known.clear()
         name, groups = _name_of(uid)

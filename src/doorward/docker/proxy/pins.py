@@ -112,7 +112,10 @@ class Pins:
         except (OSError, ValueError, RecursionError):
             document = None
         if type(document) is not dict:
-            raise PinError(f"{self._state} cannot be read: remove it to begin without pins")
+            raise PinError(
+                f"{self._state} cannot be read: remove it to begin without the folders of "
+                "earlier containers"
+            )
         paths: dict[str, str] = {}
         for name, stored in document.items():
             pin = _read_pin(stored)
@@ -191,7 +194,10 @@ class Pins:
                     self._remember(known.rpartition("/")[2], request)
                     return known
                 if len(self._paths) >= MOST_PINS and not self._release():
-                    raise PinError("too many folders are pinned")
+                    raise PinError(
+                        f"{MOST_PINS} host folders are held for containers already: remove "
+                        "containers, and try again"
+                    )
                 name = secrets.token_hex(8)
                 point = f"{self.folder}/{name}"
                 _mount_on(descriptor, point)
@@ -361,7 +367,7 @@ class Pins:
         """Return the pin of a path that was judged; PinError for any other path."""
         path = resolved.get(source)
         if not path:
-            raise PinError(f"host path {source} was not part of the decision")
+            raise PinError(f"host path {source} was not part of the request when it was decided")
         return self.pin(path, request)
 
 

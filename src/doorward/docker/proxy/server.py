@@ -249,12 +249,12 @@ class _Caller:
             # Counted first and taken back: no other connection runs in between.
             if self._server.add_connections(name, 1) > MOST_OF_ONE:
                 self._server.add_connections(name, -1)
-                raise PeerError("too many connections of one caller")
+                raise PeerError(f"you have more than {MOST_OF_ONE} connections open: close some")
             self._caller, self._counted = caller, name
             # It ended while it was looked up, and `end` has been called with nothing counted yet.
             if wire.lost:
                 self.end()
-                raise PeerError("the calling process has gone")
+                raise PeerError("the calling process has ended")
         elif self._caller.method == "peer":
             # Its groups may have changed since the connection was made.
             uid = self._caller.uid
@@ -271,11 +271,11 @@ class _Caller:
         """Return the caller at the other end of a Unix socket; PeerError if it has gone."""
         end = wire.transport.get_extra_info("socket")
         if end is None:
-            raise PeerError("the calling process has gone")
+            raise PeerError("the calling process has ended")
         try:
             peer = Peer(end)
         except OSError:
-            raise PeerError("the calling process has gone") from None
+            raise PeerError("the calling process has ended") from None
         try:
             # Before the container: the right is in the file, whichever process opens it.
             if self._listener.consumer:
@@ -303,7 +303,7 @@ class _Caller:
 
         work = partial(self._server.look_up, uid)
         if not self._pool.submit(work, resolve, Cancellation(), History()):
-            raise PeerError("too many requests wait")
+            raise PeerError("too many requests are waiting: try again")
         caller = await result
         if isinstance(caller, PeerError):
             raise caller
@@ -325,5 +325,7 @@ def _caller_of_certificate(wire: Wire) -> Caller:
         if key == "commonName"
     ]
     if not names or not names[-1] or ":" in names[-1]:
-        raise PeerError("the certificate names no user")
+        raise PeerError(
+            "the client certificate names no user: its common name is missing or has a colon"
+        )
     return Caller(names[-1], "TLS")

@@ -154,7 +154,7 @@ class TarReader:
             return
         if len(block) == 2 * BLOCK:
             if block != _ZEROS * 2:
-                raise TarError("archive goes on behind an empty block")
+                raise TarError("archive goes on after an empty block")
             if self._is_first:
                 raise TarError("archive is empty")
             self._check_end()
@@ -167,7 +167,7 @@ class TarReader:
 
     def _check_end(self) -> None:
         if self._attributes or self._long:
-            raise TarError("archive ends between the attributes of an entry and the entry")
+            raise TarError("archive ends where an entry should follow its attributes")
 
     def _read_header(self, block: bytes) -> None:
         """Read the header of an entry; TarError if its checksum is wrong or it resembles
@@ -179,7 +179,7 @@ class TarReader:
         if self._is_first:
             start = block[:4].rstrip(b"\0")
             if not _PRINTABLE.fullmatch(start) or start.startswith(_BZIP2):
-                raise TarError("name of the first entry looks like another format")
+                raise TarError("name of the first entry begins like another format: rename it")
         magic = block[257:265]
         if magic not in (_POSIX, _GNU):
             raise TarError("archive has headers of an old format")
@@ -207,9 +207,11 @@ class TarReader:
         repeated.
         """
         if not 0 < size <= MOST_EXTENDED:
-            raise TarError("attributes of an entry are too large")
+            raise TarError(
+                f"attributes of an entry are empty, or larger than {MOST_EXTENDED} bytes"
+            )
         if kind in self._long or (kind in (_EXTENDED, _GLOBAL) and self._attributes):
-            raise TarError("attributes of an entry are there twice")
+            raise TarError("attributes of an entry are repeated")
         self._of_extension = kind
         self._expect(size, keep=True)
 
@@ -238,7 +240,7 @@ class TarReader:
         attributes = dict(_records(content))
         if kind == _GLOBAL:
             if self._long or attributes.keys() - {b"comment"}:
-                raise TarError("archive has attributes for all entries")
+                raise TarError("archive has global attributes (pax), which are not supported")
             return
         self._attributes = attributes
 
@@ -254,7 +256,7 @@ class TarReader:
         long, self._long = self._long, {}
         # Which of the two names counts depends on the reader.
         if attributes and long:
-            raise TarError("archive mixes two formats")
+            raise TarError("archive mixes the GNU and pax formats in one entry")
         name = attributes.get(b"path", long.get(_LONG_NAME, name))
         link = attributes.get(b"linkpath", long.get(_LONG_LINK, link))
         if b"size" in attributes:
@@ -262,10 +264,10 @@ class TarReader:
                 raise TarError("size of an entry is not a number")
             size = int(attributes[b"size"])
         if kind != FILE and kind not in _EMPTY:
-            raise TarError("archive has an entry of an unknown kind")
+            raise TarError("archive has an entry that is no file, folder, link or device")
         # Some readers skip that many bytes, and others read them as the next header.
         if kind in _EMPTY and size:
-            raise TarError("entry without content has a size")
+            raise TarError("entry that is a folder, link or device has a size")
         if not name or b"\0" in name or b"\0" in link or (kind == FILE and name.endswith(b"/")):
             raise TarError("name of an entry is empty, has a NUL, or is a folder's")
         entry = Entry(name, kind, link, size, mode, _CAPABILITY in attributes)
@@ -304,7 +306,7 @@ def _records(content: bytes) -> Iterator[tuple[bytes, bytes]]:
         name, value = match[2], content[match.end() : size - 1]
         is_known = name in _ATTRIBUTES or name in _OTHERS or name.startswith(_PREFIXES)
         if not is_known or name in seen or not value:
-            raise TarError("attribute of an entry is unknown, empty or there twice")
+            raise TarError("attribute of an entry is unknown, empty or repeated")
         if b"\0" in value and name in _ATTRIBUTES:
             raise TarError("attribute of an entry has a NUL")
         seen.add(name)
@@ -339,13 +341,13 @@ class Gunzip:
                     self._rest = data
                     return
                 if not is_gzip(data):
-                    raise TarError("gzip is followed by something else")
+                    raise TarError("data other than gzip follows the gzip archive")
                 self._member = zlib.decompressobj(_GZIP)
             try:
                 # A bound for each step: a thousandfold of what came must not be in memory at once.
                 piece = self._member.decompress(data, PIECE)
             except zlib.error:
-                raise TarError("gzip cannot be read") from None
+                raise TarError("gzip data is damaged") from None
             data = self._member.unused_data if self._member.eof else self._member.unconsumed_tail
             if piece:
                 yield piece

@@ -206,21 +206,24 @@ class _Context:
         parts, mine = _split(entry.name), self._parts
         # In layers of images `.wh.NAME` is the removal of a file, not a file.
         if parts and parts[-1].startswith(b".wh."):
-            raise TarError("archive removes files")
+            raise TarError("archive has a name that begins with `.wh.`, which would remove files")
         if self._links:
             for length in range(1, len(parts)):
                 if parts[:length] in self._links:
-                    raise TarError("archive has files behind a link")
+                    raise TarError("archive has an entry below a symbolic link")
         if entry.kind == LINK:
             self._links.add(parts)
             self._names += len(entry.name)
             if len(self._links) > _MOST_LINKS or self._names > _MOST_NAMES:
-                raise TarError("archive has too many links")
+                raise TarError(
+                    f"archive has more than {_MOST_LINKS} symbolic links, or too many with long "
+                    "names"
+                )
         if parts == mine:
             if entry.kind != FILE or self._is_seen:
-                raise TarError("the Dockerfile is there twice, or is not a file")
+                raise TarError("the Dockerfile is repeated in the archive, or is not a plain file")
             if entry.size > MOST_DOCKERFILE:
-                raise TarError("the Dockerfile is too large")
+                raise TarError(f"the Dockerfile is larger than {MOST_DOCKERFILE} bytes")
             self._is_seen = True
             return True
         if parts == mine[: len(parts)] and entry.kind != FOLDER:
@@ -250,7 +253,7 @@ def _split(name: bytes) -> tuple[bytes, ...]:
     """
     parts = tuple(part for part in name.split(b"/") if part not in (b"", b"."))
     if b".." in parts:
-        raise TarError("archive has a path that leads upwards")
+        raise TarError("archive has a name with `..`")
     return parts
 
 

@@ -158,7 +158,7 @@ def parse_target(uri: str) -> Target:
     the daemon may read it in another way.
     """
     if len(uri) > MAX_TARGET:
-        raise MalformedRequestError("request target is too long")
+        raise MalformedRequestError(f"request target is longer than {MAX_TARGET} characters")
     rest, _, query = uri.partition("?")
     if not rest.startswith("/") and (scheme := _SCHEME.match(rest)):
         rest = rest[scheme.end() :] or "/"

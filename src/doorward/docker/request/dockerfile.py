@@ -73,9 +73,11 @@ def _to_text(content: bytes) -> str:
     for number, line in enumerate(text.split("\n"), 1):
         is_plain = line.isascii() and line.isprintable()
         if not is_plain and any(_is_odd(c) for c in line):
-            raise DockerfileError(number, "control character, or a space other than ASCII's")
+            raise DockerfileError(
+                number, "line has a control character or a space that is not ASCII: replace it"
+            )
         if len(line) > _LONGEST_LINE:
-            raise DockerfileError(number, "line is too long")
+            raise DockerfileError(number, f"line is longer than {_LONGEST_LINE} characters")
     return text
 
 
@@ -120,12 +122,14 @@ def _read_directives(lines: list[str]) -> _Directives:
         name = match[1].lower() if match and value else ""
         if name not in _DIRECTIVES:
             if number == 1 and line.startswith("#!"):
-                raise DockerfileError(1, "an interpreter is named")
+                raise DockerfileError(1, "first line begins with `#!`: remove it")
             if _LIKE_DIRECTIVE.match(line):
                 raise DockerfileError(number, "directive is not at the beginning of its line")
             break
         if name in seen or "check" in seen:
-            raise DockerfileError(number, f"directive {name} is there twice, or after check")
+            raise DockerfileError(
+                number, f"directive {name} is repeated, or follows directive check"
+            )
         seen[name] = value
     escape = seen.get("escape", "\\")
     if escape not in ("\\", "`"):
@@ -229,7 +233,11 @@ class _Reader:
         directives = _read_directives(lines)
         for name in self._given:
             if name.startswith("BUILDKIT_"):
-                raise DockerfileError(0, f"build argument {name} changes how the file is read")
+                raise DockerfileError(
+                    0,
+                    f"build argument {name} changes how the Dockerfile is read, which is not "
+                    "supported",
+                )
         for line in _join_lines(lines, directives.escape, directives.lines):
             self._line = line.number
             self._read_instruction(line.text)

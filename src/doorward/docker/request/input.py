@@ -293,7 +293,7 @@ def _check_version(text: str, minimum: tuple[int, ...]) -> None:
         return
     parts = _version(text[:_LONGEST_VERSION])
     if not parts:
-        raise AmbiguousRequestError("API version is not written as the daemon writes it")
+        raise AmbiguousRequestError("API version in the path must be written like 1.45")
     if parts < minimum:
         minimum_text = ".".join(map(str, minimum))
         raise OldVersionError(f"API version is below the minimum of {minimum_text}")
@@ -326,7 +326,9 @@ def _check_body(request: AuthzRequest, route: Route) -> tuple[bool, bool]:
     if route.kind == "json":
         raise InvisibleBodyError("body is not visible to the policy")
     if route.kind == "stream" and not trusted and _is_form(headers.get("content-type", "")):
-        raise InvisibleBodyError("body is a form, which would replace the query")
+        raise InvisibleBodyError(
+            "body is a form, whose fields the daemon would prefer to the query"
+        )
     if route.kind in ("none", "optional") and not trusted:
         raise InvisibleBodyError("body is not visible to the policy, and may replace the query")
     return empty or route.kind != "stream", trusted

@@ -202,7 +202,7 @@ def check_loose(value: Any, path: str, depth: int = 1) -> None:
     the value in the message.
     """
     if depth > MAX_DEPTH:
-        raise MalformedRequestError("body is nested too deeply")
+        raise MalformedRequestError(f"body is nested deeper than {MAX_DEPTH} levels")
     if type(value) in (dict, list):
         _check_count(value, path)
     if type(value) is dict:
@@ -445,7 +445,9 @@ def _rename(
         name = key if key in struct.fields else struct.by_fold.get(fold(key))
         if name is None:
             if fold(key) in struct.refused:
-                raise AmbiguousRequestError("body has a HostConfig field outside of HostConfig")
+                raise AmbiguousRequestError(
+                    "body has a field outside of HostConfig that belongs in it"
+                )
             check_loose(item, _at(path, "(unknown)"))
             unknown_here.append(key)
         elif key != name:
