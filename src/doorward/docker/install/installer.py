@@ -447,8 +447,7 @@ def _uninstall(installation: Installation, say: Say) -> None:
                 installation.daemon.reload()
             raise DaemonError(
                 "requests still reach the plugin, or dockerd does not answer: the plugin stays, "
-                "and "
-                "the daemon's configuration too"
+                "and the daemon's configuration too"
             )
         say("no request reaches the plugin any more")
     # Only now: a daemon that still names a plugin which does not answer refuses everything.
