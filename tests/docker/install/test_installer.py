@@ -244,7 +244,7 @@ def test_plugin_stays_while_the_daemon_gives_no_answer(
         )
         pause(daemon.process.pid)
         try:
-            with pytest.raises(DaemonError, match="or dockerd does not answer: it stays"):
+            with pytest.raises(DaemonError, match="or dockerd does not answer: the plugin stays"):
                 uninstall(wanted, nothing)
         finally:
             daemon.process.send_signal(signal.SIGCONT)

@@ -264,7 +264,7 @@ class TarReader:
                 raise TarError("size of an entry is not a number")
             size = int(attributes[b"size"])
         if kind != FILE and kind not in _EMPTY:
-            raise TarError("archive has an entry that is no file, folder, link or device")
+            raise TarError("archive has an entry that is not a file, folder, link or device")
         # Some readers skip that many bytes, and others read them as the next header.
         if kind in _EMPTY and size:
             raise TarError("entry that is a folder, link or device has a size")
