@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 import click
 
 from doorward.base.os_errors import io_message
-from doorward.bundles.loader import LoadError, read_document
+from doorward.bundles.loader import LoadError, read_document, read_file
 from doorward.rego import UNDEFINED, Undefined, Value
 from doorward.rego.golang import JSONError, read_json
 from doorward.rego.shared import gc_paused
 
-__all__ = ["docker_command_input", "docker_inputs", "envoy_input", "read_input", "read_within"]
+__all__ = ["docker_command_input", "docker_inputs", "envoy_input", "read_input"]
 
 MAX_INPUT: Final = 512 << 20
 """The most bytes of an input."""
@@ -36,28 +36,17 @@ def read_input(paths: Sequence[str], *, stdin: bool, request: str | None = None)
         if request:
             raise click.UsageError("--request needs --input or --stdin-input")
         return UNDEFINED
-    content = read_within(sys.stdin.buffer, "stdin", MAX_INPUT) if stdin else _content(path)
+    content = _read_stdin() if stdin else read_file(path, MAX_INPUT)
     return envoy_input(content) if request else _parse(content)
 
 
-def _content(path: str) -> bytes:
-    """Return the content of the input file; raise LoadError if it is unreadable, or longer than
-    `MAX_INPUT` bytes.
+def _read_stdin() -> bytes:
+    """Return the standard input; raise LoadError if it is longer than `MAX_INPUT` bytes: the
+    beginning of a YAML document is a document, too.
     """
-    try:
-        with open(path, "rb") as file:
-            return read_within(file, path, MAX_INPUT)
-    except OSError as error:
-        raise LoadError([io_message("open", path, error)]) from None
-
-
-def read_within(stream: BinaryIO, path: str, limit: int) -> bytes:
-    """Return all that can be read from a file. Raise LoadError if that is more than `limit` bytes:
-    the beginning of a YAML document is a document, too.
-    """
-    content = stream.read(limit + 1)
-    if len(content) > limit:
-        raise LoadError([f"{path}: larger than {limit} bytes"])
+    content = sys.stdin.buffer.read(MAX_INPUT + 1)
+    if len(content) > MAX_INPUT:
+        raise LoadError([f"stdin: larger than {MAX_INPUT} bytes"])
     return content
 
 

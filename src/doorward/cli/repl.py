@@ -15,11 +15,9 @@ from typing import Any, Final
 
 import click
 
-from doorward.base.os_errors import describe_os_error
 from doorward.base.records import record
-from doorward.bundles.loader import Loaded, LoadError, read_document
+from doorward.bundles.loader import Loaded, LoadError, read_document, read_file
 from doorward.cli.errors import for_people
-from doorward.cli.input_document import read_within
 from doorward.cli.results import FORMATS, to_document
 from doorward.pdp.solutions import solutions_of
 from doorward.rego import (
@@ -334,12 +332,7 @@ class Session:
         """
         if not path:
             return self._evaluate("input")
-        try:
-            with open(path, "rb") as file:
-                content = read_within(file, path, MAX_INPUT)
-        except OSError as error:
-            raise LoadError([f"open {path}: {describe_os_error(error)}"]) from None
-        self.input = read_document(path, content)
+        self.input = read_document(path, read_file(path, MAX_INPUT))
         return f"input is {path}"
 
     def _unset(self, name: str) -> str:
