@@ -338,3 +338,70 @@ def test_uploads_of_any_bytes_are_signed_for_aws(monkeypatch: pytest.MonkeyPatch
     signing.request("POST", "p", content=content)
     assert seen[0].headers["x-amz-content-sha256"] == hashlib.sha256(content).hexdigest()
     assert seen[0].headers["authorization"].startswith("AWS4-HMAC-SHA256 Credential=x/")
+
+
+def test_a_changed_certificate_leaves_requests_in_progress(tmp_path: Path) -> None:
+    authority = tmp_path / "authority.pem"
+    authority.write_text("one")
+    begun, goes_on = threading.Event(), threading.Event()
+    transports: list[_Closing] = []
+
+    class _Closing(httpx.MockTransport):
+        is_closed = False
+
+        def close(self) -> None:
+            self.is_closed = True
+
+    def respond(request: httpx.Request) -> httpx.Response:
+        if request.url.path == "/slow":
+            begun.set()
+            assert goes_on.wait(PATIENCE)
+        return httpx.Response(200)
+
+    class _Asking(ServiceClient):
+        def _connect(self) -> httpx.Client:
+            transports.append(_Closing(respond))
+            return httpx.Client(transport=transports[-1], timeout=PATIENCE)
+
+    asking = _Asking(Service("s", "http://s", ca_certificate=str(authority)))
+    answers: list[int] = []
+    slow = threading.Thread(target=lambda: answers.append(asking.request("GET", "slow").status))
+    slow.start()
+    assert begun.wait(PATIENCE)
+    authority.write_text("another")
+    assert asking.request("GET", "fast").status == 200
+    assert [each.is_closed for each in transports] == [False, False]
+    goes_on.set()
+    slow.join(PATIENCE)
+    assert answers == [200]
+    assert [each.is_closed for each in transports] == [True, False]
+    authority.write_text("a third one")
+    assert asking.request("GET", "fast").status == 200
+    assert [each.is_closed for each in transports] == [True, True, False]
+    asking.close()
+    assert transports[-1].is_closed
+
+
+def test_threads_that_ask_at_once_share_a_client() -> None:
+    clients: list[httpx.Client] = []
+    together = threading.Barrier(8)
+
+    class _Asking(ServiceClient):
+        def _connect(self) -> httpx.Client:
+            transport = httpx.MockTransport(lambda _: httpx.Response(200))
+            clients.append(httpx.Client(transport=transport, timeout=PATIENCE))
+            return clients[-1]
+
+    asking = _Asking(Service("s", "http://s"))
+
+    def ask() -> None:
+        together.wait(PATIENCE)
+        asking.request("GET", "p")
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert len(clients) == 1
+    asking.close()

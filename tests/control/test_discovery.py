@@ -6,13 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from tests.control.test_bundles import Service, archive
 
 from doorward.bundles.loader import Loaded
 from doorward.config.bundle_options import MAX_BUNDLES
 from doorward.config.configuration import Config, ConfigError, parse_config
-from doorward.control.plane import ControlPlane
+from doorward.control.plane import Change, ControlPlane
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import build
 from doorward.pdp.store import Store
@@ -40,7 +41,7 @@ class World:
             self.health,
             transport=self.service,
             environment={"HOST": "b"},
-            on_config=self.configs.append,
+            prepare=lambda config, _: Change(commit=lambda: self.configs.append(config)),
         )
 
     def discover(self, document: Any) -> str:
@@ -133,3 +134,19 @@ def test_more_bundles_than_there_may_be_leave_the_ones_in_force(tmp_path: Path) 
     many = {f"b{number}": {"resource": "bundles/b"} for number in range(MAX_BUNDLES + 1)}
     assert world.discover({"bundles": many}).endswith("bundles must have 1000 bundles at most")
     assert world.pdp.decide("x").result == 1
+
+
+def test_a_configuration_that_arrives_after_the_end_is_ignored(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    discovery = world.plane.discovery
+    assert discovery is not None
+    handle_request = world.service.handle_request
+
+    def close_first(request: httpx.Request) -> httpx.Response:
+        discovery.close()
+        return handle_request(request)
+
+    world.service.handle_request = close_first  # type: ignore[method-assign]
+    assert world.discover({"default_decision": "/a/b"}) == ""
+    assert not discovery.is_ready
+    assert world.configs == []

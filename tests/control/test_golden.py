@@ -29,7 +29,7 @@ from tests.waiting import wait_until
 from doorward.bundles.loader import Loaded, LoadError
 from doorward.bundles.sources import Sources
 from doorward.config.configuration import Config, ConfigError, identified, parse_config
-from doorward.control.plane import ControlPlane
+from doorward.control.plane import Change, ControlPlane
 from doorward.control.uploads import Uploads
 from doorward.decision_log.log import DecisionLog
 from doorward.pdp.pdp import PDP
@@ -91,7 +91,7 @@ class Server:
             settings=settings,
             environment=environment,
             transport=script,
-            on_config=self.follow,
+            prepare=lambda config, _: Change(commit=lambda: self.follow(config)),
         )
         api = Api(
             self.pdp,
@@ -115,8 +115,7 @@ class Server:
         options = config.decision_logs
         if options.upload is None or self.log is not None:
             return
-        client = self.plane.client(options.upload.service)
-        assert client is not None
+        client = self.plane.clients[options.upload.service]
         status = self.plane.status.note_decision_logs
         self.uploads = Uploads(options.upload, client, on_status=status)
         self.log = DecisionLog(

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import os
 import ssl
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NoReturn
 
 import httpx
@@ -77,15 +79,18 @@ class ServiceClient:
         self._origin = _origin(httpx.URL(service.url))
         self._auth = auth_for(service, self._fetch)
         self._files = _files_of(service)
-        self._seen: tuple[object, ...] = ()
-        self._client: httpx.Client | None = None
+        self._lock = threading.Lock()
+        """Held while `_current` is replaced, and while users of connections are counted."""
+        self._current: _Connections | None = None
         self._closed = False
 
     def close(self) -> None:
         """Close all connections; requests in progress, and later ones, fail with ServiceError."""
-        self._closed = True
-        if self._client is not None:
-            self._client.close()
+        with self._lock:
+            self._closed = True
+            current = self._current
+        if current is not None:
+            current.client.close()
 
     def request(
         self,
@@ -124,14 +129,14 @@ class ServiceClient:
         named = f'{method.capitalize()} "{url}"'
         until = time.monotonic() + WITHIN + wait
         try:
-            client = self._current()
-            request = client.build_request(method, url, content=content or None)
-            # httpx adds these by itself; only the headers of the service are to be sent.
-            for name in ("accept", "accept-encoding", "connection", "user-agent"):
-                del request.headers[name]
-            request.headers.update(sent)
-            request.extensions["timeout"] = self._timeout(wait).as_dict()
-            return self._exchange(client, request, until, limit, named)
+            with self._connected() as client:
+                request = client.build_request(method, url, content=content or None)
+                # httpx adds these by itself; only the headers of the service are to be sent.
+                for name in ("accept", "accept-encoding", "connection", "user-agent"):
+                    del request.headers[name]
+                request.headers.update(sent)
+                request.extensions["timeout"] = self._timeout(wait).as_dict()
+                return self._exchange(client, request, until, limit, named)
         except CredentialsError as error:
             raise ServiceError(str(error)) from None
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError, RuntimeError) as error:
@@ -198,19 +203,34 @@ class ServiceClient:
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
             raise CredentialsError(f"{named}: {_reason(error)}") from None
 
-    def _current(self) -> httpx.Client:
-        """Return the HTTP client, created at first use and again when the files of its certificates
-        have changed. ServiceError after `close`, or if the certificates cannot be used.
+    @contextmanager
+    def _connected(self) -> Iterator[httpx.Client]:
+        """Context manager of the HTTP client for one request. The client is created at first use,
+        and again when the files of its certificates have changed; the one before is closed when its
+        last request has ended. ServiceError after `close`, or if the certificates cannot be used.
         """
-        seen = tuple(map(_signature, self._files))
-        if self._client is None or seen != self._seen:
+        with self._lock:
             if self._closed:
                 raise ServiceError("shutting down")
-            older, self._client = self._client, self._connect()
-            self._seen = seen
-            if older is not None:
-                older.close()
-        return self._client
+            files = tuple(map(_signature, self._files))
+            before, current = self._current, self._current
+            if current is None or current.files != files:
+                self._current = current = _Connections(self._connect(), files)
+            current.users += 1
+        if before is not None and before is not current:
+            self._release(before)
+        try:
+            yield current.client
+        finally:
+            self._release(current)
+
+    def _release(self, connections: _Connections) -> None:
+        """Count one user less, and close the connections after the last one."""
+        with self._lock:
+            connections.users -= 1
+            is_unused = not connections.users
+        if is_unused:
+            connections.client.close()
 
     def _connect(self) -> httpx.Client:
         """Create the HTTP client of the service, with its TLS settings, limits and deadlines.
@@ -233,6 +253,17 @@ class ServiceClient:
         if _origin(request.url) != self._origin:
             for name in set(request.headers) - _HARMLESS:
                 del request.headers[name]
+
+
+class _Connections:
+    """An HTTP client and its connections, which were made with certificates in this state."""
+
+    def __init__(self, client: httpx.Client, files: tuple[object, ...]) -> None:
+        self.client = client
+        self.files = files
+        """The signature of each certificate's file."""
+        self.users = 1
+        """The requests in progress, and one more until other connections replace these."""
 
 
 def _origin(url: httpx.URL) -> tuple[str, str, int | None]:

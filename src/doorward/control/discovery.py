@@ -68,6 +68,7 @@ class Discovery:
         self.status = BundleStatus("discovery")
         self._runner = runner or Threads(Parts())
         self._task: Task | None = None
+        self._is_closed = False
 
     @property
     def is_ready(self) -> bool:
@@ -87,6 +88,8 @@ class Discovery:
         self._active = self._downloader.etag = ""
 
     def close(self) -> None:
+        """Stop polling, without waiting for a request in progress; its result is ignored."""
+        self._is_closed = True
         if self._task is not None:
             self._task.stop()
 
@@ -107,10 +110,14 @@ class Discovery:
         try:
             download = yield from downloader.fetch(timers)
         except DownloadError as error:
+            if self._is_closed:
+                return 0.0
             _log.error(f"Discovery download failed: {text_of(error)}", extra=_FIELDS)
             # The next request compares with the active version, not with one that failed.
             downloader.etag = self._active
             return self._fail(failure_of(status, error))
+        if self._is_closed:
+            return 0.0
         status = replace(status, last_successful_request=now)
         if download.bundle is None:
             if download.etag == self._active:

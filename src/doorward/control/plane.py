@@ -2,7 +2,8 @@
 
     configuration (file, then discovered) -> clients -> bundles, status, and the HTTP API
 
-`apply` may be called at any time; unchanged parts continue.
+`apply` may be called at any time; unchanged parts continue. It applies a configuration whole or not
+at all: what can fail comes first, and what the configuration before used is closed last.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from doorward.config.blocks import Block, overlaid
 from doorward.config.configuration import Config, ConfigError, config_of
@@ -25,7 +27,7 @@ from doorward.control.saved_bundles import SavedBundles
 from doorward.control.status import StatusReporter
 from doorward.edge import Parts
 from doorward.pdp.snapshot import Settings
-from doorward.pdp.store import Store
+from doorward.pdp.store import BusyError, NotReplacedError, Store
 from doorward.rego import Value
 from doorward.rego.golang import marshal
 from doorward.telemetry.health import Health, State
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from doorward.control.answers import Client
     from doorward.telemetry.tracing import Tracer
 
-__all__ = ["ControlPlane", "followed"]
+__all__ = ["Change", "ControlPlane", "Prepare", "followed"]
 
 _log: Final = logging.getLogger(__name__)
 _FIXED: Final = {
@@ -47,6 +49,27 @@ _FIXED: Final = {
 }
 """The keys of the configuration that take effect only after a restart, each with its field.
 `discovery` is not among them: `reload` refuses a change of it.
+"""
+
+
+CLOSE_WITHIN: Final = 10.0
+"""The seconds for which `close` waits for a configuration that is being applied."""
+
+
+class Change(NamedTuple):
+    """A change to another configuration, prepared by a part outside of the control plane. One of
+    the two functions is called, once.
+    """
+
+    commit: Callable[[], object] = lambda: None
+    """Puts the change into effect; it must not fail."""
+    abandon: Callable[[], object] = lambda: None
+    """Undoes what was prepared; the configuration before stays in effect."""
+
+
+Prepare: TypeAlias = Callable[[Config, Mapping[str, "Client"]], Change]
+"""Prepares a change to a configuration, whose services have these clients by name; ConfigError if
+that is impossible.
 """
 
 
@@ -62,7 +85,7 @@ class ControlPlane:
         health: Health,
         *,
         settings: Settings | None = None,
-        on_config: Callable[[Config], object] = lambda _config: None,
+        prepare: Prepare = lambda _config, _clients: Change(),
         on_bundles: Callable[[Mapping[str, BundleStatus]], object] = lambda _statuses: None,
         metrics: Callable[[], Mapping[str, Any]] = dict,
         environment: Mapping[str, str] | None = None,
@@ -72,15 +95,15 @@ class ControlPlane:
         runner: Runner | None = None,
         client_for: Callable[[Service], Client] | None = None,
     ) -> None:
-        """`on_config` is called with each configuration that is applied after the first;
-        `on_bundles` with the statuses at each report for Prometheus. `transport`: in place of the
+        """`prepare` prepares other parts for each configuration after the first; `on_bundles` is
+        called with the statuses at each report for Prometheus. `transport`: in place of the
         network, for tests. `tracer`: makes a span of each request. `runner`: runs the parts, by
         default in threads. `client_for` makes the client of a service.
         """
         self._boot = self._config = config
         self._health = health
         self._settings = settings or Settings()
-        self._on_config = on_config
+        self._prepare = prepare
         self._environment = environment
         self._transport = transport
         self._tracer = tracer
@@ -88,6 +111,7 @@ class ControlPlane:
         self._clients: dict[str, Client] = {}
         self._client_for = client_for or self._http_client
         self.is_started = False
+        self._is_closing = False
         saved = SavedBundles(config.persistence_directory)
         runner = runner or Threads(parts or health.parts)
         self.status = StatusReporter(
@@ -102,7 +126,8 @@ class ControlPlane:
         )
         self.discovery: Discovery | None = None
         self._health.set("discovery", State.NOT_READY if config.discovery else State.OK)
-        self._follow(config)
+        self._use(config, self._clients_for(config))
+        self._configure_bundles(config, self._clients)
         if config.discovery is not None:
             self.discovery = Discovery(
                 config.discovery,
@@ -119,9 +144,10 @@ class ControlPlane:
         """The active configuration."""
         return self._config
 
-    def client(self, service: str) -> Client | None:
-        """Return the client of a service; None if the configuration does not have it."""
-        return self._clients.get(service)
+    @property
+    def clients(self) -> Mapping[str, Client]:
+        """The clients of the services of the active configuration, by name."""
+        return self._clients
 
     def start(self) -> None:
         """Start downloading bundles and configuration, and reporting the status."""
@@ -132,43 +158,64 @@ class ControlPlane:
         if self.discovery is not None:
             self.discovery.start()
 
-    def close(self) -> None:
-        """Stop downloading and reporting, and close all connections."""
+    def stop_following(self) -> None:
+        """Apply no further configuration. Wait at most `CLOSE_WITHIN` seconds for one that is being
+        applied.
+        """
+        self._is_closing = True
         if self.discovery is not None:
             self.discovery.close()
+        if self._lock.acquire(timeout=CLOSE_WITHIN):
+            self._lock.release()
+
+    def close(self) -> None:
+        """Stop following configurations, downloading and reporting, and close all connections."""
+        self.stop_following()
         self.bundles.close()
         self.status.close()
         for client in self._clients.values():
             client.close()
 
     def reload(self, config: Config) -> None:
-        """Apply a configuration that was read again; with discovery, at the next download.
-        ConfigError if `discovery` has changed.
+        """Apply a configuration that was read again; with discovery, at the next download. Raise
+        what `apply` does, and ConfigError if `discovery` has changed.
         """
         with self._lock:
             if config.discovery != self._boot.discovery:
                 raise ConfigError("`discovery` cannot change: restart to apply it")
-            self._boot = config
             if self.discovery is None:
                 self.apply(config)
             else:
                 # What is discovered next is laid over the new file.
                 self.discovery.forget()
+            self._boot = config
 
     def apply(self, config: Config) -> None:
-        """Apply another configuration, and call `on_config`. Keys that need a restart are logged
-        and not applied. Raise what `Store.deactivate` raises if a bundle cannot be removed.
+        """Apply another configuration, or raise an error and leave the one before. Keys that need a
+        restart are logged and not applied. Clients of unchanged services stay; others are closed
+        once nothing uses them any more.
+
+        CompileError if remaining policies need a bundle that the configuration does not have;
+        ConfigError if another part cannot follow it, changes before it take too long, or the plane
+        is closing.
         """
-        with self._lock:
-            changed = [
-                name
-                for name in _FIXED
-                if config.document.get(name) != self._config.document.get(name)
-            ]
-            for name in changed:
-                _log.warning(f"`{name}` changed: restart to apply it")
-            self._follow(config)
-            self._on_config(config)
+        with self._lock, ExitStack() as undo:
+            if self._is_closing:
+                raise ConfigError("shutting down")
+            before, older = self._config, self._clients
+            clients = self._clients_for(config)
+            undo.callback(_close_others, clients, older)
+            change = self._prepare(config, clients)
+            undo.callback(change.abandon)
+            self._configure_bundles(config, clients)
+            undo.pop_all()
+            self._use(config, clients)
+            # Last: the parts of the configuration before send with its clients what still waits.
+            undo.callback(_close_others, older, clients)
+            change.commit()
+            for name in _FIXED:
+                if config.document.get(name) != before.document.get(name):
+                    _log.warning(f"`{name}` changed: restart to apply it")
 
     def _http_client(self, service: Service) -> Client:
         """Return a client of a service over httpx."""
@@ -177,28 +224,33 @@ class ControlPlane:
 
         return ServiceClient(service, transport=self._transport, tracer=self._tracer)
 
-    def _follow(self, config: Config) -> None:
-        """Apply a configuration to clients, status and bundles. Clients of unchanged services stay;
-        others are replaced and then closed.
+    def _clients_for(self, config: Config) -> dict[str, Client]:
+        """Return a client of each service, by name: of an unchanged service the one that runs, of
+        others a new one.
         """
-        older = self._clients
-        self._clients = {
+        return {
             name: running
-            if (running := older.get(name)) is not None and running.service == service
+            if (running := self._clients.get(name)) is not None and running.service == service
             else self._client_for(service)
             for name, service in config.services.items()
         }
-        self._config = config
+
+    def _configure_bundles(self, config: Config, clients: Mapping[str, Client]) -> None:
+        """Poll the bundles of a configuration, or raise CompileError or ConfigError and poll those
+        before.
+        """
+        try:
+            self.bundles.configure(config.bundles, clients, starts=self.is_started)
+        except (BusyError, NotReplacedError) as error:
+            raise ConfigError(f"bundles: {error}") from None
+
+    def _use(self, config: Config, clients: dict[str, Client]) -> None:
+        """Use a configuration and its clients from now on, in status reports as well."""
+        self._clients, self._config = clients, config
         status = config.status
-        client = self._clients.get(status.service) if status is not None else None
-        starts = self.is_started
-        self.status.configure(status, client, config.labels, starts=starts)
+        client = clients.get(status.service) if status is not None else None
+        self.status.configure(status, client, config.labels, starts=self.is_started)
         self.note_status()
-        self.bundles.configure(config.bundles, self._clients, starts=starts)
-        # Last: pollers and reports used the old clients until they got the new ones above.
-        for name, each in older.items():
-            if self._clients.get(name) is not each:
-                each.close()
 
     def _discover(self, document: Value) -> None:
         """Apply a discovered document as configuration; values of the configuration file win.
@@ -250,6 +302,13 @@ class ControlPlane:
 
     def _states(self) -> dict[str, str]:
         return {name: state.value for name, state in self._health.states.items()}
+
+
+def _close_others(clients: Mapping[str, Client], kept: Mapping[str, Client]) -> None:
+    """Close the clients that are not among `kept`."""
+    for name, each in clients.items():
+        if kept.get(name) is not each:
+            each.close()
 
 
 def followed(config: Config, boot: Config) -> Config:

@@ -6,11 +6,12 @@ standard error, a file and a service.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from doorward.config.configuration import Config
-from doorward.control.plane import ControlPlane
+from doorward.base.records import record
+from doorward.config.configuration import Config, ConfigError
+from doorward.control.plane import Change, ControlPlane
 from doorward.pdp.pdp import PDP, DecisionSink
 from doorward.server.sidecar_options import SidecarOptions, StartupError
 from doorward.telemetry.health import Health, State
@@ -55,72 +56,102 @@ class DecisionLogging:
         self._watched = watched
         self._tracer = tracer
         self._note = note
-        self._uploads: Uploads | None = None
-        self._followed = self._settings_of(plane.config)
-        pdp.log_to(watched(self._log(plane.config)))
+        self._is_started = False
+        self._settings = _settings_of(plane.config, plane.clients)
+        try:
+            self._open = self._open_log(plane.config, plane.clients)
+        except ConfigError as error:
+            raise StartupError(str(error)) from None
+        pdp.log_to(watched(self._open.log))
 
     def start(self) -> None:
         """Start the uploads to a service, if there are any; until then events wait."""
-        if self._uploads is not None:
-            self._uploads.start()
+        self._is_started = True
+        self._start_uploads()
+
+    def _start_uploads(self) -> None:
+        if self._open.uploads is not None:
+            self._open.uploads.start()
             self._health.set("decision_logs", State.OK)
 
-    def follow(self, config: Config) -> None:
-        """Open the log of a new configuration, then write and close the old one; nothing happens if
-        its options did not change. Raise `StartupError` if it cannot be opened.
+    def prepare(self, config: Config, clients: Mapping[str, Client]) -> Change:
+        """Open the log of a new configuration, whose services have these clients by name. The
+        change, once committed, uses it, then writes and closes the one before. Nothing is opened if
+        the options of the log did not change. ConfigError if it cannot be opened.
         """
-        settings = self._settings_of(config)
-        if settings == self._followed:
-            return
-        self._followed = settings
-        before = self._pdp.log_to(self._watched(self._log(config)))
-        # What waits there is sent before the next begins.
-        if before is not None:
-            before.close()
-        self.start()
+        settings = _settings_of(config, clients)
+        if settings == self._settings:
+            return Change()
+        opened = self._open_log(config, clients)
 
-    def _settings_of(self, config: Config) -> tuple[object, ...]:
-        return config.decision_logs, config.labels, self._client(config)
+        def commit() -> None:
+            self._settings, self._open = settings, opened
+            before = self._pdp.log_to(self._watched(opened.log))
+            # What waits there is sent before the next begins.
+            if before is not None:
+                before.close()
+            if self._is_started:
+                self._start_uploads()
 
-    def _client(self, config: Config) -> Client | None:
-        """Return the client of the service that takes events; None without uploads."""
-        upload = config.decision_logs.upload
-        return None if upload is None else self._plane.client(upload.service)
+        return Change(commit, abandon=opened.close)
 
-    def _log(self, config: Config) -> DecisionLog | None:
-        """Return the decision log of a configuration, with its uploads in `_uploads`; None if it is
-        off. Raise StartupError if a file or spool cannot be opened.
+    def _open_log(self, config: Config, clients: Mapping[str, Client]) -> _OpenLog:
+        """Open the decision log of a configuration. ConfigError if a file or spool cannot be
+        opened.
         """
         options = config.decision_logs
-        client = self._client(config)
-        self._uploads = None
         if not options.is_enabled:
-            return None
+            return _OpenLog(None, None)
         from doorward.control.outbox import SpoolError  # many log no decisions
         from doorward.control.uploads import Uploads
         from doorward.server.open_log import open_log
 
+        uploads = None
         try:
             if options.upload is not None:
-                assert client is not None
-                self._uploads = Uploads(
+                uploads = Uploads(
                     options.upload,
-                    client,
+                    clients[options.upload.service],
                     on_lost=self._metrics.lost,
                     on_status=self._plane.status.note_decision_logs,
                     parts=self._health.parts,
                 )
-            return open_log(
+            log = open_log(
                 config,
                 self._write,
                 line_format=self._options.log_format,
                 timestamp_format=self._options.log_timestamp_format,
-                sinks=() if self._uploads is None else (self._uploads,),
+                sinks=() if uploads is None else (uploads,),
                 on_lost=self._metrics.lost,
                 parts=self._health.parts,
                 trace=None if self._tracer is None else self._tracer.logged,
                 note=self._note,
             )
         except (OSError, SpoolError) as error:
+            if uploads is not None:
+                uploads.close()
             reason = str(error) if isinstance(error, SpoolError) else f"{error.filename}: {error}"
-            raise StartupError(f"decision_logs: {reason}") from None
+            raise ConfigError(f"decision_logs: {reason}") from None
+        return _OpenLog(log, uploads)
+
+
+@record
+class _OpenLog:
+    """An open decision log; None if there is none, or no upload to a service."""
+
+    log: DecisionLog | None
+    uploads: Uploads | None
+
+    def close(self) -> None:
+        """Write and send what waits, and close it."""
+        if self.log is not None:
+            self.log.close()
+
+
+def _settings_of(config: Config, clients: Mapping[str, Client]) -> tuple[object, ...]:
+    """Return what the decision log depends on: its options, the labels, and the client of the
+    service that takes events (None without uploads).
+    """
+    upload = config.decision_logs.upload
+    client = None if upload is None else clients.get(upload.service)
+    return config.decision_logs, config.labels, client

@@ -20,7 +20,7 @@ from doorward import __version__
 from doorward.config.configuration import Config
 from doorward.control.bundle_metrics import BundleMetrics
 from doorward.control.bundle_status import BundleStatus
-from doorward.control.plane import ControlPlane
+from doorward.control.plane import ControlPlane, Prepare
 from doorward.control.rounds import Schedule
 from doorward.control.status import ToldStatus
 from doorward.pdp.snapshot import Settings
@@ -58,11 +58,11 @@ class ParentPlane:
         asking: AskingProcess,
         settings: Settings,
         *,
-        on_config: Callable[[Config], object],
+        prepare: Prepare,
         metrics: Callable[[], Mapping[str, Any]],
     ) -> None:
-        """`metrics` returns the metrics of all workers for status reports, by their system
-        (`prometheus`).
+        """`prepare` is that of `ControlPlane`. `metrics` returns the metrics of all workers for
+        status reports, by their system (`prometheus`).
         """
         self._health = health
         self._asking = asking
@@ -75,7 +75,7 @@ class ParentPlane:
             store,
             health,
             settings=settings,
-            on_config=on_config,
+            prepare=prepare,
             on_bundles=self._note_bundles,
             metrics=metrics,
             runner=self._schedule,

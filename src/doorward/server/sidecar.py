@@ -19,7 +19,7 @@ from doorward.bundles.sources import Sources
 from doorward.config.configuration import EXT_AUTHZ, EXT_PROC, Config
 from doorward.config.configuration import Shadow as ShadowOptions
 from doorward.control.bundle_status import BundleStatus
-from doorward.control.plane import ControlPlane
+from doorward.control.plane import Change, ControlPlane
 from doorward.control.status import Status
 from doorward.edge import Edge, SignalSafeEvent, repeat
 from doorward.envoy.errors import StartError
@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from doorward.config.identity_options import Issuer
     from doorward.console import Console
     from doorward.console.oidc import OidcLogin
+    from doorward.control.answers import Client
     from doorward.control.bundle_metrics import BundleMetrics
     from doorward.decision_log.log import DecisionLog, Note
     from doorward.envoy.ext_proc.server import ExtProcServer
@@ -139,7 +140,7 @@ class Sidecar:
             self.store,
             self.health,
             settings=settings,
-            on_config=self._follow,
+            prepare=self._prepare,
             on_bundles=self._note_bundles,
             metrics=lambda: {
                 "prometheus": documents_of(self.metrics.families(self.health)),
@@ -292,11 +293,18 @@ class Sidecar:
         """The status of the whole decision point: in a worker the one that the parent sent."""
         return self._shared.status if self._shared else self.plane.status
 
-    def _follow(self, config: Config) -> None:
-        """Apply a changed configuration to the APIs and the decision log."""
-        for api in self._apis:
-            api.follow(config)
-        self._logs.follow(config)
+    def _prepare(self, config: Config, clients: Mapping[str, Client]) -> Change:
+        """Prepare the APIs and the decision log for a changed configuration, whose services have
+        these clients. ConfigError if the log cannot be opened.
+        """
+        log = self._logs.prepare(config, clients)
+
+        def commit() -> None:
+            for api in self._apis:
+                api.follow(config)
+            log.commit()
+
+        return Change(commit, log.abandon)
 
     def _note_bundles(self, statuses: Mapping[str, BundleStatus]) -> None:
         """Update the metrics of bundles; they are created by the first status."""
@@ -576,6 +584,8 @@ class Sidecar:
             api.close()
         if self._requests is not None:
             self._requests.close()
+        # No other log is opened while this one is closed; then the clients that it sends with.
+        self.plane.stop_following()
         self.pdp.close()
         self.plane.close()
         if self._tracer is not None:

@@ -32,7 +32,7 @@ from doorward.config.trace_options import asks_for_traces
 from doorward.control.status import ToldStatus
 from doorward.pdp.builtin_answers import noting
 from doorward.pdp.snapshot import Settings, Snapshot
-from doorward.rego import REGISTRY, Environment, Registry
+from doorward.rego import REGISTRY, Environment, Registry, RegoError
 from doorward.rego.shared import Capabilities, ResponseCache, Span, VerifiedTokens, gc_paused
 from doorward.rego.tools import SavedFolder, SavedPrograms
 from doorward.rest.authorization import Access
@@ -349,7 +349,7 @@ def reread(options: SidecarOptions, follow: Callable[[Config], object]) -> None:
         config = options.read_config()
         labels = {name: options.config.labels[name] for name in ("id", "version")}
         follow(replace(config, labels={**labels, **config.labels}))
-    except (ConfigError, StartupError) as error:
+    except (ConfigError, StartupError, RegoError) as error:
         _log.error("Configuration not reloaded.", extra={"error": str(error)})
         return
     for warning in config.warnings:

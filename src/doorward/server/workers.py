@@ -25,7 +25,7 @@ from socket import socket as Socket
 from typing import Any, Final
 
 from doorward.config.configuration import EXT_AUTHZ, EXT_PROC, Config, ConfigError
-from doorward.control.plane import followed
+from doorward.control.plane import Change, followed
 from doorward.control.status import ToldStatus
 from doorward.edge import Edge, SignalSafeEvent, repeat
 from doorward.envoy.errors import StartError
@@ -153,7 +153,7 @@ class WorkerGroup:
             self._health,
             self._asking,
             self._settings,
-            on_config=self._follow,
+            prepare=self._prepare,
             metrics=lambda: {"prometheus": self._totals.documents()},
         )
         self._totals = Totals(self._plane.registry)
@@ -284,13 +284,20 @@ class WorkerGroup:
         """
         return self._store.load(load(self._options))
 
-    def _follow(self, config: Config) -> None:
-        """Replace the workers by ones with a new configuration; raise `ConfigError`, and keep the
-        old ones, if these do not start.
+    def _prepare(self, config: Config, _clients: object) -> Change:
+        """Replace the workers by ones with a new configuration; to abandon it replaces them again.
+        ConfigError, with the old workers kept, if the new ones do not start.
         """
         before = self._options
+        self._begin_with(replace(before, config=followed(config, before.config)))
+        return Change(abandon=lambda: self._begin_with(before))
+
+    def _begin_with(self, options: SidecarOptions) -> None:
+        """Replace the workers by ones with other options; ConfigError, with the old ones kept, if
+        the new ones do not start.
+        """
         # Set before, since the new workers are forked with these options.
-        self._options = replace(before, config=followed(config, before.config))
+        before, self._options = self._options, options
         try:
             self._begin()
         except GenerationError as error:
