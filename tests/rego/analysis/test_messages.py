@@ -25,6 +25,7 @@ NAMES = [
     ("f(x) if { x := 1 }", "3:11 arg x redeclared"),
     ("f(count(x)) := 1", "3:3 rule arguments cannot contain calls"),
     ("f({`k`: [1 + x]}) := 1", "3:10 rule arguments cannot contain calls"),
+    ("f([y.a]) if { y := input.o }", "3:15 arg y redeclared"),
     ("f(data) := 1", "3:1 args must not shadow data (use a different variable name)"),
     ("p if { input := 1 }", "3:8 variables must not shadow input (use a different variable name)"),
     ("data.x := 1", "3:1 rules must not shadow data (use a different rule name)"),

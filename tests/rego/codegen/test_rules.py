@@ -47,9 +47,15 @@ def test_answers_are_compared_only_where_there_may_be_several() -> None:
     assert "rt.one(" not in functions("p := 1 if input.a[_]")["data.t.p"]
 
 
-def test_a_parameter_that_the_body_binds_is_compared_behind_it() -> None:
+def test_a_parameter_is_matched_before_the_body_binds_its_key() -> None:
     text = functions("p({y: z}) := z if y = input.k")["data.t.p"]
-    assert text.index("input.get('k'") < text.index("arg0.get(")
+    assert text.index("if not False:") < text.index("input.get('k'")
+    assert "arg0" not in text.partition("\n")[2]
+
+
+def test_a_parameter_with_a_reference_is_an_equation_of_the_body() -> None:
+    text = functions("p({y.a: z}) := z if y = input.k")["data.t.p"]
+    assert text.index("input.get('k'") < text.index("arg.get(")
 
 
 def test_a_table_leaves_each_definition_a_function() -> None:

@@ -8,9 +8,10 @@ closure (comprehension, `every`) that also are outside of it are values there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from functools import cmp_to_key
 from typing import TypeAlias, get_args
 
 from doorward.rego.analysis.negation import operand_calls
@@ -38,6 +39,7 @@ from doorward.rego.syntax.nodes import (
     With,
     is_ground,
 )
+from doorward.rego.values import compare
 
 __all__ = [
     "Arity",
@@ -45,6 +47,7 @@ __all__ = [
     "analyse",
     "as_call",
     "equations",
+    "in_key_order",
     "names_function",
 ]
 
@@ -229,11 +232,37 @@ def equations(left: Term, right: Term) -> Iterator[tuple[Term, Term]]:
             for x, y in zip(a, b, strict=True):
                 yield from equations(x, y)
         case Object(c), Object(d) if _same_keys(c, d):
-            values = dict(d)
-            for key, value in c:
-                yield from equations(value, values[key])
+            others = dict(d)
+            for key, value in in_key_order(c, tuple(others.values())):
+                yield from equations(value, others[key])
         case _:
             yield left, right
+
+
+def in_key_order(pairs: Pairs, beside: Sequence[Term] = ()) -> Pairs:
+    """Return the members of an object pattern in the order in which they are matched: as in OPA,
+    that of their keys, since a member may bind what a set or a key inside a later one needs. In the
+    order of the text where that makes no difference, and with keys that are not scalars. `beside`:
+    the values that they are matched with, if these are known.
+    """
+    scalars = {key: key.value for key, _ in pairs if isinstance(key, Scalar)}
+    parts = (*[value for _, value in pairs], *beside)
+    if len(scalars) != len(pairs) or not any(map(_has_closed_part, parts)):
+        return pairs
+    by_key = cmp_to_key(compare)
+    return tuple(sorted(pairs, key=lambda pair: by_key(scalars[pair[0]])))  # type: ignore[index]
+
+
+def _has_closed_part(term: Term) -> bool:
+    """Return True if a pattern has a set or key with variables, which a match does not bind."""
+    match term:
+        case Set():
+            return not term.is_ground
+        case Array(items):
+            return any([_has_closed_part(item) for item in items])
+        case Object(pairs):
+            return any([not is_ground(key) or _has_closed_part(value) for key, value in pairs])
+    return False
 
 
 def _same_keys(a: Pairs, b: Pairs) -> bool:

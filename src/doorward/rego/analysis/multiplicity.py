@@ -21,6 +21,7 @@ from doorward.rego.analysis.bindings import (
     Arity,
     Binding,
     equations,
+    in_key_order,
     names_function,
 )
 from doorward.rego.analysis.calls import Callees
@@ -63,6 +64,7 @@ __all__ = [
     "is_pattern",
     "multiplicity_of_query",
     "multiplicity_of_rules",
+    "open_names",
     "ready_equations",
 ]
 
@@ -216,6 +218,11 @@ def is_open(operand: Term, bound: AbstractSet[str]) -> bool:
     return False
 
 
+def open_names(term: Term, bound: AbstractSet[str]) -> set[str]:
+    """Return the variables of a term outside its closures that are not in `bound`."""
+    return {var.name for var in term_vars(term, closures=False)} - bound - ROOTS
+
+
 def in_order(
     terms: Sequence[Term], bound: AbstractSet[str], outer: AbstractSet[str], arity: Arity
 ) -> Iterator[int]:
@@ -304,15 +311,9 @@ class _Walk:
         self.bound = set(self.bound_before)
         self.outer = self.multiplicity.outer(rule)
         before = self.walks
-        late: list[Term] = []
         for parameter in args:
-            if is_pattern(parameter, self.bound, self.outer, self.callees.arity):
-                self.match(parameter)
-            else:
-                late.append(parameter)
-        self.body(rule.body)
-        for parameter in late:
             self.match(parameter)
+        self.body(rule.body)
         for term in (*tail, head.key, head.value):
             if term is not None:
                 self.term(term)
@@ -465,6 +466,8 @@ class _Walk:
         if is_ground(term):
             return
         match term:
+            case Set() | Object() if not self.is_known(term):
+                self.bound |= open_names(term, self.bound)
             case Ref(head, args):
                 self.term(head)
                 self.operands(args)
@@ -544,7 +547,10 @@ class _Walk:
                 for item in items:
                     self.match(item)
             case Object(pairs) if not self.is_known(pattern):
-                for key, value in pairs:
+                if not all([self.is_known(key) for key, _ in pairs]):
+                    self.bound |= open_names(pattern, self.bound)
+                    return
+                for key, value in in_key_order(pairs):
                     self.term(key)
                     self.match(value)
             case _:

@@ -44,7 +44,7 @@ from doorward.rego.syntax.nodes import (
     Var,
     With,
 )
-from doorward.rego.syntax.walk import walk
+from doorward.rego.syntax.walk import Node, walk
 
 __all__ = ["Resolver", "import_name", "names_of_packages", "resolve_modules", "resolve_query"]
 
@@ -173,6 +173,7 @@ class Resolver:
         self.shares_names = False
         self.names = Names(options.strict)
         self.in_head = False
+        self.in_parameters = False
         self.asks_metadata = False
         self.may_shadow = not (options.v1 or options.strict)
         self.rules: Mapping[str, None] = dict.fromkeys(exports)
@@ -215,29 +216,27 @@ class Resolver:
             message = f"rules must not shadow {name} (use a different rule name)"
             self.names.report(message, rule.span, Stage.ROOTS)
         outer = Scope(self.names)
-        args = rule.head.args or None  # `f() := 1` is the rule `f`
-        if args is not None:
-            self._check_parameters(args, rule.span)
-            args = tuple(self._parameter(arg, outer) for arg in args)
-        resolved = self._branch(rule, args, outer)
+        args = rule.head.args or ()
+        self._check_parameters(args, rule.span)
+        for arg in args:
+            self._declare_parameter(arg, outer)
+        resolved = self._branch(rule, outer)
         outer.close_parameters(rule.head.span)
         return resolved
 
-    def _branch(self, rule: Rule, args: tuple[Term, ...] | None, outer: Scope) -> Rule:
+    def _branch(self, rule: Rule, outer: Scope) -> Rule:
         """Return one branch and its `else`, which share parameters, with names resolved."""
         self.names.begin_rule()
         scope = Scope(self.names, outer, parameters=True, free=self._free_names(rule.body))
         body = self.body(rule.body, scope, close=False)
+        args, equations = self._parameters(rule.head.args or (), scope)
         # The scope is closed after the head, in which a variable of the body may have its only use.
-        head = self._head(rule.head, args, scope)
+        head = self._head(rule.head, args or None, scope)  # `f() := 1` is the rule `f`
         scope.close()
         otherwise = rule.else_rule
         if otherwise is not None:
-            below = otherwise.head.args or None
-            if below is not None:
-                below = tuple(self.term(arg, outer, use=False) for arg in below)
-            otherwise = self._branch(otherwise, below, outer)
-        return replace(rule, head=head, body=body, else_rule=otherwise)
+            otherwise = self._branch(otherwise, outer)
+        return replace(rule, head=head, body=body + equations, else_rule=otherwise)
 
     def _head(self, head: Head, args: tuple[Term, ...] | None, scope: Scope) -> Head:
         """Return a head with names resolved; its reference becomes a full path below `data`."""
@@ -261,20 +260,36 @@ class Resolver:
                     self.names.report(message, span, Stage.REFERENCES)
                     return
 
-    def _parameter(self, term: Term, scope: Scope) -> Term:
-        """Return a parameter with names resolved. Its variables are declared in `scope`; calls in
-        it are reported as errors.
-        """
+    def _declare_parameter(self, term: Term, scope: Scope) -> None:
+        """Declare the variables of a parameter in `scope`; calls in it are reported as errors."""
         scope.declared_at = term.span
         for call in _calls(term):
             self.names.report("rule arguments cannot contain calls", call.span)
-        for var in pattern_vars(term):
+        for var in _parameter_vars(term):
             before = scope.declared.get(var.name)
             if before is not None:
                 before.used = True
-            elif var.name not in ROOTS:
+            else:
                 scope.declare(var, "argument")
-        return self.term(term, scope, use=False)
+
+    def _parameters(
+        self, args: tuple[Term, ...], scope: Scope
+    ) -> tuple[tuple[Term, ...], tuple[Expr, ...]]:
+        """Return the parameters of a branch with names resolved in the scope of its body, and the
+        equations that its body gets. As in OPA, no name in them means a rule or an import, and a
+        parameter that must be evaluated becomes a variable that the body compares with it.
+        """
+        self.in_parameters = True
+        resolved = [self.term(arg, scope, use=False) for arg in args]
+        self.in_parameters = False
+        equations = []
+        for n, arg in enumerate(resolved):
+            if any(map(_is_evaluated, walk(arg))):
+                resolved[n] = Var(self.names.fresh("arg"), arg.span)
+                operator = Ref(Var("eq", arg.span), (), arg.span)
+                equation = Call(operator, (resolved[n], arg), arg.span, infix=True)
+                equations.append(Expr(equation, span=arg.span))
+        return tuple(resolved), tuple(equations)
 
     # Bodies
 
@@ -466,7 +481,7 @@ class Resolver:
         """
         if var.is_wildcard:
             return var
-        declared = scope.declared.get(name) if not use else scope.find(name)
+        declared = scope.find(name) if use else scope.own(name)
         if declared is not None:
             return Var(declared.unique, var.span)
         if not scope.is_local(name):
@@ -497,9 +512,11 @@ class Resolver:
         return replace(target, head=local) if isinstance(target, Ref) else local
 
     def _global(self, name: str, span: Span) -> Ref | Var | None:
-        """Return the path of the import or rule with this name; None if there is neither. An import
-        is marked as used.
+        """Return the path of the import or rule with this name; None if there is neither, and in
+        parameters. An import is marked as used.
         """
+        if self.in_parameters:
+            return None
         imported = self.imports.get(name)
         if imported is not None:
             imported.used = True
@@ -569,6 +586,37 @@ def import_name(item: Import) -> str:
 def _import_text(item: Import) -> str:
     alias = "" if item.alias is None else f" as {item.alias}"
     return f"import {ref_text(item.path)}{alias}"
+
+
+def _parameter_vars(term: Term) -> Iterator[Var]:
+    """Yield the variables that a parameter declares: those that a pattern binds, except documents,
+    and those of references, whose heads OPA takes for variables even if they are documents.
+    """
+    match term:
+        case Var(name):
+            if name not in ROOTS:
+                yield term
+        case Ref(head, args):
+            if isinstance(head, Var):
+                yield head
+            for arg in args:
+                yield from _parameter_vars(arg)
+        case Array(items):
+            for item in items:
+                yield from _parameter_vars(item)
+        case Object(items):
+            for _, item in items:
+                yield from _parameter_vars(item)
+
+
+def _is_evaluated(node: Node) -> bool:
+    """Return True for a part of a parameter that must be evaluated."""
+    if isinstance(node, Var):
+        return node.name in ROOTS
+    return isinstance(
+        node,
+        (Ref, TemplateString, ArrayComprehension, SetComprehension, ObjectComprehension),
+    )
 
 
 def _calls(term: Term) -> Iterator[Call]:

@@ -164,7 +164,7 @@ class Scope:
         name = var.name
         if var.is_wildcard and how != "declared":
             return var
-        before = self.declared.get(name) or self._around.get(name)
+        before = self.own(name)
         reported = span or var.span
         if before is not None and before.how == "argument" and how != "argument":
             self.names.report(f"arg {name} redeclared", reported)
@@ -177,6 +177,12 @@ class Scope:
             self.declared[name] = Declared(unique, how, self.declared_at)
             return Var(unique, var.span)
         return Var(before.unique, var.span)
+
+    def own(self, name: str) -> Declared | None:
+        """Return the declaration of `name` here or among the parameters around this body; it does
+        not count as used.
+        """
+        return self.declared.get(name) or self._around.get(name)
 
     def find(self, name: str) -> Declared | None:
         """Return the declaration that `name` refers to, here or in an enclosing scope, and mark it

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from doorward.base.records import replace
+from doorward.rego.analysis.bindings import in_key_order
 from doorward.rego.analysis.multiplicity import is_open as _is_open
 from doorward.rego.analysis.negation import is_generated
 from doorward.rego.codegen.emit.ast_nodes import (
@@ -18,7 +19,7 @@ from doorward.rego.codegen.emit.ast_nodes import (
 )
 from doorward.rego.codegen.operand import NOT_CONSTANT, Operand, constant_value
 from doorward.rego.codegen.state import FunctionState
-from doorward.rego.codegen.terms import constant, is_known, key, term
+from doorward.rego.codegen.terms import constant, is_known, key, term, without_value
 from doorward.rego.syntax.nodes import Array, Object, Term, Var
 from doorward.rego.values import equal, to_key
 
@@ -43,6 +44,9 @@ def match(state: FunctionState, pattern: Term, value: Operand) -> None:
             _match_array(state, items, value)
             return
         case Object(pairs) if not is_known(state, pattern):
+            if not all([is_known(state, name) for name, _ in pairs]):
+                without_value(state, pattern)
+                return
             _match_object(state, pairs, value)
             return
     state.code.test(equality(term(state, pattern), value))
@@ -99,7 +103,7 @@ def _match_object(
     """Write a match of an object pattern: class, size, then the value under each key."""
     temp = state.code.bind_temp(value.code)
     state.code.test(_shape(temp, "dict", len({_key_text(k) for k, _ in pairs})))
-    for name, pattern in pairs:
+    for name, pattern in in_key_order(pairs):
         constant_name = constant_value(name)
         if constant_name is NOT_CONSTANT:
             code = key(state, term(state, name))

@@ -750,12 +750,11 @@ def _rule_scope(
     """Context in which code runs for each solution of a rule: parameters and body are written
     before it.
 
-    The variables `args` are matched with `patterns`, by default the parameters; patterns that need
-    variables of the body are matched after it. `leave`: makes the code that a failing test returns,
-    if nothing follows the rule.
+    The variables `args` are matched with the parameters, or with `patterns`, of which those that
+    need variables of the body are matched after it. `leave`: makes the code that a failing test
+    returns, if nothing follows the rule.
     """
     head = rule.head
-    parameters = head.args or ()
     scope = state.env.scope(state.multiplicity.outer(rule))
     with scope, state.code.at(rule.span), state.scope(), state.code.leaving(leave):
         trace(state, rule)
@@ -764,12 +763,14 @@ def _rule_scope(
         if not is_joined:
             state.code.note_failures(state.plan.mark(rule))
         late: list[tuple[Term, str]] = []
-        for parameter, arg in zip(parameters if patterns is None else patterns, args, strict=False):
-            if is_pattern(parameter, state.env.names(), state.env.outer, state.plan.callees.arity):
-                match(state, parameter, Operand(load(arg)))
-            else:
-                late.append((parameter, arg))
-        state.writers.body(state, rule.body)
-        for parameter, arg in late:
+        for parameter, arg in zip(head.args or (), args, strict=False) if patterns is None else ():
             match(state, parameter, Operand(load(arg)))
+        for pattern, arg in zip(patterns or (), args, strict=False):
+            if is_pattern(pattern, state.env.names(), state.env.outer, state.plan.callees.arity):
+                match(state, pattern, Operand(load(arg)))
+            else:
+                late.append((pattern, arg))
+        state.writers.body(state, rule.body)
+        for pattern, arg in late:
+            match(state, pattern, Operand(load(arg)))
         yield

@@ -11,7 +11,7 @@ import ast
 from collections.abc import Sequence
 from typing import Final
 
-from doorward.rego.analysis.multiplicity import in_order
+from doorward.rego.analysis.multiplicity import in_order, open_names
 from doorward.rego.analysis.multiplicity import is_known as _is_known
 from doorward.rego.codegen.emit.ast_nodes import call, load, method, runtime
 from doorward.rego.codegen.operand import NOT_CONSTANT, Operand, constant_value, items_kind
@@ -32,7 +32,7 @@ from doorward.rego.syntax.nodes import (
 )
 from doorward.rego.values import Value, kind_name, to_key
 
-__all__ = ["constant", "count", "count_item", "is_known", "key", "term", "terms"]
+__all__ = ["constant", "count", "count_item", "is_known", "key", "term", "terms", "without_value"]
 
 _LITERAL: Final = frozenset({bool, str, int})
 
@@ -69,6 +69,8 @@ def term(state: FunctionState, term: Term) -> Operand:
                 return state.writers.ref(state, term)
             case Call():
                 return state.writers.call(state, term)
+            case Set() | Object() if not is_known(state, term):
+                return without_value(state, term)
             case Array(items):
                 parts = [operand.code for operand in terms(state, items)]
                 return Operand(ast.List(elts=parts, ctx=ast.Load()), "array")
@@ -83,6 +85,18 @@ def term(state: FunctionState, term: Term) -> Operand:
             case TemplateString():  # pragma: no branch - scalars are constants
                 return _template(state, term)
     raise AssertionError(term)
+
+
+def without_value(state: FunctionState, term: Term) -> Operand:
+    """Write that nothing matches `term`: as in OPA, a set or the key of an object with a variable
+    that nothing before it binds equals no value. The variables are bound to null, only so that the
+    code behind, which never runs, can be written.
+    """
+    null = constant(state, None)
+    for name in open_names(term, state.env.names()):
+        state.env.bind(name, null)
+    state.code.test(ast.Constant(value=False))
+    return null
 
 
 def _variable(state: FunctionState, name: str) -> Operand:

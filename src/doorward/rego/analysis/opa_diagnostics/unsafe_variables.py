@@ -29,8 +29,6 @@ from doorward.rego.syntax.nodes import (
     Object,
     ObjectComprehension,
     Or,
-    Ref,
-    Rule,
     Set,
     SetComprehension,
     SomeDecl,
@@ -132,7 +130,7 @@ def rule_findings(flat: FlatRule, unsafe: Unsafe, flattener: Flattener) -> Findi
     lacking = [v for t in terms for v in all_vars(t) if v.name not in known]
     return Findings(
         _undeclared_variables(unsafe, flattener),
-        _in_head(lacking) + _in_arguments(flat.rule),
+        _in_head(lacking),
         _report(unsafe),
     )
 
@@ -143,15 +141,6 @@ def _in_head(lacking: Iterable[Var]) -> list[Diagnostic]:
     for var in sorted(lacking, key=lambda v: (v.span.row, v.span.col)):
         first.setdefault(source_name(var.name), var)
     return [_unsafe(name, var.span) for name, var in first.items()]
-
-
-def _in_arguments(rule: Rule) -> list[Diagnostic]:
-    """Return an error for each reference among the parameters, whose head can never be bound."""
-    return [
-        _unsafe(source_name(arg.head.name), arg.span)
-        for arg in rule.head.args or ()
-        if isinstance(arg, Ref) and isinstance(arg.head, Var)
-    ]
 
 
 def _undeclared_variables(unsafe: Unsafe, flattener: Flattener) -> list[Diagnostic]:
