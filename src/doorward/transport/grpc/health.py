@@ -101,6 +101,7 @@ class _Watch:
             raise GrpcError(Status.INTERNAL, "more than one message")
         self._service = _service(message)
         self._health.add(self)
+        self._call.notify_drained(self.tell)
         self.tell()
 
     def half_close(self) -> None:
@@ -113,8 +114,8 @@ class _Watch:
     def tell(self) -> None:
         """Send the state if it changed.
 
-        While earlier messages wait for the client, nothing is sent, so that a slow client gets only
-        the newest state.
+        While an earlier message waits for the client, nothing is sent; this is called again when it
+        is sent. So a slow client skips states, but gets the newest one.
         """
         state = self._health.state_of(self._service or "")
         if state != self._last and not self._call.pending:

@@ -149,6 +149,12 @@ class Call:
             stream.sender.send_headers(stream, OK_HEADERS)
         stream.sender.send_data(stream, frame_message(message))
 
+    def notify_drained(self, function: Callable[[], None]) -> None:
+        """Call `function` whenever messages that waited for the client are sent, until the call
+        ends.
+        """
+        self._stream.on_drained = function
+
     def end(self, status: Status = Status.OK, message: str = "") -> None:
         """End the call with a status; does nothing once it has ended.
 

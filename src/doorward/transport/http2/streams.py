@@ -62,6 +62,7 @@ class Stream:
         "deadline",
         "expected",
         "id",
+        "on_drained",
         "pending",
         "receive_window",
         "receiving",
@@ -97,6 +98,8 @@ class Stream:
         self.send_deadline = 0.0
         """The time at which `expire` resets a stream whose client does not read; 0 if nothing
         waits."""
+        self.on_drained: Callable[[], None] | None = None
+        """Called when data that waited for the client is written and the response goes on."""
         self.state: object = None
 
     @property
@@ -378,7 +381,7 @@ class Sender:
             del pending[:size]
             self._window -= size
             stream.send_window -= size
-        self._blocked.pop(stream.id, None)
+        was_blocked = self._blocked.pop(stream.id, None) is not None
         stream.send_deadline = 0.0
         if stream.trailers is not None:
             flags = Flag.END_HEADERS | Flag.END_STREAM
@@ -386,6 +389,9 @@ class Sender:
             # in the first block that the client reads.
             self.write(FrameType.HEADERS, flags, stream.id, self._prefix(stream.trailers))
             self._end(stream)
+        # Last: it may write more.
+        elif was_blocked and stream.on_drained is not None:
+            stream.on_drained()
 
     def _flush_blocked(self) -> None:
         # A copy: `_flush` removes what is no longer blocked.
