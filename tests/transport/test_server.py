@@ -26,8 +26,12 @@ from doorward.transport.grpc.methods import Method, Services
 from doorward.transport.grpc.reflection import Reflection
 from doorward.transport.http2.codes import Flag, FrameType
 from doorward.transport.http2.connection import PREFACE
+from doorward.transport.http2.limits import Limits
+from doorward.transport.loop import Connections
 from doorward.transport.runner import AdaptiveRunner
-from doorward.transport.server import Http2Server, ServerOptions
+from doorward.transport.server import LINGER, Http2Server, ServerOptions
+from doorward.transport.server import _Protocol as Protocol
+from doorward.transport.turns import Turns
 
 CALL = [
     (b":method", b"POST"),
@@ -93,6 +97,46 @@ def serving(
         server.stop(grace=1)
         assert served.runner is not None
         served.runner.close()
+
+
+class ClosingTransport:
+    """The transport of a connection whose client does not read what was written last."""
+
+    def __init__(self) -> None:
+        self.closing = self.aborted = False
+
+    def set_write_buffer_limits(self, high: int) -> None:
+        assert high > 0
+
+    def pause_reading(self) -> None:
+        """Nothing is read."""
+
+    def close(self) -> None:
+        self.closing = True
+
+    def is_closing(self) -> bool:
+        return self.closing
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+@pytest.mark.parametrize("between", [0.5, 0.0625])
+def test_a_closing_connection_lingers_for_a_time_and_not_for_sweeps(between: float) -> None:
+    connections = Connections(1)
+    loop = asyncio.new_event_loop()
+    buffer = memoryview(bytearray(1))
+    protocol = Protocol(connections, Services({}), Limits(), Turns(loop), buffer)
+    transport = ClosingTransport()
+    protocol.connection_made(transport)  # type: ignore[arg-type]  # all that it calls
+    protocol.close()
+    protocol.expire()
+    for _ in range(int(LINGER / between)):
+        assert not transport.aborted
+        connections.now += between
+        protocol.expire()
+    assert transport.aborted
+    loop.close()
 
 
 def test_calls_of_a_real_client_are_answered() -> None:

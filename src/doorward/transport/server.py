@@ -30,8 +30,9 @@ SILENT: Final = 5.0
 streams: a client that only opens streams must not keep its place."""
 WRITE_BUFFER: Final = 1 << 20
 """Above this number of unsent bytes nothing more is read from the client."""
-LINGER: Final = 4
-"""The number of sweeps in which a closing connection may send what is written."""
+LINGER: Final = 2.0
+"""Seconds in which a closing connection may send what is written. They count from the first sweep
+that finds it closing."""
 
 
 @record
@@ -134,7 +135,7 @@ class _Protocol(asyncio.BufferedProtocol):
         """Bytes that wait for this connection's turn; nothing is read from the socket meanwhile."""
         self._may_write = True
         self._transport: asyncio.Transport | None = None
-        self._sweeps_closing = 0
+        self._closing_since: float | None = None
         self.account = Account()
 
     @property
@@ -270,8 +271,10 @@ class _Protocol(asyncio.BufferedProtocol):
         """
         self.account.fade()
         if self._transport is not None and self._transport.is_closing():
-            self._sweeps_closing += 1
-            if self._sweeps_closing > LINGER:
+            now = self._connections.now
+            if self._closing_since is None:
+                self._closing_since = now
+            elif now - self._closing_since >= LINGER:
                 self._transport.abort()
             return
         try:

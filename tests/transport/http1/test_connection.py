@@ -217,6 +217,19 @@ def test_a_client_that_does_not_read_the_last_response_is_cut_off(
     assert server.was_aborted()
 
 
+def test_a_client_has_as_long_to_read_the_last_response_while_the_server_drains(
+    wire: Callable[..., Wire],
+) -> None:
+    server = wire(echo)
+    server.send(HOST + b"x: a\r\n b")
+    server.connection.shutdown()
+    server.advance(0.0625)
+    for _ in range(32):
+        assert not server.is_closing()
+        server.advance(0.0625)
+    assert server.was_aborted()
+
+
 @pytest.mark.parametrize(
     ("sent", "limit", "status"),
     [

@@ -32,10 +32,10 @@ _EDGE: Final = Edge("http1", "an HTTP/1.1 connection failed")
 
 LATER: Final = Response(0, b"", b"")
 """The result of an `Application.answer` that will call `respond` later."""
+LINGER: Final = 2.0
+"""Seconds in which a client may read the last response before the connection is aborted. They count
+from the first sweep that finds the connection ending."""
 # Sweeps come ten times as often while the server drains, so that its end is not held up.
-LINGER: Final = 4
-"""The number of sweeps in which a client may read the last response before the connection is
-aborted."""
 _DRAINED: Final = 2
 """The number of sweeps without a request after which a draining connection is closed."""
 _CLOSE: Final = b"connection: close\r\n"
@@ -121,6 +121,8 @@ class HttpConnection(asyncio.Protocol):
         self._unread = 0
         self._draining = False
         self._sweeps = 0
+        """The sweeps without a request since the connection drains."""
+        self._ending_since: float | None = None
 
     # As the loop calls it
 
@@ -204,8 +206,9 @@ class HttpConnection(asyncio.Protocol):
         # The order is that of importance: an ending connection has no other time limit, and one
         # whose client does not read is not silent, it is blocked.
         if self._transport.is_closing() or self._life == "ending":
-            self._sweeps += 1
-            if self._sweeps > LINGER:
+            if self._ending_since is None:
+                self._ending_since = now
+            elif now - self._ending_since >= LINGER:
                 self._transport.abort()
         elif self._write_since is not None:
             if now - self._write_since > limits.write_timeout:
@@ -642,12 +645,11 @@ class HttpConnection(asyncio.Protocol):
         A socket that is closed with unread bytes is reset, and the client may lose the response.
         """
         self._life = LIFE[self._life]["end"]
-        self._sweeps = 0
         self._queue.clear()
         transport = self._transport
         if transport is None:
             return
-        # INVARIANT: `expire` closes a connection that stays open here after `LINGER` sweeps.
+        # INVARIANT: `expire` closes a connection that stays open here after `LINGER` seconds.
         if self._message != "between" and transport.can_write_eof():
             if not self._reading:
                 self._reading = True
