@@ -27,6 +27,9 @@ from doorward.transport.workers import GenerationError, Supervisor
 from tests.waiting import wait_until
 
 options = json.loads(sys.argv[1])
+real_kill = os.kill
+if options.pop("unkillable", False):
+    os.kill = lambda pid, number: None if number == signal.SIGKILL else real_kill(pid, number)
 for name, value in options.items():
     setattr(workers, name, value)
 stop = []
@@ -48,7 +51,9 @@ def work_as(generation):
                     if generation.startswith("after") and number == 0:
                         kill_and_wait(int(generation.removeprefix("after")))
                     channel.send({"is": "state", "generation": generation, "pid": os.getpid()})
-                if message["is"] == "echo":
+                if message["is"] == "echo" and generation == "closing":
+                    channel.close()
+                elif message["is"] == "echo":
                     channel.send({"is": "state", "generation": generation, "text": message["text"]})
             if generation == "silent" and went:
                 time.sleep(3600)
@@ -56,7 +61,7 @@ def work_as(generation):
                 time.sleep(3600)
         if generation == "mute":
             channel.close()
-        while generation in ("deaf", "mute"):
+        while generation in ("deaf", "mute", "closing") and not (ended and generation == "closing"):
             time.sleep(1)
         return 0
 
@@ -248,6 +253,49 @@ def test_a_worker_that_does_not_end_is_killed(parent: Callable[..., Parent], how
     group.tell("end")
     group.heard(lambda: {"over": 0} in group.said)
     assert all(map(is_gone, group.pids()))
+
+
+@pytest.mark.parametrize("how", ["deaf", "mute"])
+def test_a_worker_that_sigkill_does_not_end_is_given_up(
+    parent: Callable[..., Parent], how: str
+) -> None:
+    """As one that waits for a disk. Its parent must end, and start new generations."""
+    group = parent(_EXTRA=0.1, _ENDING=0.1, unkillable=True)
+    group.begin(how)
+    group.heard(lambda: group.generations() == [how] * 2)
+    before = group.pids()
+    try:
+        group.tell("end")
+        group.heard(lambda: {"over": 0} in group.said)
+        assert group.process.wait(PATIENCE) == 0
+        assert not any(map(is_gone, before))
+    finally:
+        for pid in before:
+            os.kill(pid, signal.SIGKILL)
+
+
+def test_a_worker_that_closes_its_channel_and_does_not_end_is_replaced(
+    parent: Callable[..., Parent],
+) -> None:
+    group = parent(FIRST_PAUSE=0.01, _ENDING=0.1, unkillable=True)
+    group.begin("closing")
+    group.heard(lambda: group.generations() == ["closing"] * 2)
+    before = group.pids()
+    try:
+        group.tell("echo", "1")
+        group.heard(lambda: len(group.pids()) == 2 and not {*before} & {*group.pids()})
+        group.heard(lambda: group.generations() == ["closing"] * 2)
+        assert not any(map(is_gone, before))
+        for pid in before:
+            os.kill(pid, signal.SIGKILL)
+        # Its parent reaps it, too.
+        wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in before))
+        group.tell("end")
+        group.heard(lambda: {"over": 2} in group.said)
+    finally:
+        for pid in before:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 def test_workers_end_with_their_parent(parent: Callable[..., Parent]) -> None:

@@ -43,8 +43,11 @@ LEAVING: Final = 3
 """The number of old generations that may still be ending when a new one begins."""
 _EXTRA: Final = 5.0
 """Seconds after its grace at which a worker is killed."""
+_ENDING: Final = 5.0
+"""Seconds after SIGKILL at which a worker that has not ended is given up: the kernel may hold it
+for as long as a disk or a network does not answer."""
 _REAPING: Final = 0.05
-"""Seconds between two looks at a worker that closed its channel and has not ended yet."""
+"""Seconds between two looks at a worker that has not ended yet."""
 
 _LENGTH: Final = struct.Struct(">I")
 _log: Final = logging.getLogger(__name__)
@@ -94,6 +97,13 @@ class Channel:
 
     def fileno(self) -> int:
         return self._end.fileno()
+
+    @property
+    def is_watchable(self) -> bool:
+        """True until this side is closed: there may be messages to read, also if `is_open` is
+        False.
+        """
+        return self._end.fileno() >= 0
 
     def send(self, message: dict[str, Any]) -> None:
         """Send a message; blocks at most `SENDING` seconds.
@@ -165,8 +175,9 @@ class Worker:
     is_serving: bool = False
     heard: float = 0.0
     stopping_since: float | None = None
+    killed_since: float | None = None
     is_buried: bool = False
-    """True once its process was reaped: the pid may belong to another process."""
+    """True once its process was reaped or given up: the pid may belong to another process."""
     state: dict[str, Any] = field(default_factory=dict)
     """The worker's last message with `"is": "state"`; empty before it serves."""
 
@@ -193,8 +204,11 @@ class Supervisor:
         self._selector = selectors.DefaultSelector()
         self._starting: list[Worker] = []
         self._leaving: list[Worker] = []
-        self._mute: list[Worker] = []
-        """The leaving workers whose channel has closed, until they are reaped."""
+        self._ending: list[Worker] = []
+        """The workers that were killed or whose channel has closed, until they are reaped or given
+        up."""
+        self._given_up: list[int] = []
+        """The pids of workers that SIGKILL has not ended yet."""
         self._due: dict[int, float] = {}
         self._pauses: dict[int, float] = {}
         self._alarm = Alarm()
@@ -226,7 +240,7 @@ class Supervisor:
             if len(self._starting) < self._count or monotonic() > until:
                 for each in self._starting:
                     self._kill(each)
-                # They are in no list now, so that `_bury` reaps them and restarts none.
+                # They are in no list of workers now, so that `_reap` restarts none.
                 self._starting = []
                 raise GenerationError("a worker could not be started")
         # Not before all are prepared: a worker that dies meanwhile is restarted with the old work.
@@ -266,8 +280,8 @@ class Supervisor:
     def poll(self, seconds: float) -> frozenset[int]:
         """Wait at most `seconds` for messages, and return the watched descriptors that can be read.
 
-        Also restarts dead workers when their pause is over, and kills workers that are stuck or too
-        slow to end.
+        Also restarts dead workers when their pause is over, kills workers that are stuck or too
+        slow to end, and reaps those that have ended.
         """
         readable: set[int] = set()
         for key, _ in self._selector.select(min(seconds, self._until_due())):
@@ -281,8 +295,9 @@ class Supervisor:
             # After its messages: a worker that dies may have sent its last state before.
             if not worker.channel.is_open:
                 self._bury(worker)
-        for worker in list(self._mute):
-            self._reap(worker, os.WNOHANG)
+        for worker in list(self._ending):
+            self._reap(worker)
+        self._given_up = [pid for pid in self._given_up if not os.waitpid(pid, os.WNOHANG)[0]]
         now = monotonic()
         for number in [number for number, due in self._due.items() if due <= now]:
             del self._due[number]
@@ -291,6 +306,8 @@ class Supervisor:
             self.restarts += 1
         for worker in [*self.workers.values(), *self._leaving]:
             since = worker.stopping_since
+            if worker.killed_since is not None:
+                continue
             if since is not None and now - since > self._grace + _EXTRA:
                 self._kill(worker)
             elif since is None and now - worker.heard > SILENT:
@@ -299,25 +316,26 @@ class Supervisor:
         return self._watched & readable
 
     def _until_due(self) -> float:
-        """Return the seconds until the next restart or kill is due."""
+        """Return the seconds until the next restart, kill or look at an ending worker is due."""
         due = [*self._due.values()]
         # Nothing tells the end of a process whose channel is closed.
-        if self._mute:
+        if self._ending:
             due.append(monotonic() + _REAPING)
         for worker in [*self.workers.values(), *self._leaving]:
             since = worker.stopping_since
-            due.append(worker.heard + SILENT if since is None else since + self._grace + _EXTRA)
+            if worker.killed_since is None:
+                due.append(worker.heard + SILENT if since is None else since + self._grace + _EXTRA)
         return max(0.0, min(due) - monotonic()) if due else SILENT
 
     def end(self) -> None:
         """Stop all workers with SIGTERM and block until they have ended, by SIGKILL after their
-        grace.
+        grace, or are given up.
         """
         self._due, self._work = {}, None
         for worker in list(self.workers.values()):
             self._stop(worker)
         self.workers = {}
-        while self._leaving:
+        while self._leaving or self._ending:
             self.poll(0.1)
         self._selector.close()
         self._alarm.close()
@@ -352,38 +370,51 @@ class Supervisor:
             os.kill(worker.pid, signal.SIGTERM)
 
     def _kill(self, worker: Worker) -> None:
+        """Send SIGKILL to a worker, which `poll` then reaps or gives up."""
+        worker.killed_since = monotonic()
+        self._expect_end(worker)
         with suppress(ProcessLookupError):
             os.kill(worker.pid, signal.SIGKILL)
 
-    def _bury(self, worker: Worker) -> None:
-        """Handle the end of a worker's channel: kill and reap the worker if it was not stopping.
+    def _expect_end(self, worker: Worker) -> None:
+        """Make `poll` look whether the process of a worker has ended."""
+        if worker not in self._ending:
+            self._ending.append(worker)
 
-        One that is stopping has the rest of its grace, and `poll` reaps it.
+    def _bury(self, worker: Worker) -> None:
+        """Handle the end of a worker's channel: kill the worker if it was not stopping.
+
+        One that is stopping has the rest of its grace; `poll` reaps both.
         """
         # Before the channel closes: the selector needs its descriptor.
         self._selector.unregister(worker.channel)
         worker.channel.close()
         # Its channel is closed but the process may live, and could never be told to end.
-        if worker.stopping_since is None:
+        # INVARIANT: no wait for its end here. `poll` must kill it after its grace, and even SIGKILL
+        # may take long.
+        if worker.stopping_since is None and worker.killed_since is None:
             self._kill(worker)
-            self._reap(worker, 0)
-        else:
-            # INVARIANT: no wait for it here, or `poll` could not kill it after its grace.
-            self._mute.append(worker)
+        self._expect_end(worker)
 
-    def _reap(self, worker: Worker, options: int) -> None:
-        """Reap a worker that has ended; `options` are those of `waitpid`: with WNOHANG nothing
-        happens while it lives.
+    def _reap(self, worker: Worker) -> None:
+        """Reap a worker that has ended, or give up one that does not end after SIGKILL; nothing
+        happens to one that may still end.
 
         One that ended by itself is restarted after a pause, which doubles up to `LONGEST_PAUSE`.
         """
-        reaped, status = os.waitpid(worker.pid, options)
-        if not reaped:
-            return
+        code = None
+        # Not while its channel is open: its last state may be in there.
+        if not worker.channel.is_watchable:
+            reaped, status = os.waitpid(worker.pid, os.WNOHANG)
+            code = os.waitstatus_to_exitcode(status) if reaped else None
+        if code is None:
+            since = worker.killed_since
+            if since is None or monotonic() - since <= _ENDING:
+                return
+            self._give_up(worker)
         self.news += 1
         worker.is_buried = True
-        if worker in self._mute:
-            self._mute.remove(worker)
+        self._ending.remove(worker)
         if worker.state:
             self._on_end(worker)
         if worker in self._leaving:
@@ -398,9 +429,17 @@ class Supervisor:
                 pause = FIRST_PAUSE
             self._pauses[worker.number] = min(pause * 2, LONGEST_PAUSE)
             self._due[worker.number] = monotonic() + pause
-            code = os.waitstatus_to_exitcode(status)
             extra = {"worker": worker.number, "exit": code, "pause": pause}
             _log.error("A worker ended by itself; it is started again.", extra=extra)
+
+    def _give_up(self, worker: Worker) -> None:
+        """Close the channel of a worker that does not end, and reap it whenever it ends."""
+        extra = {"worker": worker.number, "pid": worker.pid}
+        _log.error("A worker does not end after SIGKILL; it is given up.", extra=extra)
+        if worker.channel.is_watchable:
+            self._selector.unregister(worker.channel)
+            worker.channel.close()
+        self._given_up.append(worker.pid)
 
     def _fork(self, number: int, work: Work) -> Worker:
         """Fork a worker that runs `work`, and return it as its parent sees it."""
@@ -422,7 +461,12 @@ class Supervisor:
         """Close this object's descriptors, the channels of all workers among them, in a new process
         that inherited them and does not need them.
         """
-        for worker in [*self.workers.values(), *self._leaving, *self._starting]:
+        for worker in [
+            *self.workers.values(),
+            *self._leaving,
+            *self._starting,
+            *self._ending,
+        ]:
             worker.channel.close()
         # Only closed, not unregistered: the parent shares what is registered in epoll.
         self._selector.close()
