@@ -67,6 +67,8 @@ class AskingProcess:
         self._prepare = prepare
         self._end: Socket | None = None
         self._pid = 0
+        self._killed: list[int] = []
+        """The pids of processes that were killed and have not been reaped."""
         self._asked: set[int] = set()
 
     @property
@@ -82,6 +84,7 @@ class AskingProcess:
         """
         if self._end is not None:
             return
+        self._reap()
         ours, theirs = socketpair(AF_UNIX, SOCK_SEQPACKET)
         pid = os.fork()
         if pid == 0:
@@ -139,13 +142,20 @@ class AskingProcess:
         self._kill()
 
     def _kill(self) -> None:
-        """Kill the process if it still runs, and collect its exit code."""
+        """Kill the process if it still runs."""
         if self._end is not None:
             self._end.close()
             self._end = None
             with suppress(ProcessLookupError):
                 os.kill(self._pid, signal.SIGKILL)
-            os.waitpid(self._pid, 0)
+            self._killed.append(self._pid)
+            self._reap()
+
+    def _reap(self) -> None:
+        """Reap the killed processes that have ended. Does not wait for one that has not: the kernel
+        may hold it for as long as a disk or a network does not answer. The next call reaps it.
+        """
+        self._killed = [pid for pid in self._killed if not os.waitpid(pid, os.WNOHANG)[0]]
 
 
 def _send(end: Socket, content: bytes, more: bytes = b"") -> None:
