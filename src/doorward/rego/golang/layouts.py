@@ -662,8 +662,8 @@ def _zone_length(text: str) -> int:
 
 
 def _zone_offset_length(text: str) -> int:
-    """Return the length of a sign and a number of hours up to 23 at the start of `text`; 0 if there
-    is none.
+    """Return the length of a sign and a number of hours up to 23 at the start of `text`, with any
+    number of leading zeros; 0 if there is none.
     """
-    match = re.match(r"[+-](\d+)", text, re.ASCII)
-    return match.end() if match and len(match[1]) < 20 and int(match[1]) <= 23 else 0
+    match = re.match(r"[+-]0*(\d+)", text, re.ASCII)
+    return match.end() if match and len(match[1]) <= 2 and int(match[1]) <= 23 else 0
