@@ -16,7 +16,9 @@ import httpx
 import pytest
 
 from doorward.config.configuration import parse_config
+from doorward.config.services import AwsSigning, AwsSource
 from doorward.control.answers import ServiceError
+from doorward.control.aws_credentials import AwsKeyChain, EcrAuth
 from doorward.control.client import ServiceClient
 
 STS = """<AssumeRoleResponse><AssumeRoleResult><Credentials>
@@ -215,3 +217,58 @@ def test_the_password_of_ecr_is_fetched_once(monkeypatch: pytest.MonkeyPatch) ->
     assert seen[0].headers["x-amz-target"] == target
     assert "/eu-x-1/ecr/aws4_request" in seen[0].headers["authorization"]
     assert seen[2].headers["authorization"] == f"Basic {password}"
+
+
+HUGE = f"1{'0' * 400}"
+NUMBERS = [HUGE, f"-{HUGE}", "1e999", "-1e999", "NaN", "1e300"]
+
+
+@pytest.mark.parametrize("until", NUMBERS)
+def test_a_password_of_ecr_is_renewed_after_twelve_hours_whatever_its_expiry(
+    monkeypatch: pytest.MonkeyPatch, until: str
+) -> None:
+    sign_with(monkeypatch)
+    text = f'{{"authorizationData": [{{"authorizationToken": "p", "expiresAt": {until}}}]}}'
+    respond, seen = recorder(
+        {"api.ecr.eu-x-1.amazonaws.com": httpx.Response(200, content=text.encode())}
+    )
+    now = [0.0]
+    options = AwsSigning((AwsSource("environment"),), service="ecr")
+    auth = EcrAuth(options, respond, clock=lambda: now[0])
+    is_far = until in (HUGE, "1e999", "1e300")
+    for now[0], count in ((0.0, 1), (43_199.0, 1 if is_far else 2), (43_201.0, 2 if is_far else 3)):
+        request = next(auth.auth_flow(httpx.Request("GET", "https://s/a")))
+        assert request.headers["authorization"] == "Basic p"
+        assert len(seen) == count
+
+
+@pytest.mark.parametrize("number", [HUGE, f"-{HUGE}"])
+def test_keys_of_a_session_are_renewed_after_an_hour_whatever_their_expiry(
+    tmp_path: Path, number: str
+) -> None:
+    signed_on(
+        tmp_path,
+        expires="2020-01-01T00:00:00Z",
+        refreshToken="again",
+        clientId="i",
+        clientSecret="s",
+        registrationExpiresAt="2099-01-01T00:00:00Z",
+    )
+    token = f'{{"accessToken": "newer", "expiresIn": {number}}}'
+    names = '"accessKeyId": "k", "secretAccessKey": "s", "sessionToken": "t"'
+    keys = f'{{"roleCredentials": {{{names}, "expiration": {number}}}}}'
+    oidc, portal_host = "oidc.eu-x-1.amazonaws.com", "portal.sso.eu-x-1.amazonaws.com"
+    respond, seen = recorder(
+        {
+            oidc: httpx.Response(200, content=token.encode()),
+            portal_host: httpx.Response(200, content=keys.encode()),
+        }
+    )
+    source = AwsSource("sso", path=str(tmp_path / "config"), cache_path=str(tmp_path), profile="p")
+    now = [0.0]
+    chain = AwsKeyChain(AwsSigning((source,)), respond, clock=lambda: now[0])
+    is_far = not number.startswith("-")
+    for now[0], count in ((0.0, 1), (3_599.0, 1 if is_far else 2), (3_601.0, 2 if is_far else 3)):
+        assert chain.get().access_key == "k"
+        assert [each.url.host for each in seen].count(portal_host) == count
+    assert [each.url.host for each in seen].count(oidc) == (1 if is_far else 3)

@@ -35,6 +35,11 @@ before they expire.
 """
 _SPARE: Final = 300.0
 """The seconds before its expiry from which a password, or keys of a session, are renewed."""
+_PASSWORD_SECONDS: Final = 43_200.0
+_SESSION_SECONDS: Final = 3_600.0
+_TOKEN_SECONDS: Final = 86_400.0
+"""The most seconds for which a password of ECR, the keys of a session and the token of a session
+are used, whatever a service says of their expiry."""
 _STS: Final = re.compile(r"<(AccessKeyId|SecretAccessKey|SessionToken)>([^<]{1,4096})</")
 _FORM: Final = {"content-type": "application/x-www-form-urlencoded"}
 
@@ -72,8 +77,9 @@ class EcrAuth(httpx.Auth):
     ) -> None:
         self._fetch = fetch
         self._options = options
+        self._clock = clock
         self._keys = AwsKeyChain(options, fetch, clock=clock)
-        self._password = ""
+        self._password: str | None = None
         self._until = 0.0
         self._lock = Lock()
 
@@ -82,13 +88,14 @@ class EcrAuth(httpx.Auth):
         the old one. CredentialsError if there is none.
         """
         with self._lock:
-            if time.time() >= self._until:
-                self._password, self._until = self._fetch_token()
+            if self._password is None or self._clock() >= self._until:
+                self._password, seconds = self._fetch_token()
+                self._until = self._clock() + seconds
         request.headers["authorization"] = f"Basic {self._password}"
         yield request
 
     def _fetch_token(self) -> tuple[str, float]:
-        """Fetch a password from ECR; return it with the Unix time until which it is used.
+        """Fetch a password from ECR; return it with the seconds for which it is used.
         CredentialsError if there is none.
         """
         keys = self._keys.get()
@@ -109,7 +116,7 @@ class EcrAuth(httpx.Auth):
                     *_,
                 ]
             }:
-                return password, float(until) - _SPARE
+                return password, _seconds_left(until, _PASSWORD_SECONDS)
         raise CredentialsError("the answer of ECR has no token or no time of expiry")
 
 
@@ -364,9 +371,9 @@ class _Session:
                 }
             }:
                 until = rest.get("expiration")
-                left = until / 1000 - time.time() if type(until) is int else 0.0
-                seconds = min(max(left - _SPARE, 0.0), 3600.0)
-                return AwsKeys(access, secret, session.region, token), seconds
+                until = until // 1000 if type(until) is int else 0
+                keys = AwsKeys(access, secret, session.region, token)
+                return keys, _seconds_left(until, _SESSION_SECONDS)
         raise CredentialsError("the SSO portal returned no keys")
 
     def _renew(self, session: _SignedOn) -> _SignedOn:
@@ -396,7 +403,7 @@ class _Session:
                 return replace(
                     session,
                     token=token,
-                    until=time.time() + seconds,
+                    until=time.time() + min(max(0.0, seconds), _TOKEN_SECONDS),
                     refresh_token=again if isinstance(again, str) else session.refresh_token,
                 )
         raise CredentialsError("failed to refresh token: SSO returned no token")
@@ -445,6 +452,16 @@ def _read_sign_on(source: AwsSource) -> _SignedOn:
         client_secret=text("clientSecret"),
         client_until=_seconds(text("registrationExpiresAt")),
     )
+
+
+def _seconds_left(until: float, longest: float) -> float:
+    """Return the seconds from now until `_SPARE` before a Unix time: at least 0.0, at most
+    `longest`. `until` is a number of JSON, so an integer of any size, or an infinity or NaN.
+    """
+    now = time.time()
+    # In this order: NaN is not greater than `now`, and no large integer becomes a float.
+    until = min(max(now, until), now + longest + _SPARE)
+    return max(until - now - _SPARE, 0.0)
 
 
 def _seconds(text: str) -> float:
