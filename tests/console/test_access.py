@@ -25,6 +25,7 @@ from doorward.console.oidc import OidcError, OidcLogin
 from doorward.console.process import Process
 from doorward.console.ring import Ring
 from doorward.console.sessions import COOKIE, LONGEST
+from doorward.console.slots import Slots
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import build
 from doorward.rest.app import Api
@@ -423,7 +424,7 @@ def test_host_names_that_the_console_has(site: Site, host: str, is_allowed: bool
 
 
 def test_only_so_many_wait_for_an_issuer(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app, "MOST_LOGINS", 0)
+    monkeypatch.setattr(site.console, "_login_slots", Slots(0))
     with pytest.raises(OidcError, match="too many"):
         asyncio.run(site.console._at_issuer(lambda: None))
     assert site.ask("GET", "/console/oidc/main").status_code == 502

@@ -492,7 +492,7 @@ def test_only_so_many_logins_wait_for_an_issuer(monkeypatch: pytest.MonkeyPatch)
 
     async def log_in() -> list[object]:
         waiting = [asyncio.create_task(console._at_issuer(go_on.wait)) for _ in range(3)]
-        while console._waiting_logins < len(waiting):
+        while len(console._login_slots) < len(waiting):
             await asyncio.sleep(0)
         with pytest.raises(OidcError, match="too many"):
             await console._at_issuer(go_on.wait)

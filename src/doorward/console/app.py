@@ -15,7 +15,6 @@ from functools import partial
 from ipaddress import ip_address
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
-from weakref import WeakSet
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
@@ -48,6 +47,7 @@ from doorward.console.selection import GROUPS, MOST, Filter, FilterError
 from doorward.console.sessions import COOKIE, digest_of, is_same_origin, set_cookie
 from doorward.console.sessions import LONGEST as LONGEST_TOKEN
 from doorward.console.sessions import SECONDS as SECONDS_OF_SESSION
+from doorward.console.slots import Slot, Slots
 from doorward.console.traffic import document
 from doorward.edge import Parts
 from doorward.pdp.issuer_documents import WITHIN as SECONDS_AT_ISSUER
@@ -101,22 +101,19 @@ class RefusedError(Exception):
 
 
 class _EventStream(StreamingResponse):
-    """A response of server-sent events, a member of `streams` until it ends. One that is never sent
-    leaves them when it is deleted, since they are weak references.
+    """A response of server-sent events, which has `slot` until it ends. One that is never sent has
+    it until it is deleted.
     """
 
-    def __init__(self, events: AsyncIterator[bytes], streams: WeakSet[Response]) -> None:
+    def __init__(self, events: AsyncIterator[bytes], slot: Slot) -> None:
         super().__init__(events, 200, headers(), "text/event-stream; charset=utf-8")
-        self._streams = streams
-        # Before it is sent: other requests are answered while a client reads the head.
-        streams.add(self)
+        # Taken before it is sent: other requests are answered while a client reads the head.
+        self._slot = slot
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the events; the client may leave before the first one."""
-        try:
+        with self._slot:
             await super().__call__(scope, receive, send)
-        finally:
-            self._streams.discard(self)
 
 
 class Console:
@@ -151,18 +148,18 @@ class Console:
         self._hosts = hosts
         self._workers = Workers("console", THREADS, deadline=5.0)
         self._searches = Workers("console-log", 1, deadline=SECONDS)
-        self._searching = 0
+        self._search_slots = Slots(SEARCHES)
         self._search_turn = asyncio.Lock()
         # Issuers may be slow: nothing else waits for them.
         self._logins = Workers("console-login", LOGIN_THREADS, deadline=2 * SECONDS_AT_ISSUER)
-        self._waiting_logins = 0
+        self._login_slots = Slots(MOST_LOGINS)
         self._changing = asyncio.Semaphore(1)
         self.check: Callable[[str], bool] | None = None
         """Returns True if a token may open the console; None if browsers need no session."""
         self.issuers: Mapping[str, OidcLogin] = {}
         """The issuers at which users can log in instead of typing a token, by name."""
-        self._streams: WeakSet[Response] = WeakSet()
-        self._plays = 0
+        self._stream_slots = Slots(STREAMS)
+        self._play_slots = Slots(PLAYS)
         self._closed = False
 
     def serve(self, parts: Parts) -> None:
@@ -491,13 +488,11 @@ class Console:
         for logins, and return its result. Raise OidcError if `MOST_LOGINS` wait already; errors of
         `work` pass through.
         """
-        if self._waiting_logins >= MOST_LOGINS:
+        slot = self._login_slots.take()
+        if slot is None:
             raise OidcError("too many people log in at the same time: try again")
-        self._waiting_logins += 1
-        try:
+        with slot:
             return await self._logins.run(work)
-        finally:
-            self._waiting_logins -= 1
 
     async def _finish_at(self, login: OidcLogin, request: Request) -> Response:
         """Begin a session for a person whom the issuer has sent back and the system policy allows,
@@ -582,10 +577,10 @@ class Console:
             )
         # A page asks again before it has its answer, when its reader goes back or types quickly:
         # the second search waits for the first one.
-        if self._searching >= SEARCHES:
+        slot = self._search_slots.take()
+        if slot is None:
             raise LogQueryError("too many searches of the log at the same time: try again later")
-        self._searching += 1
-        try:
+        with slot:
             async with self._search_turn:
                 search = Search(self._log)
                 end = asyncio.get_running_loop().call_later(SECONDS, search.stop)
@@ -593,8 +588,6 @@ class Console:
                     return await self._searches.run(work, search)
                 finally:
                     end.cancel()
-        finally:
-            self._searching -= 1
 
     def _stream(self, request: Request) -> Response:
         """Return the stream of new decisions that match a filter, as server-sent events, from the
@@ -603,16 +596,17 @@ class Console:
         """
         if self._process.ring is None:
             return json_response({"error": "this process has no decision point"}, 503)
-        if len(self._streams) >= STREAMS:
-            return json_response({"error": "too many pages"}, 503)
         try:
             fields = dict(request.query_params)
             limit = _number(fields.pop("limit", ""), views.BATCH)
             filter = Filter.read(fields)
         except FilterError as error:
             return json_response({"error": str(error)}, 400)
+        slot = self._stream_slots.take()
+        if slot is None:
+            return json_response({"error": "too many pages"}, 503)
         *after, docker = _numbers(request.headers.get("last-event-id", ""), self._count + 1)
-        return _EventStream(self._events(after, docker, filter, limit), self._streams)
+        return _EventStream(self._events(after, docker, filter, limit), slot)
 
     async def _events(
         self, after: list[int], docker: int, filter: Filter, limit: int
@@ -644,16 +638,15 @@ class Console:
         """Run an action of the playground in a thread and return its result. 400 for an invalid
         request; 503 if `PLAYS` run or wait already.
         """
-        if self._plays >= PLAYS:
+        slot = self._play_slots.take()
+        if slot is None:
             return json_response({"error": "too many evaluations at the same time: try again"}, 503)
-        self._plays += 1
-        try:
-            body = await self._body(request)
-            return json_response(await self._workers.run(answer, action, body))
-        except PlaygroundError as error:
-            return json_response({"error": str(error)}, 400)
-        finally:
-            self._plays -= 1
+        with slot:
+            try:
+                body = await self._body(request)
+                return json_response(await self._workers.run(answer, action, body))
+            except PlaygroundError as error:
+                return json_response({"error": str(error)}, 400)
 
 
 def _numbers(text: str, count: int) -> list[int]:
