@@ -36,8 +36,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks.cases import CASES
 from benchmarks.newest_engine import BEGIN, END
 from benchmarks.page import machine
+from doorward.base.collector import gc_paused
 from doorward.rego import Engine, compile
-from doorward.rego.shared import gc_paused
 
 RECORDED = Path(__file__).resolve().parent / "data/opa.json"
 PICTURE = "performance.svg"

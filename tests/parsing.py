@@ -10,7 +10,7 @@ import ast
 from functools import cache
 from pathlib import Path
 
-from doorward.rego.collector import gc_paused
+from doorward.base.collector import gc_paused
 
 __all__ = ["parsed", "parsed_file"]
 

@@ -190,6 +190,28 @@ def test_the_digest_says_what_was_read(tree: Path) -> None:
     assert load([]).modules == {}
 
 
+def test_policies_alone_have_no_digest(tree: Path) -> None:
+    loaded = load(["dir"], policies_only=True)
+    assert (loaded.files, loaded.digest) == (("dir/p.rego",), "")
+
+
+@pytest.mark.parametrize("path", ["./two.json", "dir//..//two.json", ".//dir/./../two.json/"])
+def test_files_have_the_names_that_pathlib_gives_them(tree: Path, path: str) -> None:
+    for each in (path.rstrip("/"), f"{tree}/{path}".rstrip("/")):
+        assert load([each]).files == (str(Path(each)),)
+
+
+def test_two_slashes_at_the_beginning_stay_and_three_do_not(tree: Path) -> None:
+    for slashes in ("/", "//", "///"):
+        path = slashes + str(tree / "dir").lstrip("/")
+        assert list_files([path])[-1] == str(Path(path, "top.json"))
+
+
+def test_the_working_folder_is_a_dot(tree: Path) -> None:
+    for path in (".", "./", ".//."):
+        assert list_files([path]) == list_files(["."])
+
+
 def test_a_large_yaml_file_is_read(tree: Path) -> None:
     items = "\n".join(f"  - {{name: user{n}, role: viewer}}" for n in range(9000))
     write(tree, {"large.yaml": f"items:\n{items}\n"})

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -67,23 +69,74 @@ def test_a_bootstrap_is_printed_and_nothing_else(capsys: pytest.CaptureFixture[s
     assert "/run/a.sock" in out
 
 
-def test_no_exit_handler_of_a_library_runs_beside_a_daemon_thread() -> None:
+def ended(code: str, *arguments: str, **options: Any) -> subprocess.CompletedProcess[bytes]:
+    """How a process ends that runs `code`, in which `main` is the module, and then the command."""
+    code = f"import atexit, sys, threading\nfrom doorward.cli import main\n{code}\nmain.main()\n"
+    unlike_a_user = ("COVERAGE", "PYTHONUNBUFFERED")
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(unlike_a_user)}
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        env=environment,
+        timeout=PATIENCE,
+        **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options},
+    )
+
+
+@pytest.mark.parametrize("thread", ["", "threading.Thread(target=wait, daemon=True).start()"])
+def test_exit_handlers_of_python_run_and_those_of_libraries_do_not(thread: str) -> None:
     # A handler of C that ends the process with SIGABRT, and one of Python, which has to run.
-    code = """
-import atexit, ctypes, sys, threading
-from doorward.cli import main
+    code = f"""
+import ctypes
 libc = ctypes.CDLL(None)
 libc.__cxa_atexit(libc.abort, None, None)
 atexit.register(print, "left")
 main.run = lambda arguments: 7
-if "daemon" in sys.argv:
-    threading.Thread(target=threading.Event().wait, daemon=True).start()
-main.main()
+wait = threading.Event().wait
+{thread}
 """
-    for arguments, status in ([], -6), (["daemon"], 7):
-        command = [sys.executable, "-c", code, *arguments]
-        done = subprocess.run(command, capture_output=True, timeout=PATIENCE)
-        assert (done.returncode, done.stdout) == (status, b"left\n")
+    done = ended(code)
+    assert (done.returncode, done.stdout) == (7, b"left\n")
+
+
+def test_threads_that_work_are_waited_for() -> None:
+    code = """
+def work():
+    threading.main_thread().join()
+    print("worked", flush=True)
+main.run = lambda arguments: threading.Thread(target=work).start() or 3
+"""
+    done = ended(code)
+    assert (done.returncode, done.stdout) == (3, b"worked\n")
+
+
+def test_a_profiler_around_the_command_reports() -> None:
+    code = """
+def profiled(end=main.main):
+    sys.setprofile(lambda *event: None)
+    try:
+        end()
+    finally:
+        sys.setprofile(None)
+        print("reported")
+main.run = lambda arguments: 3
+main.main = profiled
+"""
+    done = ended(code)
+    assert (done.returncode, done.stdout) == (3, b"reported\n")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no /dev/full")
+def test_output_that_cannot_be_written_at_the_end_is_reported() -> None:
+    code = 'main.run = lambda arguments: print("lost") or 0'
+    with open("/dev/full", "wb") as full:
+        done = ended(code, stdout=full)
+    assert done.returncode == 120
+    assert b"No space left on device" in done.stderr
+
+
+def test_a_command_ends_without_standard_output() -> None:
+    done = ended("sys.stdout = None; main.run = lambda arguments: 3")
+    assert (done.returncode, done.stderr) == (3, b"")
 
 
 @pytest.mark.parametrize("command", ["diff", "replay"])

@@ -85,11 +85,11 @@ LANGUAGE = {"doorward", "doorward.base", "doorward.base.exporting", "doorward.re
 """All of Doorward that `import doorward.rego` loads: its names are loaded when they are used."""
 
 ONE_SUM = (
-    r"doorward(\.base(\.(cancellation|digits|exporting|os_errors|records))?)?"
+    r"doorward(\.base(\.(cancellation|collector|digits|exporting|os_errors|records))?)?"
     r"|doorward\.cli(\.(arguments|capabilities|colors|durations|errors|eval|extensions|go_flags|input_document|main"
     r"|metrics|profiles|queries|results|saved_programs|schemas))?|doorward\.cli\.extras"
     r"|doorward\.bundles(\.(loader|sources))?|doorward\.pdp(\.(error_documents|extensions|solutions))?"
-    r"|doorward\.rego(\.(caches|capabilities|clock|code|collector|conversion|engine|errors|json_text|modules|numbers|options|pointers|source"
+    r"|doorward\.rego(\.(caches|capabilities|clock|code|conversion|engine|errors|json_text|modules|numbers|options|pointers|source"
     r"|shared|timers|tools|values))?"
     r"|doorward\.rego\.(analysis|codegen|runtime)(\..*)?|doorward\.rego\.partial(\.options)?"
     r"|doorward\.rego\.golang(\.(json|json_decoder|json_documents|octets|strings))?"
@@ -138,6 +138,18 @@ def test_a_sum_loads_no_other_built_ins_and_no_heavy_library(tmp_path: Path) -> 
     ours = {name for name in loaded if name.startswith("doorward")}
     assert {name for name in ours if not re.fullmatch(ONE_SUM, name)} == set()
     assert not NOT_FOR_ONE_SUM & loaded
+
+
+def test_a_check_loads_nothing_that_generates_code_or_hashes(policy: Path) -> None:
+    code = (
+        f"from doorward.cli.main import run; import sys; run(['check', {str(policy)!r}]); "
+        "print('loaded:', *sys.modules)"
+    )
+    code = f"import os; os.environ['DOORWARD_CACHE_DIR'] = ''; {code}"
+    loaded = set(python(code, policy.parent).rpartition("loaded:")[2].split())
+    assert "doorward.rego.analysis.passes" in loaded
+    late = r"doorward\.rego\.(codegen|engine|partial|runtime|saved)(\..*)?|hashlib|pathlib"
+    assert [name for name in loaded if re.fullmatch(late, name)] == []
 
 
 def test_the_http_api_leaves_what_few_ask_for_until_they_do(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from doorward.base.collector import gc_frozen
 from doorward.rego import json_pieces
-from doorward.rego.collector import gc_frozen
 from doorward.rego.golang import JSONError, read_data, read_json
 from doorward.rego.json_pieces import from_pieces
 from doorward.rego.json_text import MUCH, from_json

@@ -97,7 +97,9 @@ class Loaded:
     data: dict[Key, Value] = field(default_factory=dict)
     files: tuple[str, ...] = ()
     digest: str = ""
-    """The SHA-256 of all names and contents; empty if nothing was read from files."""
+    """The SHA-256 of all names and contents; empty if nothing was read from files, or policies
+    only.
+    """
     rego_versions: dict[str, int] = field(default_factory=dict)
     """The Rego version, 0 or 1, of files for which a bundle's manifest sets it."""
     revisions: dict[str, str] = field(default_factory=dict)
@@ -135,19 +137,17 @@ def load(
     for each file that cannot be used; all files are tried, but an unreadable folder, too many files
     or too deep folders end it at once.
 
-    With `policies_only`, only files that end with `.rego` are opened. Policies are read as texts
-    and not parsed, unless a file fails: then their parse errors are reported as well, and `v0` is
-    True if they are Rego v0.
+    With `policies_only`, only files that end with `.rego` are opened, and nothing is hashed.
+    Policies are read as texts and not parsed, unless a file fails: then their parse errors are
+    reported as well, and `v0` is True if they are Rego v0.
     """
-    import hashlib  # loads OpenSSL, which commands without files do not need
-
     limits = limits or Limits()
     timers = timers or Timers()
     modules: dict[str, str] = {}
     data: dict[Key, Value] = {}
     messages: list[str | Source] = []
     entries: list[_Entry] = []
-    digest = hashlib.sha256()
+    digest = None if policies_only else _new_digest()
     for entry in _find(paths, ignore, limits, messages):
         if policies_only and not entry.path.endswith(".rego"):
             continue
@@ -164,12 +164,19 @@ def load(
         else:
             if entry.path in modules:
                 messages.append(Source(entry.path, modules[entry.path]))
-            # With the prefix: the same file at another path of the data is another state.
-            add_to_digest(digest, "\0".join((entry.path, *entry.prefix)), content)
+            if digest is not None:
+                # With the prefix: the same file at another path of the data is another state.
+                add_to_digest(digest, "\0".join((entry.path, *entry.prefix)), content)
     if any(isinstance(each, str) for each in messages):
         raise LoadError(_problems(messages, v0=v0))
     files = tuple(entry.path for entry in entries)
-    return Loaded(modules, data, files, digest.hexdigest())
+    return Loaded(modules, data, files, "" if digest is None else digest.hexdigest())
+
+
+def _new_digest() -> _Hash:
+    import hashlib  # loads OpenSSL, which commands that keep no state do not need
+
+    return hashlib.sha256()
 
 
 def _problems(messages: Iterable[str | Source], *, v0: bool) -> Iterator[str | Diagnostic]:
@@ -250,19 +257,27 @@ def _find(
     """Yield the files that `paths` name, and those in the folders that they name. A missing path is
     skipped and reported in `messages`; more files than the limit raise LoadError.
     """
-    from pathlib import PurePosixPath  # and `urllib`, `ipaddress` with it
-
     count = 0
     for argument in paths:
         prefix, path = split_prefix(argument)
         if not os.path.exists(path):
             messages.append(f"stat {path}: no such file or directory")
             continue
-        for entry in _walk(str(PurePosixPath(path)), prefix, ignore, limits, ()):
+        for entry in _walk(_plain(path), prefix, ignore, limits, ()):
             count += 1
             if count > limits.files:
                 raise LoadError([f"{argument}: more than {limits.files} files"])
             yield entry
+
+
+def _plain(path: str) -> str:
+    """Return a path without empty and `.` parts, as `pathlib` writes it, which takes 3 ms to
+    import: `./a//b/` -> `a/b`.
+    """
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    # POSIX gives two slashes at the beginning a meaning of their own, but not three.
+    root = path[: len(path) - len(path.lstrip("/"))]
+    return ("//" if root == "//" else root[:1]) + "/".join(parts) or "."
 
 
 def split_prefix(argument: str) -> tuple[tuple[str, ...], str]:

@@ -10,6 +10,7 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from doorward.base.collector import gc_paused
 from doorward.base.records import record
 from doorward.bundles.loader import (
     Limits,
@@ -22,7 +23,7 @@ from doorward.bundles.loader import (
     split_prefix,
     unite_documents,
 )
-from doorward.rego.shared import Timers, gc_paused
+from doorward.rego.shared import Timers
 
 if TYPE_CHECKING:
     from doorward.bundles.bundle import Bundle

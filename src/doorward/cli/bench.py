@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import click
 
+from doorward.base.collector import gc_paused
 from doorward.base.records import record, replace
 from doorward.bundles.loader import LoadError
 from doorward.bundles.sources import Sources
@@ -33,7 +34,7 @@ from doorward.rego import (
     compile,
 )
 from doorward.rego.golang import indent, object_text
-from doorward.rego.shared import VerifiedTokens, gc_paused
+from doorward.rego.shared import VerifiedTokens
 
 __all__ = ["command"]
 

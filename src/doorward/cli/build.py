@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import click
 
+from doorward.base.collector import gc_paused
 from doorward.base.os_errors import io_message
 from doorward.base.records import record, replace
 from doorward.bundles.bundle import Bundle, read_bundle
@@ -34,7 +35,7 @@ from doorward.cli.sign import read_claims, read_key
 from doorward.cli.waiting import waiting
 from doorward.rego import Options, RegoError, Value, compile
 from doorward.rego.golang import marshal, ordered_text
-from doorward.rego.shared import PARSE_ERROR, Capabilities, Key, Source, gc_paused
+from doorward.rego.shared import PARSE_ERROR, Capabilities, Key, Source
 from doorward.rego.tools import Module, Target, format_policy
 
 __all__ = ["command"]

@@ -8,6 +8,7 @@ from dataclasses import replace
 import click
 from click.core import ParameterSource
 
+from doorward.base.collector import gc_paused
 from doorward.bundles.loader import Loaded, LoadError
 from doorward.bundles.sources import Sources
 from doorward.cli import capabilities, colors, extensions, saved_programs, schemas
@@ -16,16 +17,13 @@ from doorward.cli.errors import documents_text, for_people, warn
 from doorward.cli.findings import findings_of, github, junit, sarif
 from doorward.rego import CompileError, Diagnostic, Options, Registry, RegoError
 from doorward.rego.golang import indent, object_text
-from doorward.rego.shared import Capabilities, ParseError, Source, gc_paused
+from doorward.rego.shared import Capabilities, ParseError, Source
 from doorward.rego.tools import (
     CheckOptions,
     Module,
     Parsed,
     check,
     check_base_data,
-    find_errors,
-    key_of,
-    name_of,
     parse_module,
     parse_with_recovery,
     report,
@@ -138,6 +136,11 @@ class _SuccessNote:
     ) -> None:
         """The note depends on the texts of all policies and on every option of the compiler."""
         self._folder = saved_programs.saved_folder()
+        self._name: str | None = None
+        if self._folder is None:
+            return
+        from doorward.rego.tools import key_of, name_of  # and hashlib, for the key of a note
+
         compiling = Options(
             v0=v0,
             rego_versions=loaded.rego_versions,
@@ -147,7 +150,7 @@ class _SuccessNote:
             schemas=options.schemas,
             metadata=True,
         )
-        key = None if self._folder is None else key_of(loaded.modules, compiling)
+        key = key_of(loaded.modules, compiling)
         self._name = None if key is None else name_of(key, "checked")
 
     @property
@@ -216,6 +219,8 @@ def _check_all(
     """Raise CompileError with the errors of all phases, at most `max_errors` of them: a parse error
     hides no other error.
     """
+    from doorward.rego.tools import find_errors  # few ask for all errors
+
     parsed: dict[str, Parsed] = {}
     for source, source_v0 in _sources(loaded, v0=v0):
         each = parse_with_recovery(source, v0=source_v0, builtins=registry)

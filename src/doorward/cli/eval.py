@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from click.core import ParameterSource
 
+from doorward.base.collector import gc_paused
 from doorward.base.records import record
 from doorward.bundles.loader import LoadError
 from doorward.bundles.sources import Sources
@@ -39,7 +40,7 @@ from doorward.rego import (
     compile,
 )
 from doorward.rego.golang import indent, object_text
-from doorward.rego.shared import Capabilities, Span, Timers, VerifiedTokens, gc_paused, within
+from doorward.rego.shared import Capabilities, Span, Timers, VerifiedTokens, within
 
 if TYPE_CHECKING:
     from doorward.cli.partial import Residual

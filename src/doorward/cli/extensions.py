@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
+from doorward.base.collector import gc_paused
 from doorward.bundles.sources import Sources
 from doorward.cli.errors import warn
 from doorward.pdp.extensions import Extensions, project_extensions
-from doorward.rego import Engine, Registry
-from doorward.rego.shared import gc_paused
+from doorward.rego import Registry
+
+if TYPE_CHECKING:
+    from doorward.rego import Engine
 
 __all__ = ["engine_of", "option", "registry_for"]
 
@@ -40,6 +43,8 @@ def engine_of(sources: Sources, builtins: Sequence[str]) -> Engine:
 
     Raise LoadError or CompileError.
     """
+    from doorward.rego import Engine  # `check` evaluates nothing
+
     loaded = sources.load()
     warn(loaded.notes)
     with gc_paused():

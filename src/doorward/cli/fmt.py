@@ -13,6 +13,7 @@ from typing import Final
 
 import click
 
+from doorward.base.collector import gc_paused
 from doorward.base.os_errors import describe_os_error, io_message
 from doorward.base.records import record
 from doorward.bundles.loader import LoadError
@@ -20,7 +21,7 @@ from doorward.cli import capabilities as options
 from doorward.cli.arguments import argument
 from doorward.cli.errors import for_people
 from doorward.rego import REGISTRY, CompileError, RegoError
-from doorward.rego.shared import Capabilities, ParseError, Source, gc_paused
+from doorward.rego.shared import Capabilities, ParseError, Source
 from doorward.rego.tools import Target, format_policy, parse_module
 
 __all__ = ["command"]

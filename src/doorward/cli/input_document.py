@@ -8,11 +8,11 @@ from typing import Any, Final
 
 import click
 
+from doorward.base.collector import gc_paused
 from doorward.base.os_errors import io_message
 from doorward.bundles.loader import LoadError, read_document, read_file
 from doorward.rego import UNDEFINED, Undefined, Value
 from doorward.rego.golang import JSONError, read_json
-from doorward.rego.shared import gc_paused
 
 __all__ = ["docker_command_input", "docker_inputs", "envoy_input", "read_input"]
 

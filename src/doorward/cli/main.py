@@ -13,13 +13,14 @@ import os
 import sys
 import threading
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import nullcontext
 from copy import copy
 from typing import Any, Final, NoReturn
 
 import click
 
 from doorward import __version__
+from doorward.base.collector import gc_frozen
 from doorward.base.os_errors import describe_os_error
 from doorward.cli.extras import missing_extra
 from doorward.cli.go_flags import rewrite_subcommand
@@ -78,7 +79,10 @@ class Commands(click.Group):
         """Return the subcommand, importing its module; None if there is no such command."""
         if cmd_name not in _COMMANDS:
             return None
-        module = importlib.import_module(f"doorward.cli.{cmd_name.replace('-', '_')}")
+        full_name = f"doorward.cli.{cmd_name.replace('-', '_')}"
+        # What an import makes stays: the collector need never look at it.
+        with gc_frozen() if full_name not in sys.modules else nullcontext():
+            module = importlib.import_module(full_name)
         command: click.Command = module.command
         _read_environment(command, cmd_name)
         return command
@@ -133,27 +137,38 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     if arguments is not None:
         sys.exit(run(list(arguments)))
-    code = run(sys.argv[1:])
-    # All that is left is about to go with the process: Python need not look for cycles in it.
-    gc.freeze()
-    _exit(code)
+    _exit(run(sys.argv[1:]))
 
 
 def _exit(code: int) -> NoReturn:
-    """Flush the output and end the process, without C's exit handlers if only daemon threads run.
+    """Flush the output and end the process, without freeing its objects one by one and without C's
+    exit handlers. Python's exit handlers run.
 
-    Such a thread may be inside a C library, reading certificates for example, whose exit handler
-    would free memory that it uses: about one server in a hundred ended with a crash. Python's exit
-    handlers still run. Other threads are waited for.
+    A daemon thread may be inside a C library, reading certificates for example, whose exit handler
+    would free memory that it uses: about one server in a hundred ended with a crash. Other threads
+    are waited for. Under a profiler or debugger, and if the output cannot be written, the process
+    ends in Python's way, which reports it.
     """
     threads = [each for each in threading.enumerate() if each is not threading.main_thread()]
-    if threads and all(each.daemon for each in threads):
+    is_observed = sys.gettrace() is not None or sys.getprofile() is not None
+    if all(each.daemon for each in threads) and (threads or not is_observed):
         atexit._run_exitfuncs()
-        for stream in (sys.stdout, sys.stderr):
-            with suppress(OSError, ValueError):  # nobody reads it, or it is closed
-                stream.flush()
-        os._exit(code)
+        if _flush_output() or threads:
+            os._exit(code)
+    # All that is left is about to go with the process: Python need not look for cycles in it.
+    gc.freeze()
     sys.exit(code)
+
+
+def _flush_output() -> bool:
+    """Write what is buffered for standard output and error; return False if that fails."""
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:  # None where it was closed before the start
+                stream.flush()
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def run(arguments: list[str]) -> int:

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import click
 
+from doorward.base.collector import gc_paused
 from doorward.base.records import record
 from doorward.bundles.loader import Loaded, LoadError, read_document, read_file
 from doorward.cli.errors import for_people
@@ -32,7 +33,7 @@ from doorward.rego import (
     explain,
 )
 from doorward.rego.golang import indent
-from doorward.rego.shared import ParseError, Source, Span, gc_paused
+from doorward.rego.shared import ParseError, Source, Span
 from doorward.rego.tools import BRACKETS, Lexer, Module, Rule, Var, loose_tokens, parse_module
 
 __all__ = ["Session", "interact"]

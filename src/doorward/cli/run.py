@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from doorward.base.collector import gc_frozen, gc_paused
 from doorward.bundles.loader import LoadError
 from doorward.bundles.signatures import ALGORITHMS, Verification
 from doorward.bundles.sources import Sources
@@ -261,18 +262,21 @@ def _serve(files: Sequence[str], log_format: str, options: dict[str, Any]) -> in
 
     1 if it cannot start. SIGTERM and SIGINT stop it, SIGHUP reloads.
     """
-    # They bring in the servers, which --help and the shell have no need of.
-    from doorward.server.sidecar import Sidecar
-    from doorward.server.sidecar_options import StartupError
+    with gc_frozen():  # what an import makes stays
+        # They bring in the servers, which --help and the shell have no need of.
+        from doorward.server.sidecar import Sidecar
+        from doorward.server.sidecar_options import StartupError
 
     try:
-        chosen = _options(files, log_format, options)
-        if chosen.workers > 1:
-            from doorward.server.workers import WorkerGroup
+        # The collector is on again before `start`, which may fork workers.
+        with gc_paused():
+            chosen = _options(files, log_format, options)
+            if chosen.workers > 1:
+                from doorward.server.workers import WorkerGroup
 
-            sidecar: Sidecar | WorkerGroup = WorkerGroup(chosen)
-        else:
-            sidecar = Sidecar(chosen)
+                sidecar: Sidecar | WorkerGroup = WorkerGroup(chosen)
+            else:
+                sidecar = Sidecar(chosen)
 
         def end(_number: int, _frame: object) -> None:
             """Handle SIGTERM or SIGINT: stop the sidecar, and end the process by force if that

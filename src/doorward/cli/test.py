@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from doorward.base.collector import gc_paused
 from doorward.base.counting import counted
 from doorward.base.os_errors import io_message
 from doorward.base.records import record, replace
@@ -26,7 +27,7 @@ from doorward.cli.findings import github, sarif
 from doorward.cli.waiting import waiting
 from doorward.pdp.reload import changes, read_signature
 from doorward.rego import REGISTRY, Diagnostic, RegoError
-from doorward.rego.shared import CALL_ERRORS, gc_paused
+from doorward.rego.shared import CALL_ERRORS
 from doorward.testing import Coverage, Result, Suite, Test, run, why
 from doorward.testing.bench import (
     Measured,

@@ -12,6 +12,7 @@ from itertools import islice
 from time import monotonic
 from typing import Any, Final
 
+from doorward.base.collector import gc_paused
 from doorward.bundles.loader import Loaded
 from doorward.console.beginnings import begin
 from doorward.console.play_requests import (
@@ -40,7 +41,7 @@ from doorward.rego import (
     explain,
     to_python,
 )
-from doorward.rego.shared import Span, gc_paused, within
+from doorward.rego.shared import Span, within
 from doorward.replay import ReplayError
 from doorward.search.proofs import Property
 from doorward.testing import Coverage, Result, Suite, run, why

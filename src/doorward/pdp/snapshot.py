@@ -23,6 +23,7 @@ from itertools import count
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
 
+from doorward.base.collector import gc_paused
 from doorward.base.records import record
 from doorward.bundles.loader import Loaded
 from doorward.bundles.owners import Owners
@@ -55,7 +56,6 @@ from doorward.rego.shared import (
     Key,
     Marks,
     Source,
-    gc_paused,
 )
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from codecs import getincrementaldecoder
 from collections.abc import Callable
 from typing import Any, Final
 
-from doorward.rego.collector import freezes, untracker
+from doorward.base.collector import freezes, untracker
 from doorward.rego.json_text import KEPT, Numbers, Strings, refuse_constant, scrub_value
 from doorward.rego.numbers import Number, parse_number
 from doorward.rego.values import Key, Value

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from doorward.rego.caches import CacheCounts
     from doorward.rego.capabilities import Capabilities
     from doorward.rego.codegen.marks import Mark, Marks
-    from doorward.rego.collector import gc_frozen, gc_once, gc_paused
     from doorward.rego.credential_scan import may_hold_credentials
     from doorward.rego.credentials import (
         MASKED,
@@ -87,7 +86,6 @@ else:
             "caches": "CacheCounts",
             "capabilities": "Capabilities",
             "codegen.marks": "Mark Marks",
-            "collector": "gc_frozen gc_once gc_paused",
             "credential_scan": "may_hold_credentials",
             "credentials": (
                 "MASKED assigns_credential credential_members has_credential_names "
@@ -164,9 +162,6 @@ __all__ = [
     "foreign_code",
     "from_fraction",
     "from_key",
-    "gc_frozen",
-    "gc_once",
-    "gc_paused",
     "has_credential_names",
     "kind_name",
     "mask_credentials",

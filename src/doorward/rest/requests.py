@@ -15,12 +15,13 @@ from urllib.parse import unquote_to_bytes
 
 from starlette.requests import ClientDisconnect, Request
 
+from doorward.base.collector import gc_paused
 from doorward.base.digits import parse_digits
 from doorward.bundles.loader import LoadError, read_document
 from doorward.config.configuration import Server
 from doorward.rego import UNDEFINED, Undefined, Value
 from doorward.rego.golang import MAX_EXPLAINED, JSONError, read_data, read_json
-from doorward.rego.shared import MUCH, Key, gc_paused
+from doorward.rego.shared import MUCH, Key
 from doorward.rest.memory import Room
 
 __all__ = [

@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from doorward import __version__
+from doorward.base.collector import gc_frozen, gc_once
 from doorward.bundles.loader import Loaded
 from doorward.bundles.sources import Sources
 from doorward.config.configuration import EXT_AUTHZ, EXT_PROC, Config
@@ -27,7 +28,6 @@ from doorward.pdp.pdp import PDP, DecisionSink, Tee
 from doorward.pdp.reload import Watcher
 from doorward.pdp.snapshot import Snapshot, build
 from doorward.pdp.store import Store
-from doorward.rego.shared import gc_frozen, gc_once
 from doorward.rest.app import Api
 from doorward.rest.authorization import allows_token
 from doorward.rest.request_log import RequestLog

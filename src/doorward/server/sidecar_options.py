@@ -16,6 +16,7 @@ from socket import socket as Socket
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from doorward import __version__
+from doorward.base.collector import gc_paused
 from doorward.base.records import record
 from doorward.bundles.loader import Loaded
 from doorward.bundles.sources import Sources
@@ -33,7 +34,7 @@ from doorward.control.status import ToldStatus
 from doorward.pdp.builtin_answers import noting
 from doorward.pdp.snapshot import Settings, Snapshot
 from doorward.rego import REGISTRY, Environment, Registry, RegoError
-from doorward.rego.shared import Capabilities, ResponseCache, Span, VerifiedTokens, gc_paused
+from doorward.rego.shared import Capabilities, ResponseCache, Span, VerifiedTokens
 from doorward.rego.tools import SavedFolder, SavedPrograms
 from doorward.rest.authorization import Access
 from doorward.rest.server import BindError, bind

@@ -24,6 +24,7 @@ from socket import AF_UNIX
 from socket import socket as Socket
 from typing import Any, Final
 
+from doorward.base.collector import gc_paused
 from doorward.config.configuration import EXT_AUTHZ, EXT_PROC, Config, ConfigError
 from doorward.control.plane import Change, followed
 from doorward.control.status import ToldStatus
@@ -33,7 +34,6 @@ from doorward.pdp.build_gate import BuildGate
 from doorward.pdp.reload import Stop, Watcher
 from doorward.pdp.snapshot import Snapshot, build
 from doorward.pdp.store import NotReplacedError, Store
-from doorward.rego.shared import gc_paused
 from doorward.server.asking import AskingProcess
 from doorward.server.parent_plane import ParentPlane, has_asks, note_told, without_asks
 from doorward.server.sidecar import Sidecar

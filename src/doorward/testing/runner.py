@@ -13,6 +13,7 @@ from dataclasses import field
 from functools import cached_property
 from typing import Any, Final
 
+from doorward.base.collector import gc_paused
 from doorward.base.records import record, replace
 from doorward.bundles.loader import Loaded
 from doorward.rego import (
@@ -37,7 +38,6 @@ from doorward.rego.shared import (
     Span,
     Tracer,
     VerifiedTokens,
-    gc_paused,
     parse_modules,
 )
 from doorward.rego.tools import Module, SavedPrograms, path_text

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
+from doorward.base.collector import freezes, gc_frozen, gc_once, gc_paused, untracker
 from doorward.rego import CompileError, Engine, from_json
-from doorward.rego.collector import freezes, gc_frozen, gc_once, gc_paused, untracker
 
 
 def test_no_collection_meanwhile_and_again_afterwards() -> None:
