@@ -108,7 +108,10 @@ class EcrAuth(httpx.Auth):
         request.headers.update(sign_request(request, keys, "ecr", self._options.version))
         response = self._fetch(request)
         if response.status_code != 200:
-            raise CredentialsError(f"ECR answered with {response.status_code}")
+            raise CredentialsError(
+                f"ECR answered with {response.status_code}: check that the keys have the "
+                "permission ecr:GetAuthorizationToken"
+            )
         match document_of(response, "the answer of ECR"):
             case {
                 "authorizationData": [
@@ -198,10 +201,17 @@ def _profile(source: AwsSource, _: Fetch) -> _Keys:
         profile = _sections(path)[name]
     except KeyError:
         raise CredentialsError(f"{path}: the file has no profile `{name}`") from None
-    access, secret = profile.get("aws_access_key_id"), profile.get("aws_secret_access_key")
+    access = profile.get("aws_access_key_id", "")
+    secret = profile.get("aws_secret_access_key", "")
     region = source.region or os.environ.get("AWS_REGION", "")
-    if not access or not secret or not region:
-        raise CredentialsError(f"{path}: the profile `{name}` lacks a key or a region")
+    needed = {"aws_access_key_id": access, "aws_secret_access_key": secret}
+    if missing := [key for key, value in needed.items() if not value]:
+        raise CredentialsError(f"{path}: the profile `{name}` has no {' and no '.join(missing)}")
+    if not region:
+        raise CredentialsError(
+            f"no region for the profile `{name}`: set `aws_region` in the configuration, or "
+            "AWS_REGION in the environment"
+        )
     return AwsKeys(access, secret, region, profile.get("aws_session_token", "")), 0.0
 
 
@@ -243,7 +253,9 @@ def _of_machine(response: httpx.Response, region: str) -> _Keys:
         str(document.get("Token", "")),
     )
     if not keys.access_key or not keys.secret_key:
-        raise CredentialsError("the metadata service returned no key")
+        raise CredentialsError(
+            "the metadata service returned no key: give a role to the instance or the task"
+        )
     return keys, _DEFAULT_SECONDS
 
 
@@ -251,12 +263,12 @@ def _web_identity(source: AwsSource, fetch: Fetch) -> _Keys:
     """Exchange the token of a web identity, from a file, for keys of its role at STS.
     CredentialsError if a setting is missing or STS refuses.
     """
-    role, path = os.environ.get("AWS_ROLE_ARN"), os.environ.get("AWS_WEB_IDENTITY_TOKEN_FILE")
+    role = os.environ.get("AWS_ROLE_ARN", "")
+    path = os.environ.get("AWS_WEB_IDENTITY_TOKEN_FILE", "")
     region = source.region or os.environ.get("AWS_REGION", "")
-    if not role or not path or not region:
-        raise CredentialsError(
-            "no AWS_ROLE_ARN, AWS_WEB_IDENTITY_TOKEN_FILE or AWS_REGION set in environment"
-        )
+    needed = {"AWS_ROLE_ARN": role, "AWS_WEB_IDENTITY_TOKEN_FILE": path, "AWS_REGION": region}
+    if missing := [name for name, value in needed.items() if not value]:
+        raise CredentialsError(f"no {', '.join(missing)} set in environment for a web identity")
     form = {
         "Action": "AssumeRoleWithWebIdentity",
         "RoleSessionName": source.session_name,
@@ -360,7 +372,10 @@ class _Session:
         }
         response = self._fetch(httpx.Request("GET", url, headers=headers))
         if response.status_code != 200:
-            raise CredentialsError(f"the portal of SSO answered with {response.status_code}")
+            raise CredentialsError(
+                f"the portal of SSO answered with {response.status_code}: if the session has "
+                "ended, run `aws sso login`"
+            )
         match document_of(response, "the answer of the portal of SSO"):
             case {
                 "roleCredentials": {
@@ -430,12 +445,15 @@ def _read_sign_on(source: AwsSource) -> _SignedOn:
     folder = source.cache_path or os.path.join(home, "sso", "cache")
     # The name of the file is the command line's of AWS, and no secret.
     digest = hashlib.sha1(session.encode(), usedforsecurity=False).hexdigest()
+    file = os.path.join(folder, f"{digest}.json")
     try:
-        cached = json.loads(read_text(os.path.join(folder, f"{digest}.json")))
+        cached = json.loads(read_text(file))
     except (ValueError, RecursionError):
-        raise CredentialsError("failed to load SSO credentials: not JSON") from None
+        cached = None
     if not isinstance(cached, dict):
-        raise CredentialsError("failed to load SSO credentials: not an object")
+        raise CredentialsError(
+            f"failed to load SSO credentials: {file} is not a JSON object: run `aws sso login`"
+        )
 
     def text(key: str) -> str:
         value = cached.get(key)

@@ -73,7 +73,10 @@ class KmsSigner:
         request.headers.update(sign_request(request, keys, "kms", self._key.signing.version))
         response = self._fetch(request)
         if response.status_code != 200:
-            raise CredentialsError(f"KMS answered with {response.status_code}")
+            raise CredentialsError(
+                f"KMS answered with {response.status_code}: check that the keys have the "
+                "permission kms:Sign"
+            )
         try:
             return base64.b64decode(str(document_of(response, "the answer of KMS")["Signature"]))
         except (KeyError, ValueError):

@@ -89,7 +89,9 @@ def pull(client: Client, text: str, etag: str, limit: int) -> Answer:
         return Answer(304, {"etag": etag}, b"")
     # Before the download: the manifest, whose digest is checked, says the size.
     if size > limit:
-        raise RegistryError(f"the bundle is larger than {limit} bytes")
+        raise RegistryError(
+            f"the bundle is larger than {limit} bytes: split it, or raise `size_limit_bytes`"
+        )
     answer = client.request("GET", f"v2/{reference.name}/blobs/{digest}", limit=limit)
     _expect(answer, f"{text}@{digest}")
     _verify(answer.body, digest)

@@ -38,7 +38,7 @@ class SavedBundles:
         except FileNotFoundError:
             return None
         if len(content) > limit:
-            raise OSError("file too large")
+            raise OSError(f"larger than {limit} bytes")
         return content
 
     def write(self, name: str, content: bytes) -> None:

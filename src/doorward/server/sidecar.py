@@ -503,7 +503,9 @@ class Sidecar:
             if time.monotonic() >= until:
                 _log.error("Failed to wait for plugins activation.", extra={"err": "timeout"})
                 self.close()
-                raise StartupError("bundles were not ready in time")
+                raise StartupError(
+                    f"bundles were not ready within {timeout:g} s (--ready-timeout): see the log"
+                )
         return True
 
     def stop(self) -> None:

@@ -144,7 +144,7 @@ def _merge(parts: Sequence[list[Any]]) -> list[Metric]:
 
 def _both(name: str, key: tuple[str, Any], kind: str, one: float, other: float) -> float:
     """Combine a sample of two workers: the sum for counters, histograms and sizes; the earlier time
-    of creation; the worse value of other gauges.
+    of creation; the worse value of other gauges. `key`: the sample's name and labels.
     """
     if key[0].endswith("_created"):
         return min(one, other)

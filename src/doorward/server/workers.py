@@ -227,7 +227,9 @@ class WorkerGroup:
             if left <= 0:
                 _log.error("Failed to wait for plugins activation.", extra={"err": "timeout"})
                 self.close()
-                raise StartupError("bundles were not ready in time")
+                raise StartupError(
+                    f"bundles were not ready within {timeout:g} s (--ready-timeout): see the log"
+                )
             self.look_after(left)
         return True
 

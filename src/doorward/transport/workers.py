@@ -237,12 +237,14 @@ class Supervisor:
         until = monotonic() + PREPARING
         while not all(each.is_prepared for each in self._starting):
             self.poll(0.1)
-            if len(self._starting) < self._count or monotonic() > until:
+            has_ended = len(self._starting) < self._count
+            if has_ended or monotonic() > until:
                 for each in self._starting:
                     self._kill(each)
                 # They are in no list of workers now, so that `_reap` restarts none.
                 self._starting = []
-                raise GenerationError("a worker could not be started")
+                reason = "ended" if has_ended else f"was not ready within {PREPARING:g} s"
+                raise GenerationError(f"a new worker {reason}: its error is in the log")
         # Not before all are prepared: a worker that dies meanwhile is restarted with the old work.
         before, self._work = list(self.workers.values()), work
         self.workers = {each.number: each for each in self._starting}
@@ -311,7 +313,7 @@ class Supervisor:
             if since is not None and now - since > self._grace + _EXTRA:
                 self._kill(worker)
             elif since is None and now - worker.heard > SILENT:
-                _log.error("A worker is stuck.", extra={"worker": worker.number})
+                _log.error("A worker is stuck; it is killed.", extra={"worker": worker.number})
                 self._kill(worker)
         return self._watched & readable
 
