@@ -61,7 +61,7 @@ class AdaptiveRunner:
             return None
         give_back()
         # A full pool must not fall back to the loop: a slow call there delays every connection.
-        return GrpcError(Status.RESOURCE_EXHAUSTED, "too many calls wait")
+        return GrpcError(Status.RESOURCE_EXHAUSTED, "too many calls wait: try again later")
 
     def close(self) -> None:
         """Drop the calls that wait."""

@@ -61,7 +61,9 @@ def clear_stale(path: str | Path) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(mode):
-        raise PathTakenError("a file that is not a socket is in the way")
+        raise PathTakenError(
+            "a file that is not a socket is in the way: move it, or use another path"
+        )
     with socket.socket(socket.AF_UNIX) as probe:
         probe.settimeout(PROBE_TIMEOUT)
         try:
@@ -70,6 +72,8 @@ def clear_stale(path: str | Path) -> None:
         except (ConnectionRefusedError, FileNotFoundError):
             pass
         else:
-            raise PathTakenError("already in use: another server listens on it")
+            raise PathTakenError(
+                "already in use: another server listens on it: end it, or use another path"
+            )
     with suppress(FileNotFoundError):
         os.unlink(path)

@@ -82,7 +82,8 @@ class Exchanges:
         Raise GrpcError RESOURCE_EXHAUSTED if too many calls are open.
         """
         if self.open_calls >= self.limits.calls:
-            raise GrpcError(Status.RESOURCE_EXHAUSTED, "too many calls are open")
+            message = f"more than {self.limits.calls} calls are open"
+            raise GrpcError(Status.RESOURCE_EXHAUSTED, message)
         turns = _Turns(self, call, self._make())
         # After `_make`, which may raise: a call that did not begin is never closed.
         self.open_calls += 1
@@ -139,12 +140,14 @@ class _Turns:
         limits = self._exchanges.limits
         self._count += 1
         if self._count > limits.messages:
-            raise GrpcError(Status.RESOURCE_EXHAUSTED, "too many messages")
+            reason = f"more than {limits.messages} messages in one call"
+            raise GrpcError(Status.RESOURCE_EXHAUSTED, reason)
         # Each answer would add to what waits for the client's window, without a limit.
         if self._call.pending:
             raise GrpcError(Status.RESOURCE_EXHAUSTED, "the client does not read the answers")
         if len(self._waiting) >= limits.waiting:
-            raise GrpcError(Status.RESOURCE_EXHAUSTED, "too many messages wait for an answer")
+            reason = f"more than {limits.waiting} messages wait for an answer"
+            raise GrpcError(Status.RESOURCE_EXHAUSTED, reason)
         # Last of the checks: what it takes is given back by `_close` only, by way of `_size`.
         self._exchanges.budget.take(len(message))
         self._size += len(message)
@@ -216,8 +219,9 @@ class _Turns:
         """Send an answer; raise GrpcError if it is an error or larger than the limit."""
         if isinstance(answer, GrpcError):
             raise answer
-        if len(answer) > self._exchanges.limits.max_send:
-            raise GrpcError(Status.RESOURCE_EXHAUSTED, "response is too large")
+        most = self._exchanges.limits.max_send
+        if len(answer) > most:
+            raise GrpcError(Status.RESOURCE_EXHAUSTED, f"response is larger than {most} bytes")
         self._call.send(answer)
 
     def _close(self) -> None:

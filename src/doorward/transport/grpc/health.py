@@ -78,7 +78,8 @@ class Health:
         many.
         """
         if len(self._watches) >= MAX_WATCHES:
-            raise GrpcError(Status.RESOURCE_EXHAUSTED, "too many watches")
+            message = f"more than {MAX_WATCHES} watches are open: call Check instead"
+            raise GrpcError(Status.RESOURCE_EXHAUSTED, message)
         self._watches[watch] = None
 
     def remove(self, watch: _Watch) -> None:
@@ -98,7 +99,7 @@ class _Watch:
     def receive(self, message: bytes) -> None:
         """Begin to watch the service that the message names; GrpcError for a second message."""
         if self._service is not None:
-            raise GrpcError(Status.INTERNAL, "more than one message")
+            raise GrpcError(Status.INTERNAL, "a call takes one message only")
         self._service = _service(message)
         self._health.add(self)
         self._call.notify_drained(self.tell)
@@ -106,7 +107,7 @@ class _Watch:
 
     def half_close(self) -> None:
         if self._service is None:
-            raise GrpcError(Status.INTERNAL, "message is missing or cut")
+            raise GrpcError(Status.INTERNAL, "the call ended before its message was complete")
 
     def cancel(self) -> None:
         self._health.remove(self)

@@ -39,7 +39,8 @@ class Budget:
         """
         if self.used + size > self.limit:
             raise GrpcError(
-                Status.RESOURCE_EXHAUSTED, "the messages of all calls take too many bytes"
+                Status.RESOURCE_EXHAUSTED,
+                f"the messages of all calls take more than {self.limit} bytes: try again later",
             )
         self.used += size
 
@@ -116,7 +117,7 @@ def to_plain(message: bytes, flag: int, encoding: bytes, limit: int) -> bytes:
         raise GrpcError(Status.INTERNAL, "the flag of a message must be 0 or 1")
     # gRPC, compression.md: the flag without an encoding is INTERNAL, not UNIMPLEMENTED.
     if encoding != b"gzip":
-        raise GrpcError(Status.INTERNAL, "compressed message without an encoding")
+        raise GrpcError(Status.INTERNAL, "compressed message without `grpc-encoding: gzip`")
     inflater = zlib.decompressobj(_GZIP)
     try:
         # One byte more than is allowed tells a bomb from a message of just the limit.

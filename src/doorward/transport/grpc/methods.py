@@ -319,7 +319,10 @@ def _timeout(text: bytes | None) -> float | None:
     unit = _UNITS.get(text[-1:])
     digits = text[:-1]
     if unit is None or not digits.isdigit() or len(digits) > MAX_TIMEOUT_DIGITS:
-        raise GrpcError(Status.INTERNAL, "grpc-timeout is malformed")
+        raise GrpcError(
+            Status.INTERNAL,
+            f"grpc-timeout must be up to {MAX_TIMEOUT_DIGITS} digits and a unit, such as 100m",
+        )
     return int(digits) * unit
 
 
@@ -410,13 +413,13 @@ class _Unary:
         for message in state.messages.feed(data) if data else ():
             if state.message is not None:
                 # A second message would be decided by nobody, so it must not be ignored.
-                raise GrpcError(Status.INTERNAL, "more than one message")
+                raise GrpcError(Status.INTERNAL, "a call takes one message only")
             state.keep(message)
         if not ended:
             return
         # Half a message behind a whole one is refused as well: the client meant to send more.
         if state.message is None or state.messages.is_partial:
-            raise GrpcError(Status.INTERNAL, "message is missing or cut")
+            raise GrpcError(Status.INTERNAL, "the call ended before its message was complete")
         message = state.message
         # The message is answered now; where it waits for that, the runner counts it.
         self.abort(stream)
@@ -453,7 +456,8 @@ class _Unary:
         if isinstance(answer, GrpcError):
             self._fail(stream, answer)
         elif len(answer) > self._max_send:
-            self._fail(stream, GrpcError(Status.RESOURCE_EXHAUSTED, "response is too large"))
+            message = f"response is larger than {self._max_send} bytes"
+            self._fail(stream, GrpcError(Status.RESOURCE_EXHAUSTED, message))
         else:
             stream.sender.respond(stream, OK_HEADERS, frame_message(answer), OK_TRAILERS)
 
@@ -550,7 +554,9 @@ class _Streaming:
                     return  # it has ended with this message
             if ended:
                 if call.messages.is_partial:
-                    raise GrpcError(Status.INTERNAL, "message is cut")
+                    raise GrpcError(
+                        Status.INTERNAL, "the call ended before its message was complete"
+                    )
                 handler.half_close()
         except GrpcError as error:
             call.fail(error)

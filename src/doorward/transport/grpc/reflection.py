@@ -78,7 +78,8 @@ class Reflection:
         # Counted here again instead of at each end: a call may end by a reset of its stream.
         self._calls = [each for each in self._calls if each.is_open]
         if len(self._calls) >= MAX_CONVERSATIONS:
-            raise GrpcError(Status.RESOURCE_EXHAUSTED, "too many reflection calls")
+            message = f"more than {MAX_CONVERSATIONS} reflection calls are open: try again later"
+            raise GrpcError(Status.RESOURCE_EXHAUSTED, message)
         self._calls.append(call)
 
 

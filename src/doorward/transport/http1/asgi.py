@@ -199,11 +199,14 @@ class AsgiCall:
             return
         if message["type"] == "http.response.start":
             if self._has_begun:
-                raise RuntimeError("the response has begun")
+                raise RuntimeError("http.response.start was sent twice")
             self._begin(message)
             return
         if not self._has_begun or self._is_complete:
-            raise RuntimeError("the response has not begun, or is complete")
+            raise RuntimeError(
+                f"{message['type']} was sent before http.response.start, or after the last part "
+                "of the body"
+            )
         self._write_body(message.get("body", b""), more=message.get("more_body", False))
         while not self._connection.can_write and not self._is_gone:
             self._may_write.clear()
@@ -261,14 +264,14 @@ class AsgiCall:
         elif self._left:
             # Bytes too many would be read as the next response on this connection.
             if len(body) > self._left:
-                raise RuntimeError("the response is longer than it announced")
+                raise RuntimeError("the response is longer than its content-length")
             self._left -= len(body)
             out += body
         if out:
             self._connection.write(out)
         if not more:
             if self._left:
-                raise RuntimeError("the response is shorter than it announced")
+                raise RuntimeError("the response is shorter than its content-length")
             self._is_complete = True
             # An application that waits in `_receive` gets its disconnect.
             self._arrived.set()

@@ -221,7 +221,8 @@ class HttpConnection(asyncio.Protocol):
             self._close_idle()
         # While we do not read, the client cannot send, and its time does not count.
         elif self._message == "body" and self._reading and waited > limits.body_timeout:
-            self._refuse(HTTPStatus.REQUEST_TIMEOUT, "the body did not arrive in time")
+            message = f"the body did not arrive within {limits.body_timeout:g} s"
+            self._refuse(HTTPStatus.REQUEST_TIMEOUT, message)
         elif self._is_between_requests and waited > limits.keep_alive:
             self._close_idle()
 
@@ -272,7 +273,7 @@ class HttpConnection(asyncio.Protocol):
         return True
 
     def refuse(self) -> None:
-        self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, "too many connections")
+        self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, "too many connections: try again later")
 
     def abort(self) -> None:
         if self._transport is not None:
@@ -308,12 +309,17 @@ class HttpConnection(asyncio.Protocol):
             if self._framing_size > self._limits.head_bytes + self._limits.framing * (
                 self._body_size
             ):
-                self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "chunks are too small")
+                self._refuse(
+                    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+                    "chunks are too small: send larger ones, or a content-length",
+                )
 
     def _check_head(self, size: int) -> None:
         """Refuse the request (431) if its head has too many bytes or headers."""
         if size > self._limits.head_bytes or len(self._headers) > self._limits.headers:
-            self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the headers are too large")
+            self._refuse(
+                HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, _describe_head_limits(self._limits)
+            )
 
     def _refuse_for(self, error: HttpParserError) -> None:
         """Answer the request with an error because the parser raised `error`: with the status of
@@ -385,7 +391,7 @@ class HttpConnection(asyncio.Protocol):
         # Counted again: `_feed` sees heads that arrive in parts, not one that came whole.
         size = len(self._target) + sum([len(name) + len(value) for name, value in headers])
         if size > self._limits.head_bytes or len(headers) > self._limits.headers:
-            raise _RefusedError(431, "the headers are too large")
+            raise _RefusedError(431, _describe_head_limits(self._limits))
         if self._life != "open":
             return  # nobody is answered after the request that ends the connection
         version = parser.get_http_version()
@@ -407,12 +413,12 @@ class HttpConnection(asyncio.Protocol):
         # Two servers could frame any other coding differently (RFC 9112, section 6.1).
         if b"transfer-encoding" in fields:
             if version == "1.0":
-                raise _RefusedError(400, "transfer-encoding in HTTP/1.0")
+                raise _RefusedError(400, "header transfer-encoding is not allowed in HTTP/1.0")
             # All lines, not `fields`, which has only the last of them: `gzip` before
             # `chunked` hides.
             codings = [value.lower() for name, value in headers if name == b"transfer-encoding"]
             if codings != [b"chunked"]:
-                raise _RefusedError(501, "unsupported transfer encoding")
+                raise _RefusedError(501, "header transfer-encoding must be chunked")
         self._message = READING[self._message]["head_ends"]
         self._request = request
         self._drop_body()
@@ -425,7 +431,7 @@ class HttpConnection(asyncio.Protocol):
             request.keeps_alive = False
         if b"expect" in fields:
             if fields[b"expect"].lower() != b"100-continue":
-                raise _RefusedError(417, "unknown expectation")
+                raise _RefusedError(417, "header expect must be 100-continue")
             # RFC 9110, 10.1.1: the expectation of an HTTP/1.0 client must be ignored.
             request.expects_continue = version == "1.1"
             self._begin_stream()
@@ -684,6 +690,11 @@ class HttpConnection(asyncio.Protocol):
         """
         self._since = self._connections.now
         self._update_reading()
+
+
+def _describe_head_limits(limits: Limits) -> str:
+    """Return why a head over the limits is refused."""
+    return f"the headers are more than {limits.headers}, or larger than {limits.head_bytes} bytes"
 
 
 class _Body:
