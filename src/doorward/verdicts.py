@@ -10,6 +10,7 @@ decisions that are not about a request: a result that no adapter could apply is 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
@@ -57,6 +58,7 @@ _GO_TYPES: Final = {
 }
 _NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _VALUE: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+_LONGEST_SHOWN: Final = 60
 
 Pairs = tuple[tuple[str, str], ...]
 """Names and values of headers."""
@@ -155,7 +157,8 @@ def check_headers(pairs: Iterable[tuple[str, str]]) -> Pairs:
     checked = tuple(pairs)
     for name, value in checked:
         if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
-            raise failed("headers", "a header that HTTP does not allow")
+            shown = json.dumps(name[:_LONGEST_SHOWN])
+            raise failed("headers", f"header {shown} has a name or value that HTTP does not allow")
     return checked
 
 

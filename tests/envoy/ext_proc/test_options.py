@@ -51,7 +51,7 @@ def test_nothing_has_to_be_said() -> None:
         ({"lists": {"a": {"path": [], "rule": "/"}}}, "must be a document"),
         (
             {"lists": {"a": {"path": [], "rule": "a", "name": "response"}}},
-            "a name that the input does not have yet",
+            "must not be a field that the input has already",
         ),
         (
             {"lists": {"a": {"path": [], "rule": "a", "name": "a.b"}}},

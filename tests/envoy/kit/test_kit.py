@@ -259,7 +259,7 @@ def test_units_are_valid(tmp_path: Path) -> None:
         ({"app_port": 70000}, "from 1 to 65535"),
         ({"user": 0}, "must not run as root"),
         ({"policies": ()}, "at least one policy"),
-        ({"policies": (POLICY, POLICY)}, "the same name"),
+        ({"policies": (POLICY, POLICY)}, "have the name `"),
         ({"policies": (Policy("../x.rego", ""),)}, "name of a policy"),
         ({"policies": (Policy("x.rego", "#" * 600_000),)}, "too long"),
         ({"image": "a b"}, "cannot be the image"),
@@ -268,7 +268,7 @@ def test_units_are_valid(tmp_path: Path) -> None:
         ({"lists": (ResponseList("a", (), "b"),)}, "need a decision on responses"),
         (
             {"responses": "a", "lists": (ResponseList("a", (), "b"), ResponseList("a", (), "c"))},
-            "the same name",
+            "have the name `",
         ),
         ({"responses": "a", "lists": (ResponseList("a", (), ""),)}, "is not a list"),
         ({"responses": "a", "lists": (ResponseList("a: x", (), "b"),)}, "is not a list"),

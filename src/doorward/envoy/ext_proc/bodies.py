@@ -186,7 +186,7 @@ def _read_object(pairs: list[tuple[str, Value]]) -> dict[str, Value]:
     result = dict(pairs)
     # RFC 8259, 4: readers differ on the first or the last of equal names.
     if len(result) != len(pairs):
-        raise BodyError("response_malformed", "an object has a key twice")
+        raise BodyError("response_malformed", "an object of the body repeats a key")
     return result
 
 
@@ -214,13 +214,13 @@ def _parse_exactly(body: bytes) -> Value:
         value: Value
         value, end = _scan(text.lstrip(" \t\n\r"), 0)
         if text.lstrip(" \t\n\r")[end:].strip(" \t\n\r"):
-            raise BodyError("response_malformed", "more than one JSON value")
+            raise BodyError("response_malformed", "body has more than one JSON value")
         if "\\u" in text:
             json.dumps(
                 value, ensure_ascii=False
             ).encode()  # there are no bytes for half a surrogate pair
     except UnicodeError:
-        raise BodyError("response_malformed", "JSON is not in UTF-8") from None
+        raise BodyError("response_malformed", "body is not JSON in UTF-8") from None
     # StopIteration is what CPython's scanner raises for text that begins no value.
     except (StopIteration, ValueError, RecursionError, RequestParseError):
         raise BodyError("response_malformed", "body is not JSON") from None

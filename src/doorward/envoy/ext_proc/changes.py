@@ -37,9 +37,9 @@ def read_path(value: Any) -> Path:
     neither a text nor an index from 0.
     """
     if not isinstance(value, (list, tuple)):
-        raise PathError("a path is a list of keys and indexes")
+        raise PathError("a path must be a list of keys and indexes")
     if len(value) > MAX_LENGTH:
-        raise PathError(f"a path has at most {MAX_LENGTH} steps")
+        raise PathError(f"a path must have at most {MAX_LENGTH} steps")
     for name in value:
         # `true` is an int in Python. A negative index would count from the end, and
         # hide another item.
@@ -151,7 +151,7 @@ def _plan(
         node.drops, node.has_index = frozenset(indexes), True
     for path, value in values:
         if (known := sets.at(path)) is not None and _differ(known.value, value):
-            raise PathError("two different values are set at one path")
+            raise PathError("`set` gives one path two different values")
         sets.add(path).value = value
     names = None if keep is None else [keeps]
     return _outcome(names, [removes], [sets], is_set=False)
@@ -258,7 +258,7 @@ def _outcome(keeps: _Nodes | None, removes: _Nodes, sets: _Nodes, *, is_set: boo
         keeps = None
     ends = [node for node in sets if node.ends]
     if any([_differ(node.value, ends[0].value) for node in ends[1:]]):
-        raise PathError("two different values are set at one path")
+        raise PathError("`set` gives one path two different values")
     if ends:
         # Removals reach into a value that was set, too: it could be a copy of what they hide.
         return _Replaced(ends[0].value, _outcome(keeps, removes, [], is_set=True))

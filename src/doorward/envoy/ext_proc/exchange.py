@@ -457,7 +457,11 @@ class ResponseExchange:
             # Envoy ignores a body mutation in the answer to headers: the change would
             # be lost in silence.
             if verdict.stream and verdict.reads_body:
-                raise _Denied("result_error", "a response that passes unread cannot be changed")
+                raise _Denied(
+                    "result_error",
+                    "`stream` passes the response unread: `keep`, `remove`, `set` and `lists` must "
+                    "not be given",
+                )
             if not verdict.stream:
                 raise _Denied(f"response_{state}", _UNREADABLE[state])
         self._stage = "unread" if state != "none" else "decided"
@@ -484,7 +488,10 @@ class ResponseExchange:
         if verdict.lists is not None:
             unknown = verdict.lists - lists.keys()
             if unknown:
-                raise _Denied("result_error", f"there is no list {min(unknown)}")
+                raise _Denied(
+                    "result_error",
+                    f"`lists` names {min(unknown)}, which the configuration does not have",
+                )
             lists = {name: each for name, each in lists.items() if name in verdict.lists}
         try:
             return find_hidden(snapshot, lists, input, value)

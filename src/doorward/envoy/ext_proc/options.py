@@ -86,7 +86,9 @@ class _ListBlock:
 
     def __post_init__(self) -> None:
         if self.name in _TAKEN:
-            raise OptionError("name", "must be a name that the input does not have yet")
+            raise OptionError(
+                "name", "must not be a field that the input has already: choose another name"
+            )
 
 
 _LISTS: Final = named(_ListBlock)

@@ -168,11 +168,11 @@ def _plain(value: Any) -> Value:
         return [_plain(each) for each in value]
     if isinstance(value, dict):
         if not all([isinstance(key, str) for key in value]):
-            raise failed("set", "a key of a value is not a text")
+            raise failed("set", "a value must not hold an object with a key that is not a text")
         return {key: _plain(each) for key, each in value.items()}
     if isinstance(value, frozenset):
         # Its order would be ours, not the policy's.
-        raise failed("set", "a value holds a set")
+        raise failed("set", "a value must not hold a set, which JSON does not have: use an array")
     return value  # type: ignore[no-any-return]  # JSON
 
 

@@ -109,19 +109,22 @@ def _check_options(options: Bootstrap) -> None:
     for address in (options.listen, options.upstream, *options.pdp, *options.responses):
         _to_address(address)
     if not options.pdp:
-        raise ValueError("a decision point is needed")
+        raise ValueError("`pdp` must name a decision point")
     for addresses in (options.pdp, options.responses):
         # A cluster is STRICT_DNS or STATIC; Envoy resolves names only in the first, and
         # pipes not there.
         if {_to_kind(_to_address(address)) for address in addresses} == {"pipe", "name"}:
-            raise ValueError("decision points by name and by Unix socket cannot share one cluster")
+            raise ValueError(
+                f"{', '.join(addresses)}: decision points by name and by Unix socket cannot share "
+                "one cluster: use one kind"
+            )
     if options.admin is not None and not _is_local(_to_address(options.admin)):
         raise ValueError(
             f"`{options.admin}` would expose the administration interface:"
             " use a loopback address or a Unix socket"
         )
     if _to_kind(_to_address(options.listen)) == "name":
-        raise ValueError(f"`{options.listen}` has a name; Envoy listens on IP addresses")
+        raise ValueError(f"`{options.listen}` has a name: Envoy listens on an IP address")
     for name in (
         *("timeout", "upstream_timeout", "response_timeout"),
         *("max_connections", "max_heap", "max_response"),

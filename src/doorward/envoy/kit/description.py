@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Final
 
@@ -228,6 +228,11 @@ _WHY: Final = {
 }
 
 
+def _first_repeated(names: Sequence[str]) -> str:
+    """Return the first name that occurs again; "" if all are different."""
+    return next((name for name in names if names.count(name) > 1), "")
+
+
 def _check(description: Description) -> None:
     """Raise ValueError for a part of the description that cannot be used in the generated files.
 
@@ -249,34 +254,41 @@ def _check(description: Description) -> None:
             f"{_DECISION.pattern}"
         )
     if description.lists and not description.responses:
-        raise ValueError("lists need a decision on responses")
+        raise ValueError("lists need a decision on responses: name one")
     for each in description.lists:
         has_names = _ITEM.fullmatch(each.name) and _ITEM.fullmatch(each.item)
         if not has_names or not _DECISION.fullmatch(each.rule):
             raise ValueError(f"`{each.name}` is not a list: write NAME=a.b:RULE:ITEM")
-    if len({each.name for each in description.lists}) < len(description.lists):
-        raise ValueError("two lists have the same name")
+    if repeated := _first_repeated([each.name for each in description.lists]):
+        raise ValueError(f"two lists have the name `{repeated}`: rename one")
     if description.scraped_from and _NAME.fullmatch(description.scraped_from) is None:
         raise ValueError(
             f"`{description.scraped_from}` cannot be a namespace: it must match {_NAME.pattern}"
         )
     ports = (description.app_port, description.port, description.diagnostic_port)
-    if not all(0 < port < 65536 for port in ports):
-        raise ValueError("a port must be from 1 to 65535")
+    for port in ports:
+        if not 0 < port < 65536:
+            raise ValueError(f"port {port} must be from 1 to 65535")
     if len(set(ports)) < len(ports):
-        raise ValueError("application, Envoy and diagnostic address need ports of their own")
+        raise ValueError(
+            "application, Envoy and diagnostic address need ports of their own, not "
+            + ", ".join(map(str, ports))
+        )
     # Root's own connections pass the redirect, so that an application that runs as root would, too.
     if description.user == 0:
-        raise ValueError("Envoy must not run as root")
+        raise ValueError("Envoy must not run as root: choose another user id than 0")
     names = [policy.name for policy in description.policies]
     if not any(name.endswith(".rego") for name in names):
         raise ValueError("at least one policy, a `.rego` file, is needed")
-    if len(set(names)) < len(names):
-        raise ValueError("two policies have the same name")
+    if repeated := _first_repeated(names):
+        raise ValueError(f"two policies have the name `{repeated}`: rename one")
     for name in names:
         if _FILE.fullmatch(name) is None:
             raise ValueError(
                 f"`{name}` cannot be the name of a policy: it must match {_FILE.pattern}"
             )
     if sum(len(policy.text.encode()) for policy in description.policies) > _MOST:
-        raise ValueError("the policies are too long for one ConfigMap")
+        raise ValueError(
+            f"the policies are longer than {_MOST} bytes, too long for a ConfigMap: load them as a "
+            "bundle"
+        )

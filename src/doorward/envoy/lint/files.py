@@ -94,10 +94,11 @@ def _find(paths: Sequence[Path]) -> Iterator[Path]:
         elif _kind(path) in _KNOWN:
             files = [path]
         else:
-            raise LintError(f"{path}: neither a policy, nor YAML, nor a unit or proxy")
+            kinds = ", ".join(sorted(_KNOWN))
+            raise LintError(f"{path}: this kind of file is not checked, only {kinds}")
         count += len(files)
         if count > _MOST:
-            raise LintError(f"more than {_MOST} files")
+            raise LintError(f"{path}: more than {_MOST} files: check folders one by one")
         yield from (each for each in files if each.is_file() or each == path)
 
 

@@ -67,13 +67,13 @@ class Redirect:
             *(() if self.outbound is None else [self.outbound]),
         ):
             if not 0 < port < 65536:
-                raise ValueError(f"`{port}` is not a port")
+                raise ValueError(f"`{port}` is not a port from 1 to 65535")
         if not 0 <= self.user < _USERS:
             raise ValueError(f"`{self.user}` is not a numeric user id")
         if max(len(self.open_ports), len(self.only_ports)) > _PORTS:
-            raise ValueError(f"more than {_PORTS} ports")
+            raise ValueError(f"more than {_PORTS} ports: name fewer")
         if len(self.networks) > _NETWORKS:
-            raise ValueError(f"more than {_NETWORKS} networks")
+            raise ValueError(f"more than {_NETWORKS} networks: join some")
         if self.networks and self.outbound is None:
             raise ValueError("networks apply to outbound connections: set an outbound port too")
 
@@ -177,7 +177,7 @@ def read_ports(texts: Iterable[str]) -> tuple[int, ...]:
 def _read_port(text: str) -> int:
     """Return a port from 1 to 65535; ValueError for any other text."""
     if re.fullmatch(r"[0-9]{1,5}", text) is None or not 0 < int(text) < 65536:
-        raise ValueError(f"`{text}` is not a port")
+        raise ValueError(f"`{text}` is not a port from 1 to 65535")
     return int(text)
 
 
@@ -193,4 +193,4 @@ def _read_network(text: str) -> Network:
     try:
         return ipaddress.ip_network(text)
     except ValueError:
-        raise ValueError(f"`{text}` is not a network in CIDR form") from None
+        raise ValueError(f"`{text}` is not a network in CIDR form, such as 10.0.0.0/8") from None
