@@ -26,9 +26,9 @@ def test_a_database_that_is_not_known_sees_to_its_columns_and_has_no_views() -> 
         check_arrays(other)
     with pytest.raises(FilterError, match="oracle does not store the zone of a time"):
         check_zones(other)
-    with pytest.raises(FilterError, match="oracle does not read documents of JSON"):
+    with pytest.raises(FilterError, match="cannot read columns of JSON exactly on oracle"):
         json_place(other, "c", "", ["a"])
-    with pytest.raises(FilterError, match="oracle does not trim texts"):
+    with pytest.raises(FilterError, match="cannot trim texts exactly on oracle"):
         function_of(other, "trim", " ", "c")
 
 
@@ -78,7 +78,7 @@ def test_a_number_that_a_driver_rounds_is_passed_as_a_double_or_refused() -> Non
     double = DIALECTS["sqlite"].to_parameter(number)
     assert type(double) is float
     assert double == 0.1
-    with pytest.raises(FilterError, match="sqlite cannot compare this number exactly"):
+    with pytest.raises(FilterError, match=r"sqlite cannot compare 0\.10000000000000000555"):
         DIALECTS["sqlite"].to_parameter(Decimal("0.10000000000000000555"))
 
 

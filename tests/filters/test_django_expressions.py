@@ -104,7 +104,7 @@ def test_a_number_is_passed_as_a_decimal_or_as_the_same_double(expressions: Any)
         assert isinstance(number, float) == (vendor == "sqlite")
         assert sql(expressions.ExactValue(5), vendor) == ("%s", [5])
         assert sql(expressions.ExactValue(True), vendor) == ("%s", [True])
-    with pytest.raises(FilterError, match="cannot compare this number exactly"):
+    with pytest.raises(FilterError, match="use a number of fewer digits"):
         sql(expressions.ExactValue(Decimal("0.10000000000000000555")), "sqlite")
 
 
@@ -141,7 +141,7 @@ def test_functions_of_texts_are_those_of_the_database(expressions: Any) -> None:
     trimmed = expressions.TextFunction(column(), "trim", " ")
     assert text_of(trimmed, "sqlite") == "trim(((s) COLLATE BINARY), ' ')"
     assert text_of(trimmed, "postgresql").startswith("btrim(")
-    with pytest.raises(FilterError, match="mysql does not trim texts"):
+    with pytest.raises(FilterError, match="cannot trim texts exactly on mysql"):
         sql(trimmed, "mysql")
 
 
@@ -166,7 +166,7 @@ def test_values_in_documents_are_read_by_kind_and_tested_by_type(expressions: An
     assert text_of(holds, "postgresql") == "(coalesce(jsonb_typeof(e.value), '') IN ('null'))"
     assert text_of(other, "postgresql") == "(coalesce(jsonb_typeof(e.value), '') NOT IN ('null'))"
     for expression in (value, holds):
-        with pytest.raises(FilterError, match="mysql does not read documents of JSON"):
+        with pytest.raises(FilterError, match="cannot read columns of JSON exactly on mysql"):
             sql(expression, "mysql")
 
 

@@ -48,7 +48,7 @@ def test_a_rule_names_the_columns_that_are_masked() -> None:
         assert masks_of_rows(point.snapshot, "m/masks", {}).of("docs") == {"salary"}
         manager = masks_of_rows(point.snapshot, "m/masks", {"manager": True})
         assert manager.of("docs") == manager.of("others") == frozenset()
-        with pytest.raises(FilterError, match="not an object of tables and columns"):
+        with pytest.raises(FilterError, match="must be an object of tables"):
             masks_of_rows(point.snapshot, "m/wrong", {})
         with pytest.raises(FilterError, match="m/mask does not exist"):
             masks_of_rows(point.snapshot, "m/mask", {})
@@ -58,7 +58,7 @@ def test_a_rule_names_the_columns_that_are_masked() -> None:
 
 @pytest.mark.parametrize("mask", [True, None, {"hide": True}, {"replace": {}, "more": 1}])
 def test_what_is_not_a_mask_is_an_error(mask: Any) -> None:
-    with pytest.raises(FilterError, match="a mask is neither an object"):
+    with pytest.raises(FilterError, match="or an object with only `replace`"):
         read_masks({"docs": {"salary": mask}})
 
 

@@ -135,7 +135,7 @@ def test_a_search_is_by_code_points_on_a_database() -> None:
 def test_functions_of_texts_are_those_of_the_database() -> None:
     trimmed = TextFunction(column("s", String()), "trim", " ")
     assert texts(trimmed, ["sqlite", "postgresql"]) == ["trim(s, ' ')", "btrim(s, ' ')"]
-    with pytest.raises(FilterError, match="mariadb does not trim texts"):
+    with pytest.raises(FilterError, match="cannot trim texts exactly on mariadb"):
         sql(trimmed, "mariadb")
 
 
@@ -185,7 +185,7 @@ def test_a_number_is_passed_as_a_decimal_or_as_the_same_double() -> None:
         loaded = number.load_dialect_impl(DIALECTS[name])
         assert isinstance(loaded, Float) == is_lossy
         assert number.process_bind_param(None, DIALECTS[name]) is None
-    with pytest.raises(FilterError, match="cannot compare this number exactly"):
+    with pytest.raises(FilterError, match="use a number of fewer digits"):
         number.process_bind_param(Decimal("0.10000000000000000555"), DIALECTS["sqlite"])
 
 
@@ -235,7 +235,7 @@ def test_values_in_documents_are_read_by_kind() -> None:
         "(((m -> 'a' -> 'b') #>> '{}') = 'true')"
     )
     for name in ("mysql", "mariadb", *UNKNOWN):
-        with pytest.raises(FilterError, match=f"{name} does not read documents of JSON"):
+        with pytest.raises(FilterError, match=f"cannot read columns of JSON exactly on {name}"):
             sql(json_value_of(location, "text"), name)
 
 

@@ -142,7 +142,8 @@ def relations_below(relations: Iterable[str] | None, known: Iterable[str]) -> di
     for path in relations:
         name, _, rest = path.partition(".")
         if name not in names:
-            raise LookupError(f"the model has no relation {name}")
+            only = f", only {', '.join(names)}" if names else ""
+            raise LookupError(f"the model has no relation {name}{only}")
         below.setdefault(name, []).extend([rest] if rest else [])
     return below
 

@@ -19,8 +19,9 @@ from doorward.filters.json_views import JsonViews, PostgresJson, SqliteJson
 from doorward.rego import Number
 from doorward.rego.shared import number_text
 
-__all__ = ["DIALECTS", "SQLDialect", "check_decimal", "dialect_of"]
+__all__ = ["DIALECTS", "SQLDialect", "check_decimal", "describe_inexact", "dialect_of"]
 
+_LONGEST_SHOWN: Final = 40
 _LEAST: Final = Decimal("1e-10")
 _MOST: Final = Decimal("1e35")
 
@@ -34,12 +35,18 @@ def check_decimal(value: int | Number) -> None:
     exponent = decimal.as_tuple().exponent
     assert isinstance(exponent, int)
     if not _LEAST <= abs(decimal) < _MOST or exponent < -26:
-        raise fault("MySQL cannot compare this number exactly with a column")
+        raise fault(describe_inexact("MySQL", number_text(value)))
 
 
-def _refuse_number(_value: int | Number) -> None:
+def _refuse_number(value: int | Number) -> None:
     """Raise FilterError for any number that is not a double."""
-    raise fault("SQL Server cannot compare this number exactly with a column")
+    raise fault(describe_inexact("SQL Server", number_text(value)))
+
+
+def describe_inexact(database: str, number: str) -> str:
+    """Return why a database cannot compare a number with a column; a long number is cut."""
+    shown = number if len(number) <= _LONGEST_SHOWN else f"{number[:_LONGEST_SHOWN]}…"
+    return f"{database} cannot compare {shown} exactly with a column: use a number of fewer digits"
 
 
 def _accept(_value: int | Number) -> None:
@@ -154,7 +161,7 @@ class SQLDialect:
             return number
         double = float(number)
         if Decimal(repr(double)) != number:
-            raise fault(f"{self.name} cannot compare this number exactly with a column")
+            raise fault(describe_inexact(self.name, str(number)))
         return double
 
     def stored_test(self, kind: Kind, *, negated: bool, is_integer: bool = False) -> str:

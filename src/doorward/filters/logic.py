@@ -294,7 +294,10 @@ def check_double(value: int | Number) -> None:
     if not math.isfinite(double) or decimal != decimal.to_integral_value():
         return
     if (Decimal(double) == decimal) != (Decimal(repr(double)) == decimal):
-        raise fault("a column of doubles cannot be compared exactly with this number")
+        raise fault(
+            f"a column of doubles cannot be compared exactly with {decimal}: use an integer up to "
+            "2**53, or a column of integers"
+        )
 
 
 _EXACT: Final = 1 << 53

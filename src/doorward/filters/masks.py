@@ -57,7 +57,7 @@ def read_masks(value: Any) -> Masks:
 def _object(value: Any) -> dict[str, Any]:
     """Return `value` if it is an object with text keys; raise FilterError otherwise."""
     if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
-        raise fault("the value of the mask rule is not an object of tables and columns", MASKS)
+        raise fault("the mask rule must be an object of tables, each an object of columns", MASKS)
     return value
 
 
@@ -67,5 +67,5 @@ def _is_masked(mask: Any) -> bool:
     """
     # A misspelled mask would show what it was to hide.
     if not isinstance(mask, dict) or mask.keys() - {"replace"}:
-        raise fault("a mask is neither an object with only `replace` nor `{}`", MASKS)
+        raise fault("a mask must be `{}` or an object with only `replace`", MASKS)
     return bool(mask)

@@ -155,7 +155,9 @@ class Scope:
         return Place(location.row, location.name, call.name, text)
 
     def _with_default(self, call: Call) -> Place:
-        """Return the meaning of `object.get` on a column: the column and its default."""
+        """Return the meaning of `object.get` on a column: the column and its default. UnclearError
+        for other operands.
+        """
         terms: list[Term | Meaning] = [
             self.read(each) if isinstance(each, (Ref, Var)) else each for each in call.args
         ]

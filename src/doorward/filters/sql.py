@@ -350,7 +350,10 @@ class _Writer:
     def _check_order(self) -> None:
         """Raise FilterError for SQL Server, which ignores spaces at the end of texts."""
         if self._dialect.ignores_last_spaces:
-            raise fault("SQL Server ignores spaces at the end of texts: it cannot order them")
+            raise fault(
+                "SQL Server ignores spaces at the end of texts, so it cannot order them: compare "
+                "them with =="
+            )
 
     def _fields(self, left: str, operator: str, right: str, kind: str) -> str:
         """Return the SQL comparison of two columns of the same kind."""

@@ -19,7 +19,7 @@ from doorward.filters.conditions import (
     comparisons,
     is_always,
 )
-from doorward.filters.dialects import DIALECTS, SQLDialect
+from doorward.filters.dialects import DIALECTS, SQLDialect, describe_inexact
 from doorward.filters.mappings import Names
 from doorward.rego import Number
 from doorward.rego.shared import number_text
@@ -115,7 +115,7 @@ class _Writer:
     def _text(self, text: str) -> str:
         """Return a string as an SQL literal; ValueError for one with a NUL."""
         if "\0" in text:
-            raise ValueError("a text with a NUL has no literal")
+            raise ValueError("a text with a NUL cannot be written in SQL: remove the NUL")
         if self._dialect.has_backslashes:
             text = _escape_backslashes(text)
         return self._dialect.literal.format(text.replace("'", "''"))
@@ -132,9 +132,7 @@ class _Writer:
         is_integer = exponent >= 0 or not any(digits[exponent:])
         fits = self._dialect.has_int64 and is_integer and abs(decimal) < 1 << 63
         if count > self._dialect.digits and not fits:
-            raise ValueError(
-                f"{self._dialect.name} cannot compare this number exactly with a column"
-            )
+            raise ValueError(describe_inexact(self._dialect.name, number_text(number)))
         return format(decimal, "f") if decimal else "0"
 
     def _pattern(self, before: str, after: str, text: str) -> str:

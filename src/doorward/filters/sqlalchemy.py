@@ -154,7 +154,7 @@ def without_masked(entity: Anything, columns: Iterable[str]) -> list[Anything]:
     attributes = {each.key for each in inspect(entity).mapper.column_attrs}
     for name in columns:
         if name not in attributes:
-            raise LookupError(f"there is no column {name} to mask")
+            raise LookupError(f"{entity!r} has no column {name} to mask")
     return [defer(getattr(entity, name), raiseload=True) for name in columns]
 
 

@@ -26,7 +26,7 @@ def _json(dialect: SQLDialect) -> JsonViews:
     not read documents as programs do.
     """
     if dialect.json is None:
-        raise fault(f"{dialect.name} does not read documents of JSON as programs do", JSON)
+        raise fault(f"a filter cannot read columns of JSON exactly on {dialect.name}", JSON)
     return dialect.json
 
 
@@ -84,5 +84,5 @@ def function_of(dialect: SQLDialect, function: str, operand: str, text: str) -> 
             text = f"replace({text}, {one}, {other})"
         return text
     if not dialect.trims:
-        raise fault(f"{dialect.name} does not trim texts as Rego does", MEMBERS)
+        raise fault(f"a filter cannot trim texts exactly on {dialect.name}", MEMBERS)
     return f"{dialect.trims[function]}({text}, {plain_literal(operand)})"
