@@ -136,7 +136,7 @@ def test_broken_configuration_is_refused(daemon: PrivateDaemon, wanted: Installa
     try:
         refused(wanted, daemon, "not valid JSON")
         daemon.config.write_text('{"authorization-plugins": "one"}')
-        refused(wanted, daemon, "not a list of names")
+        refused(wanted, daemon, "must be a list of names")
         daemon.config.write_text('{"debug": true, "debug": false}')
         refused(wanted, daemon, "a key is there twice")
     finally:

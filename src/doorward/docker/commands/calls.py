@@ -209,7 +209,9 @@ def _build(words: Sequence[str], command: str) -> Call:
 
 
 def _list(path: str, values: Options, switches: Options) -> Reader:
-    """Return the reader of a command that lists objects and takes options only."""
+    """Return the reader of a command that lists objects and takes options only. `path`: that of the
+    request; `values`, `switches`: its options with and without a value.
+    """
 
     def read(words: Sequence[str], command: str) -> Call:
         """Return the call of a command that lists objects. CommandError if a name is given."""

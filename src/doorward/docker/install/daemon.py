@@ -80,7 +80,7 @@ class ConfigFile:
             raise DaemonError(f"{self.path} is not a JSON object")
         plugins = document.get(KEY, [])
         if not isinstance(plugins, list) or not all(isinstance(each, str) for each in plugins):
-            raise DaemonError(f"{self.path}: {KEY} is not a list of names")
+            raise DaemonError(f"{self.path}: `{KEY}` must be a list of names of plugins")
         return document
 
     def plugins(self) -> list[str]:
@@ -237,7 +237,7 @@ class Daemon:
         """
         pid = self.pid()
         if pid is None:
-            raise DaemonError("dockerd does not run")
+            raise DaemonError(f"dockerd does not run ({self.pidfile}): start it")
         try:
             os.kill(pid, signal.SIGHUP)
         except OSError as error:

@@ -161,7 +161,7 @@ def _install(installation: Installation, document: dict[str, Any], say: Say) -> 
         if not installation.daemon.wait_until(installation.listens, in_force=True):
             raise DaemonError(
                 "dockerd was told to reload its configuration, but no request reached the "
-                "plugin since"
+                "plugin since: its log (`journalctl -u docker`) says why"
             )
     except DaemonError as error:
         try:

@@ -61,7 +61,9 @@ def _read(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise DaemonError(f"{path}: {error}") from None
     if not isinstance(document, dict) or not isinstance(document.get("docker"), dict):
-        raise DaemonError(f"{path} has no object `docker`")
+        raise DaemonError(
+            f"{path} has no object `docker`: name a folder with copies of the shipped policies"
+        )
     docker = document["docker"]
     for section in _shipped_sections():
         if not isinstance(docker.get(section, {}), dict):

@@ -291,7 +291,7 @@ class Exchange:
         if body.ended:
             return None
         if reading.head.length > MOST_JSON:
-            raise RefusedError(413, "body is too large")
+            raise RefusedError(413, f"body is larger than {MOST_JSON} bytes")
         self._continue(reading)
         try:
             with self._sides.budget.reservation() as reserve:

@@ -134,7 +134,7 @@ def _parse_fields(content: bytes) -> Fields:
         return []
     lines = content.split(b"\r\n")
     if len(lines) > MOST_FIELDS:
-        raise HeadError(431, "too many headers")
+        raise HeadError(431, f"request has more than {MOST_FIELDS} headers")
     fields: Fields = []
     for line in lines:
         name, colon, value = line.partition(b":")
@@ -142,7 +142,7 @@ def _parse_fields(content: bytes) -> Fields:
             raise HeadError(400, "header is not of the form NAME: VALUE")
         value = value.strip(b" \t")
         if len(value.translate(None, _CONTROL)) != len(value):
-            raise HeadError(400, "header has control characters")
+            raise HeadError(400, f"header {name.decode().lower()} has control characters")
         fields.append((name.decode().lower(), value.decode("latin-1")))
     return fields
 

@@ -57,8 +57,8 @@ class Peer:
         return self._container or None
 
     def _find_container(self) -> str | None:
-        """Return the container as `container` does, without its cache; PeerError if the process has
-        ended or cannot be examined.
+        """Return the container as `container` does, None on the host, without its cache; PeerError
+        if the process has ended or cannot be examined.
         """
         if self._fd < 0:
             raise PeerError("the calling process ended before it could be examined")

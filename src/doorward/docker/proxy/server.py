@@ -204,7 +204,7 @@ class ProxyServer:
         return count
 
     def find(self, uid: int) -> Caller | None:
-        """The user with this number, if it was looked up lately."""
+        """Return the user with this number; None unless it was looked up lately."""
         return self._names.find(uid)
 
     def look_up(self, uid: int) -> Caller | PeerError:

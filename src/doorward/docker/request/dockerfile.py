@@ -25,6 +25,8 @@ MOST_DOCKERFILE: Final = 256 * 1024
 """Bytes of a file that is read."""
 _LONGEST_LINE: Final = 60_000
 """Bytes of a line: the builders refuse one of 65,536."""
+_LONGEST_SHOWN: Final = 40
+"""Characters of a name in an error."""
 
 
 class DockerfileError(Exception):
@@ -63,7 +65,7 @@ def _to_text(content: bytes) -> str:
     characters or spaces that builders read differently.
     """
     if len(content) > MOST_DOCKERFILE:
-        raise DockerfileError(0, "file is too large")
+        raise DockerfileError(0, f"file is larger than {MOST_DOCKERFILE} bytes")
     try:
         text = content.decode()
     except UnicodeDecodeError:
@@ -133,10 +135,10 @@ def _read_directives(lines: list[str]) -> _Directives:
         seen[name] = value
     escape = seen.get("escape", "\\")
     if escape not in ("\\", "`"):
-        raise DockerfileError(0, "directive escape has another value than \\ and `")
+        raise DockerfileError(0, "directive escape must be \\ or `")
     frontend = seen.get("syntax", "")
     if frontend and not _REFERENCE.fullmatch(frontend):
-        raise DockerfileError(0, "directive syntax does not name an image")
+        raise DockerfileError(0, "directive syntax must name an image")
     return _Directives(frontend, escape, len(seen))
 
 
@@ -242,7 +244,7 @@ class _Reader:
             self._line = line.number
             self._read_instruction(line.text)
         if not self._stages:
-            self._refuse("file has no stage")
+            self._refuse("file has no stage: begin one with FROM")
         return Dockerfile(
             sorted(self._images),
             sorted(self._remotes),
@@ -265,9 +267,12 @@ class _Reader:
         name, rest = name.upper(), rest.lstrip(" ")
         self._instructions.add(name)
         if name in _WITH_DOCUMENTS and "<<" in text:
-            self._refuse("here-documents are not read alike by all builders")
+            self._refuse(
+                "here-documents are not read alike by all builders: write the commands in one "
+                "line, or copy a file"
+            )
         if not self._stages and name not in ("ARG", "FROM"):
-            self._refuse("instruction before the first stage")
+            self._refuse(f"instruction {name[:_LONGEST_SHOWN]} comes before the first FROM")
         if name == "FROM" and not later:
             self._read_stage(rest)
         elif name == "ARG":
@@ -277,7 +282,8 @@ class _Reader:
         elif name == "ONBUILD" and not later:
             self._read_instruction(rest, later=True)
         elif name not in _INERT:
-            self._refuse("instruction is unknown")
+            after = " after ONBUILD" if later else ""
+            self._refuse(f"instruction {name[:_LONGEST_SHOWN]} is unknown{after}")
 
     # Stages
 
@@ -312,15 +318,18 @@ class _Reader:
             self._refuse("FROM is not of the form IMAGE [AS NAME]")
         reference = self._expand(words[0])
         if parse_digits(reference) is not None:
-            self._refuse("FROM names a number")
+            self._refuse("FROM names a number: name an image or a stage")
         if reference.lower() in self._stages:
             if reference not in self._stages:
-                self._refuse("name of a stage is written in capitals")
+                self._refuse("name of a stage is written in capitals: use small letters")
         elif reference != "scratch":
             self._images.add(reference)
         name = words[2] if len(words) == 3 else ""
         if name and (not _STAGE.fullmatch(name) or name in self._stages or name == "scratch"):
-            self._refuse("name of a stage is there twice, or is not in small letters")
+            self._refuse(
+                f"name {name[:_LONGEST_SHOWN]} of a stage is repeated, reserved or not in small "
+                "letters: choose another"
+            )
         self._stages.append(name)
 
     def _expand(self, word: str) -> str:
@@ -332,7 +341,9 @@ class _Reader:
             """Return the value of one variable."""
             known = self._arguments.get(match[1] or match[2])
             if known is None:
-                self._refuse(f"value of {match[0]} is not known")
+                self._refuse(
+                    f"value of {match[0]} is not known: give it by ARG before the first FROM"
+                )
             return known
 
         reference = _VARIABLE.sub(value, word)
@@ -353,7 +364,7 @@ class _Reader:
             if flag not in known:
                 self._refuse(f"flag --{flag} of {name} is unknown")
             if "$" in value and flag not in _EXPANDED:
-                self._refuse(f"--{flag} has a variable")
+                self._refuse(f"--{flag} has a variable: write its value")
             if flag == "from":
                 self._take_from(value, later=later)
             elif flag == "mount":
@@ -379,7 +390,8 @@ class _Reader:
             word, _, rest = text.replace("\t", " ").partition(" ")
             match = _FLAG.fullmatch(word)
             if match is None:
-                self._refuse("flag is not of the form --NAME=VALUE, or has quotes")
+                name = word.partition("=")[0][:_LONGEST_SHOWN]
+                self._refuse(f"flag {name} is not of the form --NAME=VALUE, or has quotes")
             flags.append((match[1], match[2] or ""))
             text = rest.lstrip(" ")
         return flags, text
@@ -391,7 +403,7 @@ class _Reader:
         """
         if (number := parse_digits(reference)) is not None:
             if later or number >= len(self._stages) - 1:
-                self._refuse("stage of --from does not come before")
+                self._refuse(f"stage {number} of --from must come before")
         elif not _REFERENCE.fullmatch(reference):
             self._refuse("--from does not name a stage or an image")
         elif later or reference not in self._stages[:-1]:
@@ -408,7 +420,7 @@ class _Reader:
             if key.lower() == "from":
                 self._take_from(content, later=later)
             elif key.lower() == "type" and content not in _MOUNTS:
-                self._refuse("type of --mount is unknown")
+                self._refuse(f"type {content[:_LONGEST_SHOWN]} of --mount is unknown")
 
     def _read_sources(self, text: str) -> None:
         """Read the sources of ADD or COPY, as words or as a JSON array; the last one is the
@@ -430,4 +442,6 @@ class _Reader:
             if _URL.fullmatch(word):
                 self._remotes.add(word)
             elif not _LOCAL.fullmatch(word) or word.lower().startswith(_ON_GITHUB):
-                self._refuse("source of ADD is neither a plain path nor a URL")
+                self._refuse(
+                    "source of ADD is neither a plain path nor a URL with http: copy it instead"
+                )

@@ -361,8 +361,9 @@ class _Questions:
             return None
 
     def _get(self, target: str) -> tuple[int, bytes]:
-        """Return status and body of a GET; WaitError if this thread may not wait, TimeoutError
-        if no time is left.
+        """Return status and body of a GET. WaitError if this thread may not wait, TimeoutError if
+        no time is left, ValueError for a body that is too large; OSError or HTTPException without
+        an answer.
         """
         if self._deadline is None:
             raise WaitError
@@ -375,7 +376,7 @@ class _Questions:
             response = connection.getresponse()
             content = response.read(_MAX_ANSWER + 1)
             if len(content) > _MAX_ANSWER:
-                raise ValueError("too large")
+                raise ValueError(f"the answer is larger than {_MAX_ANSWER} bytes")
             return response.status, content
         finally:
             connection.close()

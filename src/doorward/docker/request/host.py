@@ -58,7 +58,7 @@ class HostFacts:
         # As one tuple: another thread may replace both in between.
         checked, listeners = self._listeners
         if time.monotonic() - checked >= _FRESH:
-            listeners = open_listeners(self._config, _arguments(self._pidfile))
+            listeners = open_listeners(self._config, _read_arguments(self._pidfile))
             self._listeners = time.monotonic(), listeners
         return listeners
 
@@ -175,8 +175,10 @@ def listener_options(config: str, arguments: Sequence[str]) -> list[str]:
     return [host for host in hosts if host]
 
 
-def _arguments(pidfile: str) -> list[str]:
-    """Return the command line of the daemon's process; empty if it does not run."""
+def _read_arguments(pidfile: str) -> list[str]:
+    """Return the arguments, without the program, of the process that a pidfile names; empty if it
+    does not run or the file cannot be read.
+    """
     try:
         pid = int(Path(pidfile).read_bytes()[:20])
         line = Path(f"/proc/{pid}/cmdline").read_bytes()

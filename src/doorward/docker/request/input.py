@@ -97,7 +97,9 @@ def resolve_path(path: str) -> str | None:
 
 
 def refuse_to_wait(_path: str) -> NoReturn:
-    """In place of `resolve_path` where nobody may wait: a path may lead to a host that is away."""
+    """Raise WaitError, in place of `resolve_path` where nobody may wait: a path may lead to a host
+    that is away.
+    """
     raise WaitError
 
 
@@ -265,7 +267,7 @@ def _is_import(query: Mapping[str, list[str]]) -> bool:
 
 
 def _mask_target(request: AuthzRequest, target: Target) -> tuple[dict[str, list[str]], str]:
-    """The query without secrets, and the request's path with it."""
+    """Return the query without secrets, and the request's path with it."""
     query = secrets.mask_query(target.query)
     return query, request.uri if query == target.query else secrets.mask_path(request.uri, query)
 
@@ -301,7 +303,7 @@ def _check_version(text: str, minimum: tuple[int, ...]) -> None:
 
 @lru_cache(256)
 def _version(text: str) -> tuple[int, ...]:
-    """The numbers of a version; () where it is written in another way."""
+    """Return the numbers of a version; () if it is written in another way."""
     return tuple(map(int, text.split("."))) if _VERSION.fullmatch(text) else ()
 
 
