@@ -48,12 +48,12 @@ class Site:
         """Raise ValueError for a malformed address, secret or header name."""
         for address in (self.listen, self.upstream, self.pdp):
             if not _ADDRESS.fullmatch(address):
-                raise ValueError(f"not HOST:PORT: {address}")
+                raise ValueError(f"`{address}` is not HOST:PORT")
         if self.secret and not _SECRET.fullmatch(self.secret):
             raise ValueError("the secret must be 16 to 512 letters, digits, `_`, `.`, `~` or `-`")
         for name in self.response_headers:
             if not _HEADER.fullmatch(name):
-                raise ValueError(f"not a header name in small letters: {name}")
+                raise ValueError(f"`{name}` is not a header name in small letters")
 
     @property
     def stripped(self) -> tuple[str, ...]:

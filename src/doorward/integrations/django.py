@@ -286,7 +286,11 @@ def permitted_rows(user: Any, model: type[models.Model], permission: str) -> mod
     Raise FilterError or RegoError if it cannot be a condition, for example with `as_policy_input`.
     """
     if hasattr(model, "as_policy_input"):
-        raise fault(f"{model.__name__}.as_policy_input is a function, not a column")
+        name = model.__name__
+        raise fault(
+            f"permitted_rows cannot see the columns of {name} through {name}.as_policy_input: "
+            "remove that method, or decide on each object"
+        )
     document: dict[str, Any] = {"permission": permission}
     if (known := user_document(user)) is not None:
         document["user"] = known
@@ -630,5 +634,11 @@ def check_settings(app_configs: Sequence[Any] | None, **_: Any) -> list[Any]:
         )
     path = _setting("PERMISSIONS", PERMISSIONS)
     if _BACKEND in backends and point.snapshot.is_nowhere(path):
-        messages.append(checks.Error(f"there is no document at {path}", id="doorward.E002"))
+        messages.append(
+            checks.Error(
+                f"there is no document at {path}: load a policy that defines it, or name another "
+                "one in DOORWARD['PERMISSIONS']",
+                id="doorward.E002",
+            )
+        )
     return messages

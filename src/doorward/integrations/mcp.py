@@ -309,7 +309,10 @@ class PolicyMiddleware(Middleware):
             and all(type(each) is int and each >= 0 for each in (cost, limit, seconds))
         )
         if self._budget is None or not is_right or not seconds:
-            raise BudgetError("no such budget")
+            raise BudgetError(
+                "a budget needs a counter of the middleware, and from the policy a short `key` and "
+                "integers `cost`, `limit` and `seconds`"
+            )
         # First here: a counter may compare with the limit only what a key has spent before.
         return cost <= limit and self._budget.spend(key, cost, limit, seconds)
 

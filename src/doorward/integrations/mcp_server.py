@@ -79,7 +79,7 @@ class ServerPolicy:
             await self._check_call(params)
         else:
             arguments = params.get("arguments", {}) if method == "prompts/get" else params
-            self._refuse(await self._ask(method, subject_of(params), arguments))
+            self._check(await self._ask(method, subject_of(params), arguments))
         return await call_next(ctx)
 
     async def _check_call(self, params: dict[str, Any]) -> None:
@@ -97,7 +97,7 @@ class ServerPolicy:
             raise MCPError(INVALID_REQUEST, "invalid arguments") from None
         arguments = {key: to_value(value) for key, value in validated.items()}
         extra = {"responses": params["inputResponses"]} if params.get("inputResponses") else {}
-        self._refuse(await self._ask("tools/call", name, arguments, tags=tags, **extra))
+        self._check(await self._ask("tools/call", name, arguments, tags=tags, **extra))
 
     async def _keep_allowed(self, method: str, result: Any) -> Any:
         """Return the result of a list method with the allowed items; each is one decision."""
@@ -136,8 +136,10 @@ class ServerPolicy:
         log_failure(decision, self._point.snapshot)
         return decision
 
-    def _refuse(self, decision: Decision) -> None:
-        """Raise `MCPError` unless the decision allows the use, without a budget."""
+    def _check(self, decision: Decision) -> None:
+        """Raise `MCPError` unless the decision allows the use; also if it sets a budget, which is
+        not supported here.
+        """
         result: Any = decision.result
         fields = result if isinstance(result, dict) else {}
         if decision.allowed and "budget" not in fields:

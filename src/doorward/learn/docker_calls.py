@@ -49,6 +49,8 @@ _CHANGES: Final[Mapping[str, frozenset[str]]] = {
 
 Setting: TypeAlias = tuple[str, str]
 """A section of the data, and the name of a setting in it."""
+Use: TypeAlias = tuple[str, str, str, str]
+"""A user, and the section, name and value of a setting; actions have the section `roles`."""
 
 
 def is_call(document: Any) -> TypeGuard[dict[Any, Any]]:
@@ -67,10 +69,8 @@ def _is_nobody(user: str, input: Any) -> bool:
 class Calls:
     """Counts of Docker calls by user, setting and value."""
 
-    used: dict[tuple[str, str, str, str], Cell] = field(default_factory=dict)
-    """The count of allowed calls by user, section, name and value; actions have the section
-    `roles`.
-    """
+    used: dict[Use, Cell] = field(default_factory=dict)
+    """The count of allowed calls by use."""
     denied: dict[tuple[str, str], int] = field(default_factory=dict)
     """The count of denied calls by user and action."""
     digests: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -117,10 +117,8 @@ class Calls:
             has_digest = bool(image.get("digest"))
             self.digests[user] = before[0] + has_digest, before[1] + (not has_digest)
 
-    def _use(self, key: tuple[str, str, str, str]) -> Cell:
-        """Return the counts for a user and a value, new if necessary; LearnError above the
-        limit.
-        """
+    def _use(self, key: Use) -> Cell:
+        """Return the counts of a use, new if necessary; LearnError above the limit."""
         cell = self.used.get(key)
         if cell is None:
             cell = self.used[key] = Cell()

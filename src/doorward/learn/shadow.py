@@ -47,7 +47,9 @@ def entry_for(document: str) -> str:
     try:
         Engine({"entry.rego": text})
     except RegoError:
-        raise LearnError(f"--shadow {document!r} has a keyword of Rego as a name") from None
+        raise LearnError(
+            f"--shadow {document!r} has a keyword of Rego as a name: choose another document"
+        ) from None
     return text
 
 

@@ -141,8 +141,8 @@ def _narrow_policies(
     *,
     v0: bool,
 ) -> tuple[list[Part], Version]:
-    """Return the parts of the policies that can be removed together, and the policies without
-    them.
+    """Return the parts of the policies that can be removed together, and the policies without them.
+    LearnError if none are found in `ROUNDS` rounds.
     """
     for _ in range(ROUNDS):
         removed = _reduce(loaded, candidates, examples, v0=v0)

@@ -69,7 +69,9 @@ class _Narrowing:
         return self._version.with_data(self._removal.prune(self._data))
 
     def _take_out(self, member: DataMember) -> list[Location]:
-        """Remove the outermost removable members inside a member; return their locations."""
+        """Remove the outermost removable members inside a member; return their locations.
+        LearnError above `MAX_MEMBERS`.
+        """
         inner = list(_outermost(member))
         for each in inner:
             self.removed[each.location] = self._members[each.location] = each

@@ -73,12 +73,16 @@ def _download(client: httpx.Client, url: str, path: Path, headers: Mapping[str, 
             for part in answer.iter_raw():
                 size += len(part)
                 if size > MAX_BYTES:
-                    raise ReplayError(f"{address}: larger than {MAX_BYTES} bytes")
+                    raise ReplayError(f"{address}: larger than {MAX_BYTES} bytes: split the log")
                 if time.monotonic() > until:
-                    raise ReplayError(f"{address}: takes longer than {WITHIN:g} seconds")
+                    raise ReplayError(
+                        f"{address}: the download takes longer than {WITHIN:g} seconds: split the "
+                        "log, or download it by other means"
+                    )
                 file.write(part)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise ReplayError(f"{address}: {type(error).__name__}") from None
+        reason = type(error).__name__
+        raise ReplayError(f"{address}: the download failed ({reason})") from None
     except OSError as error:
         reason = describe_os_error(error)
         message = f"{address}: cannot store the download in {path.parent}: {reason}"

@@ -49,7 +49,7 @@ def _events(connection: Any, path: str) -> Iterator[tuple[bytes, float]]:
     connection.execute("DESCRIBE SELECT * FROM read_parquet(?)", [path])
     types = {row[0]: row[1] for row in connection.fetchall()}
     if "decision_id" not in types:
-        raise ParquetError("there is no column decision_id")
+        raise ParquetError("there is no column decision_id: the file is not a decision log")
     names = [name for name in (*_TEXTS, *_DOCUMENTS) if name in types]
     columns = ", ".join(_column(name, types[name]) for name in names)
     total = connection.execute("SELECT count(*) FROM read_parquet(?)", [path]).fetchone()[0]

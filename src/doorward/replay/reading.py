@@ -79,7 +79,7 @@ def log_files(paths: Sequence[str]) -> list[str]:
         else:
             raise ReplayError(f"{path}: no such file or folder")
     if not files:
-        raise ReplayError(f"{', '.join(paths)}: there are no files")
+        raise ReplayError(f"{', '.join(paths)}: there are no files in these folders")
     return files
 
 
@@ -157,7 +157,9 @@ def _plain(path: str, file: BinaryIO, size: int) -> Iterator[Chunk]:
         file.seek(min(start + size, total))
         rest = file.readline(MAX_LINE)
         if len(rest) == MAX_LINE:
-            raise ReplayError(f"{path}: a line is longer than {MAX_LINE} bytes")
+            raise ReplayError(
+                f"{path}: a line is longer than {MAX_LINE} bytes: write one event on each line"
+            )
         end = file.tell()
         yield Chunk(path, start, end - start, None, end - start)
         start = end
@@ -214,7 +216,9 @@ def _whole_lines(
         content = rest + piece
         end = content.rfind(b"\n") + 1
         if not end and len(content) > MAX_LINE:
-            raise ReplayError(f"{path}: a line is longer than {MAX_LINE} bytes")
+            raise ReplayError(
+                f"{path}: a line is longer than {MAX_LINE} bytes: write one event on each line"
+            )
         if end:
             yield content[:end]
         rest = content[end:]
