@@ -313,7 +313,7 @@ KEYS = json.dumps({"keys": [ONE.public]}).encode()
         (
             {"issuer": "https://i", "jwks_uri": "https://i/k"},
             KEYS[:-1] + b', "keys": []}',
-            "an object repeats a name",
+            "an object in it repeats a name",
         ),
         (b"[" * 100_000, KEYS, "not JSON"),
         ({"issuer": "https://i", "jwks_uri": "https://i/k"}, KEYS + b" " * (2 << 20), "bytes"),

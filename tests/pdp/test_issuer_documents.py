@@ -36,7 +36,7 @@ def test_a_document_is_an_object() -> None:
         (httpx.Response(500, json={}), "status 500", 500),
         (httpx.Response(200, json=[1]), "not a JSON object", 200),
         (httpx.Response(200, text="{"), "not JSON", 200),
-        (httpx.Response(200, text='{"a": 1, "a": 2}'), "an object repeats a name", 200),
+        (httpx.Response(200, text='{"a": 1, "a": 2}'), "an object in it repeats a name", 200),
         (httpx.Response(200, text="[" * 100_000), "not JSON", 200),
         (httpx.ConnectError("no"), "ConnectError", None),
         (httpx.ReadTimeout("no"), "ReadTimeout", None),

@@ -207,7 +207,10 @@ class Policies:
         symbol = at[0]
         # A use in a broken statement would keep the old name.
         if any(each.errors for each in self.parsed.values()):
-            raise RenameError("some policies have errors, so not all uses of the name are known")
+            raise RenameError(
+                "some policies have errors, so not all uses of the name are known: correct them "
+                "first"
+            )
         places = self._of(symbol)
         self._check_free(symbol, places, name)
         edits: dict[str, list[Fix]] = {}

@@ -257,7 +257,9 @@ def read_keys(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     """
     keys = document.get("keys")
     if not isinstance(keys, list) or len(keys) > MAX_KEYS:
-        raise IdentityError(f"`keys` is not a list of at most {MAX_KEYS} keys")
+        raise IdentityError(
+            f"`keys` of the key set is missing, or not a list of at most {MAX_KEYS} keys"
+        )
     usable: list[dict[str, Any]] = []
     for key in keys:
         if not isinstance(key, dict):

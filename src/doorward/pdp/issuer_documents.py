@@ -82,9 +82,11 @@ def fetch_document(
         # The class only: the text of an HTTP library's error may contain the URL with credentials.
         raise DocumentError(type(error).__name__) from None
     except (ValueError, RecursionError):
-        raise DocumentError("not JSON, or an object repeats a name", status=status) from None
+        raise DocumentError(
+            "the answer is not JSON, or an object in it repeats a name", status=status
+        ) from None
     if not isinstance(document, dict):
-        raise DocumentError("not a JSON object", status=status)
+        raise DocumentError("the answer is not a JSON object", status=status)
     return document
 
 

@@ -116,7 +116,9 @@ class PDP:
         self._snapshot = snapshot
 
     def log_to(self, sink: DecisionSink | None) -> DecisionSink | None:
-        """Log decisions to `sink` from now on; return the sink that was used before."""
+        """Log decisions to `sink` from now on; return the sink that was used before. None: no
+        log.
+        """
         before, self._sink = self._sink, sink
         return before
 

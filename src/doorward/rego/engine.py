@@ -581,7 +581,7 @@ def parse_term(text: str) -> Any:
     """
     value = Engine().prepare(text).value()
     if value is UNDEFINED:
-        raise ValueError("the term has no value")
+        raise ValueError("the term is undefined, so it has no value")
     return value
 
 

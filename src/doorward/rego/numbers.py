@@ -225,7 +225,7 @@ def parse_number(text: str, max_exponent: int = MAX_DIGITS) -> int | Number:
     has more than 6 characters.
     """
     if len(text) > MAX_DIGITS:
-        raise ValueError("number has too many digits")
+        raise ValueError(f"number is longer than {MAX_DIGITS} characters")
     if text.isdecimal() and text.isascii():
         return int(text)
     if not _SHAPE.match(text):

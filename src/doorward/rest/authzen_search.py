@@ -230,4 +230,6 @@ def _position(request: dict[Key, Value], token: Value) -> int:
         # Not signed: a forged position skips results of the client's own request, and shows none.
         if number.isascii() and number.isdecimal() and digest == _digest(request):
             return int(number)
-    raise InvalidError("`page.token` is not a token of this request")
+    raise InvalidError(
+        "`page.token` was not returned for this request: send the other fields unchanged"
+    )

@@ -125,7 +125,8 @@ def _read(block: _Block, parse_term: ParseTerm) -> Annotations:
     or KeyTypeError if it is invalid.
     """
     if not block.text.strip():
-        raise _AnnotationError("expected METADATA block, found whitespace")
+        hint = "write its YAML in comments directly below `# METADATA`"
+        raise _AnnotationError("expected METADATA block, found whitespace", hint)
     raw = read_yaml(block.text)
     fields: dict[str, object] = {}
     for name in ("title", "description", "entrypoint", "organizations"):
