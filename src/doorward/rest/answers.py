@@ -145,7 +145,9 @@ def not_compiled(error: CompileError, activity: str, code: str = "invalid_parame
 
 
 def not_changed(error: Exception) -> Response:
-    """Return the response to a refused change of data or policies: 404, 503 if busy, else 400."""
+    """Return the response to a refused change of data or policies: 404 if its place does not exist
+    or other data is in its way, 503 if busy, else 400.
+    """
     if isinstance(error, (PathNotFoundError, PolicyNotFoundError)):
         return _error(404, "resource_not_found", str(error))
     if isinstance(error, WriteConflictError):

@@ -124,8 +124,8 @@ class Service:
         self.probes = Workers("http-probes", PROBES, deadline=deadline)
 
     def serves(self, path: tuple[str, ...]) -> bool:
-        """Return True if clients may read the document at `path`: it is served, and not below a
-        secret.
+        """Return True if clients may read the document at `path`: it is at or below a path that is
+        served, and neither a secret nor below one.
         """
         if any(is_below(path, secret) for secret in self.pdp.secrets):
             return False

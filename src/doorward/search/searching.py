@@ -286,7 +286,9 @@ class _Pair:
 
 
 def _reads_clock(query: Query) -> bool:
-    """Return True if the query reads a rule that calls `time.now_ns`."""
+    """Return True if a rule that the query reads, directly or through others, calls
+    `time.now_ns`.
+    """
     rules = [each.rule for node in query.rules_read for each in node.definitions]
     calls = [node for rule in rules for node in walk(rule) if isinstance(node, Call)]
     return any(call.name == "time.now_ns" for call in calls)

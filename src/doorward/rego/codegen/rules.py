@@ -390,7 +390,8 @@ def _single(
     """Write the definitions of a complete rule or function, and the return of the default or
     UNDEFINED.
     """
-    _prefetch_first(state, [part.definition for part in rule_parts])
+    if len(rule_parts) >= 2 and not state.plan.in_order:
+        _prefetch(state, rule_parts[0].definition)
     leave = _fallback_value(state, default)
     if len(rule_parts) == 1 and rule_parts[0].group is None and not rules.is_final(0):
         _alternatives(state, rules, rule_parts[0].definition.rule, leave)
@@ -495,17 +496,10 @@ def _fallback_value(
     return lambda: _head_value(state, rule).code
 
 
-def _prefetch_first(state: FunctionState, definitions: Sequence[Definition]) -> None:
-    """If there are several definitions, write a read of the first reference that the first
-    definition always reads; it is not tested, so that no other definition fails by it.
-    """
-    if not state.plan.in_order and len(definitions) >= 2:
-        _prefetch(state, definitions[0])
-
-
 def _prefetch(state: FunctionState, definition: Definition) -> None:
-    """Write an untested read of the first reference in the first expression of a definition, if it
-    has no variables.
+    """Write a read of the first reference without variables in the first expression of a
+    definition, for later reads. Writes nothing if there is none, or if the expression has a `with`
+    or is not a term. The read is not tested, so that no other definition fails by it.
     """
     if not definition.rule.body:
         return

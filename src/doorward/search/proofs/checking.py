@@ -444,8 +444,9 @@ class Checker:
         return expr
 
     def _sees_values(self, expr: Expr, values: Sequence[tuple[str, Any]]) -> bool:
-        """Return True if an expression certainly treats equal numbers alike, however they are
-        written.
+        """Return True if an expression, when terms have these values, certainly treats equal
+        numbers alike, however they are written: all numbers are small, keys of references are
+        constants, and it calls only functions in `_BY_VALUE`.
         """
         scalars = [node.value for node in walk(expr) if isinstance(node, Scalar)]
         numbers = [each for each in scalars if isinstance(to_python(each), (int, float))]

@@ -130,10 +130,9 @@ class QueryText(NamedTuple):
 
 
 def parse_query_text(cursor: Cursor) -> QueryText:
-    """query-text = { query | package | import }
+    """query-text = { query } [ package | import ] { query }
 
-    Parses to the end of the text, in which at most one package or import is read; stops after
-    recording an error at the cursor.
+    Parses to the end of the text; stops after recording an error at the cursor.
     """
     grammar = Grammar(cursor)
     exprs: list[Expr] = []
