@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -211,3 +212,42 @@ def test_a_query_shares_the_names_of_its_program() -> None:
         tracemalloc.stop()
     assert (after - before) / 20 < 50_000  # once each had a copy of all names
     assert snapshot.document("a/list/0").value([1]) == 1
+
+
+def test_other_data_of_the_same_policies_compiles_nothing(compiled: list[str]) -> None:
+    settings = Settings()
+    loaded = Loaded(modules={"a.rego": POLICY}, data={"list": [1]})
+    first = build(loaded, settings)
+    first.warm(["a/b"])
+    first.query("data.list").warm()
+    assert compiled == ["data.a.b", "data.list"]
+    second = build(replace(loaded, data={"list": [2]}), settings, before=first)
+    second.warm(["a/b"])
+    assert second.engine.policies is first.engine.policies
+    assert second.revision != first.revision
+    assert [each.query("data.list").value() for each in (first, second)] == [[1], [2]]
+    assert compiled == ["data.a.b", "data.list"]
+
+
+def test_other_policies_and_another_deadline_have_queries_of_their_own(
+    compiled: list[str],
+) -> None:
+    settings = Settings()
+    loaded = Loaded(modules={"a.rego": POLICY})
+    first = build(loaded, settings)
+    changed = replace(loaded, modules={"a.rego": POLICY.replace("[10, 20]", "[30]")})
+    others = [
+        build(changed, settings, before=first),
+        build(loaded, replace(settings, deadline=1.0), before=first),
+    ]
+    values = [each.query("data.a.b.list").value() for each in (first, *others)]
+    assert values == [[10, 20], [30], [10, 20]]
+    assert compiled == ["data.a.b.list"] * 3
+
+
+def test_data_at_the_path_of_a_rule_is_refused_though_no_policy_changed() -> None:
+    settings = Settings()
+    loaded = Loaded(modules={"a.rego": POLICY})
+    first = build(loaded, settings)
+    with pytest.raises(CompileError, match="conflict"):
+        build(replace(loaded, data={"a": {"b": {"list": 1}}}), settings, before=first)

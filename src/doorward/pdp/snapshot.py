@@ -185,7 +185,11 @@ class Snapshot:
         deadline: float | None = None,
         *,
         notes_answers: bool = False,
+        before: Snapshot | None = None,
     ) -> None:
+        """`before`: an earlier snapshot, whose compiled queries are used again if it has the same
+        policies and deadline.
+        """
         loaded = loaded or Loaded()
         self.engine = engine
         self.is_marked = engine.options.marked
@@ -206,7 +210,11 @@ class Snapshot:
         """Cached queries that are prepared for partial evaluation."""
         self.owners = Owners(loaded.roots)
         """The paths that bundles own; clients may not write there."""
-        self._queries = _Queries(engine, deadline)
+        self._queries: _Queries
+        if before and before.engine.policies is engine.policies and before.deadline == deadline:
+            self._queries = before._queries
+        else:
+            self._queries = _Queries(engine, deadline)
         self._lookups = self._queries.lookups
         self._pinned: dict[object, Document] = {}
         self._ready: dict[object, Document] = {}
@@ -521,7 +529,7 @@ def build(
 
     `revision` names the snapshot; by default it is derived from the contents. `is_parsed` promises
     that the data came from files and needs no conversion. `before` is the active snapshot, whose
-    unchanged modules are used again.
+    unchanged modules are used again; if no policy changed, nothing is compiled.
     """
     settings = settings or Settings()
     with gc_paused():
@@ -538,6 +546,7 @@ def build(
         loaded,
         settings.deadline,
         notes_answers=settings.notes_answers,
+        before=before,
     )
 
 

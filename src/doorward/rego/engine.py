@@ -49,6 +49,7 @@ from doorward.rego.errors import (
 from doorward.rego.modules import (
     Policy,
     Preparation,
+    are_same,
     parse_modules,
     texts_of,
     unchanged_modules,
@@ -96,11 +97,14 @@ def compile(
     Raise CompileError with all parse errors, or the errors of the first failed check.
 
     `options`: by default `Options()`. `before`: policies compiled earlier, whose results for
-    unchanged modules are reused. `prepare`: a function that returns the modules to compile in place
-    of the parsed ones, and notes for `Policies.notes`; it must depend on nothing else. With
-    `Options.saved` and without `before`, a program that an earlier run saved is loaded instead.
+    unchanged modules are reused; they are returned if nothing changed. `prepare`: a function that
+    returns the modules to compile in place of the parsed ones, and notes for `Policies.notes`; it
+    must depend on nothing else. With `Options.saved` and without `before`, a program that an
+    earlier run saved is loaded instead.
     """
     options = options or Options()
+    if before is not None and prepare is None and before.is_from(modules, options):
+        return before
     saved = options.saved if before is None else None
     key = None
     if saved is not None:
@@ -174,6 +178,15 @@ class Policies:
     def registry(self) -> Registry:
         """The built-ins that the policies may call."""
         return self.program.registry
+
+    def is_from(self, modules: Mapping[str, Policy], options: Options) -> bool:
+        """Return True if `modules` are the texts from which these policies were compiled, with the
+        same names and with options that are equal. False for parsed modules, which may have been
+        changed, and after a preparation.
+        """
+        if self.notes is not None or options != self.options:
+            return False
+        return options.timers is self.options.timers and are_same(modules, self.modules)
 
     @property
     def texts(self) -> dict[str, str]:

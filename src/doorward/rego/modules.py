@@ -20,6 +20,7 @@ __all__ = [
     "ParsedLater",
     "Policy",
     "Preparation",
+    "are_same",
     "parse_modules",
     "texts_of",
     "unchanged_modules",
@@ -102,6 +103,23 @@ def unchanged_modules(
         and _source(name, policies[name]) == (module.span.source.name, module.span.source.text)
         and options.is_v0(name) == earlier.is_v0(name)
     }
+
+
+def are_same(policies: Mapping[str, Policy], before: Mapping[str, Module]) -> bool:
+    """Return True if `policies` are texts, and those of the modules `before`, with the same names
+    in the same order.
+    """
+    earlier: Mapping[str, Policy] = before
+    if isinstance(before, ParsedLater):
+        earlier = before.policies
+    if any(isinstance(policy, Module) for policy in policies.values()):
+        return False
+    return _sources(policies) == _sources(earlier)
+
+
+def _sources(policies: Mapping[str, Policy]) -> list[tuple[str, tuple[str, str]]]:
+    """Return the file names of policies with their names in errors and their texts."""
+    return [(name, _source(name, policy)) for name, policy in policies.items()]
 
 
 def _source(name: str, policy: Policy) -> tuple[str, str]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from doorward.rego import CompileError, Engine, EvalError, Options, compile
 from doorward.rego.clock import CLOCK
 from doorward.rego.explanation.recorder import Recorder
-from doorward.rego.shared import parse_modules
+from doorward.rego.shared import Source, parse_modules
+from doorward.rego.syntax.nodes import Module
+from doorward.rego.timers import Timers
 
 POLICY = {
     "a.rego": "package a\n\np := count(data.xs)\n\nq if input.x == p\n",
@@ -96,3 +100,46 @@ def test_policies_that_are_checked_again_end_at_the_deadline(
     for earlier in (None, before):
         with pytest.raises(EvalError, match="too late"):
             compile({**modules, "b.rego": "package b\n\nq := 2\n"}, before=earlier)
+
+
+OTHERS: dict[str, tuple[dict[str, str | Source], Options]] = {
+    "another text": ({**POLICY, "b.rego": "package b\n\nlate := 1\n"}, Options()),
+    "one module less": ({"a.rego": POLICY["a.rego"]}, Options()),
+    "one module more": ({**POLICY, "c.rego": "package c\n"}, Options()),
+    "another file name": (dict(zip(["a.rego", "c.rego"], POLICY.values(), strict=True)), Options()),
+    "another name in errors": ({**POLICY, "b.rego": Source("c.rego", POLICY["b.rego"])}, Options()),
+    "other options": ({**POLICY}, Options(strict=True)),
+    "other timers": ({**POLICY}, Options(timers=Timers())),
+}
+
+
+def test_policies_that_did_not_change_are_the_earlier_ones() -> None:
+    options = Options()
+    before = compile(POLICY, options)
+    assert compile(dict(POLICY), replace(options), before=before) is before
+    assert before.bind({}).with_modules(dict(POLICY)).policies is before
+
+
+@pytest.mark.parametrize("changed", OTHERS)
+def test_policies_that_changed_are_compiled(changed: str) -> None:
+    modules, options = OTHERS[changed]
+    environment = options.environment
+    before = compile(POLICY, Options(environment=environment))
+    after = compile(modules, options, before=before)
+    assert after is not before
+    assert after.texts == compile(modules, options).texts
+
+
+def test_modules_that_callers_parsed_or_changed_are_compiled() -> None:
+    options = Options()
+    parsed = parse_modules(POLICY)
+    before = compile(POLICY, options)
+    assert compile(parsed, options, before=before) is not before
+
+    def prepare(modules: dict[str, Module]) -> tuple[dict[str, Module], object]:
+        return {name: module for name, module in modules.items() if name == "a.rego"}, "notes"
+
+    after = compile(POLICY, options, before=before, prepare=prepare)
+    assert list(after.modules) == ["a.rego"]
+    again = compile({"a.rego": POLICY["a.rego"]}, options, before=after)
+    assert again.notes is None
