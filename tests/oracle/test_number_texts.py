@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import pytest
 from tests.corpora import GOLDEN
+from tests.waiting import PATIENCE
 
 from doorward.rego import UNDEFINED, Engine, EvalError, RegoError
 from doorward.rego.json_text import from_json
@@ -132,7 +133,7 @@ def _theirs(opa: OpaEngine, query: str, input_text: str, **more: Any) -> str:
 def _ours(engine: Engine, query: str, input_text: str, *, strict: bool = True) -> str:
     given = from_json(input_text) if input_text else UNDEFINED
     try:
-        prepared = engine.prepare(query, strict_builtin_errors=strict, deadline=5)
+        prepared = engine.prepare(query, strict_builtin_errors=strict, deadline=PATIENCE)
         rows = prepared.results(given)
     except EvalError as error:
         return error.code

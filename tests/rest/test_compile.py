@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.rest.asgi import Answer, ask
+from tests.waiting import PATIENCE
 
 from doorward.bundles.loader import Loaded
 from doorward.config.configuration import Config, Server
@@ -20,8 +21,10 @@ RULES = "".join(f"p if input.a{n} == 1\n\n" for n in range(8))
 POLICY = f"package a\n\n{RULES}all if {{ {'; '.join(['p'] * 12)} }}\n"
 
 
-def answer_to(body: Any, *, server: Server | None = None, secrets: Any = ()) -> Answer:
-    pdp = PDP(build(Loaded({"a.rego": POLICY}), Settings(deadline=1)), secrets=secrets)
+def answer_to(
+    body: Any, *, server: Server | None = None, secrets: Any = (), deadline: float = PATIENCE
+) -> Answer:
+    pdp = PDP(build(Loaded({"a.rego": POLICY}), Settings(deadline=deadline)), secrets=secrets)
     config = Config() if server is None else Config(server=server)
     app = Api(pdp, config, Health(), Metrics("1"))
     return ask(app, "POST", "/v1/compile", json.dumps(body).encode())
@@ -34,7 +37,7 @@ def test_a_query_sends_no_requests() -> None:
 
 
 def test_a_residual_is_bounded() -> None:
-    answer = answer_to({"query": "data.a.all"})
+    answer = answer_to({"query": "data.a.all"}, deadline=1)
     assert answer.status == 500
     assert "eval_limit_error" in answer.body or "eval_cancel_error" in answer.body
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.conformance import suite
+from tests.waiting import PATIENCE
 
 from doorward.rego import Engine
 from doorward.rego.codegen.marks import MAX_LISTED
@@ -143,7 +144,7 @@ def test_only_marked_code_notes() -> None:
 
 def test_strict_errors_and_limits_are_noted_as_well() -> None:
     engine = Engine({"a.rego": POLICY}, OWNERS, marked=True, max_items=1000)
-    answer, marks = engine.prepare("data.a.level", deadline=5).marked_answer({"a": 1})
+    answer, marks = engine.prepare("data.a.level", deadline=PATIENCE).marked_answer({"a": 1})
     assert (answer, [mark.path for mark in engine.policies.read_marks(marks)]) == (
         1,
         ["data.a.level"],

@@ -6,6 +6,8 @@ import json
 import re
 from typing import Any, Final
 
+from tests.waiting import PATIENCE
+
 from doorward.rego import UNDEFINED, Engine, Number, from_python
 from doorward.rego.partial.evaluate import Partial
 from doorward.rego.shared import number_text
@@ -31,7 +33,7 @@ def residual_of(row: Row) -> tuple[Engine, Partial]:
         imports=tuple(row.get("imports") or ()),
         strict_builtin_errors=bool(row.get("strict")),
         now_ns=row.get("now_ns"),
-        deadline=60,
+        deadline=PATIENCE,
     )
     return engine, partial
 

@@ -16,6 +16,7 @@ from typing import Any, Final
 import pytest
 from tests.corpora import PARTIAL, rows
 from tests.rego.partial.recorded import Row, residual_of
+from tests.waiting import PATIENCE
 
 from doorward.rego import UNDEFINED, CompileError, Engine, EvalError, from_python
 from doorward.rego.partial.evaluate import Partial
@@ -79,7 +80,9 @@ def _answers(
     answers: list[dict[str, Any]] = []
     for text in queries:
         if text:
-            answers += engine.prepare(text, imports=imports, deadline=30).results(value, now_ns=NOW)
+            answers += engine.prepare(text, imports=imports, deadline=PATIENCE).results(
+                value, now_ns=NOW
+            )
         else:
             answers.append({})
     return answers

@@ -171,7 +171,7 @@ def test_values_that_share_their_parts_are_bounded(first: str, pair: str, query:
     policy = f"package a\n\nall := x60 if {{ x0 := {first}; {doubled}; {query} }}\n"
     engine = Engine({"a.rego": policy})
     with pytest.raises(EvalError, match="too large"):
-        engine.partial("x = data.a.all", deadline=20)
+        engine.partial("x = data.a.all", deadline=PATIENCE)
 
 
 def test_a_negated_equation_of_different_types_always_holds() -> None:

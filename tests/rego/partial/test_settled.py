@@ -10,6 +10,7 @@ import pytest
 from tests.rego.partial.programs import UNKNOWNS, document, program
 from tests.rego.partial.recorded import comparable
 from tests.rounds import rounds
+from tests.waiting import PATIENCE
 
 from doorward.filters import to_conditions
 from doorward.rego import CompileError, Engine, EvalError, Partial, from_python
@@ -35,7 +36,7 @@ def _residual(modules: dict[str, str], unknowns: Any, known: Any) -> Partial | s
     try:
         engine = Engine(modules, data=from_python(known["data"]))
         given = from_python(known["input"])
-        return engine.partial("data.a.p = x", unknowns, given, deadline=20)
+        return engine.partial("data.a.p = x", unknowns, given, deadline=PATIENCE)
     except EvalError as error:
         return str(error)
 
