@@ -157,8 +157,20 @@ def test_annotations_are_read_only_when_asked_for() -> None:
         ("schemas: [{}]", "2: invalid document reference"),
         ("schemas: [{'[': a}]", "2: invalid document reference"),
         ("schemas: [{input: '['}]", "2: invalid schema reference"),
-        ("authors: [[a, ~, no, true]]", "2: invalid author definition [a %!s(<nil>) no "
+        ("authors: [[a, ~, no, true]]", "2: invalid author definition [a <nil> no "
          "%!s(bool=true)]: invalid value type, must be string or map"),
+        ("authors: [~]", "2: invalid author definition %!s(<nil>): invalid value type, must be "
+         "string or map"),
+        ("authors: [{10: a, 9: b, -10: c, -9: d}]", "2: invalid author definition "
+         "map[%!s(int=-10):c %!s(int=-9):d %!s(int=9):b %!s(int=10):a]: "
+         "invalid map key type(s): "),
+        ("authors: [{10.5: a, 9.5: b}]", "2: invalid author definition "
+         "map[%!s(float64=9.5):b %!s(float64=10.5):a]: invalid map key type(s): "),
+        ("authors: [{'!': a, 10: b, 9: c, true: d, false: e, ~: ~, 1.5: f}]",
+         "2: invalid author definition map[<nil>:<nil> %!s(bool=false):e %!s(bool=true):d "
+         "%!s(float64=1.5):f %!s(int=9):c %!s(int=10):b !:a]: invalid map key type(s): "),
+        ("related_resources: [{ref: '', z: {10: ~, 9: [~]}}]", "2: invalid related-resource "
+         "definition map[ref: z:map[10:<nil> 9:[<nil>]]]: 'ref' value required in object"),
         ("entrypoint: []", "3: yaml: unmarshal errors:\n  line 1: cannot unmarshal !!seq into "
          "bool"),
         ("entrypoint: ~\nentrypoint: 1.5", '4: yaml: unmarshal errors:\n  line 2: mapping key '

@@ -17,7 +17,6 @@ from doorward.rego.errors import PARSE_ERROR, Diagnostic, ParseError
 from doorward.rego.source import Span
 from doorward.rego.syntax.metadata import (
     General,
-    Key,
     KeyTypeError,
     YamlError,
     read_yaml,
@@ -444,13 +443,16 @@ def _text(item: dict[str, Any], key: str) -> str:
 def _go(value: object) -> str:
     """Write a value of YAML as Go's `%s` does, for OPA's errors."""
     match value:
+        case General():
+            # Go's order: nil first, then by type (the names have the order of Go's own), then by
+            # value.
+            keys = sorted(value, key=lambda key: (key.kind != "nil", key))
+            items = [f"{_go_item(key.value)}:{_go_item(value[key])}" for key in keys]
+            return f"map[{' '.join(items)}]"
         case dict():
-            items = sorted((_go(k), _go(v)) for k, v in value.items())
-            return "map[" + " ".join(f"{k}:{v}" for k, v in items) + "]"
-        case Key():
-            return _go(value.value)
+            return f"map[{' '.join(f'{key}:{_go_item(value[key])}' for key in sorted(value))}]"
         case list():
-            return "[" + " ".join(_go(v) for v in value) + "]"
+            return f"[{' '.join(map(_go_item, value))}]"
         case None:
             return "%!s(<nil>)"
         case bool():
@@ -461,3 +463,8 @@ def _go(value: object) -> str:
             return f"%!s(float64={value})"
         case _:
             return str(value)
+
+
+def _go_item(value: object) -> str:
+    """Write a value inside a list or mapping as Go's `%s` does."""
+    return "<nil>" if value is None else _go(value)
