@@ -77,6 +77,21 @@ def test_texts_side_by_side_are_joined() -> None:
         agree(query, "concat", ("-", [first, "x", second]), [first, second])
 
 
+@pytest.mark.parametrize("text", ['concat("", [a, b])', '$"{a}{b}"', 'sprintf("%s%s", [a, b])'])
+def test_bytes_side_by_side_become_a_character(text: str) -> None:
+    """A string of Go is bytes: two of them may be one character."""
+    policy = f"""package t
+
+p := [{text}, count({text})] if {{
+	a := base64.decode(input[0])
+	b := base64.decode(input[1])
+}}
+"""
+    query = Engine({"t.rego": policy}).prepare("data.t.p")
+    assert query.value(["ww==", "qQ=="]) == ["\N{LATIN SMALL LETTER E WITH ACUTE}", 1]
+    assert query.value(["ww==", "QQ=="])[1] == 2
+
+
 def test_numbers_side_by_side_are_marshalled() -> None:
     query = Engine().prepare("json.marshal([input[0], input[1]])")
     numbers = [*OTHERS, 10**30, Number("1.0"), Number("1e3"), "x"]

@@ -18,6 +18,7 @@ from doorward.rego.builtins.registry.context import Context
 from doorward.rego.builtins.registry.operands import machine_integer
 from doorward.rego.builtins.registry.signature import array, boolean, number, string
 from doorward.rego.errors import BuiltinError, LimitError
+from doorward.rego.golang.octets import combine
 from doorward.rego.golang.regexp import (
     MAX_PATTERN,
     Pattern,
@@ -221,7 +222,7 @@ def regex_replace(context: Context, base: str, expression: str, value: str) -> s
     # What is long is not worth the memory of keeping it.
     is_short = len(value) + len(expression) <= _CACHED_TEXT
     pieces = _cached_template(value, expression) if is_short else _template(value, regex)
-    return _text(regex.replace(data, pieces, MAX_TEXT, context.check_deadline))
+    return combine(_text(regex.replace(data, pieces, MAX_TEXT, context.check_deadline)))
 
 
 @lru_cache(maxsize=_CACHED)

@@ -24,7 +24,7 @@ from doorward.rego.builtins.registry.signature import (
     string,
 )
 from doorward.rego.errors import BuiltinError, LimitError, OperandError
-from doorward.rego.golang.octets import from_bytes, to_bytes
+from doorward.rego.golang.octets import combine, from_bytes, to_bytes
 from doorward.rego.golang.strings import MAX_TEXT
 from doorward.rego.golang.strings import lower as go_lower
 from doorward.rego.golang.strings import upper as go_upper
@@ -98,7 +98,7 @@ def concat(delimiter: str, collection: Strings) -> str:
     # One delimiter too many: a cheap bound first, exact only where it matters.
     if sum(map(len, texts)) + len(delimiter) * len(texts) > MAX_TEXT:
         _check_size(sum(map(len, texts)) + len(delimiter) * max(len(texts) - 1, 0))
-    return delimiter.join(texts)
+    return combine(delimiter.join(texts))
 
 
 def _check_size(size: int) -> None:
@@ -134,7 +134,7 @@ def replace(context: Context, x: str, old: str, new: str) -> str:
     grown = len(new) - len(old)
     if grown > 0 and len(x) // len(old) * grown + len(x) > MAX_TEXT:
         _check_size(len(x) + x.count(old) * grown)
-    return x.replace(old, new)
+    return combine(x.replace(old, new))
 
 
 @builtin(
@@ -162,7 +162,7 @@ def strings_replace_n(context: Context, patterns: dict[Key, Value], value: str) 
         return value
     if "" in replacements:
         return _replace_everywhere(context, value, replacements)
-    return _replace_all(context, value, replacements)
+    return combine(_replace_all(context, value, replacements))
 
 
 def _replace_all(context: Context, value: str, replacements: dict[str, str]) -> str:

@@ -214,7 +214,7 @@ def _concat(delimiter: Operand, parts: Operand) -> Inline | None:
             comparators=[ast.Constant(value=SHORT_TEXT)],
         )
         tests += [is_class(name, "str"), short]
-    return Inline(method_of(delimiter.code, "join", parts.code), tests)
+    return Inline(call(runtime("combine"), method_of(delimiter.code, "join", parts.code)), tests)
 
 
 SHORT_TEXT: Final = 1 << 16

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
-from doorward.rego.golang.octets import from_bytes
+from doorward.rego.golang.octets import from_bytes, scrub
 from doorward.rego.values import CONTROL_ESCAPES
 
 __all__ = ["MAX_TEXT", "is_graphic", "is_word_character", "lower", "quote", "upper"]
@@ -64,7 +64,10 @@ def _escape(char: str, mark: str, *, ascii_only: bool) -> str:
 
 
 def upper(text: str) -> str:
-    """Convert to upper case, character by character, so that the length stays: `ß` is unchanged."""
+    """Convert to upper case, character by character, so that the length stays: `ß` is unchanged. A
+    byte that is not UTF-8 becomes U+FFFD.
+    """
+    text = scrub(text)
     # What becomes several characters makes the whole longer; nothing makes it shorter.
     upper_text = text.upper()
     return upper_text if len(upper_text) == len(text) else "".join([_upper(char) for char in text])
@@ -72,8 +75,9 @@ def upper(text: str) -> str:
 
 def lower(text: str) -> str:
     """Convert to lower case, character by character, so that the length stays: `Σ` becomes `σ` also
-    at the end of a word.
+    at the end of a word. A byte that is not UTF-8 becomes U+FFFD.
     """
+    text = scrub(text)
     lower_text = text.lower()
     plain = len(lower_text) == len(text) and "\N{GREEK CAPITAL LETTER SIGMA}" not in text
     return lower_text if plain else "".join([_lower(char) for char in text])

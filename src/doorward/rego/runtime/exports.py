@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from doorward.rego.errors import CALL_ERRORS
+from doorward.rego.golang.octets import combine
 from doorward.rego.runtime import operations as op
 from doorward.rego.runtime.mocks import FunctionMock, ValueMock
 from doorward.rego.values import UNDEFINED, distinct, equal, lookup, to_key
@@ -29,6 +30,7 @@ EXPORTS: Final[Mapping[str, Any]] = {
     "rt.as_set": op.as_set,
     "rt.candidates": op.candidates,
     "rt.collect": op.collect,
+    "rt.combine": combine,
     "rt.contains": op.contains,
     "rt.contains_pair": op.contains_pair,
     "rt.dict": dict,

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from doorward.rego.errors import CONFLICT_ERROR, LIMIT_ERROR, EvalError
+from doorward.rego.golang.octets import combine
 from doorward.rego.golang.strings import MAX_TEXT
 from doorward.rego.numbers import Number, number_text
 from doorward.rego.source import Span
@@ -364,7 +365,7 @@ def template(parts: Sequence[str], span: Span) -> str:
     if sum(map(len, parts)) > MAX_TEXT:
         text = f"template-string is longer than {MAX_TEXT} characters"
         raise EvalError(LIMIT_ERROR, text, span)
-    return "".join(parts)
+    return combine("".join(parts))
 
 
 def template_text(value: Any) -> str:
