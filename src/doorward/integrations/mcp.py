@@ -38,6 +38,7 @@ from doorward.enforcement.refusals import log_failure
 from doorward.integrations.mcp_requests import (
     FREE,
     INVALID_REQUEST,
+    describe_invalid,
     params_of,
     subject_of,
     to_value,
@@ -331,8 +332,7 @@ def validated_arguments(tool: Any, arguments: dict[str, Any], *, strict: bool) -
         else:
             validated = _collector(tool.fn).validate_python(arguments)
     except ValidationError as error:
-        faults = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
-        raise ToolError(f"invalid arguments: {'; '.join(faults)}") from None
+        raise ToolError(describe_invalid(error)) from None
     return {name: to_value(each) for name, each in validated.items()}
 
 

@@ -6,11 +6,18 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from pydantic_core import to_jsonable_python
+from pydantic_core import ValidationError, to_jsonable_python
 
 from doorward.rego import InputError, from_python
 
-__all__ = ["FREE", "INVALID_REQUEST", "params_of", "subject_of", "to_value"]
+__all__ = [
+    "FREE",
+    "INVALID_REQUEST",
+    "describe_invalid",
+    "params_of",
+    "subject_of",
+    "to_value",
+]
 
 INVALID_REQUEST: Final = -32600
 """The JSON-RPC error code of a request that is refused."""
@@ -39,6 +46,12 @@ def subject_of(params: dict[str, Any]) -> str:
             if isinstance(fields.get(key), str):
                 return str(fields[key])
     return ""
+
+
+def describe_invalid(error: ValidationError) -> str:
+    """Return which arguments are invalid and why, without their values."""
+    faults = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()]
+    return f"invalid arguments: {'; '.join(faults)}"
 
 
 def to_value(argument: Any) -> Any:

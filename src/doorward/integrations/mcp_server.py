@@ -28,6 +28,7 @@ from doorward.enforcement.refusals import log_failure
 from doorward.integrations.mcp_requests import (
     FREE,
     INVALID_REQUEST,
+    describe_invalid,
     params_of,
     subject_of,
     to_value,
@@ -93,7 +94,9 @@ class ServerPolicy:
             raise MCPError(INVALID_REQUEST, f"Unknown tool: {name!r}")
         try:
             validated = tool.fn_metadata.validate_arguments(params.get("arguments") or {})
-        except (ValidationError, ValueError):
+        except ValidationError as error:
+            raise MCPError(INVALID_REQUEST, describe_invalid(error)) from None
+        except ValueError:
             raise MCPError(INVALID_REQUEST, "invalid arguments") from None
         arguments = {key: to_value(value) for key, value in validated.items()}
         extra = {"responses": params["inputResponses"]} if params.get("inputResponses") else {}
