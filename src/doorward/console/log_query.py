@@ -119,7 +119,8 @@ class Question:
         names = {each.name for each in dataclasses.fields(cls)}
         for name, value in fields.items():
             if name not in names:
-                raise LogQueryError(f"unknown field: {name[:LONGEST]}")
+                known = ", ".join(sorted(names))
+                raise LogQueryError(f"unknown field: {name[:LONGEST]}: use one of {known}")
             if len(value) > LONGEST:
                 raise LogQueryError(f"{name} is longer than {LONGEST} characters")
         question = cls(**fields)

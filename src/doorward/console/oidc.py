@@ -159,7 +159,7 @@ class OidcLogin:
             raise OidcError(f"the issuer refuses the login{_reason(parameters['error'])}")
         code = parameters.get("code", "")
         if not 0 < len(code) <= LONGEST:
-            raise OidcError("the issuer sent no authorization code")
+            raise OidcError("the issuer sent no authorization code: log in again")
         url = self._endpoint("token_endpoint")
         if issuer is None and self._document.get(_SAYS_ISSUER) is True:
             raise OidcError(
@@ -188,7 +188,7 @@ class OidcLogin:
             auth = httpx.BasicAuth(_form(self._client.client_id), _form(secret))
         token = self._ask("POST", url, form, auth).get("id_token")
         if not isinstance(token, str) or not 0 < len(token) <= LONGEST:
-            raise OidcError("the issuer sent no ID token for the code")
+            raise OidcError("the issuer sent no ID token for the code: ask its operator")
         return token
 
     def _check(self, token: str, nonce: str) -> None:

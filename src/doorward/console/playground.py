@@ -68,8 +68,10 @@ def answer(name: str, request: Any) -> dict[str, Any]:
     or characters, or after `WITHIN` seconds.
     """
     action = ACTIONS.get(name)
-    if action is None or not isinstance(request, dict):
-        raise PlaygroundError("unknown action" if action is None else "the body must be an object")
+    if action is None:
+        raise PlaygroundError(f"unknown action: use one of {', '.join(ACTIONS)}")
+    if not isinstance(request, dict):
+        raise PlaygroundError("the body must be an object")
     files = request.get("files")
     if not isinstance(files, dict) or not all(isinstance(each, str) for each in files.values()):
         raise PlaygroundError("`files` must be an object of texts")

@@ -72,7 +72,8 @@ class Filter:
         names = {each.name for each in dataclasses.fields(cls)}
         for name, value in fields.items():
             if name not in names:
-                raise FilterError(f"unknown field: {name[:_LONGEST]}")
+                known = ", ".join(sorted(names))
+                raise FilterError(f"unknown field: {name[:_LONGEST]}: use one of {known}")
             if len(value) > _LONGEST:
                 raise FilterError(f"{name} is longer than {_LONGEST} characters")
         each = cls(**fields)
