@@ -131,7 +131,9 @@ def _layer(manifest: dict[str, Any]) -> tuple[str, int]:
         if isinstance(each, dict) and each.get("mediaType") == LAYER:
             digest, size = each.get("digest"), each.get("size")
             if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
-                raise RegistryError("the digest of the layer is not a SHA-256 digest")
+                raise RegistryError(
+                    f"the digest of the layer, `{str(digest)[:80]}`, is not a SHA-256 digest"
+                )
             return digest, size if type(size) is int else 0
     raise RegistryError("no tarball descriptor found in the layers")
 
@@ -152,4 +154,7 @@ def _verify(content: bytes, digest: str) -> None:
     if (match := _DIGEST.fullmatch(digest)) is None:
         raise RegistryError(f"digest `{digest[:80]}` is not a SHA-256 digest")
     if hashlib.sha256(content).hexdigest() != match[1]:
-        raise ServiceError(f"the content from the registry does not have the digest {digest}")
+        raise ServiceError(
+            f"the content from the registry does not have the digest {digest}: it was damaged or "
+            "replaced"
+        )

@@ -92,7 +92,7 @@ def from_bundle(
     are those of `from_folder`.
     """
     if verification is not None and skip_verify:
-        raise ValueError("verification and skip_verify exclude each other")
+        raise ValueError("`verification` and `skip_verify` exclude each other: give one")
     sources = Sources(
         bundles=tuple([os.fspath(path) for path in paths]),
         signed=not skip_verify,
@@ -228,7 +228,7 @@ class DecisionPoint:
             history.end(begun)
             return decision
         if self._waiting >= MAX_WAITING:
-            error = DecisionError("too many decisions wait for a thread")
+            error = DecisionError("too many decisions wait for a thread: try again later")
             return self._log(self._failed_decision(path, error), UNDEFINED)
         self._waiting += 1
         loop = asyncio.get_running_loop()

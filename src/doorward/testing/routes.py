@@ -34,7 +34,10 @@ def undecided_routes(app: Any, *, public: Iterable[str] = ()) -> list[str]:
     elif hasattr(app, "ROOT_URLCONF"):
         paths = _django(app)
     else:
-        raise TypeError(f"routes of {type(app).__name__} are not known")
+        raise TypeError(
+            f"routes of {type(app).__name__} are not known: give an application of Starlette, "
+            "FastAPI or Flask, or Django's settings module"
+        )
     return sorted(set(paths) - set(public))
 
 

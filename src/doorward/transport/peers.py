@@ -216,7 +216,9 @@ def _answer(
             return  # nobody waits any more
         text = json.dumps(answer(question)).encode()
         if len(text) > ANSWER:
-            _log.warning("An answer for another worker is too long.", extra={"bytes": len(text)})
+            _log.warning(
+                "An answer for another worker is too long to be sent.", extra={"bytes": len(text)}
+            )
             return
         end.settimeout(SENDING)
         with suppress(OSError):  # nobody waits any more

@@ -165,7 +165,9 @@ class Names:
         all users of other user namespaces.
         """
         if uid < 0 or uid == self._overflow:
-            raise PeerError("the calling process runs as a user that this host does not know")
+            raise PeerError(
+                f"the calling process runs as user {uid}, which this host does not know"
+            )
         if len(self._known) >= _MOST_NAMES:
             self._known.clear()
         name, groups = _name_of(uid)

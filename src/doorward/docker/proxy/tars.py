@@ -182,7 +182,7 @@ class TarReader:
                 raise TarError("name of the first entry begins like another format: rename it")
         magic = block[257:265]
         if magic not in (_POSIX, _GNU):
-            raise TarError("archive has headers of an old format")
+            raise TarError("archive has headers of an old format: write it as ustar, pax or GNU")
         kind = block[156:157]
         if kind == b"\0":
             kind = FILE
@@ -193,10 +193,10 @@ class TarReader:
             if _text(prefix):
                 name = _text(prefix) + b"/" + name
         elif prefix.strip(b"\0"):
-            raise TarError("archive has headers of an old format")
+            raise TarError("archive has headers of an old format: write it as ustar, pax or GNU")
         # The mark of star's format, which Go's reader takes apart in another way.
         if block[508:512] == b"tar\0":
-            raise TarError("archive has headers of an old format")
+            raise TarError("archive has headers of an old format: write it as ustar, pax or GNU")
         if kind in (_EXTENDED, _GLOBAL, _LONG_NAME, _LONG_LINK):
             self._begin_extension(kind, size)
             return
