@@ -14,7 +14,15 @@ from doorward.base.exporting import exporter as _exporter
 
 if TYPE_CHECKING:
     from doorward.filters.annotations import FilterMetadata, read_annotations
-    from doorward.filters.columns import Column, Columns, Kind, to_document
+    from doorward.filters.columns import (
+        Column,
+        Columns,
+        Kind,
+        Nulls,
+        Relation,
+        Relations,
+        to_document,
+    )
     from doorward.filters.conditions import (
         Comparison,
         Conditions,
@@ -26,7 +34,6 @@ if TYPE_CHECKING:
         is_always,
         without_relation,
     )
-    from doorward.filters.logic import Nulls, Relation, Relations
     from doorward.filters.mappings import Names, names_for, short_names
     from doorward.filters.masks import Masks, read_masks
     from doorward.filters.sql import Clause, Dialect, to_sql
@@ -43,8 +50,7 @@ else:
                 "Comparison Conditions Field FilterError Group Some fault is_always "
                 "without_relation"
             ),
-            "columns": "Column Columns Kind to_document",
-            "logic": "Nulls Relation Relations",
+            "columns": "Column Columns Kind Nulls Relation Relations to_document",
             "masks": "Masks read_masks",
             "mappings": "Names names_for short_names",
             "sql": "Clause Dialect to_sql",

@@ -35,6 +35,9 @@ __all__ = [
     "Column",
     "Columns",
     "Kind",
+    "Nulls",
+    "Relation",
+    "Relations",
     "Stored",
     "column_of",
     "decides",
@@ -89,6 +92,24 @@ class Column:
     hint: str | None = None
     members: tuple[tuple[str, Scalar], ...] = ()
     item: Column | None = None
+
+
+@record
+class Relation:
+    """A relation to the rows of `table`, a name in `Columns`. `on` gives for each column of those
+    rows the column of this row that it is equal to. `many`: it leads to any number of rows,
+    otherwise to one at most.
+    """
+
+    table: str
+    on: Mapping[str, str]
+    many: bool = True
+
+
+Relations: TypeAlias = Mapping[str, Mapping[str, Relation]]
+"""The relations of tables, by the names that the policy uses."""
+Nulls: TypeAlias = Literal["null", "undefined"]
+"""What a policy sees for NULL in a column: the value null, or a missing key."""
 
 
 def refused(reason: str, hint: str | None = None) -> Column:

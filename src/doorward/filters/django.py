@@ -32,7 +32,7 @@ from django.db.models.lookups import (
 )
 
 from doorward.base.records import record
-from doorward.filters.columns import Column, Kind, refused, relations_below, to_document
+from doorward.filters.columns import Column, Kind, Nulls, refused, relations_below, to_document
 from doorward.filters.columns import Stored as StoredValue
 from doorward.filters.conditions import Conditions, Field, checked_text, fault
 from doorward.filters.dialects import check_decimal
@@ -49,8 +49,10 @@ from doorward.filters.django_expressions import (
     StoredAs,
     TextFunction,
 )
+from doorward.filters.exact_numbers import check_double, is_double
 from doorward.filters.hints import BYTES, GENERIC, OWN_TYPE, ZONES
-from doorward.filters.logic import (
+from doorward.filters.logic import to_predicate
+from doorward.filters.predicates import (
     All,
     Any,
     Compare,
@@ -59,15 +61,11 @@ from doorward.filters.logic import (
     In,
     JsonType,
     Match,
-    Nulls,
     Predicate,
     Related,
     Stored,
-    check_double,
-    is_double,
-    to_predicate,
 )
-from doorward.filters.logic import IsNull as Null
+from doorward.filters.predicates import IsNull as Null
 from doorward.rego import Number
 from doorward.rego.shared import number_text
 

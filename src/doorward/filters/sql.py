@@ -14,12 +14,24 @@ from typing import Final, Literal, TypeAlias
 from uuid import UUID
 
 from doorward.base.records import record
-from doorward.filters.columns import Column, Columns, Kind, column_of, refused
+from doorward.filters.columns import (
+    Column,
+    Columns,
+    Kind,
+    Nulls,
+    Relation,
+    Relations,
+    column_of,
+    refused,
+)
 from doorward.filters.columns import Stored as StoredValue
 from doorward.filters.conditions import Conditions, Field, checked_text, fault
 from doorward.filters.dialects import DIALECTS, SQLDialect
+from doorward.filters.exact_numbers import is_double
 from doorward.filters.hints import DECLARED
-from doorward.filters.logic import (
+from doorward.filters.logic import to_predicate
+from doorward.filters.mappings import Names
+from doorward.filters.predicates import (
     All,
     Any,
     Compare,
@@ -29,16 +41,10 @@ from doorward.filters.logic import (
     IsNull,
     JsonType,
     Match,
-    Nulls,
     Predicate,
     Related,
-    Relation,
-    Relations,
     Stored,
-    is_double,
-    to_predicate,
 )
-from doorward.filters.mappings import Names
 from doorward.filters.sql_text import quoted_name
 from doorward.filters.views import (
     elements_of,

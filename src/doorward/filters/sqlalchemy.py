@@ -46,12 +46,14 @@ from sqlalchemy import (
 from sqlalchemy.orm import aliased, defer
 from sqlalchemy.types import TypeEngine
 
-from doorward.filters.columns import Column, Kind, refused, relations_below, to_document
+from doorward.filters.columns import Column, Kind, Nulls, refused, relations_below, to_document
 from doorward.filters.columns import Stored as StoredValue
 from doorward.filters.conditions import Conditions, Field, checked_text, fault, to_scalar
 from doorward.filters.dialects import check_decimal
+from doorward.filters.exact_numbers import check_double, is_double
 from doorward.filters.hints import BYTES, OWN_TYPE, ZONES
-from doorward.filters.logic import (
+from doorward.filters.logic import to_predicate
+from doorward.filters.predicates import (
     All,
     Any,
     Compare,
@@ -61,13 +63,9 @@ from doorward.filters.logic import (
     IsNull,
     JsonType,
     Match,
-    Nulls,
     Predicate,
     Related,
     Stored,
-    check_double,
-    is_double,
-    to_predicate,
 )
 from doorward.filters.sqlalchemy_elements import (
     ArrayElement,
