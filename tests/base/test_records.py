@@ -1,4 +1,6 @@
-"""Records are values: compared and hashed by their fields, with slots, quick to make."""
+"""Records are values: compared and hashed by their fields, with slots, quick to make. Mutable
+classes are the same, but their fields are set.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from dataclasses import FrozenInstanceError, field, fields
 
 import pytest
 
-from doorward.base.records import HashedOnce, record, replace
+from doorward.base.records import HashedOnce, mutable, record, replace
 from doorward.rego.syntax.nodes import Array, Scalar, Var
 
 
@@ -160,3 +162,62 @@ def test_a_large_record_is_hashed_once() -> None:
     assert Counted.hashed == 2
     assert hash(replace(tree, parts=())) == hash(Tree(()))
     assert pickle.loads(pickle.dumps(Tree(()))) == Tree(())
+
+
+@mutable
+class Count:
+    name: str
+    number: int = 0
+    notes: list[str] = field(default_factory=list, compare=False)
+    unit: str = field(default="items", init=False)
+    seen: set[str] = field(default_factory=set, init=False)
+    last: str = field(init=False, repr=False, compare=False)
+
+
+@mutable(eq=False)
+class Node:
+    children: list[Node]
+
+
+@mutable
+class Same:
+    name: str
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+def test_fields_of_a_mutable_class_are_set() -> None:
+    count = Count("a")
+    assert (count.number, count.notes, count.unit, count.seen) == (0, [], "items", set())
+    assert not hasattr(count, "last")
+    count.number += 1
+    assert count == Count("a", 1, ["x"]) != Count("a")
+    assert repr(count) == "Count(name='a', number=1, notes=[], unit='items', seen=set())"
+    assert Count("b").notes is not Count("b").notes
+    with pytest.raises(AttributeError):
+        count.other = 1  # type: ignore[attr-defined] # that is the point
+
+
+def test_a_mutable_class_with_equality_has_no_hash() -> None:
+    with pytest.raises(TypeError):
+        hash(Count("a"))
+    assert Node([]) != Node([])
+    assert len({Node([]), Node([])}) == 2
+
+
+def test_a_mutable_class_is_a_dataclass() -> None:
+    assert [each.name for each in fields(Count)][:2] == ["name", "number"]
+    count = Count("a", 2)
+    assert copy.deepcopy(Same("a")) == pickle.loads(pickle.dumps(Same("b")))
+    match count:
+        case Count("a", number):
+            assert number == 2
+
+
+def test_methods_that_a_mutable_class_defines_remain() -> None:
+    assert Same("a") == Same("b")
+    assert repr(Same("a")) == "a"

@@ -1,9 +1,10 @@
-"""Immutable values: dataclasses with slots that are fast to declare and to create.
+"""Dataclasses with slots that are fast to declare and to create: records, which are immutable, and
+`mutable` classes.
 
 A class of `dataclasses` takes a fifth of a millisecond to declare and three times as long if it is
 frozen, since each of its methods is compiled: a hundred of them were a third of the start of a
-command. A `record` is compared, hashed and shown by methods that all records share, and its
-`__init__` is compiled when the first one is created. For everything else it is a dataclass.
+command. Both are compared, hashed and shown by methods that all classes share, and their `__init__`
+is compiled when the first instance is created. For everything else they are dataclasses.
 
 A record cannot be changed: setting a field is an error at run time too, since a changed key would
 be lost in its dictionary. `guarded=False` leaves this to mypy, because a guarded record takes three
@@ -18,7 +19,7 @@ from dataclasses import MISSING, FrozenInstanceError, dataclass, field, fields
 from operator import attrgetter
 from typing import Any, Final, NoReturn, TypeVar, dataclass_transform, overload
 
-__all__ = ["HashedOnce", "record", "remember", "replace"]
+__all__ = ["HashedOnce", "mutable", "record", "remember", "replace"]
 
 _C = TypeVar("_C")
 _FACTORY: Final = object()
@@ -49,6 +50,22 @@ def record(
     if cls is None:
         return lambda declared: _record(declared, guarded=guarded, kw_only=kw_only)
     return _record(cls, guarded=guarded, kw_only=kw_only)
+
+
+@overload
+@dataclass_transform(field_specifiers=(field,))
+def mutable(cls: type[_C]) -> type[_C]: ...
+@overload
+def mutable(*, eq: bool = ...) -> Callable[[type[_C]], type[_C]]: ...
+def mutable(
+    cls: type[_C] | None = None, *, eq: bool = True
+) -> type[_C] | Callable[[type[_C]], type[_C]]:
+    """The dataclass that `cls` declares, with slots; its fields can be set. Instances with equal
+    fields are equal and have no hash; with `eq=False` each is equal to itself only.
+    """
+    if cls is None:
+        return lambda declared: _mutable(declared, eq=eq)
+    return _mutable(cls, eq=eq)
 
 
 def replace(old: _C, /, **changes: Any) -> _C:
@@ -90,13 +107,9 @@ def _record(cls: type[_C], *, guarded: bool, kw_only: bool) -> type[_C]:
 
     Methods that the class defines itself remain.
     """
-    if cls.__doc__ is None:
-        cls.__doc__ = f"{cls.__name__}."  # dataclasses would look for a signature
     attributes = dict(cls.__dict__)
-    record_class: Any = dataclass(init=False, repr=False, eq=False, slots=True, kw_only=kw_only)(
-        cls
-    )
-    compared = _getter([each.name for each in fields(record_class) if each.compare])
+    record_class = _slotted(cls, kw_only=kw_only)
+    compared = _compared(record_class)
     methods: dict[str, Callable[..., Any]] = {
         "__eq__": _equality(compared),
         "__hash__": _hash_once(compared) if issubclass(cls, HashedOnce) else _hash(compared),
@@ -114,7 +127,32 @@ def _record(cls: type[_C], *, guarded: bool, kw_only: bool) -> type[_C]:
     return done
 
 
-def _getter(names: list[str]) -> Callable[[Any], Any]:
+def _mutable(cls: type[_C], *, eq: bool) -> type[_C]:
+    """Turn a class into a slotted dataclass with shared methods, whose fields can be set. Methods
+    that the class defines itself remain.
+    """
+    own = set(cls.__dict__)
+    class_ = _slotted(cls, kw_only=False)
+    if eq and "__eq__" not in own:
+        class_.__eq__ = _equality(_compared(class_))
+        class_.__hash__ = None
+    if "__repr__" not in own:
+        class_.__repr__ = _text
+    class_.__init__ = _first_init(class_, guarded=False)
+    done: type[_C] = class_
+    return done
+
+
+def _slotted(cls: type, *, kw_only: bool) -> Any:
+    """Return the dataclass that `cls` declares, with slots and without methods."""
+    if cls.__doc__ is None:
+        cls.__doc__ = f"{cls.__name__}."  # dataclasses would look for a signature
+    return dataclass(init=False, repr=False, eq=False, slots=True, kw_only=kw_only)(cls)
+
+
+def _compared(record_class: Any) -> Callable[[Any], Any]:
+    """Return a function that returns the values by which instances are compared."""
+    names = [each.name for each in fields(record_class) if each.compare]
     return attrgetter(*names) if names else lambda self: ()
 
 
@@ -192,16 +230,22 @@ def _compiled_init(record_class: Any, *, guarded: bool) -> Callable[..., None]:
     lines: list[str] = []
     for each in fields(record_class):
         name, value = each.name, each.name
-        if not each.init:  # `__post_init__` sets it
-            continue
         parameter = name
         if each.default_factory is not MISSING:
             names[f"make_{name}"] = each.default_factory
-            parameter, value = f"{name}=FACTORY", f"make_{name}() if {name} is FACTORY else {name}"
+            parameter = f"{name}=FACTORY"
+            value = (
+                f"make_{name}() if {name} is FACTORY else {name}" if each.init else f"make_{name}()"
+            )
         elif each.default is not MISSING:
             names[f"default_{name}"] = each.default
             parameter = f"{name}=default_{name}"
-        (keyword if each.kw_only else plain).append(parameter)
+            if not each.init:
+                value = f"default_{name}"
+        elif not each.init:  # `__post_init__` sets it, or its owner
+            continue
+        if each.init:
+            (keyword if each.kw_only else plain).append(parameter)
         names[f"set_{name}"] = getattr(record_class, name).__set__
         lines.append(f"set_{name}(self, {value})" if guarded else f"self.{name} = {value}")
     if hasattr(record_class, "__post_init__"):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 import click
 
-from doorward.base.records import record
+from doorward.base.records import mutable, record
 from doorward.bundles.bundle import SIGNATURES, read_bundle
 from doorward.bundles.loader import LoadError
 from doorward.bundles.manifest import Manifest
@@ -57,7 +57,7 @@ class _Annotation:
         }
 
 
-@dataclass(slots=True)
+@mutable
 class _Content:
     """The content of a bundle or file; `namespaces` has the names of files by the package or data
     path that they define.

@@ -12,14 +12,14 @@ import json
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from random import Random
 from typing import Any, Final
 
 import click
 
 from doorward.base.counting import counted
-from doorward.base.records import record
+from doorward.base.records import mutable, record
 from doorward.bundles.loader import Loaded
 from doorward.cli.waiting import waiting
 from doorward.rego import CompileError, Registry
@@ -47,7 +47,7 @@ class _Survivor:
     finding: Finding | None
 
 
-@dataclass(slots=True)
+@mutable
 class _Tested:
     """The number of mutants, and the outcomes of those tested before the time was over."""
 

@@ -10,13 +10,13 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final
 
 import click
 
 from doorward.base.collector import gc_paused
-from doorward.base.records import record
+from doorward.base.records import mutable, record
 from doorward.bundles.loader import Loaded, LoadError, read_document, read_file
 from doorward.cli.errors import for_people
 from doorward.cli.results import FORMATS, to_document
@@ -87,7 +87,7 @@ class _Typed:
         return ["\n".join(lines), *rules] if lines else rules
 
 
-@dataclass(slots=True)
+@mutable
 class Session:
     """The state of a shell: loaded policies and data, the input, and the rules typed in each
     package.

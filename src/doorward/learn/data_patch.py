@@ -10,11 +10,12 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, TypeAlias
 
 import yaml
 
+from doorward.base.records import mutable
 from doorward.bundles.loader import LoadError, read_document
 from doorward.learn.unused_data import Location, without_members
 from doorward.rego import to_json
@@ -26,7 +27,7 @@ Tree: TypeAlias = dict[Any, Any]
 _BLANK: Final = " \t\n\r"
 
 
-@dataclass(slots=True)
+@mutable
 class DataFile:
     """A data file: its text, and the location `prefix` of its document below `data`."""
 

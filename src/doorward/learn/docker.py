@@ -14,9 +14,10 @@ import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, TypeAlias
 
+from doorward.base.records import mutable
 from doorward.learn.docker_calls import Calls, Setting
 from doorward.learn.docker_closed import ports_of, why_closed
 from doorward.learn.docker_roles import Enough, needed_roles, roles
@@ -68,7 +69,7 @@ _IMAGES: Final[Setting] = ("images", "allow")
 _PORTS: Final[Setting] = ("ports", "ranges")
 
 
-@dataclass(slots=True)
+@mutable
 class Value:
     """A value of a setting, for one user or for all users of a role, with the evidence for it."""
 
@@ -127,7 +128,7 @@ class Value:
         return (float(self.value) or math.inf) if self.is_limit else 0.0
 
 
-@dataclass(slots=True)
+@mutable
 class LearnedCalls:
     """The result of learning from calls: values to propose and to ask about, and which users name
     images by digest.

@@ -9,10 +9,11 @@ ports are "first-last". Counts of parts of a log merge into those of the log, in
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any, Final, TypeAlias, TypeGuard
 
+from doorward.base.records import mutable
 from doorward.learn.observations import Cell, LearnError
 from doorward.learn.segments import LONGEST
 from doorward.rego import to_json
@@ -65,7 +66,7 @@ def _is_nobody(user: str, input: Any) -> bool:
     return not user and isinstance(input, dict) and input.get("AuthMethod") not in (None, "")
 
 
-@dataclass(slots=True)
+@mutable
 class Calls:
     """Counts of Docker calls by user, setting and value."""
 

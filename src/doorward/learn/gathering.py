@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
-from doorward.base.records import record
+from doorward.base.records import mutable, record
 from doorward.learn.access import Access
 from doorward.learn.docker_calls import Calls, is_call
 from doorward.learn.observations import LearnError, Observations
@@ -19,7 +19,7 @@ __all__ = ["Gather", "Gathered", "failed_requests"]
 MAX_FAILED: Final = 2_000_000
 
 
-@dataclass(slots=True)
+@mutable
 class Gathered:
     """The events of a part of a log: requests of services, and calls of the Docker daemon."""
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, TypeAlias
 
+from doorward.base.records import mutable
 from doorward.learn.access import Attribute, Subject
 from doorward.learn.groups import Condition, Groups, Who, expected_distinct
 from doorward.learn.observations import Cell, Observations, Parameter
@@ -46,7 +47,7 @@ LATE: Final = 0.8
 """A grant first seen after this share of the log's time counts as new."""
 
 
-@dataclass(slots=True)
+@mutable
 class Evidence:
     """The counts that support a grant."""
 
@@ -64,7 +65,7 @@ class Evidence:
     denied: int = 0
 
 
-@dataclass(slots=True)
+@mutable
 class Grant:
     """A grant: a group may do an item. If `proposal` is ask, nobody may until a person
     approves it.
@@ -102,7 +103,7 @@ class Grant:
         )
 
 
-@dataclass(slots=True)
+@mutable
 class Learned:
     """The result of learning: grants, questions, and what was too rare for either."""
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, NamedTuple, TypeAlias
 
+from doorward.base.records import mutable
 from doorward.learn.access import Attribute, Subject, attribute_text
 
 __all__ = ["Condition", "Groups", "Who", "expected_distinct", "is_unlikely", "who_text"]
@@ -117,7 +118,7 @@ def _near(seen: int, draws: int, *, lower: bool) -> range:
     )
 
 
-@dataclass(slots=True)
+@mutable
 class Groups:
     """All groups of subjects that share a value of an attribute, and the number of events of each
     subject.

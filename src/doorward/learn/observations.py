@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import Final, TypeAlias
 from zlib import crc32
 
+from doorward.base.records import mutable
 from doorward.learn.access import ALLOWED, DENIED, ENVOY, Access, Attribute, Location, Subject
 from doorward.learn.segments import Numbered, Shape, owners_in, tokens_of
 
@@ -48,7 +49,7 @@ class LearnError(Exception):
     """Nothing can be learned from the log; the message says what to do."""
 
 
-@dataclass(slots=True)
+@mutable
 class Cell:
     """The requests of one subject in one shape. `days`: the days with a request, as bits by the
     number of the day modulo 64.
@@ -139,7 +140,7 @@ class Cell:
 Cells: TypeAlias = dict[Shape, dict[Subject, Cell]]
 
 
-@dataclass(slots=True)
+@mutable
 class Observations:
     """The observations of a log: allowed and denied cells, and counts of the events that were left
     out.

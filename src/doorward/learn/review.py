@@ -10,12 +10,13 @@ quoted scalars, and a row that was changed beyond `decision` and `note` is used 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from typing import Any, Final
 
 import yaml
 
+from doorward.base.records import mutable
 from doorward.learn.documents import identifier_of
 from doorward.learn.grants import ALLOW, ASK, Evidence, Grant, Learned
 from doorward.learn.groups import Condition, who_text
@@ -49,7 +50,7 @@ _HEAD: Final = """\
 """
 
 
-@dataclass(slots=True)
+@mutable
 class Row:
     """A grant or a question, and the answer of a person to it."""
 

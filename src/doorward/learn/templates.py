@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, NamedTuple, TypeAlias
 
-from doorward.base.records import record
+from doorward.base.records import mutable, record
 from doorward.learn.access import Attribute, Subject, attribute_text, subject_key
 from doorward.learn.groups import Condition, Groups, is_unlikely
 from doorward.learn.observations import Cell
@@ -101,7 +101,7 @@ class Values(NamedTuple):
     source: str
 
 
-@dataclass(slots=True)
+@mutable
 class Entry:
     """The requests of one subject in one shape, while they are assigned to a template."""
 
@@ -118,7 +118,7 @@ class Entry:
     is_below_floor: bool = False
 
 
-@dataclass(slots=True)
+@mutable
 class Item:
     """All requests with one method and one template."""
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
+from doorward.base.records import mutable
 from doorward.replay.compare import UNCHANGED
 
 __all__ = ["OTHERS", "Example", "Tally", "Timeline"]
@@ -30,7 +31,7 @@ OTHERS: Final = "(others)"
 """The group that counts the events of all values beyond `GROUPS`."""
 
 
-@dataclass(slots=True)
+@mutable
 class Example:
     """One event whose decision has changed. `target`: its path or query; `before`, `now` and
     `input`: JSON text, None if undefined, `{"characters": …}` for a text that is too long; the
@@ -45,7 +46,7 @@ class Example:
     input: Any
 
 
-@dataclass(slots=True)
+@mutable
 class Timeline:
     """The number of events and of changes over time. `counts`: [events, changes] by the number of
     the interval since the epoch; `width`: the length of an interval in seconds.
@@ -93,7 +94,7 @@ class Timeline:
             self._count(number * before // width, events, changes)
 
 
-@dataclass(slots=True)
+@mutable
 class Tally:
     """The counts of a replay, for a part of a log or for all of it."""
 

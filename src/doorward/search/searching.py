@@ -6,12 +6,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import cycle
 from random import Random
 from typing import Any, Final
 
-from doorward.base.records import record, replace
+from doorward.base.records import mutable, record, replace
 from doorward.rego import UNDEFINED, Engine, Query, RegoError, Value, to_json
 from doorward.rego.shared import Evaluation
 from doorward.rego.tools import Call, Expr, Rule, Scalar, format_tree, path_text, walk
@@ -64,7 +64,7 @@ class Reach:
         return self.holds and self.fails
 
 
-@dataclass(slots=True)
+@mutable
 class Search:
     """The result of a search. `candidates`: the number of requests that were tried; `different`:
     the number of them that the versions decide differently; `seconds`: the time that the search

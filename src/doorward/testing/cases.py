@@ -7,16 +7,17 @@ failed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from doorward.base.records import mutable
 from doorward.rego.golang import marshal
 from doorward.rego.shared import from_key
 
 __all__ = ["Case", "case_name", "cases_of"]
 
 
-@dataclass(slots=True)
+@mutable
 class Case:
     """One test case, or a group of cases with the same first parts of the name; a group passes if
     all of its cases do.

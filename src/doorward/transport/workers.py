@@ -19,10 +19,11 @@ import socket
 import struct
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from time import monotonic
 from typing import Any, Final, NoReturn, TypeAlias
 
+from doorward.base.records import mutable
 from doorward.edge import FAULTS, Edge
 
 __all__ = ["Alarm", "Channel", "GenerationError", "Supervisor", "Work", "Worker", "run_child"]
@@ -163,7 +164,7 @@ send `{"is": "prepared"}`, wait for `{"is": "go"}` and serve, and end on SIGTERM
 closes."""
 
 
-@dataclass(slots=True, eq=False)
+@mutable(eq=False)
 class Worker:
     """A worker as its parent sees it."""
 

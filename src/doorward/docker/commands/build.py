@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
+from doorward.base.records import mutable
 from doorward.docker.commands.options import CommandError, Options, Setter, read_options
 from doorward.docker.commands.values import read_host, read_integer, read_size, read_ulimit
 
@@ -23,7 +24,7 @@ MANY_REQUESTS: Final = (
 """The way to read a command that is not one request, behind the name of its program."""
 
 
-@dataclass(slots=True)
+@mutable
 class _Build:
     """A build, as far as its command was read."""
 

@@ -13,10 +13,11 @@ import json
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, NamedTuple, TypeAlias
 from urllib.parse import parse_qsl, quote, urlencode
 
+from doorward.base.records import mutable
 from doorward.docker.commands.build import MANY_REQUESTS, read_build
 from doorward.docker.commands.options import CommandError, Options, read_options
 from doorward.docker.commands.run import read_run
@@ -114,7 +115,7 @@ def _create(words: Sequence[str], command: str) -> Call:
     return Call("POST", "/containers/create", present, container.body)
 
 
-@dataclass(slots=True)
+@mutable
 class _Read:
     """The options of one of the short commands."""
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from doorward.base.digits import parse_digits
+from doorward.base.records import mutable
 from doorward.docker.commands.options import CommandError, Options, Setter, read_options
 from doorward.docker.commands.values import (
     read_cpus,
@@ -29,7 +30,7 @@ _UNSHARED: Final = ("host", "none")
 _MOST_PORTS: Final = 1_000
 
 
-@dataclass(slots=True)
+@mutable
 class Container:
     """A container to create, as far as its command was read."""
 

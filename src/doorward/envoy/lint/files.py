@@ -7,11 +7,12 @@ passed over in folders, and an error where they are named.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Final
 
 from doorward.base.os_errors import describe_os_error
+from doorward.base.records import mutable
 from doorward.bundles.located_yaml import Located, LocatedError, read_documents
 from doorward.envoy.lint.deployment import (
     check_compose,
@@ -52,7 +53,7 @@ class LintError(Exception):
     """
 
 
-@dataclass(slots=True)
+@mutable
 class _Gathered:
     """The findings so far, and what is checked at the end: policies (file, lines before, text),
     Kubernetes manifests and Envoy's Check timeouts in seconds.

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from doorward.base.records import mutable
 from doorward.bundles.located_yaml import Located
 from doorward.enforcement.headers import IDENTITIES, OAUTH2_PROXY, OVERRIDES
 from doorward.envoy.lint.finding import Finding
@@ -23,7 +24,7 @@ _USERS: Final = frozenset({*IDENTITIES, *OAUTH2_PROXY})
 _TOKEN: Final = re.compile(r"""#[^\n]*|"(?:[^"\\]|\\.)*+"?|'(?:[^'\\]|\\.)*+'?|[{};]|[^\s{};]++""")
 
 
-@dataclass(slots=True)
+@mutable
 class _Directive:
     """A statement of nginx: its words, its line, and what is in its block."""
 

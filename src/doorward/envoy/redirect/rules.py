@@ -15,10 +15,10 @@ import ipaddress
 import re
 import socket
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Literal
 
-from doorward.base.records import record
+from doorward.base.records import mutable, record
 
 __all__ = ["Chains", "Family", "Redirect", "Rule", "read_networks", "read_ports", "to_rules"]
 
@@ -95,7 +95,7 @@ class Rule:
     port: int | None = None
 
 
-@dataclass(slots=True)
+@mutable
 class _Draft:
     """The chains of rules while they are collected, by name."""
 

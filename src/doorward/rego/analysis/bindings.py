@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cmp_to_key
 from typing import TypeAlias, get_args
 
+from doorward.base.records import mutable
 from doorward.rego.analysis.negation import operand_calls
 from doorward.rego.analysis.variables import ROOTS, body_vars, expr_vars, part_vars, term_vars
 from doorward.rego.syntax.nodes import (
@@ -57,7 +58,7 @@ Arity: TypeAlias = Callable[[Call], int | None]
 """The number of operands that the called function declares; None if it is not known."""
 
 
-@dataclass(slots=True)
+@mutable
 class Binding:
     """The variables that an expression needs, and those that it binds, given the variables bound
     before it.

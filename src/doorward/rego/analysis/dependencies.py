@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain
 from typing import Final
 
-from doorward.base.records import record
+from doorward.base.records import mutable, record
 from doorward.rego.analysis.calls import Callees, call_path
 from doorward.rego.analysis.environment import constant, is_constant
 from doorward.rego.analysis.read_paths import ReadPaths
@@ -68,7 +68,7 @@ class Uses:
     may_raise: bool
 
 
-@dataclass(slots=True)
+@mutable
 class Dependencies:
     """For each node with rules, the nodes it reads. `own` has the nodes with a rule whose own uses
     have `reads_world`. `circular` has the nodes that read themselves although none of their rules

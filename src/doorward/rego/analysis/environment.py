@@ -8,9 +8,10 @@ defines below `data` is base data, of which nothing is known.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from doorward.base.records import mutable
 from doorward.rego.analysis.types import (
     UNKNOWN,
     canonical,
@@ -30,7 +31,7 @@ from doorward.rego.values import Key, Value, from_key, to_key
 __all__ = ["Globals", "Scope", "TypeNode", "constant", "is_constant", "select_path"]
 
 
-@dataclass(eq=False, slots=True)
+@mutable(eq=False)
 class TypeNode:
     """The type of the document at one path below `data`, as far as it is known, with those of the
     paths below it.
@@ -114,7 +115,7 @@ def _no_readers(_path: tuple[Key, ...]) -> tuple[()]:
     return ()
 
 
-@dataclass(eq=False, slots=True)
+@mutable(eq=False)
 class Globals:
     """The names that every body can use: the built-ins, and those that rules define below `data`.
     `called`: the built-ins that are called somewhere. If a rule's body does not declare a variable

@@ -6,12 +6,12 @@ A failed pass stops the later ones, which rely on what it promised; its errors a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from itertools import chain
 from typing import Final
 
-from doorward.base.records import record
+from doorward.base.records import mutable, record
 from doorward.rego.analysis import (
     dependencies,
     existence,
@@ -76,7 +76,7 @@ class CheckOptions:
     schemas: Schemas | None = None
 
 
-@dataclass(slots=True)
+@mutable
 class Program:
     """The results of the passes, each of which uses the results of those before it."""
 

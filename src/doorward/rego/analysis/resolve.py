@@ -7,10 +7,9 @@ After this pass a module reads without its imports: every `Var` is a local varia
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
-from doorward.base.records import record, replace
+from doorward.base.records import mutable, record, replace
 from doorward.rego.analysis.metadata import FUNCTIONS as METADATA_CALLS
 from doorward.rego.analysis.scope import Names, Scope, Stage, pattern_vars
 from doorward.rego.analysis.type_errors import ref_text
@@ -131,7 +130,7 @@ def _rule_name(rule: Rule) -> str:
     return head.name if isinstance(head, Var) else ""
 
 
-@dataclass(slots=True)
+@mutable
 class _Imported:
     """A document that a name stands for, and whether the name occurs."""
 

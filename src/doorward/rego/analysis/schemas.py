@@ -7,10 +7,10 @@ inside the same schema. A schema never makes a policy's evaluation stricter, and
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Final
 
+from doorward.base.records import mutable
 from doorward.rego.analysis.environment import TypeNode
 from doorward.rego.analysis.types import object_of, union_of
 from doorward.rego.builtins.registry.signature import (
@@ -70,7 +70,7 @@ def schema_type(schema: Any) -> Type:
     return _Reader(schema).type(schema, 0)
 
 
-@dataclass(slots=True)
+@mutable
 class _Part:
     """The parts of a schema that decide a type; `allOf` joins several."""
 
@@ -82,7 +82,7 @@ class _Part:
     """True if `items` is one schema for all items, not one for each position."""
 
 
-@dataclass(slots=True)
+@mutable
 class _Reader:
     """Reads a schema as a type in the way OPA does; keywords that it does not know allow any
     value.

@@ -8,10 +8,11 @@ A declared variable (`:=`, `some`, `every`, a parameter) gets a name that no oth
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from typing import Final
 
+from doorward.base.records import mutable
 from doorward.rego.errors import COMPILE_ERROR, Diagnostic
 from doorward.rego.source import NOWHERE, Span
 from doorward.rego.syntax.keywords import KEYWORDS, V1_KEYWORDS
@@ -61,7 +62,7 @@ def pattern_vars(term: Term) -> Iterator[Var]:
                 yield from pattern_vars(value)
 
 
-@dataclass(slots=True)
+@mutable
 class Declared:
     """One declared name of a scope: its unique name, the kind of declaration, and whether it was
     used. `span` is the expression that declares it, where OPA reports errors about it.
@@ -82,7 +83,7 @@ class Stage(IntEnum):
     LOCALS = 3
 
 
-@dataclass(slots=True)
+@mutable
 class Names:
     """Makes names unique within one module, and collects the errors in them."""
 

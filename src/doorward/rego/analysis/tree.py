@@ -7,9 +7,9 @@ with the tail `[x].r` left to evaluation. A node has rules, or children, or both
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
-from doorward.base.records import record
+from doorward.base.records import mutable, record
 from doorward.rego.analysis.scope import operand_source, source_name
 from doorward.rego.errors import COMPILE_ERROR, TYPE_ERROR, Diagnostic
 from doorward.rego.syntax.nodes import Module, Ref, Rule, Scalar, Term, Var
@@ -55,7 +55,7 @@ class Definition:
         return not self.tail and not self.is_set and not self.is_function
 
 
-@dataclass(eq=False, slots=True)
+@mutable(eq=False)
 class RuleNode:
     """A path below `data`, with the rules defined there and the nodes below. `path` does not
     include `data`; its keys are values in key form.

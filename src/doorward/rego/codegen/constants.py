@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from doorward.base.records import mutable
 from doorward.rego.codegen.emit.ast_nodes import load
 from doorward.rego.errors import COMPILE_ERROR, Diagnostic, InternalError
 from doorward.rego.values import operand_text
@@ -14,7 +15,7 @@ from doorward.rego.values import operand_text
 __all__ = ["Constants", "bind"]
 
 
-@dataclass(slots=True)
+@mutable
 class Constants:
     """The constant objects of generated code by their names. `shared` are the names of the program
     that a query is added to: they are used, not copied.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
+from doorward.base.records import mutable
 from doorward.rego.analysis.calls import Callees
 from doorward.rego.analysis.dependencies import Dependencies, parts_below, parts_of
 from doorward.rego.analysis.failures import Failures
@@ -20,7 +21,7 @@ from doorward.rego.values import Key, to_key
 __all__ = ["Plan", "Table"]
 
 
-@dataclass(slots=True)
+@mutable
 class Plan:
     """The program that functions are generated for, and how. `constant`: nodes whose answers depend
     on data alone. `mocked`: names of functions, built-ins and rules that some `with` replaces, so

@@ -19,12 +19,12 @@ import ast
 import sys
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from types import CodeType
 from typing import Any, Final
 
-from doorward.base.records import record, replace
+from doorward.base.records import mutable, record, replace
 from doorward.rego.analysis.calls import Callees
 from doorward.rego.analysis.shapes import MIN_SHARED, NoShape, Reading
 from doorward.rego.analysis.tree import Definition
@@ -52,7 +52,7 @@ class Rows(list[tuple[Any, ...]]):
     """One tuple of constants for each definition that shares code with the others, in order."""
 
 
-@dataclass(slots=True, eq=False)
+@mutable(eq=False)
 class Group:
     """Definitions that differ in constants alone (its members), so that one piece of code serves
     all. `definition`: the first one, with variables in place of its constants; `operands`: what is

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from doorward.base.records import mutable
 from doorward.rego.runtime.evaluation import Evaluation
 from doorward.rego.source import Span
 from doorward.rego.syntax.nodes import Expr, Rule
@@ -19,7 +19,7 @@ from doorward.rego.syntax.nodes import Expr, Rule
 __all__ = ["Entry", "Profile"]
 
 
-@dataclass(slots=True)
+@mutable
 class Entry:
     """The time in nanoseconds that one expression or the head of a rule took, how often it was
     evaluated, and how often it held.

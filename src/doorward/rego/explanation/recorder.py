@@ -10,10 +10,10 @@ However long an evaluation runs, only so many nodes are kept; what came later is
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
-from doorward.base.records import record
+from doorward.base.records import mutable, record
 from doorward.rego.runtime.evaluation import Evaluation
 from doorward.rego.source import Span
 from doorward.rego.syntax.nodes import Call, Expr, Rule, Term
@@ -35,7 +35,7 @@ class Sample:
     bound: Mapping[str, Any]
 
 
-@dataclass(slots=True)
+@mutable
 class Step:
     """The evaluations of one expression. `failure` is the state at its first failure; `inner` are
     the steps in its own bodies (of `every`, of comprehensions); `attempts` are the rules that it
@@ -74,7 +74,7 @@ class Step:
             step.close()
 
 
-@dataclass(slots=True)
+@mutable
 class Tried:
     """The evaluation of one definition. `attempts` are the rules that its head used."""
 
@@ -101,7 +101,7 @@ class Tried:
         return reached[-1] if reached else None
 
 
-@dataclass(slots=True)
+@mutable
 class Attempt:
     """The evaluation of the rules at `name`, or of a function with `operands`, and its answer."""
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
+from doorward.base.records import mutable
 from doorward.rego.errors import LimitError
 from doorward.rego.golang.octets import combine, to_bytes
 from doorward.rego.golang.strings import MAX_TEXT, is_graphic, quote
@@ -31,7 +31,7 @@ _BASES: Final = {"b": 2, "o": 8, "O": 8, "x": 16, "X": 16, "d": 10, "v": 10}
 _DIGITS: Final = {2: "b", 8: "o", 10: "d", 16: "x"}
 
 
-@dataclass(slots=True)
+@mutable
 class _Spec:
     """The flags, width and precision of one verb. `sharp_v` and `plus_v` are `#` and `+` of `%v`
     and `%w`, which mean other things there.

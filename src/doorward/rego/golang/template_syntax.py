@@ -13,11 +13,11 @@ numbers are errors.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import inf, isfinite, nan
 from typing import Final, TypeAlias
 
-from doorward.base.records import record
+from doorward.base.records import mutable, record
 from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.golang.octets import combine
 from doorward.rego.golang.strings import is_word_character
@@ -154,7 +154,7 @@ Node: TypeAlias = Text | Action | Branch | Call | Jump
 Block: TypeAlias = tuple[Node, ...]
 
 
-@dataclass(slots=True)
+@mutable
 class Template:
     """The main text of a template, and the templates that it defines."""
 

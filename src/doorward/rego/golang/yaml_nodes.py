@@ -12,9 +12,10 @@ import json
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
+
+from doorward.base.records import mutable
 
 __all__ = ["Node", "YamlError", "compose", "compose_fast", "compose_slow", "go_syntax"]
 
@@ -34,7 +35,7 @@ class YamlError(Exception):
     """
 
 
-@dataclass(eq=False, slots=True)
+@mutable(eq=False)
 class Node:
     """One YAML node. `kind` is scalar, sequence, mapping or alias; `value` a text, a list of nodes,
     a list of pairs of nodes, or the node that an alias refers to. `tag` is the tag as written, core

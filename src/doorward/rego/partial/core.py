@@ -8,10 +8,10 @@ a composite term of constants does not exist, it is a constant itself (`array`, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, TypeAlias
 
-from doorward.base.records import record
+from doorward.base.records import mutable, record
 from doorward.rego.source import NOWHERE, Span
 from doorward.rego.values import Value, equal, from_key, make_object, make_set, to_key
 
@@ -186,7 +186,7 @@ class Expr:
 Body: TypeAlias = tuple[Expr, ...]
 
 
-@dataclass(eq=False, slots=True)
+@mutable(eq=False)
 class Rule:
     """One rule. `path` is its reference, which begins with `data`; the operands are constants or
     variables, and the first `package` parts are its package. `args` are the parameters of a

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
-from doorward.base.records import record
+from doorward.base.records import mutable, record
 from doorward.rego.analysis.calls import Callees
 from doorward.rego.builtins.registry import Builtin
 from doorward.rego.partial.core import DATA, Constant, Operator, Ref, Rule, Term
@@ -40,7 +40,7 @@ class Settings:
     """True if the residual refers to rules with `else` even in `truth` mode, as OPA's does."""
 
 
-@dataclass(eq=False, slots=True)
+@mutable(eq=False)
 class Node:
     """The rules at one path below `data`, and its children by key. `own`: the rules whose constant
     prefix is this path. `rules`: all rules without `default` that define a part of the document

@@ -7,8 +7,9 @@ asked for: an equation whose variable nobody reads stays, since its reference ma
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from doorward.base.records import mutable
 from doorward.rego.analysis.variables import ROOTS
 from doorward.rego.partial.core import (
     FALSE,
@@ -178,7 +179,7 @@ def _says_nothing(expr: Expr) -> bool:
     return expr.operator == "equal" and expr.args[0] == expr.args[1]
 
 
-@dataclass(eq=False, slots=True)
+@mutable(eq=False)
 class _Root:
     """A set of variables that must be equal: the name of the one that represents it, and the
     constant that they equal, if there is one.

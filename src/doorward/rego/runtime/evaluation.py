@@ -9,11 +9,11 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, Protocol, TypeAlias
 
 from doorward.base.cancellation import is_stopped
-from doorward.base.records import record
+from doorward.base.records import mutable, record
 from doorward.rego.builtins.registry.context import Context, Environment
 from doorward.rego.errors import (
     CALL_ERRORS,
@@ -99,7 +99,7 @@ class Site:
     span: Span
 
 
-@dataclass(eq=False, slots=True)
+@mutable(eq=False)
 class Document:
     """A node of the tree of rules, as evaluations use it. `evaluate` computes the rules of this
     node; None if it has none, or they are functions. `slot` is the key of its answer in

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from typing import Any, TypeAlias
 
+from doorward.base.records import mutable
 from doorward.rego import UNDEFINED
 from doorward.rego.tools import Expr, equal
 from doorward.search.inversion.lenses import FALSY, TRUTHY, Lens, Want, is_truthy, near, to_be
@@ -30,7 +31,7 @@ Env: TypeAlias = Mapping[str, Lens]
 Changes: TypeAlias = Callable[[Any], Iterator[Any]]
 
 
-@dataclass(slots=True)
+@mutable
 class Outcome:
     """The result of one expression with the bindings `env`. `fix` and `spoil` yield inputs with
     which it may hold, or fail. `is_soft`: the expression lacks a value, but the expressions after
@@ -45,7 +46,7 @@ class Outcome:
     is_soft: bool = False
 
 
-@dataclass(slots=True)
+@mutable
 class Attempt:
     """The evaluation of one body. `solutions`: the bindings and the outcomes of each solution;
     `failures`: the outcomes that failed, each with the number of expressions that held before it.

@@ -10,8 +10,10 @@ import importlib
 import re
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
+
+from doorward.base.records import mutable
 
 __all__ = [
     "TOP",
@@ -44,7 +46,7 @@ _UNSAFE: Final = re.compile(r"\(\?(?!:)|\{,|\[\[|\[:|\\[a-ce-rt-vx-zA-Z0-9]|[*+?
 """Forms of patterns that Go and Python read differently, or that are not supported."""
 
 
-@dataclass(slots=True)
+@mutable
 class Automaton:
     """A finite automaton that begins in state 0 and accepts a text that leads to state `end`.
     `moves`: for each state, ranges of code points and the state after one of them; `free`: for each

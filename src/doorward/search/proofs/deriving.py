@@ -9,9 +9,10 @@ a member of a set that it states to be empty.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
+from doorward.base.records import mutable
 from doorward.rego.shared import Source
 from doorward.rego.tools import (
     Array,
@@ -54,7 +55,7 @@ conjunction.
 Path = tuple[str, ...]
 
 
-@dataclass(slots=True)
+@mutable
 class _Facts:
     """The expressions that hold: those of a conjunction, then the facts derived from them. `steps`
     are the steps that added the latter; `attempts` are the comparisons that are left.

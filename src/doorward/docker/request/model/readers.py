@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import compress
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from doorward.base.records import mutable
 from doorward.docker.request.errors import AmbiguousRequestError, MalformedRequestError
 from doorward.docker.request.model.values import ValueType
 from doorward.docker.request.schema import (
@@ -65,7 +66,7 @@ _MIN: Final = -(2**63)
 _MAX: Final = 2**64
 
 
-@dataclass(slots=True)
+@mutable
 class Notes:
     """The findings that readers collect while they read one request: unknown fields, faults, and
     views that a policy has to judge.

@@ -7,8 +7,9 @@ called undeclared.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from doorward.base.records import mutable
 from doorward.rego.analysis.calls import Callees
 from doorward.rego.analysis.opa_diagnostics.flat_variables import all_vars, expr_vars
 from doorward.rego.analysis.opa_diagnostics.flattening import FlatRule, Flattener
@@ -110,7 +111,7 @@ def _has_value(expr: Expr, callees: Callees) -> bool:
     return term.name not in ("assign", "eq") and callees.arity(term) == len(term.args)
 
 
-@dataclass(slots=True)
+@mutable
 class Findings:
     """The errors of one rule by OPA's stages; a stage with errors hides those of later stages."""
 

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from ipaddress import ip_address
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from doorward.base.records import record
+from doorward.base.records import mutable, record
 from doorward.rego.builtins.x509.objects import CertificateFields
 
 __all__ = ["ANY_PURPOSE", "Options", "Unverified", "verified_chain"]
@@ -68,7 +68,7 @@ def verified_chain(
     raise Unverified("certificate signed by unknown authority")
 
 
-@dataclass(slots=True)
+@mutable
 class _Search:
     """The search for chains. `signatures` counts those checked so far, `loaded` keeps the
     certificates that cryptography has read.

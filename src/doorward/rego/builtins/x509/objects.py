@@ -8,11 +8,11 @@ bytes. ValueError for what is malformed. Nothing is verified here.
 from __future__ import annotations
 
 from base64 import b64encode
-from dataclasses import dataclass, field
+from dataclasses import field
 from ipaddress import ip_address
 from typing import Any, Final
 
-from doorward.base.records import record
+from doorward.base.records import mutable, record
 from doorward.rego.builtins.x509.der import Element, read
 from doorward.rego.errors import BuiltinError
 from doorward.rego.golang import urls as go_url
@@ -91,7 +91,7 @@ def _or_null(items: list[Value]) -> Value:
     return items or None
 
 
-@dataclass(slots=True)
+@mutable
 class _Names:
     """The alternative names or name constraints of a certificate, by kind."""
 
@@ -115,7 +115,7 @@ class _Names:
             self.addresses.append(element.content)
 
 
-@dataclass(slots=True)
+@mutable
 class CertificateFields:
     """The fields of a certificate that chain building needs, and its extensions for the result.
     Times are in seconds since the epoch; `max_path` is -1 for no limit; `unhandled` are critical

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from doorward.base.records import mutable
 from doorward.rego.errors import PARSE_ERROR, Diagnostic
 from doorward.rego.source import Span
 from doorward.rego.syntax.keywords import KEYWORDS, V1_KEYWORDS
@@ -13,7 +14,7 @@ from doorward.rego.syntax.nodes import Body, Head, Rule
 __all__ = ["Draft", "check_v1"]
 
 
-@dataclass(slots=True)
+@mutable
 class Draft:
     """A rule while it is parsed, with details of its spelling that only the checks of v1 need;
     `elses` are its `else` branches.
