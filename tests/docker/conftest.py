@@ -1,4 +1,5 @@
-"""One private daemon for all tests of the folder; its chain is what each test makes it."""
+"""One private daemon for all tests of the folder; its chain is what each test makes it. The shipped
+policies are compiled once."""
 
 from __future__ import annotations
 
@@ -10,6 +11,14 @@ from pathlib import Path
 
 import pytest
 from examples.docker.private_daemon import PrivateDaemon, missing
+from tests.docker.pack import compiled_once
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _policies_compiled_once() -> Iterator[None]:
+    """Before all else of a module, and over with it: other tests compile what they load."""
+    with compiled_once():
+        yield
 
 
 @pytest.fixture(scope="session")
