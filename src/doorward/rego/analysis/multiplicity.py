@@ -245,15 +245,23 @@ def ready_equations(
     """Yield the equations of `left = right` as pairs of a pattern and a known value, in the order
     in which they become ready. If both sides are known, the left is the value, as in OPA, so that
     its error is not hidden by an undefined right side. The caller adds the variables that a pair
-    binds to `bound` before it asks for the next. AssertionError for an unsafe equation.
+    binds to `bound` before it asks for the next. A variable that only a set or key with itself in
+    it would bind never has a value (`x = {x}`): then that side is given as a value, which it is
+    not. AssertionError for an unsafe equation.
     """
     waiting = list(equations(left, right))
     while waiting:
         pair = next((p for p in waiting if any(is_known(t, bound, outer, arity) for t in p)), None)
-        assert pair is not None, "unsafe equation"
+        if pair is None:
+            itself = (p for p in waiting if not all(isinstance(side, Var) for side in p))
+            pair = next(itself, None)
+            assert pair is not None, "unsafe equation"
+            a, b = pair if isinstance(pair[0], Var) else (pair[1], pair[0])
+        else:
+            a, b = pair
+            a, b = (b, a) if is_known(a, bound, outer, arity) else (a, b)
         waiting.remove(pair)
-        a, b = pair
-        yield (b, a) if is_known(a, bound, outer, arity) else (a, b)
+        yield a, b
 
 
 def is_folder(root: RuleNode, term: Term) -> bool:

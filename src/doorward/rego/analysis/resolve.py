@@ -11,7 +11,7 @@ from typing import Final
 
 from doorward.base.records import mutable, record, replace
 from doorward.rego.analysis.metadata import FUNCTIONS as METADATA_CALLS
-from doorward.rego.analysis.scope import Names, Scope, Stage, pattern_vars
+from doorward.rego.analysis.scope import Names, Scope, Stage, pattern_vars, some_vars
 from doorward.rego.analysis.type_errors import ref_text
 from doorward.rego.analysis.variables import ROOTS, body_vars, term_vars
 from doorward.rego.errors import Diagnostic
@@ -357,8 +357,7 @@ class Resolver:
         # What the collection is made of is not bound by walking it. Nor is a document: to OPA
         # `some input in xs` asks if the input is in it, whatever an import is called.
         known = {v.name for v in term_vars(term.domain)} | ROOTS
-        parts = [part for part in (term.key, term.value) if part is not None]
-        named = {v.name: v for part in parts for v in pattern_vars(part) if not v.is_wildcard}
+        named = {v.name: v for v in some_vars(term) if not v.is_wildcard}
         for name, var in named.items():
             if name not in known:
                 scope.declare(var, "declared", term.span)

@@ -21,14 +21,17 @@ from doorward.rego.syntax.nodes import (
     Call,
     Expr,
     Object,
+    Ref,
+    Set,
     SomeDecl,
     SomeIn,
     Term,
     Var,
 )
+from doorward.rego.syntax.walk import walk
 from doorward.rego.values import Value, operand_text
 
-__all__ = ["Names", "Scope", "Stage", "operand_source", "pattern_vars", "source_name"]
+__all__ = ["Names", "Scope", "Stage", "operand_source", "pattern_vars", "some_vars", "source_name"]
 
 
 def source_name(name: str) -> str:
@@ -60,6 +63,34 @@ def pattern_vars(term: Term) -> Iterator[Var]:
         case Object(items):
             for _, value in items:
                 yield from pattern_vars(value)
+
+
+def some_vars(term: SomeIn) -> Iterator[Var]:
+    """Yield the variables that a `some … in` declares. As in OPA, these are also those of operands
+    of references; of sets, except of one that is the whole value; and in the key of keys of
+    objects.
+    """
+    if term.key is not None:
+        yield from _operand_vars(term.key, with_keys=True)
+    if not isinstance(term.value, Set):
+        yield from _operand_vars(term.value, with_keys=False)
+
+
+def _operand_vars(term: Term, *, with_keys: bool) -> Iterator[Var]:
+    """Yield the variables of a term outside comprehensions, without the heads of references and,
+    unless `with_keys`, without keys of objects; also `input` and `data`.
+    """
+    match term:
+        case Var():
+            yield term
+        case Ref(_, items) | Array(items) | Set(items) | Call(_, items):
+            for item in items:
+                yield from _operand_vars(item, with_keys=with_keys)
+        case Object(pairs):
+            for key, value in pairs:
+                if with_keys:
+                    yield from _operand_vars(key, with_keys=with_keys)
+                yield from _operand_vars(value, with_keys=with_keys)
 
 
 @mutable
@@ -154,7 +185,8 @@ class Scope:
             elif isinstance(term, SomeIn):
                 for part in (term.key, term.value):
                     if part is not None:
-                        self.pending.update(v.name for v in pattern_vars(part))
+                        # A name in it means no rule in all of the body, be it declared or not.
+                        self.pending.update([n.name for n in walk(part) if isinstance(n, Var)])
 
     def declare(self, var: Var, how: str, span: Span | None = None) -> Var:
         """Declare `var` here and return it under its unique name; a wildcard is returned as it is.
