@@ -30,6 +30,8 @@ REFUSED = [
     ("p := lower(`a`) if input[lower]", "undefined function lower"),
     ("p if { input[eq]; x = 1 }", "undefined function eq"),
     ("p if { f(1) with f as g }\nf(x) := x\ng(x, y) := 1", "data.t.f: arity mismatch"),
+    ("f(w) if { x := {[w]}; x == 1 }", "left  : set[array<???>]\n\tright : number"),
+    ("f(w, v) if { x := {[w]}; x == {[v]} }", "right : set[array<???>]"),
 ]
 
 ACCEPTED = [
@@ -48,6 +50,12 @@ ACCEPTED = [
     "p if { every x in [1] { input[lower]; x } }\nq := lower(`A`)",
     "p if { xs := [lower | some lower in [1]] }\nq := lower(`A`)",
     "u() := y if input[y]\ns[u()] := 1\ns[lower(`A`)] := 1\np := s[1]",
+    # A part of what a variable is bound to may have no type, such as that of a parameter.
+    "f(w) := {[w, x] | some x in input.xs}",
+    "f(w) := [[w] | true]",
+    "f(w) := {w: [w] | true}",
+    "f(w) := count({[w]})",
+    "f(w) if { some x in {[w]}; x }",
 ]
 
 

@@ -280,6 +280,11 @@ class Inference:
                 return self._take(b, a, scope)
             case (Var(), Array() | Object()):
                 return self._take(a, b, scope)
+            # A set or comprehension in which only a part has no type, such as that of a parameter.
+            case (Var(), _) if type_b != UNKNOWN:
+                return self.fit(a, type_b, scope)
+            case (_, Var()) if type_a != UNKNOWN:
+                return self.fit(b, type_a, scope)
         return False
 
     def _take(self, variable: Term, term: Term, scope: Scope) -> bool:
