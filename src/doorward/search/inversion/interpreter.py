@@ -78,6 +78,7 @@ from doorward.search.inversion.outcomes import (
     Attempt,
     Env,
     Outcome,
+    Visit,
     are_equal,
     compare_values,
     give_value,
@@ -128,7 +129,7 @@ class Interpreter:
         self._documents: dict[int, Lens] = {}
         self._left = STEPS
         self._depth = 0
-        self.visited: list[tuple[Rule, Attempt]] = []
+        self.visited: list[Visit] = []
         self.not_inverted: set[str] = set()
 
     def document(self, path: Sequence[Any]) -> Lens:
@@ -186,8 +187,8 @@ class Interpreter:
         holds, or makes definitions hold or fail.
         """
         default: Lens = constant(UNDEFINED)
-        tried: list[list[tuple[Rule, Attempt]]] = []
-        winner: tuple[list[tuple[Rule, Attempt]], Lens] | None = None
+        tried: list[list[Visit]] = []
+        winner: tuple[list[Visit], Lens] | None = None
         for definition in definitions:
             if definition.rule.default:
                 default = self._head_value(definition.rule, {})
@@ -220,9 +221,9 @@ class Interpreter:
 
         return Lens(value.value, put)
 
-    def _chain(self, rule: Rule, params: Env) -> tuple[list[tuple[Rule, Attempt]], Lens | None]:
+    def _chain(self, rule: Rule, params: Env) -> tuple[list[Visit], Lens | None]:
         """Try a definition and its `else` branches until one holds and has a value; return the
-        attempts, and the value, None if there is none.
+        branches with their attempts, and the value, None if there is none.
         """
         tried = []
         branch: Rule | None = rule

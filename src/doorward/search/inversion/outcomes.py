@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from doorward.base.records import mutable
 from doorward.rego import UNDEFINED
-from doorward.rego.tools import Expr, equal
+from doorward.rego.tools import Expr, Rule, equal
 from doorward.search.inversion.lenses import FALSY, TRUTHY, Lens, Want, is_truthy, near, to_be
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "Changes",
     "Env",
     "Outcome",
+    "Visit",
     "are_equal",
     "compare_values",
     "give_value",
@@ -29,6 +30,8 @@ __all__ = [
 
 Env: TypeAlias = Mapping[str, Lens]
 Changes: TypeAlias = Callable[[Any], Iterator[Any]]
+Visit: TypeAlias = "tuple[Rule, Attempt]"
+"""A definition that was evaluated, and how it went."""
 
 
 @mutable

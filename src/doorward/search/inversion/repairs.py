@@ -15,7 +15,7 @@ from doorward.rego.shared import within
 from doorward.rego.tools import Rule
 from doorward.search.inversion.interpreter import Interpreter, Policy
 from doorward.search.inversion.lenses import FALSY, TRUTHY, Lens, is_truthy
-from doorward.search.inversion.outcomes import Attempt
+from doorward.search.inversion.outcomes import Visit
 
 __all__ = ["Goal", "Inversion"]
 
@@ -80,8 +80,8 @@ class Goal:
     def _first(
         self,
         document: Lens,
-        changed: Sequence[tuple[Rule, Attempt]],
-        others: Sequence[tuple[Rule, Attempt]],
+        changed: Sequence[Visit],
+        others: Sequence[Visit],
         input: Any,
     ) -> Iterator[Any]:
         """Yield the most promising inputs: where a changed definition holds, make the document true
@@ -98,9 +98,7 @@ class Goal:
                 yield from islice(attempt.spoils(input), EACH)
         yield from _flip_rules(changed, input)
 
-    def _others(
-        self, document: Lens, visited: Sequence[tuple[Rule, Attempt]], input: Any
-    ) -> Iterator[Any]:
+    def _others(self, document: Lens, visited: Sequence[Visit], input: Any) -> Iterator[Any]:
         """Yield inputs that make the document true, then false, then inputs that make any
         definition hold or fail.
         """
@@ -117,7 +115,7 @@ def _name(rule: Rule) -> tuple[str, str]:
     return span.file, span.text
 
 
-def _flip_rules(visited: Sequence[tuple[Rule, Attempt]], input: Any) -> Iterator[Any]:
+def _flip_rules(visited: Sequence[Visit], input: Any) -> Iterator[Any]:
     """Yield inputs that make the visited definitions hold, then inputs that make them fail."""
     for _, attempt in visited:
         yield from islice(attempt.fixes(input), EACH)

@@ -10,7 +10,7 @@ import copy
 from collections.abc import Iterable, Sequence
 from functools import cache, cached_property
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from doorward.base.records import record, replace
 from doorward.rego import UNDEFINED, CompileError, Engine, EvalError, to_python, to_rego
@@ -45,6 +45,7 @@ from doorward.search.proofs.automata import (
 )
 from doorward.search.proofs.intervals import rules_out
 from doorward.search.proofs.reading import (
+    Comparison,
     adds_member,
     denies_fields,
     denies_items,
@@ -93,6 +94,8 @@ from doorward.search.proofs.steps import (
 
 __all__ = ["Checker"]
 
+_Values: TypeAlias = Sequence[tuple[str, Any]]
+"""The texts of terms, each with the value that the term has."""
 _ONE_ANSWER: Final = ("time.now_ns", "io.jwt.decode_verify")
 """Built-ins that are not pure but give the same answer for the same operands within one
 evaluation.
@@ -308,9 +311,9 @@ class Checker:
             ]
         return any(self._is_closed(path) for path in paths)
 
-    def _read_comparison(self, expr: Expr) -> tuple[Any, str, Any] | None:
-        """Return the sides and sign of a comparison; None for other expressions, and for one that
-        has inner bodies or is not steady.
+    def _read_comparison(self, expr: Expr) -> Comparison | None:
+        """Return an expression as a comparison; None for other expressions, and for one that has
+        inner bodies or is not steady.
         """
         is_usable = not has_inner(expr) and self._is_steady(expr)
         return sides_of(expr) if is_usable else None
@@ -324,7 +327,7 @@ class Checker:
         are_constants = is_constant(term) and is_constant(other)
         return are_constants and self._is_true(f"{text_of(Expr(term))} <= {text_of(Expr(other))}")
 
-    def _is_closed(self, path: Sequence[tuple[Any, str, Any]]) -> bool:
+    def _is_closed(self, path: Sequence[Comparison]) -> bool:
         """Return True if the chain of comparisons leads back to its start and cannot hold."""
         signs = [sign for _, sign, _ in path]
         ends = [(path[-1][2], path[0][0])] + [(one[2], two[0]) for one, two in pairwise(path)]
@@ -368,7 +371,7 @@ class Checker:
                 return False
         return True
 
-    def _fails(self, expr: Expr, values: Sequence[tuple[str, Any]]) -> bool:
+    def _fails(self, expr: Expr, values: _Values) -> bool:
         """Return True if an evaluation shows that an expression does not hold when terms have these
         values. False if it holds, calls a built-in that is not pure, or depends on unknown parts of
         the input or on how a number is written.
@@ -402,7 +405,7 @@ class Checker:
                 return False
         return not has_result(query, document, _SECONDS)
 
-    def _has_no_value(self, expr: Expr, call: str, values: Sequence[tuple[str, Any]]) -> bool:
+    def _has_no_value(self, expr: Expr, call: str, values: _Values) -> bool:
         """Return True if `call`, the text of a call in a positive expression, is undefined when
         terms have these values.
         """
@@ -443,7 +446,7 @@ class Checker:
         (expr,) = parse_query(Source("", text), v0=False)
         return expr
 
-    def _sees_values(self, expr: Expr, values: Sequence[tuple[str, Any]]) -> bool:
+    def _sees_values(self, expr: Expr, values: _Values) -> bool:
         """Return True if an expression, when terms have these values, certainly treats equal
         numbers alike, however they are written: all numbers are small, keys of references are
         constants, and it calls only functions in `_BY_VALUE`.
@@ -808,8 +811,9 @@ class Checker:
         body: Sequence[int],
     ) -> Expr:
         """Return the fact that a support rule gives, since its body with `values` is in the
-        conjunction at the positions `body`. ValueError if it is not, or if the rule has another
-        form.
+        conjunction at the positions `body`. `rule`: the numbers of the support module and of its
+        rule; `values`: the terms of its variables, as texts. ValueError if the body is not there,
+        or if the rule has another form.
         """
         tree = self._support[rule[0]]
         definition, path = tree.rules[rule[1]], path_of(tree, tree.rules[rule[1]])

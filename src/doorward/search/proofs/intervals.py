@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from doorward.rego import Engine, EvalError, to_rego
 from doorward.rego.tools import Call, Scalar
-from doorward.search.proofs.reading import text_of
+from doorward.search.proofs.reading import Comparison, text_of
 
 __all__ = ["rules_out"]
 
@@ -29,10 +29,9 @@ Interval = tuple[Any, Any]
 """The least and the greatest value; None if there is no bound."""
 
 
-def rules_out(sides: tuple[Any, str, Any], comparisons: Sequence[tuple[Any, str, Any]]) -> bool:
+def rules_out(sides: Comparison, comparisons: Sequence[Comparison]) -> bool:
     """Return True if the comparison `sides` cannot hold, by the bounds that `comparisons` set for
-    the terms in it. Each comparison is a term, a sign (`<`, `<=`, `>`, `>=` or `==`) and a term;
-    for other signs the result is False.
+    the terms in it. For signs other than `<`, `<=`, `>`, `>=` and `==` the result is False.
     """
     intervals = _intervals([*comparisons, sides])
     (low, high), (other_low, other_high) = (
@@ -52,7 +51,7 @@ def rules_out(sides: tuple[Any, str, Any], comparisons: Sequence[tuple[Any, str,
     return False
 
 
-def _intervals(comparisons: Sequence[tuple[Any, str, Any]]) -> dict[str, Interval]:
+def _intervals(comparisons: Sequence[Comparison]) -> dict[str, Interval]:
     """Return the interval of each term by its text, narrowed by the comparisons in `ROUNDS` rounds.
     Empty if there are more than `TERMS` terms.
     """

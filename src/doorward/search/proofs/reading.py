@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from doorward.rego.tools import (
     Array,
@@ -21,6 +21,7 @@ from doorward.rego.tools import (
 )
 
 __all__ = [
+    "Comparison",
     "adds_member",
     "denies_fields",
     "denies_items",
@@ -47,6 +48,8 @@ __all__ = [
     "variables_of",
 ]
 
+Comparison: TypeAlias = tuple[Any, str, Any]
+"""A term, a sign such as `<=` or `==`, and a term."""
 _OF_ORDER: Final = {
     "lt": "<",
     "lte": "<=",
@@ -120,8 +123,8 @@ def names_of(term: Any, root: str) -> tuple[str, ...] | None:
     return tuple(map(str, names)) if all(type(name) is str for name in names) else None
 
 
-def sides_of(expr: Expr) -> tuple[Any, str, Any] | None:
-    """Return the sides and sign of a positive comparison; None for other expressions."""
+def sides_of(expr: Expr) -> Comparison | None:
+    """Return a positive expression as a comparison; None for other expressions."""
     call = expr.term
     if expr.negated or expr.withs or not isinstance(call, Call) or len(call.args) != 2:
         return None
@@ -129,7 +132,8 @@ def sides_of(expr: Expr) -> tuple[Any, str, Any] | None:
     return None if sign is None else (call.args[0], sign, call.args[1])
 
 
-def turn(link: tuple[Any, str, Any]) -> tuple[Any, str, Any]:
+def turn(link: Comparison) -> Comparison:
+    """Return the same comparison with its sides exchanged: `a < b` -> `b > a`."""
     return link[2], _TURNED[link[1]], link[0]
 
 

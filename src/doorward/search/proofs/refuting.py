@@ -308,7 +308,9 @@ class Refuter:
             return False  # an error decides nothing
 
     def _is_given(self, path: tuple[str, ...], leaves: Sequence[tuple[str, ...]]) -> bool:
-        """Return True if an input path is known, or is at or below a term with an assumed value."""
+        """Return True if an input path is known, or is at or below one of `leaves`, the paths of
+        terms with an assumed value.
+        """
         below = any(path[: len(leaf)] == leaf for leaf in leaves)
         return below or self._unknowns.is_known(path)
 
