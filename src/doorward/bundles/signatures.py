@@ -123,9 +123,9 @@ def verify(
     verification: Verification,
     folder: str = "",
 ) -> None:
-    """Raise SignatureError unless the signatures cover exactly `files`, with the right hashes, and
-    LoadError for a data file or manifest that is not valid. Files that match `verification.exclude`
-    need not be covered.
+    """Raise SignatureError unless the signatures cover exactly `files` (names and contents), with
+    the right hashes, and LoadError for a data file or manifest that is not valid. Files that match
+    `verification.exclude` need not be covered.
 
     `folder` is the path of a bundle that is a folder: `opa sign` lists its files below that path.
     """

@@ -21,10 +21,10 @@ _LISTED: Final = "SHA-256"
 def sign(
     files: Iterable[tuple[str, bytes]], key: str, algorithm: str, claims: Mapping[str, Any]
 ) -> bytes:
-    """Return the bytes of `.signatures.json` for the files; `claims` are added to the payload, but
-    a claim `files` is replaced. `key` is a private key in PEM, or a secret for HS algorithms. Raise
-    `SignatureError` if the algorithm is unknown or the key does not fit it, and LoadError for a
-    data file or manifest that is not valid.
+    """Return the bytes of `.signatures.json` for `files` (names and contents); `claims` are added
+    to the payload, but a claim `files` is replaced. `key` is a private key in PEM, or a secret for
+    HS algorithms. Raise `SignatureError` if the algorithm is unknown or the key does not fit it,
+    and LoadError for a data file or manifest that is not valid.
     """
     if algorithm not in ALGORITHMS:
         raise SignatureError(f"unknown signature algorithm: {algorithm}")

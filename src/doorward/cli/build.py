@@ -424,7 +424,9 @@ def _signatures_for(members: Sequence[tuple[str, bytes]], options: Mapping[str, 
 
 
 def _archive(members: Sequence[tuple[str, bytes]]) -> bytes:
-    """Return a `.tar.gz` of the members, always the same bytes for the same members."""
+    """Return a `.tar.gz` of the members, names and contents; always the same bytes for the same
+    members.
+    """
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for name, content in members:

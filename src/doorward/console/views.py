@@ -93,8 +93,9 @@ def minute(ring: Ring) -> dict[str, Any]:
 
 
 def revisions(counted: Iterable[tuple[int, str, list[int]]]) -> list[dict[str, Any]]:
-    """Return the counts of each revision over time, from `Ring.revisions`, the newest revision
-    first; times in seconds since the epoch.
+    """Return the counts of each revision over time, the newest revision first; times in seconds
+    since the epoch. `counted`: from `Ring.revisions`, the minute since the epoch, the revision and
+    its counts.
     """
     by_revision: dict[str, list[tuple[int, list[int]]]] = {}
     for minute, revision, counts in counted:

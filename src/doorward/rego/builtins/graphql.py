@@ -304,8 +304,8 @@ _REQUIRED: Final = re.compile(r"Argument '(?:\w+\.)?(\w+)\((\w+):\)'")
 
 
 def _validate(query: str, schema: str) -> None:
-    """Raise BuiltinError with the first problem if the query is not valid for the schema; both are
-    texts. At most 100 problems are looked for.
+    """Raise BuiltinError with the first problem if the query is not valid for the schema, or
+    LimitError if it is nested too deeply; both are texts. At most 100 problems are looked for.
     """
     from graphql import validate
 

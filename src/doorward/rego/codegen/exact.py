@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from doorward.rego.analysis.dependencies import branches
 from doorward.rego.analysis.evaluation_order import rule_in_steps
@@ -55,10 +55,15 @@ def link_exactly(plan: Plan) -> Linked:
     return Linked(code.namespace, document_tree(plan.root, plan, code.namespace))
 
 
+_Key: TypeAlias = tuple[int, int, int]
+"""The number of a chain, that of a rule in it, and what its function returns: 1 for the first
+value, 0 for the only one; for a set or object the number of keys that it takes.
+"""
+
+
 class ExactRules:
     """The rules of one document as exact code, which computes its answer as a whole or at one key.
-    A chain is a rule with its `else` branches. Functions are compiled when they are first called;
-    `functions` stores them by chain, number in the chain, and what they return.
+    A chain is a rule with its `else` branches. Functions are compiled when they are first called.
     """
 
     def __init__(self, node: RuleNode, code: Functions) -> None:
@@ -66,7 +71,7 @@ class ExactRules:
         self.code = code
         self.own = [d for d in node.definitions if not d.rule.default]
         self.chains: list[list[Rule]] = []
-        self.functions: dict[tuple[int, int, int], Callable[..., Any]] = {}
+        self.functions: dict[_Key, Callable[..., Any]] = {}
         self.index: RuleIndex | None = None
         self.is_single = node.is_complete or node.is_function
         self.is_set = not self.is_single and node.is_set_of_members
@@ -222,9 +227,7 @@ class ExactRules:
             self._compile_value(key, self._definition(number, n), first=first)
         return self.functions[key]
 
-    def _compile_value(
-        self, key: tuple[int, int, int], definition: Definition, *, first: bool
-    ) -> None:
+    def _compile_value(self, key: _Key, definition: Definition, *, first: bool) -> None:
         """Compile the function for the value of one rule, and store it in `functions` under `key`.
         With `first` it returns the first value that it finds; otherwise two different values are an
         error.
@@ -253,7 +256,7 @@ class ExactRules:
 
     def _compile(
         self,
-        key: tuple[int, int, int],
+        key: _Key,
         definition: Definition,
         write: Write,
     ) -> None:

@@ -121,12 +121,12 @@ class RuleIndex:
         self._rules = [[list(map(self._levels, rule)) for rule in rules] for rules in paths]
         self._values = [[_constant_head(rule) for rule in rules] for rules in chains]
 
-    def _levels(self, path: Sequence[_Test]) -> list[tuple[Subject, list[_Test]]]:
-        """Return the levels of the index's trie for the tests of `path`, as pairs of a subject and
-        the tests on it: one for each subject of the index, the most frequent one first. The tests
-        are [] for a subject that `path` does not test, and a single one that fits any value if one
-        of them is a variable. The first subject with several tests is the last level: the subjects
-        after it are left out. [] if `path` has no tests.
+    def _levels(self, path: Sequence[_Test]) -> list[_Level]:
+        """Return the levels of the index's trie for the tests of `path`: one for each subject of
+        the index, the most frequent one first. The tests are [] for a subject that `path` does not
+        test, and a single one that fits any value if one of them is a variable. The first subject
+        with several tests is the last level: the subjects after it are left out. [] if `path` has
+        no tests.
         """
         levels = []
         for subject in self._subjects if path else ():
@@ -178,7 +178,7 @@ class RuleIndex:
         return Selection(tuple([(number, fitting) for _, number, fitting in chosen]), one)
 
     def _ranks(
-        self, levels: Sequence[tuple[Subject, list[_Test]]], value_of: Callable[[Subject], Any]
+        self, levels: Sequence[_Level], value_of: Callable[[Subject], Any]
     ) -> Iterator[tuple[Any, ...]]:
         """Yield a sort key for each position in the trie at which the values of the subjects lead
         to a rule; nothing if one of its tests fails. `levels`: the tests of the rule, from
@@ -223,9 +223,7 @@ class RuleIndex:
                 yield (ANY,)
 
 
-def _may_be_less(
-    path: Sequence[tuple[Subject, list[_Test]]], than: Sequence[tuple[Subject, list[_Test]]]
-) -> bool:
+def _may_be_less(path: Sequence[_Level], than: Sequence[_Level]) -> bool:
     """Return True if the index may reach a rule with the tests `path` before one with the tests
     `than`; both as returned by `RuleIndex._levels`.
     """
@@ -264,6 +262,8 @@ def split_escaped(text: str, delimiters: str) -> list[str]:
     return [*parts, text[start:]]
 
 
+_Level: TypeAlias = tuple[Subject, list[_Test]]
+"""A subject of the index, and the tests on it."""
 _Path: TypeAlias = list[_Test]
 _Paths: TypeAlias = list[_Path]
 """The alternatives of one rule: it can hold if all tests of at least one alternative fit."""

@@ -465,7 +465,7 @@ def _unicode(number: int, spec: _Spec) -> str:
     return spec.pad(text, zeros=False)
 
 
-def _big(number: int, verb: str, spec: _Spec) -> str | None:
+def _big(number: int, verb: str, spec: _Spec) -> str:
     """Format an integer of more than 64 bits, as Go's `big.Int` does; a verb that does not fit is
     described in the text.
     """

@@ -582,7 +582,8 @@ class Evaluation(Context):
         read_above: bool = False,
     ) -> Evaluation:
         """Return the evaluation under a `with`: parts of the input and data replaced, functions
-        mocked. It shares the deadline and limits of the original one. EvalError at `span` for an
+        mocked. It shares the deadline and limits of the original one. `inputs` and `data` are pairs
+        of a path and its value, `functions` of a name and its mock. EvalError at `span` for an
         invalid path, or if exact code must decide because replaced data is read from above.
         `read_above`: a rule reads a document above the replaced data.
         """

@@ -229,8 +229,8 @@ def _path(rule: Rule) -> tuple[Term, ...]:
 
 def _with_annotations(rule: Rule, waiting: list[tuple[Annotations, tuple[Term, ...]]]) -> Rule:
     """Return the rule with the waiting annotations for its path, or the rule itself if there are
-    none. The last one of scope `rule` above the rule is removed from `waiting`, since it belongs to
-    one rule only.
+    none. `waiting`: annotations, each with the path of the rule below it. The last one of scope
+    `rule` above the rule is removed from `waiting`, since it belongs to one rule only.
     """
     mine: list[Annotations] = []
     used: int | None = None

@@ -319,8 +319,8 @@ def _require_one(
     finding: tuple[str, Path, str],
     result: Result,
 ) -> None:
-    """Match each value of `tries` with its schema, until one matches. If none does, add `finding`
-    to `result`, and the errors of the attempt with the most points.
+    """Match each value of `tries` (schema, value and its path) until one matches. If none does, add
+    `finding` to `result`, and the errors of the attempt with the most points.
     """
     best: Result | None = None
     for schema, value, path in tries:
