@@ -7,7 +7,7 @@ import functools
 import pytest
 from tests.waiting import PATIENCE
 
-from doorward.rego import CompileError, Engine, EvalError, PartialOptions
+from doorward.rego import CompileError, Engine, EvalError, PartialOptions, from_python
 from doorward.rego import engine as engine_module
 from doorward.rego.partial import evaluate
 from doorward.search.patience import has_result
@@ -310,3 +310,20 @@ def test_what_is_wrong_in_its_types_inside_a_comprehension_leaves_it_empty() -> 
     assert residual.startswith("[] = [true | ")
     denied = "package p\n\nimport future.keywords.not\n\nallow if not startswith(3, `a`)\n"
     assert Engine({"p.rego": denied}).partial("data.p.allow", ["input"]).query_texts == ("",)
+
+
+@pytest.mark.parametrize(
+    ("body", "residual"),
+    [
+        ("every x in input.xs { lower(x) == `a` with lower as upper }", "with lower as upper"),
+        ("every x in input.xs { f(x) == `a` with f as strings.reverse }", "as strings.reverse"),
+        ("ys := [y | y := lower(input.x) with lower as upper]; ys == [`A`]", "with lower as upper"),
+    ],
+)
+def test_the_name_of_a_built_in_in_a_closure_stays(body: str, residual: str) -> None:
+    engine = Engine({"p.rego": f"package p\n\nallow if {{ {body} }}\n\nf(x) := x\n"})
+    (text,) = engine.partial("data.p.allow = x", ["input"]).query_texts
+    assert residual in text
+    for given in ({"x": "a", "xs": ["a"]}, {"x": "a", "xs": []}, {"x": "b", "xs": ["A"]}):
+        expected = engine.prepare("data.p.allow = x").results(from_python(given))
+        assert engine.prepare(text).results(from_python(given)) == expected

@@ -143,10 +143,13 @@ Term: TypeAlias = Constant | Var | Ref | Array | Object | Set | Call | Comprehen
 
 @record(guarded=False)
 class With:
-    """A `with`. `target` is a path below `input` or `data`, or the name of a built-in."""
+    """A `with`. `target` is a path below `input` or `data`, or the name of a built-in. With
+    `names_builtin`, the variable at the head of `value` is part of a built-in's name.
+    """
 
     target: Ref
     value: Term
+    names_builtin: bool = False
 
 
 @record(guarded=False)

@@ -16,6 +16,7 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import islice
 
 from doorward.base.records import replace
+from doorward.rego.analysis.bindings import names_function
 from doorward.rego.analysis.calls import Callees
 from doorward.rego.analysis.scope import pattern_vars
 from doorward.rego.analysis.variables import ROOTS
@@ -23,7 +24,6 @@ from doorward.rego.analysis.written_order import is_rule_in_order
 from doorward.rego.partial.core import (
     DATA,
     EQUALITY,
-    INPUT,
     TRUE,
     Body,
     Call,
@@ -378,8 +378,11 @@ class _Stages:
         )
         value = item.value
         if isinstance(value, nodes.Var) and self.callees.registry.get(value.name) is not None:
-            return With(where, Ref((Var(value.name),)))
-        return With(where, self.term(value))
+            return With(where, Ref((Var(value.name),)), names_builtin=True)
+        head = value.head if isinstance(value, nodes.Ref) else value
+        is_name = isinstance(head, nodes.Var) and head.name not in ROOTS
+        names_builtin = is_name and names_function(item, self.callees.arity)
+        return With(where, self.term(value), names_builtin)
 
     def operator(self, call: nodes.Call) -> Operator:
         """Return the reference of a policy's function, which begins with `data`, or the name of a
@@ -566,19 +569,18 @@ class _Stages:
         for expr in map_bodies(body, self.plain_withs):
             withs = []
             for item in expr.withs:
-                if is_evaluated(item.value) and not self._names_function(item.value):
+                if is_evaluated(item.value) and not self._names_function(item):
                     item = replace(item, value=self._bind(item.value, out))
                 withs.append(item)
             out.append(replace(expr, withs=tuple(withs)) if withs else expr)
         return tuple(out)
 
-    def _names_function(self, value: Term) -> bool:
-        """Return True if a `with` value names a function or built-in."""
-        if type(value) is not Ref:
-            return False
-        if value.parts[0] == DATA:
-            return self.arity(value) is not None
-        return value.parts[0] != INPUT and len(value.parts) == 1
+    def _names_function(self, item: With) -> bool:
+        """Return True if the value of a `with` names a function or built-in."""
+        if item.names_builtin:
+            return True
+        value = item.value
+        return type(value) is Ref and value.parts[0] == DATA and self.arity(value) is not None
 
     # 5. Operands
 

@@ -229,7 +229,7 @@ def map_expr(expr: Expr, change: Callable[[Term], Term]) -> Expr:
         domain = change(every.domain)
         key, value = change(every.key), change(every.value)
         every = replace(every, key=key, value=value, domain=domain, body=body)
-    withs = tuple([replace(item, value=change(item.value)) for item in expr.withs])
+    withs = tuple([w if w.names_builtin else replace(w, value=change(w.value)) for w in expr.withs])
     return changed(expr, tuple([change(arg) for arg in expr.args]), withs, every)
 
 
@@ -257,7 +257,8 @@ def _free_of(expr: Expr) -> Iterator[str]:
     for arg in expr.args:
         yield from _free(arg)
     for item in expr.withs:
-        yield from _free(item.value)
+        if not item.names_builtin:
+            yield from _free(item.value)
     if expr.every is not None:
         yield from _free(expr.every.domain)
         for inner in expr.every.body:
