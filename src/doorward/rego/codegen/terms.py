@@ -13,6 +13,7 @@ from typing import Final
 
 from doorward.rego.analysis.multiplicity import in_order, open_names
 from doorward.rego.analysis.multiplicity import is_known as _is_known
+from doorward.rego.analysis.variables import ROOTS
 from doorward.rego.codegen.emit.ast_nodes import call, load, method, runtime
 from doorward.rego.codegen.operand import NOT_CONSTANT, Operand, constant_value, items_kind
 from doorward.rego.codegen.state import FunctionState
@@ -65,7 +66,9 @@ def term(state: FunctionState, term: Term) -> Operand:
         match term:
             case Var(name):
                 return _variable(state, name)
-            case Ref():
+            case Ref(head):
+                if isinstance(head, Var) and head.name not in ROOTS and head.name not in state.env:
+                    return without_value(state, term)
                 return state.writers.ref(state, term)
             case Call():
                 return state.writers.call(state, term)
@@ -88,9 +91,9 @@ def term(state: FunctionState, term: Term) -> Operand:
 
 
 def without_value(state: FunctionState, term: Term) -> Operand:
-    """Write that nothing matches `term`: as in OPA, a set or the key of an object with a variable
-    that nothing before it binds equals no value. The variables are bound to null, only so that the
-    code behind, which never runs, can be written.
+    """Write that nothing matches `term`: as in OPA, a set, the key of an object or a reference with
+    a variable that nothing before it binds equals no value. The variables are bound to null, only
+    so that the code behind, which never runs, can be written.
     """
     null = constant(state, None)
     for name in open_names(term, state.env.names()):
