@@ -18,6 +18,7 @@ import pytest
 from tests.waiting import PATIENCE, pause, wait_until
 
 from doorward.docker.unix_http import call_plugin, listener_pid
+from doorward.docker.watch import watchdog
 from doorward.docker.watch.notify import NOTIFY_FD, WATCHDOG, Notifier, watchdog_seconds
 
 SERVE = [sys.executable, "-c", "from doorward.cli.main import main; main()", "docker", "serve"]
@@ -316,3 +317,23 @@ def test_audit_goes_on_after_the_plugin_was_replaced(watched: Watched) -> None:
         kill(plugin, signal.SIGKILL)
         watched.wait_for_another_than(plugin)
     assert watched.log.read_text().count('"action": "system.info"') == 2
+
+
+def test_plugin_that_sigkill_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one that waits for a disk."""
+    process = subprocess.Popen(["sleep", "inf"])
+    plugin = object.__new__(watchdog._Plugin)
+    plugin.pid, plugin._code = process.pid, None
+    plugin._signs, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    other.close()
+    try:
+        with monkeypatch.context() as context:
+            context.setattr(watchdog, "KILLED", 0.01)
+            context.setattr(os, "kill", lambda _pid, _number: None)
+            assert plugin.end() is None
+        assert not plugin.has_ended
+    finally:
+        process.kill()
+    wait_until(lambda: plugin.has_ended)
+    assert plugin.end() == -signal.SIGKILL
+    process.wait()

@@ -44,6 +44,9 @@ LONG: Final = 40
 """Rounds of service after which an end is not soon."""
 END: Final = 15.0
 """Seconds that the plugin has for open calls when it must end."""
+KILLED: Final = 5.0
+"""Seconds after SIGKILL at which a plugin that has not ended is given up: the kernel may hold it
+for as long as a disk does not answer, and calls must not wait for that."""
 
 _log: Final = logging.getLogger(__name__)
 
@@ -60,6 +63,8 @@ class Watchdog:
         self._has_served = has_served
         name = listener.getsockname()
         self._inode = os.stat(name).st_ino if unlink and isinstance(name, str) else 0
+        self._given_up: list[_Plugin] = []
+        """The plugins that SIGKILL has not ended yet."""
 
     def run(self) -> int | None:
         """Run the plugin in child processes and replace each that ends or hangs, until SIGTERM or
@@ -83,6 +88,10 @@ class Watchdog:
                 self._end(plugin)
                 return 0
             code = plugin.end()
+            if code is None:
+                _log.error("SIGKILL does not end the plugin: it is given up")
+                self._given_up.append(plugin)
+            self._given_up = [each for each in self._given_up if not each.has_ended]
             self._bind_again()
             if not self._has_served:
                 self._remove_name()
@@ -231,13 +240,18 @@ class _Plugin:
         """The reason to replace the process: it has ended, is stopped, or is silent for too long;
         `""` if there is none.
         """
-        if self._poll() is not None:
+        if self.has_ended:
             return f"it ended with {self._code}"
         if self._stopped >= STOPPED:
             return "it is stopped"
         if self._silent >= (SILENCE if self.is_ready else START):
             return "it gives no sign of life"
         return ""
+
+    @property
+    def has_ended(self) -> bool:
+        """True once the process has ended; it is reaped then."""
+        return self._poll() is not None
 
     def _poll(self) -> int | None:
         """The exit code of the process; None while it runs."""
@@ -251,31 +265,30 @@ class _Plugin:
         try:
             text = Path(f"/proc/{self.pid}/stat").read_text()
         except OSError:
-            return False  # `poll` says that it has ended
+            return False  # `has_ended` says so
         return text.rpartition(")")[2].split()[0] == "T"
 
     def send(self, number: signal.Signals) -> None:
-        if self._poll() is None:
+        if not self.has_ended:
             os.kill(self.pid, number)
 
-    def end(self, grace: float = 0.0) -> int:
-        """End the process and return its exit code.
-
-        With a grace time it first receives SIGTERM and has `grace` seconds; then, or at once,
-        SIGKILL. Waits until it has ended.
+    def end(self, grace: float = 0.0) -> int | None:
+        """End the process and return its exit code; None if it has not ended `KILLED` seconds after
+        SIGKILL. With a grace time it first receives SIGTERM and has `grace` seconds.
         """
         if grace:
             self.send(signal.SIGTERM)
             self.send(signal.SIGCONT)
             until = time.monotonic() + grace
-            while self._poll() is None and time.monotonic() < until:
+            while not self.has_ended and time.monotonic() < until:
                 time.sleep(0.02)
         # SIGKILL ends a stopped process as well.
         self.send(signal.SIGKILL)
         self._signs.close()
-        while (code := self._poll()) is None:
+        until = time.monotonic() + KILLED
+        while not self.has_ended and time.monotonic() < until:
             time.sleep(0.002)
-        return code
+        return self._code
 
 
 def _prepare(notify: int, listen: int) -> None:
