@@ -44,7 +44,7 @@ def compiled_once() -> Iterator[None]:
 
 
 _ENVIRONMENT: Final = Environment()
-"""That of all of these snapshots: it keeps responses of http.send, which the policies do not use."""
+"""The environment of all snapshots. It keeps responses of http.send; the policies do not use it."""
 _SNAPSHOTS: Final[dict[tuple[object, ...], Snapshot]] = {}
 """The first snapshot of some policies and settings."""
 
