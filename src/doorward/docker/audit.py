@@ -155,7 +155,7 @@ class AuditLog:
 
 
 def _word(text: str) -> str:
-    """A word as JSON, as most lines have it."""
+    """Return a text as JSON, cut to `_LONGEST` characters; short ones are cached."""
     return _short_word(text) if len(text) <= _SHORT else _quoted(clean(text)[:_LONGEST])
 
 
@@ -166,7 +166,7 @@ def _short_word(text: str) -> str:
 
 @lru_cache(maxsize=4)
 def _second(seconds: int) -> str:
-    """A second since the epoch, as UTC; many lines share one."""
+    """Return seconds since the epoch as a time in UTC; cached, since many lines share one."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 

@@ -194,7 +194,7 @@ class Plugin:
         }
 
     def answer(self, path: str, body: bytes) -> Response:
-        """The answer to one call, however long that takes."""
+        """Return the answer to one call, however long that takes."""
         begun = self.begin(path, body)
         return begun if isinstance(begun, Response) else begun.finish()
 
@@ -243,7 +243,7 @@ class Plugin:
         return response
 
     def _reply(self, call: _Call, *, may_wait: bool) -> Response:
-        """The answer to a call; WaitError where it has to wait and may not."""
+        """Return the answer to a call; WaitError if it has to wait and `may_wait` is False."""
         return Response(200, to_reply(self._decide(call, may_wait=may_wait)))
 
     def judge(
@@ -389,12 +389,12 @@ def _few(resolve: Resolve) -> Resolve:
 
 
 def _text_of(request: AuthzRequest) -> bytes:
-    """All of a request without a body, under which its input is kept."""
+    """Return the text of a request without a body, the key under which its input is cached."""
     return repr(request).encode()
 
 
 def _entry(call: _Call, verdict: Verdict) -> Entry:
-    """The line of the audit log for an answered call."""
+    """Return the entry of the audit log for an answered call."""
     seconds = perf_counter() - call.started
     method = user = ""
     refused: dict[str, Any] | None = None

@@ -41,7 +41,7 @@ ALLOWED: Final = b'{"Allow":true}'
 
 
 def to_reply(verdict: Verdict) -> bytes:
-    """The body of the reply. A denial always has a reason."""
+    """Return the body of the reply. A denial always has a reason."""
     if verdict.allow:
         return ALLOWED
     return b'{"Allow": false, "Msg": %s}' % _quoted(verdict.reason or "denied by policy").encode()

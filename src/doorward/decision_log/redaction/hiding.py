@@ -349,8 +349,8 @@ class _Walk:
                 self._nodes.append((item, number, index))
 
     def _text(self, number: int, key: Any, text: str, named: int = 0) -> None:
-        """If `text`, the value at `key` of the container `number`, has a credential in it, record
-        the masked form. `named` is the kind of its name in `_kinds`, 0 for a harmless name or an
+        """Record the masked form of `text`, the value at `key` of the container `number`, if it has
+        a credential in it. `named` is the kind of its name in `_kinds`, 0 for a harmless name or an
         item of a list.
         """
         masked = _show_under(named, text)

@@ -28,12 +28,14 @@ _IGNORED: Final = ("*_test.rego",)
 
 
 def shipped_policies() -> list[Path]:
-    """The policies of the package, without their data and tests."""
+    """Return the paths of the package's policies, without their data and tests."""
     return sorted(path for path in PACK.glob("*.rego") if not path.stem.endswith("_test"))
 
 
 def with_shipped(data: Sequence[str]) -> tuple[str, ...]:
-    """The paths of the package's policies together with these of data and additions."""
+    """Return the paths of the package's policies, then those in `data`: data and further
+    policies.
+    """
     return (*map(str, shipped_policies()), *data)
 
 

@@ -160,7 +160,7 @@ WantedBy=multi-user.target
 
 
 def decisions_unit(command: Sequence[str]) -> str:
-    """The text of a unit for a decision point on this machine, which the plugin asks."""
+    """Return the text of a unit for a decision point on this machine, which the plugin asks."""
     return f"""\
 [Unit]
 Description=Doorward decision point for Docker
@@ -333,7 +333,7 @@ _ERROR: Final = "Error: "
 
 
 def _message(line: str) -> str:
-    """The message in a line of the log, which may be JSON."""
+    """Return the message in a line of the log; the line itself if it is not JSON."""
     try:
         return str(json.loads(line)["msg"])
     except (ValueError, LookupError, TypeError, RecursionError):

@@ -27,7 +27,7 @@ __all__ = ["apply_upgrade", "copies", "lacking", "newly_refused", "show_differen
 
 
 def copies(folder: Path) -> list[Path]:
-    """The files of a folder that have the names of shipped policies, or of their tests."""
+    """Return the files of a folder that have the names of shipped policies, or of their tests."""
     names = {path.name for path in PACK.glob("*.rego")}
     return sorted(path for path in folder.glob("*.rego") if path.name in names)
 

@@ -91,7 +91,7 @@ class Decisions(Protocol):
     """The interface of the decisions on requests."""
 
     async def judge(self, request: AuthzRequest, /) -> Judged:
-        """The verdict on a request, and the request as it goes to the daemon."""
+        """Return the verdict on a request, and the request as it goes to the daemon."""
 
 
 class Budget:
@@ -196,8 +196,9 @@ class Exchange:
             self._upstream = None
 
     async def _why_refused(self, path: bytes, message: bytes | None) -> str:
-        """The reason why a method of BuildKit may not be called, with `message` as its request;
-        "" where it may."""
+        """Return the reason why the BuildKit method at `path` may not be called, "" if it may. Path
+        b"" stands for the connection itself. `message`: the request, None if it is not read.
+        """
         method, uri = method_of(path)
         name = path.decode("ascii", errors="replace")
         solve = None if message is None else Solve(name, message)

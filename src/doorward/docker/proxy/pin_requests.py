@@ -78,7 +78,9 @@ class PinJudge:
         )
 
     def why_refused(self, document: Mapping[str, Any]) -> str:
-        """The reason why a request would be refused today; "" where it would be allowed."""
+        """Return the reason why a stored request would be refused now; "" if it would be
+        allowed.
+        """
         try:
             caller = self._caller(document)
             body = document["body"].encode()

@@ -440,6 +440,6 @@ def _remove(point: str) -> None:
 
 
 def _mount_points() -> set[str]:
-    """The points at which something is mounted."""
+    """Return the paths at which something is mounted, as this process sees them."""
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
         return {line.split()[4] for line in file}

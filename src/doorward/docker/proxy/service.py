@@ -251,7 +251,7 @@ def _in_use(daemon: str) -> bytes | None:
 
 
 def _paths(listeners: Sequence[Listener]) -> list[str]:
-    """The files of the sockets, a service manager's as well."""
+    """Return the files of the Unix sockets, also of those from a service manager."""
     names = [each.socket.getsockname() for each in listeners]
     return [name for name in names if isinstance(name, str)]
 

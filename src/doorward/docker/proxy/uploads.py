@@ -68,7 +68,7 @@ class _Findings(Protocol):
 
 
 def inspect_upload(action: str, query: Mapping[str, list[str]], decide: Decide) -> Upload:
-    """The inspection of the archive in a request with this action and query."""
+    """Return the inspection of the archive in a request with this action and query."""
     name = query.get("dockerfile", [""])[0] or "Dockerfile"
     return Upload(_Copy() if action == COPY else _Context(name), decide)
 

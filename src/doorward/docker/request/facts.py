@@ -148,7 +148,7 @@ class ContainerFacts:
                 view["beyond"] = [*view["beyond"], "security"]
 
     def container(self, name: str) -> dict[str, Any]:
-        """The container `name` as a policy sees it."""
+        """Return the container `name` as a policy sees it; it may be missing or unknown."""
         return self._container(name, self._questions())
 
     def _questions(self, *, may_wait: bool = True) -> _Questions:
@@ -341,12 +341,14 @@ class _Questions:
         self._deadline = deadline
 
     def ask(self, kind: str, name: str, rest: str = "") -> Any:
-        """The daemon's JSON object about `name`; _MISSING, or None where there is no answer."""
+        """Return the daemon's JSON object about `name`; _MISSING if there is no such object, None
+        without a usable answer.
+        """
         answer = self._answer(f"/{kind}/{quote(name, safe='')}{rest}" if name else f"/{kind}")
         return answer if type(answer) is dict or answer is _MISSING else None
 
     def ask_list(self, target: str) -> list[Any] | None:
-        """The daemon's JSON list at `target`; None where there is no answer."""
+        """Return the daemon's JSON list at `target`; None without a usable answer."""
         answer = self._answer(target)
         return answer if type(answer) is list else None
 

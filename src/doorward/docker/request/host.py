@@ -134,7 +134,7 @@ def _networks(text: str) -> Iterator[_Network]:
 
 
 def _ipv4(text: str) -> str:
-    """An address as the kernel shows it: hexadecimal, in the order of this machine."""
+    """Return an IPv4 address that the kernel shows in hexadecimal, in this machine's byte order."""
     return socket.inet_ntoa(struct.pack("=I", int(text, 16)))
 
 

@@ -117,13 +117,13 @@ _parse_short: Final = lru_cache(1024)(_parse)
 
 
 def registry_of_address(address: str) -> str:
-    """The registry at an address for credentials, which may be a URL."""
+    """Return the registry at an address for credentials, which may be a URL."""
     host = re.sub(r"\A[A-Za-z][A-Za-z0-9+.-]*://", "", address).partition("/")[0]
     return _HUB if host in ("", *_HUB_HOSTS) else host
 
 
 def registry_of_name(name: str) -> str:
-    """The registry that is asked for a name or a part of one."""
+    """Return the registry of the images with this name, which may be only a part of one."""
     domain, slash, _ = name.partition("/")
     return registry_of_address(domain) if slash and _is_domain(domain) else _HUB
 

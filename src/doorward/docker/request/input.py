@@ -256,7 +256,9 @@ def _caller(caller: Caller | None) -> dict[str, Any]:
 
 
 def _owner(action: str, body: Any, target: Target) -> dict[str, Any]:
-    """The owners that a request names; what it acts on is known once the daemon was asked."""
+    """Return the owners that a request itself names; those of the object that it acts on are added
+    later, when the daemon was asked.
+    """
     labels = owners.label_values(action, body, target.query)
     return {**owners.NO_OWNER, "labels": labels} if labels else owners.NO_OWNER
 
@@ -656,7 +658,7 @@ def _plugin(_body: Any, target: Target, name: str, _resolve: Resolve) -> _Views:
 
 
 def _grpc(_body: Any, _target: Target, _name: str, _resolve: Resolve) -> _Views:
-    """The view of a connection with BuildKit: its calls are decided each by itself."""
+    """Return {}, the view of a connection with BuildKit: each of its calls is decided by itself."""
     return {}
 
 

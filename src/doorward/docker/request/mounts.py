@@ -141,7 +141,7 @@ def mounts_anything(host: Mapping[str, Any]) -> bool:
 
 
 def bound(binds: Sequence[str], resolve: Resolve) -> list[Mount]:
-    """The mounts of `Binds`, where no driver of volumes is named."""
+    """Return the mounts of `Binds` without a volume driver."""
     return [_bind(text, "", resolve) for text in binds]
 
 
@@ -315,7 +315,7 @@ def volume_mounts(
 
 
 def unknown_volume(name: str) -> Mount:
-    """A named volume about which the daemon was asked and did not answer."""
+    """Return the mount of a named volume about which the daemon gave no answer."""
     return _mount("Volume", "other", name, "", unresolved=True)
 
 

@@ -119,7 +119,7 @@ def _images(view: Mapping[str, Any]) -> Iterator[Named]:
 
 
 def _objects_of_tag(view: Mapping[str, Any]) -> Iterator[Named]:
-    """The image, and what the name means until then."""
+    """Yield the image, and the one that has its new name so far."""
     yield "image", view["target"]
     yield "image", view["image"]["reference"]
 
@@ -130,8 +130,9 @@ def _objects_of_commit(view: Mapping[str, Any]) -> Iterator[Named]:
 
 
 def _new(view: Mapping[str, Any]) -> Iterator[Named]:
-    """Return the objects that have the name already: the daemon would reuse that volume, or make a
-    second network."""
+    """Yield the object that has the name already: the daemon would reuse that volume, or make a
+    second network.
+    """
     yield view["action"].partition(".")[0], str((view["body"] or {}).get("Name") or "")
 
 

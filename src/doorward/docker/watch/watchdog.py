@@ -254,7 +254,7 @@ class _Plugin:
         return self._poll() is not None
 
     def _poll(self) -> int | None:
-        """The exit code of the process; None while it runs."""
+        """Return the exit code of the process; None while it runs."""
         if self._code is None:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             self._code = os.waitstatus_to_exitcode(status) if pid else None

@@ -148,7 +148,7 @@ def key(state: FunctionState, operand: Operand) -> ast.expr:
 
 
 def count_item(state: FunctionState) -> None:
-    """In code with a limit on items, write that a collection has one more."""
+    """Write that a collection has one more item, in code with a limit on items."""
     if state.plan.limited:
         count(state, "count_items", ast.Constant(value=1), state.code.span)
 

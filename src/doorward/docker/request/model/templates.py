@@ -74,7 +74,7 @@ class Templates:
         return len(self._known)
 
     def empty(self) -> Templates:
-        """The same without any template."""
+        """Return the same reader without any template."""
         return Templates(self._struct, self._read, self._read_binds)
 
     def read(self, body: bytes, notes: Notes) -> Any:

@@ -58,7 +58,7 @@ def _pattern(name: str, text: str, pattern: re.Pattern[str]) -> None:
 
 
 def words_type(text: str) -> ValueType:
-    """The type of one of a few words, written `a|b|c`."""
+    """Return the type of a few words, written `a|b|c`: one of them is accepted."""
     words = frozenset(text.split("|"))
     return ValueType(text, STRING, f"one of {', '.join(sorted(words))}", words.__contains__)
 
@@ -82,7 +82,7 @@ _BUILD_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 def _is_new(pattern: re.Pattern[str], value: str) -> bool:
-    """A name that nobody can take for the identifier of something else."""
+    """Return True if a name matches the pattern and cannot be the identifier of something else."""
     return bool(pattern.fullmatch(value)) and not _IDENTIFIER.fullmatch(value.lstrip("/"))
 
 
@@ -458,7 +458,7 @@ def _is_list(value: str) -> bool:
 
 
 def _or_null(check: Callable[[str], bool]) -> Callable[[str], bool]:
-    """The clients of builds write `null` for nothing."""
+    """Return a check that also accepts `null`, which the clients of builds write for nothing."""
     return lambda value: value == "null" or check(value)
 
 
