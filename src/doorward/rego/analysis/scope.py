@@ -93,6 +93,15 @@ def _operand_vars(term: Term, *, with_keys: bool) -> Iterator[Var]:
                 yield from _operand_vars(value, with_keys=with_keys)
 
 
+def _names(term: Term) -> Iterator[str]:
+    """Yield the names of all variables of a term, heads of references included, but not those of
+    functions.
+    """
+    nodes = list(walk(term))
+    called = {id(node.operator.head) for node in nodes if isinstance(node, Call)}
+    yield from (node.name for node in nodes if isinstance(node, Var) and id(node) not in called)
+
+
 @mutable
 class Declared:
     """One declared name of a scope: its unique name, the kind of declaration, and whether it was
@@ -185,8 +194,7 @@ class Scope:
             elif isinstance(term, SomeIn):
                 for part in (term.key, term.value):
                     if part is not None:
-                        # A name in it means no rule in all of the body, be it declared or not.
-                        self.pending.update([n.name for n in walk(part) if isinstance(n, Var)])
+                        self.pending.update(_names(part))
 
     def declare(self, var: Var, how: str, span: Span | None = None) -> Var:
         """Declare `var` here and return it under its unique name; a wildcard is returned as it is.
