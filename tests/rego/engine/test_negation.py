@@ -298,3 +298,26 @@ f(x) if x > 5
 """
     query = Engine({"p.rego": text}).prepare("data.t.p")
     assert query.value({"a": True, "b": True}) is True
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "not input.x >= f(1)",
+        "not input.x in f(1)",
+        "not g(input.x, f(1))",
+        "not input.x[f(1)]",
+        "not input.x >= f(1) with input.z as 1",
+        "input.x >= f(1) or true",
+        "not { input.x >= f(1) }",
+    ],
+)
+def test_a_call_fails_before_an_operand_is_undefined(expression: str) -> None:
+    conflict = "f(x) := x\n\nf(x) := x + 1\n\ng(x, y) := [x, y]\n"
+    policy = f"package t\n\nimport future.keywords\n\np if {{ {expression} }}\n\n{conflict}"
+    with pytest.raises(EvalError, match="functions must not produce multiple outputs"):
+        Engine({"t.rego": policy}).prepare("data.t.p").value({})
+    policy = policy.replace("f(x) := x\n", "f(x) := abs(input.y)\n").replace("f(x) := x + 1\n", "")
+    query = Engine({"t.rego": policy}).prepare("data.t.p", strict_builtin_errors=True)
+    with pytest.raises(EvalError, match="abs: operand 1 must be number"):
+        query.value({"y": "a"})

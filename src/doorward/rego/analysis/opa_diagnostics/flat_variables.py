@@ -12,6 +12,7 @@ from itertools import chain
 from typing import Final
 
 from doorward.rego.analysis.flat_terms import FlatTerms
+from doorward.rego.analysis.negation import GENERATED
 from doorward.rego.analysis.variables import term_vars
 from doorward.rego.syntax.nodes import (
     And,
@@ -45,6 +46,12 @@ __all__ = [
 Closure = ArrayComprehension | SetComprehension | ObjectComprehension | Every | Not | And | Or
 
 
+_LIFTED: Final = ("__@", GENERATED)
+"""The ends of the names of variables for calls that were taken out of terms, of which steps of
+exact code have the second.
+"""
+
+
 def all_vars(term: Term) -> Iterator[Var]:
     """Yield every variable of a flat term, including those in the bodies of comprehensions."""
     return term_vars(term, read_body=_body_vars)
@@ -74,13 +81,13 @@ def expr_vars(expr: Expr, *, closures: bool = False) -> Iterator[Var]:
             for inner in body:
                 names = expr_vars(inner, closures=closures)
                 # Without braces nothing but what flattening makes is bound inside.
-                yield from (v for v in names if closures or not v.name.endswith("__@"))
+                yield from (v for v in names if closures or not v.name.endswith(_LIFTED))
         case And(left, right, braces) | Or(left, right, braces):
             for body, has_braces in zip((left, right), braces, strict=True):
                 if closures or not has_braces:
                     for inner in body:
                         names = expr_vars(inner, closures=closures)
-                        yield from (v for v in names if closures or not v.name.endswith("__@"))
+                        yield from (v for v in names if closures or not v.name.endswith(_LIFTED))
         case _ if isinstance(term, Term):
             yield from term_vars(term, closures=closures, read_body=_body_vars)
     for item in expr.withs:
