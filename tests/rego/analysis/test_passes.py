@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from doorward.rego import REGISTRY, UNDEFINED, CompileError, Engine, Registry, to_python
-from doorward.rego.analysis.passes import PASSES, CheckOptions, check, resolved_modules
+from doorward.rego.analysis.passes import PASSES, CheckOptions, Program, check, resolved_modules
 from doorward.rego.builtins.registry.signature import any_, string
 from doorward.rego.source import Source
 from doorward.rego.syntax.parser import parse_module
@@ -421,3 +421,25 @@ def test_a_check_keeps_modules_with_their_names_resolved_and_bodies_as_written()
     again = check(list(modules.values()), REGISTRY, CheckOptions(), before=program)
     assert resolved_modules(again)[0] is resolved_modules(program)[0]
     assert [expr.span.row for expr in again.modules[0].rules[0].body] == [5, 4]
+
+
+def test_a_new_function_leaves_unchanged_modules_as_they_are() -> None:
+    texts = {
+        "a.rego": "package a\n\np if {\n\tx == 1\n\tdata.b.f(input.x, x)\n}\n",
+        "b.rego": "package b\n\nf(x) := x\n",
+    }
+    modules = {name: parse_module(Source(name, text)) for name, text in texts.items()}
+    program = check(list(modules.values()), REGISTRY, CheckOptions())
+    assert [expr.span.row for expr in program.modules[0].rules[0].body] == [5, 4]
+
+    def changed(text: str) -> Program:
+        module = parse_module(Source("b.rego", f"package b\n\n{text}\n"))
+        return check([modules["a.rego"], module], REGISTRY, CheckOptions(), before=program)
+
+    again = changed("f(x) := x\n\ng(x, y) := x + y")
+    assert again.modules[0] is program.modules[0]
+    # The second operand is an input now, and nothing binds it.
+    with pytest.raises(CompileError, match="var x is unsafe"):
+        changed("f(x, y) if x == y")
+    with pytest.raises(CompileError, match=r"undefined function data\.b\.f"):
+        changed("g(x) := x")
