@@ -64,7 +64,7 @@ class _Findings(Protocol):
         """
 
     def unreadable(self, problem: str) -> Archive:
-        """Return the archive to decide where it cannot be read."""
+        """Return the archive to decide on if it cannot be read; `problem`: why."""
 
 
 def inspect_upload(action: str, query: Mapping[str, list[str]], decide: Decide) -> Upload:

@@ -189,7 +189,7 @@ class Wire(asyncio.Protocol):
             await asyncio.shield(self._writer)
 
     def end(self) -> None:
-        """Send no more, where the protocol below can say so."""
+        """Tell the peer that no more will be sent, if the transport can."""
         if not self.lost and not self.transport.is_closing() and self.transport.can_write_eof():
             self.transport.write_eof()
 

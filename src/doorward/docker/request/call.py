@@ -50,7 +50,7 @@ class Caller(NamedTuple):
 
 
 class AuthzRequest(NamedTuple):
-    """The daemon's description of one request. `body` is None where it shows none."""
+    """The daemon's description of one request. `body` is None if it shows none."""
 
     method: str
     uri: str
@@ -70,7 +70,7 @@ class AuthzRequest(NamedTuple):
 
     @property
     def identified(self) -> bool:
-        """Return True where `user` is somebody whom a certificate or the proxy identifies."""
+        """True if a certificate or the proxy identifies `user`."""
         return bool(self.user) and (self.auth_method == "TLS" or self.caller is not None)
 
 
