@@ -56,7 +56,7 @@ class Notifier:
         return "systemd" if self._socket is not None and watchdog_seconds() is not None else ""
 
     def send(self, *states: str) -> bool:
-        """Send the states to the watchdog or service manager; return False if it does not get them."""
+        """Send the states to the watchdog or service manager; return False if that fails."""
         if self._socket is None:
             return False
         datagram = "\n".join(states).encode()
