@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from doorward.rego import CompileError, Engine
-from doorward.rego.analysis import rule_types
-from doorward.rego.analysis.shapes import MIN_SHARED, Reading
+from doorward.rego.analysis import body_order, dependencies, existence, rule_types
+from doorward.rego.analysis.shapes import MIN_SHARED, Reading, Shapes
 from doorward.rego.syntax.nodes import Call, Scalar
 
 ROWS = range(2, 2 + MIN_SHARED)
@@ -80,19 +80,90 @@ def test_an_error_behind_many_correct_definitions_is_reported() -> None:
     assert [each.span.row for each in error.value.diagnostics] == [3 + MIN_SHARED]
 
 
-def test_the_types_of_a_shape_are_inferred_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    inferred = []
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        ('p := "N" if { input.x == "N"; startwith(input.y, "N") }', "undefined function startwith"),
+        ('p := "N" if { input.x == "N"; startswith("N") }', "startswith: arity mismatch"),
+        ('p := "N" if { input.x == "N"; y == "N" }', "var y is unsafe"),
+        ('p := "N" if { input.x == "N"; q := print("N") }', "used as value"),
+        ('p := "N" if { input.x == "N"; re_match("N", input.x) }', "deprecated built-in"),
+        ('p := "N" if { input.x == "N"; p == "N" }', "is recursive"),
+    ],
+)
+def test_each_error_of_definitions_with_one_shape_is_reported(rule: str, message: str) -> None:
+    rules = [rule.replace("N", f"v{n}") for n in ROWS]
+    other = 'r if input.z == "a"'
+    for text in (policy(*rules), policy(other, *rules), policy(*rules, other)):
+        with pytest.raises(CompileError) as error:
+            Engine({"a.rego": text}, max_errors=100)
+        found = error.value.diagnostics
+        assert all(message in each.message for each in found)
+        lines = text.split("\n")
+        assert {lines[each.span.row - 1] for each in found} == set(rules)
+
+
+def test_deprecated_built_ins_are_reported_by_the_version_of_each_module() -> None:
+    rules = [f'p := "v{n}" if re_match("v{n}", input.x)' for n in ROWS]
+    text = policy(*rules)
+    old = text.replace(" if ", " { ").replace("input.x)", "input.x) }")
+    versions = {"old.rego": 0, "new.rego": 1}
+    Engine({"old.rego": old}, v0=True)
+    with pytest.raises(CompileError, match="deprecated") as error:
+        Engine({"old.rego": old, "new.rego": text}, rego_versions=versions, max_errors=100)
+    assert {each.span.file for each in error.value.diagnostics} == {"new.rego"}
+    assert len(error.value.diagnostics) == MIN_SHARED
+
+
+@pytest.mark.parametrize(
+    ("module", "function", "per_rule"),
+    [
+        (rule_types, "_check_rule", 1),
+        (body_order, "is_rule_in_order", 1),
+        (dependencies, "parts_of", 1),
+        (existence, "children", 0),
+    ],
+)
+def test_one_definition_of_a_shape_is_checked(
+    monkeypatch: pytest.MonkeyPatch, module: Any, function: str, per_rule: int
+) -> None:
+    calls = []
 
     def count(*operands: Any) -> Any:
-        inferred.append(operands)
+        calls.append(operands)
         return original(*operands)
 
-    original = rule_types._check_rule
-    monkeypatch.setattr(rule_types, "_check_rule", count)
-    Engine({"a.rego": policy(*[f'p := {n} if input.x == "v{n}"' for n in ROWS])})
-    assert len(inferred) == 1
-    Engine({"a.rego": policy(*[f'p := {n} if input.x == "v{n}"' for n in ROWS[1:]])})
-    assert len(inferred) == MIN_SHARED
+    original = getattr(module, function)
+    monkeypatch.setattr(module, function, count)
+    counts = []
+    # Two rules of a kind have the cost of one only if there are enough of them.
+    for rows in (ROWS, range(2, 2 + 2 * MIN_SHARED), ROWS[1:]):
+        calls.clear()
+        Engine({"a.rego": policy(*[f'p := {n} if input.x == "v{n}"' for n in rows])})
+        counts.append(len(calls))
+    assert counts[0] == counts[1] < counts[2]
+    if per_rule:
+        assert (counts[0], counts[2]) == (1, MIN_SHARED - 1)
+
+
+def test_definitions_that_are_put_in_order_have_a_shape() -> None:
+    rules = [f'p := "v{n}" if {{ y == "v{n}"; y = input.x }}' for n in ROWS]
+    engine = Engine({"a.rego": policy(*rules)})
+    for n in ROWS:
+        assert engine.prepare("data.a.p").value({"x": f"v{n}"}) == f"v{n}"
+
+
+def test_shapes_are_numbered_by_path_and_shape() -> None:
+    kinds = [(name, key) for name in "pq" for key in "xy"]
+    rules = [f'{name} := {n} if input.{key} == "v{n}"' for n in ROWS for name, key in kinds]
+    text = policy(*rules, "p := 1 if input.z with input.x as 1")
+    program = Engine({"a.rego": text}).policies.program
+    shapes = Shapes()
+    for _ in range(2):
+        shapes.add(program.root)
+    (module,) = program.modules
+    assert [shapes.number(rule) for rule in module.rules] == [*[0, 1, 2, 3] * MIN_SHARED, None]
+    assert list(shapes.first(module.rules)) == [*module.rules[:4], module.rules[-1]]
 
 
 def test_all_types_of_a_place_add_up() -> None:

@@ -26,6 +26,7 @@ from doorward.rego.analysis.opa_diagnostics.unsafe_variables import (
 )
 from doorward.rego.analysis.safe_order import Ordered, SafeOrder, Unsafe
 from doorward.rego.analysis.scope import source_name
+from doorward.rego.analysis.shapes import Shapes
 from doorward.rego.analysis.variables import ROOTS
 from doorward.rego.analysis.written_order import is_in_order, is_rule_in_order
 from doorward.rego.errors import UNSAFE_VAR_ERROR, Diagnostic
@@ -62,18 +63,24 @@ _Part = TypeVar("_Part", bound=Term)
 
 
 def order_modules(
-    modules: Sequence[Module], callees: Callees
+    modules: Sequence[Module], callees: Callees, shapes: Shapes | None = None
 ) -> tuple[Sequence[Module], list[Diagnostic]]:
     """Return every module with its bodies in safe order and the parts of negated expressions that
     are evaluated first in `Expr.before`, and the errors for unsafe variables. If there are errors,
-    the modules are returned unchanged.
+    the modules are returned unchanged. Rules with the same number in `shapes` are in order as
+    written if the first of them is.
     """
+    shapes = shapes or Shapes()
+    shapes_in_order: set[int | None] = set()
     orders: dict[int, _Order | None] = {}
     findings = []
     for rule in _branches(rule for module in modules for rule in module.rules):
+        shape = shapes.number(rule)
         # Most rules are: flattening them only to find that out would cost most of this pass.
-        if is_rule_in_order(rule, callees.arity):
+        if shape in shapes_in_order or is_rule_in_order(rule, callees.arity):
             orders[id(rule)] = None
+            if shape is not None:
+                shapes_in_order.add(shape)
             continue
         order = _Order.of_rule(rule, callees)
         findings.append(rule_findings(order.flat, order.unsafe, order.flattener))

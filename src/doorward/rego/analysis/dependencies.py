@@ -11,6 +11,7 @@ from doorward.base.records import mutable, record
 from doorward.rego.analysis.calls import Callees, call_path
 from doorward.rego.analysis.environment import constant, is_constant
 from doorward.rego.analysis.read_paths import ReadPaths
+from doorward.rego.analysis.shapes import Shapes
 from doorward.rego.analysis.tree import Definition, RuleNode, head_path
 from doorward.rego.analysis.type_errors import ref_text
 from doorward.rego.builtins.registry import Builtin
@@ -87,26 +88,28 @@ class Dependencies:
     """The paths below `data` that the rules read; None until a `with` needs them."""
 
 
-def build_dependencies(root: RuleNode, callees: Callees) -> Dependencies:
-    """Build the graph of dependencies among all rules below `root`."""
+def build_dependencies(
+    root: RuleNode, callees: Callees, shapes: Shapes | None = None
+) -> Dependencies:
+    """Build the graph of dependencies among all rules below `root`. Rules with the same number in
+    `shapes` have the same uses.
+    """
     graph = Dependencies()
-    shared: dict[object, Uses] = {}
+    finder = _Finder(callees, shapes or Shapes())
     for node in root.walk():
         if node.definitions:
-            graph.reads[id(node)] = list(_reads(node, callees, graph, shared))
+            graph.reads[id(node)] = list(_reads(node, graph, finder))
     return graph
 
 
-def _reads(
-    node: RuleNode, callees: Callees, graph: Dependencies, shared: dict[object, Uses]
-) -> Iterator[RuleNode]:
+def _reads(node: RuleNode, graph: Dependencies, finder: _Finder) -> Iterator[RuleNode]:
     """Yield the nodes that the rules of a node read, each once; nodes below it are among them. Also
     records the uses of each rule in `graph.uses`, and the node in `graph.own` if one of them has
     `reads_world`.
     """
     seen: set[int] = set()
     for definition in node.definitions:
-        uses = graph.uses[id(definition.rule)] = _uses(definition.rule, callees, shared)
+        uses = graph.uses[id(definition.rule)] = finder.uses(definition.rule)
         if uses.reads_world:
             graph.own.add(id(node))
         for target in uses.nodes:
@@ -121,27 +124,48 @@ def _reads(
                 yield inner
 
 
-def _uses(rule: Rule, callees: Callees, shared: dict[object, Uses]) -> Uses:
-    """Return the built-ins and nodes that a rule uses; equal results share one object."""
-    builtins: set[str] = set()
-    nodes: dict[int, RuleNode] = {}
-    reads_world = may_raise = False
-    for part in parts_of(rule):
-        if type(part) is Call and call_path(part.operator) is None:
-            builtins.add(part.name)
-        elif type(part) in _READERS:
-            reads_world = reads_world or _is_input(part)
-            for node in targets(part, callees):
-                nodes[id(node)] = node
-        elif type(part) is ObjectComprehension or type(part) is With:
-            may_raise = True
-    reads_world = reads_world or any(_differs(callees.registry.get(each)) for each in builtins)
-    # Thousands of rules of one kind use the same few things.
-    key = frozenset(builtins), tuple(nodes), reads_world, may_raise
-    uses = shared.get(key)
-    if uses is None:
-        uses = shared[key] = Uses(key[0], tuple(nodes.values()), reads_world, may_raise)
-    return uses
+class _Finder:
+    """Finds the uses of rules; equal ones are one object."""
+
+    def __init__(self, callees: Callees, shapes: Shapes) -> None:
+        self._callees = callees
+        self._shapes = shapes
+        self._equal: dict[object, Uses] = {}
+        self._of_shape: dict[int, Uses] = {}
+
+    def uses(self, rule: Rule) -> Uses:
+        """Return the built-ins and nodes that a rule uses; of each shape, the first is read."""
+        shape = self._shapes.number(rule)
+        if shape is None:
+            return self._read(rule)
+        uses = self._of_shape.get(shape)
+        if uses is None:
+            uses = self._of_shape[shape] = self._read(rule)
+        return uses
+
+    def _read(self, rule: Rule) -> Uses:
+        """Return the built-ins and nodes that a rule uses, from its parts."""
+        builtins: set[str] = set()
+        nodes: dict[int, RuleNode] = {}
+        reads_world = may_raise = False
+        for part in parts_of(rule):
+            if type(part) is Call and call_path(part.operator) is None:
+                builtins.add(part.name)
+            elif type(part) in _READERS:
+                reads_world = reads_world or _is_input(part)
+                for node in targets(part, self._callees):
+                    nodes[id(node)] = node
+            elif type(part) is ObjectComprehension or type(part) is With:
+                may_raise = True
+        registry = self._callees.registry
+        reads_world = reads_world or any(_differs(registry.get(each)) for each in builtins)
+        # Thousands of rules of one kind use the same few things.
+        key = frozenset(builtins), tuple(nodes), reads_world, may_raise
+        uses = self._equal.get(key)
+        if uses is None:
+            uses = Uses(key[0], tuple(nodes.values()), reads_world, may_raise)
+            self._equal[key] = uses
+        return uses
 
 
 def parts_of(rule: Rule) -> Iterator[Node]:

@@ -40,6 +40,7 @@ from doorward.rego.syntax.walk import Node, children, walk
 __all__ = [
     "CallSite",
     "Sites",
+    "all_calls",
     "called_builtins",
     "check_calls",
     "check_deprecated",
@@ -57,6 +58,11 @@ class Sites:
 
     calls: list[CallSite]
     withs: list[With]
+
+
+def all_calls(sites: Iterable[Sites]) -> Iterator[CallSite]:
+    """Yield the calls of several modules."""
+    return (call for each in sites for call in each.calls)
 
 
 def called_builtins(calls: Iterable[CallSite]) -> frozenset[str]:

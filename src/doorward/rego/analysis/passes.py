@@ -5,13 +5,12 @@ A failed pass stops the later ones, which rely on what it promised; its errors a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from functools import partial
-from itertools import chain
 from typing import Final
 
-from doorward.base.records import mutable, record
+from doorward.base.records import mutable, record, replace
 from doorward.rego.analysis import (
     dependencies,
     existence,
@@ -29,8 +28,8 @@ from doorward.rego.analysis.dependencies import (
 )
 from doorward.rego.analysis.environment import Globals
 from doorward.rego.analysis.existence import (
-    CallSite,
     Sites,
+    all_calls,
     called_builtins,
     check_values,
     sites_of,
@@ -45,6 +44,7 @@ from doorward.rego.analysis.resolve import (
 )
 from doorward.rego.analysis.rule_types import check_body_types
 from doorward.rego.analysis.schemas import Schemas
+from doorward.rego.analysis.shapes import Shapes
 from doorward.rego.analysis.tree import RuleNode, build_tree
 from doorward.rego.builtins.registry import Registry
 from doorward.rego.clock import CLOCK
@@ -88,8 +88,14 @@ class Program:
     constant: frozenset[int] = frozenset()
     mocked: frozenset[str] = frozenset()
     types: Globals = field(init=False)
+    shapes: Shapes = field(default_factory=Shapes)
+    """The shapes of the rules, during the check."""
     sites: list[Sites] = field(default_factory=list)
-    """The calls and `with` replacements of each module, during the check."""
+    """The calls and `with` replacements of each module, during the check; of the rules of one
+    shape, those of the first.
+    """
+    listed: list[Module] = field(default_factory=list)
+    """The modules whose calls are in `sites`, during the check."""
     sources: list[Module] = field(default_factory=list)
     """The modules as they were parsed, in the order of `modules`."""
     resolved: list[Module] = field(default_factory=list)
@@ -118,10 +124,21 @@ class Program:
     def callees(self) -> Callees:
         return Callees(self.registry, self.root)
 
+    def check_sites(self, check: Callable[[list[Sites]], list[Diagnostic]]) -> list[Diagnostic]:
+        """Return the errors that `check` finds in the calls of each module. Rules of one shape have
+        the same errors, so that all calls are checked only if there is one.
+        """
+        return check(self.sites) and check([sites_of(module) for module in self.listed])
+
     @property
-    def all_calls(self) -> Iterator[CallSite]:
-        """The calls of all modules, while they are checked."""
-        return (call for each in self.sites for call in each.calls)
+    def withs(self) -> list[With]:
+        """All `with` replacements, during the check."""
+        return [item for each in self.sites for item in each.withs]  # in no rule with a shape
+
+    @property
+    def called(self) -> frozenset[str]:
+        """The names of the built-ins that are called, during the check."""
+        return called_builtins(all_calls(self.sites))
 
     def reuse(self, before: Program) -> None:
         """Take over the results of an earlier check for the modules that are the same objects and
@@ -200,8 +217,14 @@ def build_rule_tree(program: Program) -> list[Diagnostic]:
         for node in program.root.walk()
         if node.is_function
     }
-    program.sites = [sites_of(module) for module in program.modules]
-    return check_values(program.all_calls, program.callees)
+    program.shapes.add(program.root)
+    program.listed = program.modules
+    program.sites = [
+        sites_of(replace(module, rules=tuple(program.shapes.first(module.rules))))
+        for module in program.modules
+    ]
+    callees = program.callees
+    return program.check_sites(lambda sites: check_values(all_calls(sites), callees))
 
 
 def check_annotations(program: Program) -> list[Diagnostic]:
@@ -213,7 +236,7 @@ def check_replacements(program: Program) -> list[Diagnostic]:
     """Report `with` targets that cannot be replaced, and record in `mocked` the functions and rules
     that are. Before the check of calls, since a `with` may change which function a call means.
     """
-    withs = [item for each in program.sites for item in each.withs]
+    withs = program.withs
     program.mocked = _find_mocked(withs, program.callees)
     return replacements.check_replacements(withs, program.callees)
 
@@ -227,15 +250,19 @@ def check_calls(program: Program) -> list[Diagnostic]:
     """Report calls of unknown functions or with a wrong number of operands. Before safety, which
     needs to know the output of each call.
     """
-    return existence.check_calls(program.all_calls, program.callees, program.modules)
+    callees, modules = program.callees, program.modules
+    return program.check_sites(
+        lambda sites: existence.check_calls(all_calls(sites), callees, modules)
+    )
 
 
 def order_bodies(program: Program) -> list[Diagnostic]:
     """Put bodies in safe order and rebuild the tree of rules from them; report unsafe variables."""
-    ordered, errors = order_modules(program.new, program.callees)
+    ordered, errors = order_modules(program.new, program.callees, program.shapes)
     if not errors:
         program.modules = program.with_known(ordered)
         program.root = build_tree(program.modules)
+        program.shapes.add(program.root)
     return errors
 
 
@@ -243,7 +270,7 @@ def check_recursion(program: Program) -> list[Diagnostic]:
     """Build the graph of dependencies and report recursive rules. Before types, which are inferred
     in the order of the graph.
     """
-    program.graph = build_dependencies(program.root, program.callees)
+    program.graph = build_dependencies(program.root, program.callees, program.shapes)
     program.constant = constant_nodes(program.root, program.graph)
     return dependencies.check_recursion(program.root, program.graph, program.callees)
 
@@ -258,20 +285,26 @@ def check_types(program: Program) -> list[Diagnostic]:
         program.graph,
         program.callees,
         program.options.schemas,
-        called_builtins(program.all_calls),
+        program.called,
+        program.shapes,
     )
     return errors
 
 
 def check_deprecated(program: Program) -> list[Diagnostic]:
-    """Report deprecated built-ins, for modules of v0 only in strict mode, and drop the calls in
-    `sites`. After types, as in OPA: a wrong call is reported as wrong.
+    """Report deprecated built-ins, for modules of v0 only in strict mode, and drop what only the
+    check needs. After types, as in OPA: a wrong call is reported as wrong.
     """
-    strict = program.options.strict
-    listed = zip(program.modules, program.sites, strict=True)
-    calls = chain.from_iterable(own.calls for module, own in listed if module.v1 or strict)
-    errors = existence.check_deprecated(calls, program.callees)
-    program.sites = []
+    strict, callees = program.options.strict, program.callees
+
+    def check(sites: list[Sites]) -> list[Diagnostic]:
+        """Return the errors in the modules for which they are reported."""
+        pairs = zip(program.listed, sites, strict=True)
+        chosen = [own for module, own in pairs if module.v1 or strict]
+        return existence.check_deprecated(all_calls(chosen), callees)
+
+    errors = program.check_sites(check)
+    program.shapes, program.sites, program.listed = Shapes(), [], []
     return errors
 
 

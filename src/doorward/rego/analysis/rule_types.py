@@ -6,7 +6,7 @@ error counts as `any`, so that one mistake is reported once.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from doorward.base.records import replace
@@ -24,8 +24,8 @@ from doorward.rego.analysis.schemas import (
     Schemas,
     schema_type,
 )
-from doorward.rego.analysis.shapes import MIN_SHARED, NoShape, Reading
-from doorward.rego.analysis.tree import Definition, RuleNode, head_path
+from doorward.rego.analysis.shapes import Shapes
+from doorward.rego.analysis.tree import RuleNode, head_path
 from doorward.rego.analysis.types import UNKNOWN
 from doorward.rego.builtins.registry.signature import (
     Function,
@@ -50,10 +50,13 @@ def check_types(
     callees: Callees,
     schemas: Schemas | None = None,
     called: frozenset[str] = frozenset(),
+    shapes: Shapes | None = None,
 ) -> tuple[Globals, list[Diagnostic]]:
-    """Infer the types of all rules. Return the tree of their types, and the type errors. An invalid
-    schema of the input is the only error reported then.
+    """Infer the types of all rules; of those with the same number in `shapes`, once. Return the
+    tree of their types, and the type errors. An invalid schema of the input is the only error
+    reported then.
     """
+    shapes = shapes or Shapes()
     known = Globals(callees.registry, called, readers=Readers(root, graph).of)
     if schemas is not None and () in schemas:
         try:
@@ -65,9 +68,9 @@ def check_types(
     annotations = AnnotatedDocuments(modules, schemas)
     # Definitions that differ in texts and numbers alone have the types of the first: no type
     # depends on the value of one that is an operand.
-    correct: set[Hashable] = set()
+    correct: set[int] = set()
     for definition in definitions_in_order(root, graph, callees):
-        shape = None if annotated else _shape(definition, root)
+        shape = None if annotated else shapes.number(definition.rule)
         if shape in correct:
             continue
         count = len(errors)
@@ -83,20 +86,6 @@ def check_types(
         if shape is not None and len(errors) == count:
             correct.add(shape)
     return known, errors
-
-
-def _shape(definition: Definition, root: RuleNode) -> Hashable:
-    """Return a key for a definition without its constants; None if its node has fewer than
-    `MIN_SHARED` definitions or the definition has no shape.
-    """
-    path, tail = head_path(definition.rule.head.ref)
-    node = None if tail else root.find(path)
-    if node is None or len(node.definitions) < MIN_SHARED:
-        return None
-    try:
-        return id(node), Reading(definition, lambda _: True).shape()
-    except NoShape:
-        return None
 
 
 def check_body_types(

@@ -6,14 +6,18 @@
 What a reader does with one definition of a shape holds for all of them: its types, the code that
 is generated. Which calls may have any constant as operand is for that reader to say; all other
 constants belong to the shape, and what is not named here has none.
+
+The passes of a check answer the same for all definitions of a shape if every call takes any
+constant: what is called, bound, read and needed before what. `Shapes` numbers these shapes, so that
+each pass need look only at the first definition of each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, Final
 
-from doorward.rego.analysis.tree import Definition
+from doorward.rego.analysis.tree import Definition, RuleNode
 from doorward.rego.source import Span
 from doorward.rego.syntax.nodes import (
     Array,
@@ -35,7 +39,7 @@ from doorward.rego.syntax.nodes import (
     Var,
 )
 
-__all__ = ["MIN_SHARED", "NoShape", "Reading"]
+__all__ = ["MIN_SHARED", "NoShape", "Reading", "Shapes"]
 
 MIN_SHARED: Final = 16
 """Definitions of one rule are compared by shape only if there are at least this many."""
@@ -186,6 +190,53 @@ class Reading:
         if var.is_wildcard or "@" in name:
             return self._locals.setdefault(name, len(self._locals))
         return name
+
+
+class Shapes:
+    """The numbers of the shapes of rules, for the passes of one check. Rules have the same number
+    if they define the same path and differ only in constants on which no pass depends.
+    """
+
+    def __init__(self) -> None:
+        self._numbers: dict[Hashable, int] = {}
+        self._of: dict[int, int | None] = {}
+        self._rules: list[Rule] = []  # kept, so that no other rule gets the `id` of one of them
+
+    def add(self, root: RuleNode) -> None:
+        """Number the rules of a tree that have a shape and were not added before, of nodes with at
+        least `MIN_SHARED` definitions.
+        """
+        for node in root.walk():
+            if len(node.definitions) >= MIN_SHARED:
+                for definition in node.definitions:
+                    if id(definition.rule) not in self._of:
+                        self._number(node, definition)
+
+    def _number(self, node: RuleNode, definition: Definition) -> None:
+        """Number one rule, if it has a shape."""
+        number: int | None = None
+        try:
+            shape = Reading(definition, lambda _: True).shape()
+            number = self._numbers.setdefault((node.path, shape), len(self._numbers))
+        except NoShape:
+            pass
+        self._of[id(definition.rule)] = number
+        self._rules.append(definition.rule)
+
+    def number(self, rule: Rule) -> int | None:
+        """Return the number of the shape of a rule; None if it has none or was not added."""
+        return self._of.get(id(rule))
+
+    def first(self, rules: Iterable[Rule]) -> Iterator[Rule]:
+        """Yield, of each shape, the first of the rules, and all rules without a shape."""
+        seen: set[int] = set()
+        for rule in rules:
+            number = self._of.get(id(rule))
+            if number is None:
+                yield rule
+            elif number not in seen:
+                seen.add(number)
+                yield rule
 
 
 def _is_text(term: Term) -> bool:
