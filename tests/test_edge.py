@@ -147,6 +147,17 @@ def test_parts_are_watched_until_they_are_taken_out() -> None:
     assert parts.problems == {}
 
 
+def test_parts_of_one_name_are_all_watched() -> None:
+    parts, one, other = Parts(), Part("p", within=10), Part("p", within=10)
+    parts.add(one)
+    parts.add(other)
+    for _ in range(3):
+        one.failed()
+    assert parts.problems == {"p": "failing"}
+    parts.remove(one)
+    assert parts.problems == {"p": None}
+
+
 @pytest.mark.parametrize("error", [ValueError, MemoryError, RecursionError, SystemExit])
 def test_a_loop_outlives_whatever_a_round_raises(error: type[BaseException]) -> None:
     clock, stop = VirtualClock(threads=1), threading.Event()

@@ -198,26 +198,30 @@ class Parts:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._parts: dict[str, Part] = {}
+        self._parts: list[Part] = []
 
     def add(self, part: Part) -> None:
-        """Watch `part` from now on; it replaces one of the same name."""
+        """Watch `part` from now on, also beside others of the same name."""
         with self._lock:
-            self._parts[part.name] = part
+            self._parts = [*self._parts, part]
 
     def remove(self, part: Part) -> None:
-        """Stop watching a part that ends as intended; nothing happens if no part of its name is
-        watched.
-        """
+        """Stop watching a part that ends as intended; nothing happens if it is not watched."""
         with self._lock:
-            self._parts.pop(part.name, None)
+            # Not by name: while a log is replaced, there are two.
+            self._parts = [each for each in self._parts if each is not part]
 
     @property
     def problems(self) -> dict[str, str | None]:
-        """The problem of each part by name; None for a part that is well."""
+        """The problem of each part by name; None for a part that is well. Of several parts with one
+        name it is that of the first that has one.
+        """
         with self._lock:
-            parts = list(self._parts.values())
-        return {part.name: part.problem for part in parts}
+            parts = self._parts
+        problems: dict[str, str | None] = {}
+        for part in parts:
+            problems[part.name] = problems.get(part.name) or part.problem
+        return problems
 
 
 class SignalSafeEvent(threading.Event):

@@ -102,6 +102,18 @@ def test_events_before_the_start_wait_and_uploads_begin_once() -> None:
     assert world.received == [("Bearer one", 1)]
 
 
+def test_a_log_is_watched_after_it_replaced_another_and_after_one_was_given_up() -> None:
+    world = World(configured("one"))
+    world.logging.start()
+    watched = {"decision-log": None, "decision-log-upload": None}
+    world.plane.apply(configured("two"))
+    assert world.health.parts.problems == watched
+    world.logging.prepare(configured("three"), world.plane.clients).abandon()
+    assert world.health.parts.problems == watched
+    world.close()
+    assert world.health.parts.problems == {}
+
+
 def test_a_log_that_cannot_be_opened_is_refused_each_time(tmp_path: Path) -> None:
     world = World(configured("one"))
     world.logging.start()
