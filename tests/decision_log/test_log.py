@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from tests.waiting import PATIENCE, wait_until
+from tests.waiting import PATIENCE, WatchedLock, wait_until
 
 from doorward.bundles.loader import Loaded
 from doorward.config.configuration import DecisionLogs
@@ -410,6 +410,83 @@ def test_nothing_is_taken_after_the_end() -> None:
     log.record(Answered(Decision("1", "a"), UNDEFINED, snapshot_of()))
     log.close()
     assert log.lost == {"closed": 1}
+
+
+class Building(WatchedLock):
+    """The lock of a log's builders, which says whether anybody has had to wait for it."""
+
+    def acquire(self, *, blocking: bool) -> bool:
+        return self._lock.acquire(blocking=blocking)
+
+    def release(self) -> None:
+        self._lock.release()
+
+
+def test_the_end_waits_for_events_that_a_request_builds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decision_log, "_TURN", 1)
+    lines, builds = Lines(), threading.Event()
+    log = log_to(lines)
+    lock, build = Building(), log._line_of
+
+    def build_late(entry: Any) -> Any:
+        builds.set()
+        # Until the log's thread waits for this event, or has ended without it.
+        wait_until(lambda: lock.was_taken or not log._thread.is_alive())
+        return build(entry)
+
+    monkeypatch.setattr(log, "_building", lock)
+    monkeypatch.setattr(log, "_line_of", build_late)
+    answered = Answered(Decision("1", "a"), UNDEFINED, snapshot_of())
+    request = threading.Thread(target=log.record, args=[answered])
+    request.start()
+    assert builds.wait(PATIENCE)
+    log.close(timeout=PATIENCE)
+    request.join()
+    assert [event["decision_id"] for event in lines.events] == ["1"]
+    assert log.lost == {}
+
+
+def test_a_request_that_waits_for_room_while_the_log_is_closed_is_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log, waits, closed = log_to(Lines()), threading.Event(), threading.Event()
+    refusal = log._refusal
+
+    def refuse_late(answered: Answered) -> str:
+        waits.set()
+        assert closed.wait(PATIENCE)
+        return refusal(answered)
+
+    monkeypatch.setattr(log, "_refusal", refuse_late)
+    answered = Answered(Decision("1", "a"), UNDEFINED, snapshot_of())
+    request = threading.Thread(target=log.record, args=[answered])
+    request.start()
+    assert waits.wait(PATIENCE)
+    log.close()
+    closed.set()
+    request.join()
+    assert log.lost == {"closed": 1}
+
+
+def test_a_round_during_which_the_log_is_closed_is_not_the_last_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lines, snapshot = Lines(), snapshot_of()
+    log = log_to(lines)
+    report, closing = log._report, threading.Thread(target=lambda: log.close(timeout=PATIENCE))
+
+    def close_now(**options: bool) -> None:
+        if closing.ident is None:
+            log.record(Answered(Decision("2", "a"), UNDEFINED, snapshot))
+            closing.start()
+            wait_until(lambda: log._closed)
+        report(**options)
+
+    monkeypatch.setattr(log, "_report", close_now)
+    log.record(Answered(Decision("1", "a"), UNDEFINED, snapshot))
+    wait_until(lambda: closing.ident is not None and not closing.is_alive())
+    assert [event["decision_id"] for event in lines.events] == ["1", "2"]
+    assert log.lost == {}
 
 
 def test_a_writer_that_hangs_does_not_hold_up_the_end_for_ever() -> None:

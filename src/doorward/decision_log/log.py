@@ -263,10 +263,13 @@ class DecisionLog:
             self._lines.append(_Batch(lines, texts, len(built), taken, size))
 
     def _refusal(self, answered: Answered) -> str:
-        """Queue `answered` and return ""; without room, return the reason: `queue_bytes` or
-        `queue_full`.
+        """Queue `answered` and return "". Otherwise return the reason: `queue_bytes` or
+        `queue_full` without room, and `closed` after `close`.
         """
         with self._lock:
+            # Here, too: the log may be closed while a request waits for room.
+            if self._closed:
+                return "closed"
             queued = self._put - self._left
             waiting = self._put_bytes - self._left_bytes
             # One that is larger than the limit waits alone.
@@ -292,17 +295,18 @@ class DecisionLog:
         while True:
             time.sleep(WAIT / 20)
             reason = self._refusal(answered)
-            if not reason or time.monotonic() >= until:
+            if not reason or reason == "closed" or time.monotonic() >= until:
                 return reason
 
     def close(self, timeout: float = 5.0) -> None:
         """Write the queued events, for at most `timeout` seconds; the rest counts as lost. Closes
         the sinks. A second call does nothing.
         """
-        if self._closed:
-            return
-        # First: what is recorded from now on is counted as lost, and does not wait for a thread.
-        self._closed = True
+        with self._lock:
+            if self._closed:
+                return
+            # First: what is recorded from now on is counted as lost, and waits for no thread.
+            self._closed = True
         self._parts.remove(self._part)
         self._waits.set()
         self._is_urgent.set()
@@ -347,7 +351,9 @@ class DecisionLog:
             return True
         # The wait in which lines gather, cut short where the queue fills.
         is_urgent = self._is_urgent.wait(GATHER)
-        if not self._closed:
+        # Read once: a round that began before `close` is not the last one.
+        is_closed = self._closed
+        if not is_closed:
             self._is_urgent.clear()
         # Before the queues are looked at: an event that comes later sets it again.
         self._waits.clear()
@@ -357,19 +363,29 @@ class DecisionLog:
         # No more than what is here, for the same reason.
         end = self._put
         try:
-            while self._lines or (self._queue and (builds or self._closed)):
-                if self._left >= end and not self._closed:
+            while self._has_work(builds=builds, is_closed=is_closed):
+                if self._left >= end and not is_closed:
                     break
-                self._write_batch(builds=builds or self._closed)
+                self._write_batch(builds=builds or is_closed)
         finally:
             # None is left but after a fault.
             for _ in range(self._open):
                 self._lose("fault")
             self._open = 0
-            if self._queue or self._lines or self._closed:
+            if self._queue or self._lines or is_closed:
                 self._waits.set()
             self._report()
-        return not self._closed
+        return not is_closed
+
+    def _has_work(self, *, builds: bool, is_closed: bool) -> bool:
+        """Return True if there are lines to write or, if `builds` or `is_closed`, events to build.
+        With `is_closed`, False means that no thread has any event any more.
+        """
+        if not is_closed:
+            return bool(self._lines or (self._queue and builds))
+        # Those that a request builds are in neither queue meanwhile.
+        with self._building:
+            return bool(self._lines or self._queue)
 
     def _write_batch(self, *, builds: bool) -> None:
         """Build queued events if `builds`, then write up to `_BATCH` lines, or about
