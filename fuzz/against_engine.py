@@ -19,7 +19,7 @@ from doorward.config.configuration import Config
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import build
 from doorward.rego import UNDEFINED, CompileError, Engine, EvalError, RegoError
-from doorward.rego.engine import Query
+from doorward.rego.queries import Query
 from doorward.rest.app import Api
 from doorward.telemetry.health import Health
 from doorward.telemetry.metrics import Metrics

@@ -15,7 +15,6 @@ from tests.oracle.asking import Oracle, OutOfScopeError
 
 from doorward.pdp.solutions import solutions_of
 from doorward.rego import UNDEFINED, CompileError, Engine, EvalError, RegoError, to_rego
-from doorward.rego.engine import Query
 from doorward.rego.errors import (
     CANCEL_ERROR,
     INTERNAL_ERROR,
@@ -23,6 +22,7 @@ from doorward.rego.errors import (
     UNSAFE_VAR_ERROR,
     InternalError,
 )
+from doorward.rego.queries import Query
 from doorward.rego.source import Source
 from doorward.rego.syntax.nodes import (
     ArrayComprehension,

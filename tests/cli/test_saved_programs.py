@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from doorward.cli import check, eval, saved_programs, test
-from doorward.rego import engine as compiler
+from doorward.rego import policies as compiler
 from doorward.rego.saved.keys import LEAST_TEXT
 
 POLICY = "package a\n\nallow if input.user == data.owner\n\n" + "#" * LEAST_TEXT + "\n"

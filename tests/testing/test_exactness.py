@@ -127,4 +127,4 @@ def test_nobody_asks_past_the_function_that_evaluates() -> None:
         for path in source.rglob("*.py")
         if ".document_at(" in path.read_text(encoding="utf-8")
     ]
-    assert asking == ["rego/engine.py"]
+    assert asking == ["rego/queries.py"]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from doorward.rego.builtins import REGISTRY, Context, Environment
     from doorward.rego.builtins.registry import Builtin, Registry
     from doorward.rego.conversion import from_python
-    from doorward.rego.engine import Engine, PartialQuery, Policies, Query, compile, parse_term
+    from doorward.rego.engine import Engine, parse_term
     from doorward.rego.errors import (
         BuiltinError,
         CompileError,
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from doorward.rego.options import Options
     from doorward.rego.partial.evaluate import Partial
     from doorward.rego.partial.options import PartialOptions
+    from doorward.rego.policies import Policies, compile
+    from doorward.rego.queries import PartialQuery, Query
     from doorward.rego.values import UNDEFINED, Undefined, Value, to_json, to_python, to_rego
 else:
     __getattr__ = _exporter(
@@ -47,7 +49,7 @@ else:
             "builtins": "Context Environment REGISTRY",
             "builtins.registry": "Builtin Registry",
             "conversion": "from_python",
-            "engine": "Engine PartialQuery Policies Query compile parse_term",
+            "engine": "Engine parse_term",
             "errors": "BuiltinError CompileError Diagnostic EvalError InputError RegoError",
             "explanation": "Explanation explain",
             "json_text": "from_json",
@@ -55,6 +57,8 @@ else:
             "options": "Options",
             "partial.evaluate": "Partial",
             "partial.options": "PartialOptions",
+            "policies": "Policies compile",
+            "queries": "PartialQuery Query",
             "values": "UNDEFINED Undefined Value to_json to_python to_rego",
         },
         below="doorward.rego",

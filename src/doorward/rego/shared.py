@@ -35,7 +35,6 @@ if TYPE_CHECKING:
         names_all_below,
         names_credential,
     )
-    from doorward.rego.engine import within
     from doorward.rego.errors import (
         CALL_ERRORS,
         CANCEL_ERROR,
@@ -59,6 +58,7 @@ if TYPE_CHECKING:
     from doorward.rego.partial.definitions import Branch, Definitions, Outcome
     from doorward.rego.runtime.evaluation import Evaluation, Tracer
     from doorward.rego.source import Source, Span
+    from doorward.rego.time_limits import within
     from doorward.rego.timers import Timers
     from doorward.rego.values import (
         Boxed,
@@ -93,7 +93,6 @@ else:
                 "may_contain_credentials mentions_credential names_all_below "
                 "names_credential"
             ),
-            "engine": "within",
             "errors": (
                 "CALL_ERRORS CANCEL_ERROR COMPILE_ERROR EvaluationAborted Fix "
                 "INTERNAL_ERROR InternalError OperandError PARSE_ERROR ParseError "
@@ -107,6 +106,7 @@ else:
             "partial.definitions": "Branch Definitions Outcome",
             "runtime.evaluation": "Evaluation Tracer",
             "source": "Source Span",
+            "time_limits": "within",
             "timers": "Timers",
             "values": "Boxed Key from_key kind_name sorted_keys sorted_values to_key",
         },

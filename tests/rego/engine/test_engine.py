@@ -20,7 +20,7 @@ from doorward.rego import (
 )
 from doorward.rego.builtins.registry import REGISTRY
 from doorward.rego.builtins.registry.signature import number, string
-from doorward.rego.engine import MAX_VARIANTS
+from doorward.rego.policies import MAX_VARIANTS
 
 pytestmark = pytest.mark.long
 

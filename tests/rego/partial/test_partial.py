@@ -7,8 +7,15 @@ import functools
 import pytest
 from tests.waiting import PATIENCE
 
-from doorward.rego import CompileError, Engine, EvalError, PartialOptions, from_python
-from doorward.rego import engine as engine_module
+from doorward.rego import (
+    CompileError,
+    Engine,
+    EvalError,
+    PartialOptions,
+    from_python,
+    policies,
+    query_text,
+)
 from doorward.rego.partial import evaluate
 from doorward.search.patience import has_result
 
@@ -51,9 +58,9 @@ def test_a_prepared_question_is_not_parsed_again(monkeypatch: pytest.MonkeyPatch
 
 
 COMPILING: list[tuple[object, str]] = [
-    (engine_module, "parse_query"),
-    (engine_module, "check_query"),
-    (engine_module, "resolve_query"),
+    (query_text, "parse_query"),
+    (policies, "check_query"),
+    (policies, "resolve_query"),
     (evaluate, "lower_query"),
 ]
 

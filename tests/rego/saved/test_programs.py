@@ -12,8 +12,8 @@ import pytest
 from tests.corpora import SUITE, needs, rows
 
 from doorward.rego import Engine, Options, Policies, RegoError, compile, from_json
-from doorward.rego.engine import compile as compile_policies
 from doorward.rego.modules import ParsedLater
+from doorward.rego.policies import compile as compile_policies
 from doorward.rego.saved import keys
 from doorward.rego.saved.folder import SavedFolder
 from doorward.rego.saved.programs import SavedPrograms

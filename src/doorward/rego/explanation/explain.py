@@ -12,13 +12,14 @@ from typing import Any, Final
 
 from doorward.base.records import record
 from doorward.rego.builtins.registry import Registry
-from doorward.rego.engine import Engine, within
+from doorward.rego.engine import Engine
 from doorward.rego.errors import EvalError
 from doorward.rego.explanation.document import to_document
 from doorward.rego.explanation.record import Record
 from doorward.rego.explanation.recorder import Recorder
 from doorward.rego.explanation.secrets import Mask
 from doorward.rego.explanation.text import to_text
+from doorward.rego.time_limits import within
 from doorward.rego.values import UNDEFINED
 
 __all__ = ["Explanation", "explain"]
