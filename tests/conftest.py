@@ -17,6 +17,7 @@ from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 from tests.corpora import DATA, MISSING
 from tests.guard import Guard
+from tests.parsing import trees_frozen
 from tests.tiers import QUICK, Tiers, has_no_quick_test
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -51,6 +52,13 @@ def _log_as_it_was() -> Iterator[None]:
     yield
     log.handlers[:] = handlers
     log.setLevel(level)
+
+
+@pytest.fixture(scope="module")
+def trees() -> Iterator[None]:
+    """For modules with rules about all sources."""
+    with trees_frozen():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from tests.parsing import parsed_file
+from tests.parsing import nodes_of
 
 __all__ = ["docstrings", "known_names", "quoted_names"]
 
@@ -24,15 +24,15 @@ def known_names(root: Path) -> set[str]:
         for path in (root / folder).rglob("*"):
             if path.suffix == ".py":
                 names |= set(path.relative_to(root).with_suffix("").parts)
-                names |= set(_words(parsed_file(path)))
+                names |= set(_words(nodes_of(path)))
             elif path.suffix in {".rego", ".toml", ".txt", ".proto", ".yaml", ".json"}:
                 names |= set(_WORD.findall(path.read_text(encoding="utf-8")))
     return names
 
 
-def _words(tree: ast.Module) -> Iterator[str]:
-    docs = {id(each) for each, _ in _docstring_nodes(tree)}
-    for node in ast.walk(tree):
+def _words(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    docs = {id(each) for each, _ in _docstring_nodes(nodes)}
+    for node in nodes:
         match node:
             case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name):
                 yield name
@@ -48,9 +48,9 @@ def _words(tree: ast.Module) -> Iterator[str]:
                 pass
 
 
-def _docstring_nodes(tree: ast.Module) -> Iterator[tuple[ast.Constant, int]]:
+def _docstring_nodes(nodes: Iterable[ast.AST]) -> Iterator[tuple[ast.Constant, int]]:
     """Docstrings, and the strings below an assignment that document it."""
-    for node in ast.walk(tree):
+    for node in nodes:
         body = getattr(node, "body", None)
         for statement in body if isinstance(body, list) else ():
             match statement:
@@ -62,7 +62,7 @@ def _docstring_nodes(tree: ast.Module) -> Iterator[tuple[ast.Constant, int]]:
 
 def docstrings(path: Path) -> Iterator[tuple[int, str]]:
     """The docstrings of a module with their lines."""
-    for node, line in _docstring_nodes(parsed_file(path)):
+    for node, line in _docstring_nodes(nodes_of(path)):
         yield line, str(node.value)
 
 

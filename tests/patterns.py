@@ -19,9 +19,20 @@ from re import _parser as parser  # type: ignore[attr-defined]  # the same
 from typing import Any, Final
 
 from tests.growth import cost, grows
-from tests.parsing import parsed_file
+from tests.parsing import nodes_of, parsed_file
 
-__all__ = ["Attack", "Use", "attacks", "grows_by", "patterns_in", "slow", "slowest", "uses"]
+__all__ = [
+    "Attack",
+    "Use",
+    "attacks",
+    "find_slow",
+    "grows_by",
+    "longest_literal",
+    "patterns_in",
+    "slow",
+    "slowest",
+    "uses",
+]
 
 SOURCE: Final = Path(__file__).resolve().parent.parent / "src" / "doorward"
 METHODS: Final = ("findall", "finditer", "fullmatch", "match", "search", "split", "sub", "subn")
@@ -58,26 +69,26 @@ class Use:
 
 def uses(root: Path = SOURCE, package: str = "doorward") -> dict[str, Use]:
     """Every use in the sources, by its key."""
-    trees = {path: parsed_file(path) for path in sorted(root.rglob("*.py"))}
-    everywhere = _called(trees.values())
+    paths = sorted(root.rglob("*.py"))
+    everywhere = _called(paths)
     actual: dict[str, Use] = {}
-    for path, tree in trees.items():
-        called = _called([tree])
+    for path in paths:
+        called = _called([path])
         called |= {name: methods for name, methods in everywhere.items() if name[0] != "_"}
         name = path.relative_to(root).with_suffix("")
         module = ".".join((package, *name.parts)).removesuffix(".__init__")
-        for use in _in_module(tree, f"{name}.py", module, called):
+        for use in _in_module(path, f"{name}.py", module, called):
             old = actual.get(use.key)
             methods = use.methods | (old.methods if old else frozenset())
             actual[use.key] = Use(use.key, use.patterns, methods)
     return actual
 
 
-def _called(trees: Iterable[ast.Module]) -> dict[str, set[str]]:
+def _called(paths: Iterable[Path]) -> dict[str, set[str]]:
     """By what methods a name's patterns are called, whichever module does it."""
     called: dict[str, set[str]] = {}
-    for tree in trees:
-        for node in ast.walk(tree):
+    for path in paths:
+        for node in nodes_of(path):
             if isinstance(node, ast.Attribute) and node.attr in METHODS:
                 target = node.value
                 if isinstance(target, ast.Name):
@@ -87,15 +98,15 @@ def _called(trees: Iterable[ast.Module]) -> dict[str, set[str]]:
     return called
 
 
-def _in_module(
-    tree: ast.Module, file: str, module: str, called: dict[str, set[str]]
-) -> Iterator[Use]:
-    for node in ast.walk(tree):
+def _in_module(path: Path, file: str, module: str, called: dict[str, set[str]]) -> Iterator[Use]:
+    for node in nodes_of(path):
         if isinstance(node, ast.ImportFrom) and node.module == "re":
             raise AssertionError(f"{file}: import `re` whole, so that its uses can be seen")
         if isinstance(node, ast.Import) and any(a.name == "re" and a.asname for a in node.names):
             raise AssertionError(f"{file}: `re` has another name")
-    for top in tree.body:
+    if not any(map(_is_use, nodes_of(path))):
+        return
+    for top in parsed_file(path).body:
         calls = [node for node in ast.walk(top) if _is_use(node)]
         if not calls:
             continue
@@ -315,11 +326,34 @@ SUSPECT: Final = 0.25e-6
 """Seconds for a character: few linear patterns take as long, and their growth is looked at."""
 
 
+BATCH: Final = 16
+"""Attacks whose short texts are timed together: what explodes among others explodes alone."""
+
+
+def find_slow(pattern: re.Pattern[Any], method: str) -> Attack | None:
+    """The first attack for which the time grows faster than the text does; None without one."""
+    every = attacks(pattern)
+    for begin in range(0, len(every), BATCH):
+        batch = every[begin : begin + BATCH]
+        check = slow if _explodes(pattern, method, batch, runs=1) else _lags
+        for attack in batch:
+            if check(pattern, method, attack):
+                return attack
+    return None
+
+
 def slow(pattern: re.Pattern[Any], method: str, attack: Attack) -> bool:
     """Whether the time grows faster than the text does.
 
     Short texts come first: one that takes 2^n must not be tried with n = 2048.
     """
+    return _explodes(pattern, method, [attack]) or _lags(pattern, method, attack)
+
+
+def _explodes(
+    pattern: re.Pattern[Any], method: str, together: Sequence[Attack], *, runs: int = 3
+) -> bool:
+    """Whether short texts of any of these attacks, or of all together, take long."""
     call = _caller(pattern, method)
 
     def call_each(texts: Sequence[Text]) -> None:
@@ -327,13 +361,28 @@ def slow(pattern: re.Pattern[Any], method: str, attack: Attack) -> bool:
             call(each)
 
     for lengths in SHORT:
-        texts = [encoded(pattern, attack.text(length)) for length in lengths]
-        if cost(call_each, texts) > 0.002 and cost(call_each, texts, runs=3) > 0.002:
+        texts = [encoded(pattern, each.text(length)) for each in together for length in lengths]
+        # Measured again where that decides.
+        measurements = [1] if runs == 1 else [1, runs]
+        if all(cost(call_each, texts, runs=each) > 0.002 for each in measurements):
             return True
-    text = encoded(pattern, attack.text(2048))
+    return False
+
+
+def _lags(pattern: re.Pattern[Any], method: str, attack: Attack) -> bool:
+    """Whether a long text takes long, and the time grows faster than the text does."""
+    call, text = _caller(pattern, method), encoded(pattern, attack.text(2048))
     if cost(call, text) < SUSPECT * len(text):
         return False
     return grows_by(pattern, method, attack, 2048)
+
+
+def longest_literal(pattern: str) -> str:
+    """The longest text that is in all that a pattern without flags takes; "" if there is none."""
+    steps = [
+        chr(detail) if code is codes.LITERAL else "\0" for code, detail in parser.parse(pattern)
+    ]
+    return max("".join(steps).split("\0"), key=len)
 
 
 def slowest(use: Use) -> Attack:

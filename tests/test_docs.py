@@ -16,6 +16,8 @@ from doorward.docker.request.call import AuthzRequest
 from doorward.docker.request.input import to_input
 from doorward.rego import REGISTRY
 
+pytestmark = pytest.mark.usefixtures("trees")
+
 ROOT = Path(__file__).resolve().parent.parent
 MODULES = sorted((ROOT / "src").rglob("*.py"))
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
