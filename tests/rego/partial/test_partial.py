@@ -334,3 +334,16 @@ def test_the_name_of_a_built_in_in_a_closure_stays(body: str, residual: str) -> 
     for given in ({"x": "a", "xs": ["a"]}, {"x": "a", "xs": []}, {"x": "b", "xs": ["A"]}):
         expected = engine.prepare("data.p.allow = x").results(from_python(given))
         assert engine.prepare(text).results(from_python(given)) == expected
+
+
+@pytest.mark.parametrize("rule", ["q.b[input] := 1", "q.b[data.k] := 1", "q.b[input] contains 1"])
+def test_a_document_as_the_key_of_a_rule_is_not_part_of_its_path(rule: str) -> None:
+    engine = Engine({"p.rego": f"package p\n\n{rule} if true\n"}, {"k": "a"})
+    for query in ("data.p.q.b = x", "data.p.q.b[_] = x"):
+        left = engine.partial(query, ["input", "data.k"])
+        support = {f"s{number}.rego": text for number, text in enumerate(left.support_texts)}
+        both = engine.with_modules({"p.rego": f"package p\n\n{rule} if true\n", **support})
+        rows = [row for text in left.query_texts for row in both.prepare(text).results("z")]
+        assert [row["x"] for row in rows] == [
+            row["x"] for row in engine.prepare(query).results("z")
+        ]

@@ -96,6 +96,13 @@ def _is_in_order(rule: nodes.Rule, callees: Callees) -> bool:
     return True
 
 
+def _is_computed(operand: nodes.Term) -> bool:
+    """Return True for an operand of a head that must be computed: `input` and `data` too."""
+    if isinstance(operand, nodes.Var):
+        return operand.name in ROOTS
+    return type(operand) not in _PLAIN
+
+
 def _reserved_names(module: nodes.Module) -> Iterator[str]:
     """Yield the variables of a module if its text contains `__local`, the prefix of generated
     variables, or is not known; otherwise nothing.
@@ -184,7 +191,7 @@ class _Stages:
         position.
         """
         args = rule.head.ref.args
-        return {n: self.locals.fresh() for n, arg in enumerate(args) if type(arg) not in _PLAIN}
+        return {n: self.locals.fresh() for n, arg in enumerate(args) if _is_computed(arg)}
 
     def rule(self, rule: nodes.Rule, keys: dict[int, Var], package: int) -> Rule:
         """Lower a rule and its `else` branches; `keys` are the variables for computed operands."""
