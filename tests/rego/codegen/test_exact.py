@@ -243,3 +243,11 @@ def test_a_document_that_reads_itself_is_explained() -> None:
     )
     assert 'data.t.total is {"sum": 3}' in text
     assert "`total.sum := total.apples + total.pears` holds" in text
+
+
+@pytest.mark.parametrize("pattern", ["abs(input.a)", "[abs(input.a), _]", "1 in abs(input.a)"])
+def test_a_call_in_what_some_takes_apart_fails_before_the_domain_is_undefined(pattern: str) -> None:
+    policy = f"package t\n\np if some {pattern} in input.missing\n"
+    query = Engine({"t.rego": policy}).prepare("data.t.p", strict_builtin_errors=True)
+    with pytest.raises(EvalError, match="abs: operand 1 must be number but got string"):
+        query.value({"a": "x"})

@@ -175,8 +175,11 @@ class _Steps:
         match term:
             case SomeDecl():
                 return []
-            case SomeIn(_, _, domain):
-                term = replace(term, domain=self.lifting.term(domain, before))
+            case SomeIn(key, value, domain):
+                # The order of OPA's `value = domain[key]`.
+                value, domain = self.lifting.terms((value, domain), before)
+                key = None if key is None else self.lifting.term(key, before)
+                term = replace(term, key=key, value=value, domain=domain)
             case Every(_, _, domain, body):
                 over = self.lifting.result(domain, before)
                 term = replace(term, domain=over, body=self.body(body))
