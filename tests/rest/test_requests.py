@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import json
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -289,3 +290,13 @@ def test_a_request_that_fails_gets_an_answer_without_the_reason(
     assert f'"message": "internal error ({type(error).__name__})"' in answer.body
     assert "secret" not in answer.body
     assert 'faults_total{edge="http"}' in ask(api(), "GET", "/metrics").body
+
+
+def test_a_package_without_rules_is_an_empty_object() -> None:
+    pdp = PDP(build(Loaded({"a.rego": "package a.b\n"}, {})))
+    try:
+        api = Api(pdp, Config(), Health(), Metrics("1"))
+        for path, result in {"a/b": {}, "a": {"b": {}}, "a/c": None}.items():
+            assert json.loads(ask(api, "GET", f"/v1/data/{path}").body).get("result") == result
+    finally:
+        pdp.close()

@@ -335,11 +335,11 @@ class Snapshot:
 
     def _document(self, key: object, path: PathKey, *, strict: bool) -> Document:
         """Prepare the document at a path that is not among the recent ones; the data itself if no
-        rule is at or below the path. Raise CompileError if the path has more than `MAX_SEGMENTS`
-        names.
+        rule or package is at or below the path. Raise CompileError if the path has more than
+        `MAX_SEGMENTS` names.
         """
         operands = _operands(path)
-        if not self.engine.has_rules(operands):
+        if not (self.engine.has_rules(operands) or self.engine.has_package(operands)):
             next(self._queries.unprepared)
             # Not cached: a client may ask for any path, and a look-up in the data costs little.
             return _Base(self.engine.base_document(operands))

@@ -211,6 +211,18 @@ class Engine:
             node = child
         return bool(node.children)
 
+    def has_package(self, path: Iterable[str | int]) -> bool:
+        """Return True if a path below `data` is that of a package, or where packages begin: without
+        rules, it is an empty object.
+        """
+        node = self.policies.code.linked.root
+        for key in path:
+            child = node.children.get(key)
+            if child is None or child.evaluate is not None or child.is_function:
+                return False
+            node = child
+        return node is not self.policies.code.linked.root
+
     def has_rule_at(self, path: Iterable[str | int]) -> bool:
         """Return True if there is a rule at or above a path below `data`."""
         node = self.policies.code.linked.root
