@@ -4,8 +4,9 @@
                           [--policies FOLDER ...]
 
 Half of the programs are mutations of real policies: those of this repository, or of the folders
-that are given. Prints every difference, with the program made as small as it can be; the exit code
-is 1 if there was one. The engine is downloaded where it is not here yet (`fuzz/opa_engine.py`).
+that are given; a quarter have the shapes of `fuzz/shapes.py`. Prints every difference, with the
+program made as small as it can be; the exit code is 1 if there was one. The engine is downloaded
+where it is not here yet (`fuzz/opa_engine.py`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from random import Random
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from fuzz import shapes
 from fuzz.against_engine import compare, with_tests
 from fuzz.campaign import campaign, finished
 from fuzz.grammar import generate
@@ -34,6 +36,8 @@ def program_of(seed: str, policies: Sequence[Policies]) -> Program:
     random = Random(seed)
     if policies and random.random() < 0.5:
         return with_tests(random.choice(policies).program(random))
+    if random.random() < 0.5:
+        return with_tests(shapes.generate(seed))
     number = 0
     while (program := generate(f"{seed}-{number}")).v0:
         number += 1  # OPA's engine is asked in v1 only
