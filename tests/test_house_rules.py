@@ -243,7 +243,7 @@ LOOPS = {
     "docker/service.py": {"run"},
     "envoy/grpcio_server.py": {"__init__"},
     "control/rounds.py": {"__init__"},
-    "control/uploads.py": {"start"},
+    "control/uploads.py": {"_send_within", "start"},
     "decision_log/log.py": {"__init__"},
     "pdp/identity.py": {"__init__"},
     "pdp/reload.py": {"__init__"},

@@ -431,6 +431,28 @@ def test_an_upload_has_succeeded_only_when_no_thread_sends_any_more() -> None:
     sender.close()
 
 
+@pytest.mark.parametrize(("status", "lost"), [(200, {}), (503, {"shutdown": 7})])
+def test_the_end_waits_for_no_slow_service_and_loses_only_what_fails(
+    status: int, lost: dict[str, int]
+) -> None:
+    begun, answers, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def respond(_request: httpx.Request) -> httpx.Response:
+        begun.set()
+        assert answers.wait(PATIENCE)
+        return httpx.Response(status)
+
+    sender = uploads(respond)
+    sender._on_status = lambda _status: ended.set()
+    sender.write(lines(7))
+    sender.close(timeout=0.1)
+    assert begun.wait(PATIENCE)
+    assert lost_of(sender) == {}
+    answers.set()
+    assert ended.wait(PATIENCE)
+    assert lost_of(sender) == lost
+
+
 def test_the_rate_allows_so_many_events_each_second() -> None:
     clock = VirtualClock()
     sender = uploads(Sink(), clock, rate=2.0)

@@ -74,6 +74,7 @@ class Uploads:
         self._counted = clock.now()
         self._failures = 0
         self._failed = False
+        self._has_ended = False
         self._due = threading.Event()
         self._stop = threading.Event()
         self._flushes = threading.Event()
@@ -285,12 +286,22 @@ class Uploads:
             try:
                 self._post(chunk)
             except _UploadError as error:
-                self._note_lost(self._outbox.give_back(key, chunk))
+                self._give_back(key, chunk)
                 self._note_failure(error)
                 break
             self._outbox.done(key)
             sent += 1
         return sent
+
+    def _give_back(self, key: object, chunk: Chunk) -> None:
+        """Put back a chunk that was not sent; after the end, count its events as lost if they were
+        only in memory.
+        """
+        with self._encoding:
+            if self._has_ended and not self.options.spool:
+                self._lose("shutdown", chunk.events)
+            else:
+                self._note_lost(self._outbox.give_back(key, chunk))
 
     def _post(self, chunk: Chunk) -> None:
         """Send a chunk; raise _UploadError unless the service accepts it. Events that it rejects
@@ -322,8 +333,9 @@ class Uploads:
         self._on_status(status)
 
     def close(self, timeout: float = 5.0) -> None:
-        """Stop the threads and send what waits, for about `timeout` seconds; with a manual trigger
-        nothing is sent. What is left is lost and counted, unless it is on disk.
+        """Stop the threads and send what waits, for at most `timeout` seconds; with a manual
+        trigger nothing is sent. What is left is lost and counted, unless it is on disk; what is
+        being sent then, as soon as that fails.
         """
         self._parts.remove(self._part)
         self._stop.set()
@@ -333,10 +345,31 @@ class Uploads:
         for thread in self._threads:
             thread.join(max(until - self._clock.now(), 0.0))
         if self.options.trigger != "manual" and self._clock.now() < until:
-            self.send()
+            self._send_within(until - self._clock.now())
         if not self.options.spool:
-            left = len(self._events) + len(self._encoder)
-            while (taken := self._outbox.take()) is not None:
-                left += taken[1].events
+            with self._encoding:
+                self._has_ended = True
+                left = len(self._events) + len(self._encoder)
+                self._events.clear()
+                self._encoder.flush()
+                while (taken := self._outbox.take()) is not None:
+                    left += taken[1].events
             self._lose("shutdown", left)
         self._outbox.close()
+
+    def _send_within(self, seconds: float) -> None:
+        """Send what waits, and wait for that for at most `seconds`."""
+        # In a thread of its own: a service may keep a request for a quarter of an hour.
+        late = threading.Event()
+
+        def send() -> bool:
+            """Send once."""
+            self.send()
+            return False
+
+        thread = loop_thread(
+            send, _EDGE, name="decision-log-upload-last", stop=late, clock=self._clock
+        )
+        thread.start()
+        thread.join(seconds)
+        late.set()
