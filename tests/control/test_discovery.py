@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from tests.control.test_bundles import Service, archive
 from doorward.bundles.loader import Loaded
 from doorward.config.bundle_options import MAX_BUNDLES
 from doorward.config.configuration import Config, ConfigError, parse_config
+from doorward.control.bundle_status import BundleStatus
 from doorward.control.plane import Change, ControlPlane
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import build
@@ -124,6 +126,26 @@ def test_a_reload_of_the_file_is_followed_but_not_another_discovery(tmp_path: Pa
     with pytest.raises(ConfigError, match="`discovery` cannot change"):
         world.plane.reload(other)
     assert world.plane.config is boot
+
+
+def test_a_reload_at_the_end_of_a_round_is_followed_by_the_next(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    discovery, reloads = world.plane.discovery, [world.plane.config]
+    assert discovery is not None
+    note = discovery._on_change
+
+    def reload(status: BundleStatus) -> None:
+        note(status)
+        if reloads and status.last_successful_activation:
+            world.plane.reload(replace(reloads.pop(), labels={"app": "after"}))
+
+    discovery._on_change = reload
+    assert world.discover({"default_decision": "/a/b"}) == ""
+    discovery.poll()
+    assert [each.labels.get("app") for each in world.configs] == [None, "after"]
+    # Only once: what is active is not applied again.
+    discovery.poll()
+    assert len(world.configs) == 2
 
 
 def test_more_bundles_than_there_may_be_leave_the_ones_in_force(tmp_path: Path) -> None:

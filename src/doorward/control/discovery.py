@@ -64,6 +64,8 @@ class Discovery:
         self._on_change = on_change
         self._downloader = Downloader(options.bundle, client, v0=settings.v0)
         self._active = ""
+        self._forgets = 0
+        """The number of calls of `forget`."""
         self._failures = 0
         self.status = BundleStatus("discovery")
         self._runner = runner or Threads(Parts())
@@ -85,6 +87,7 @@ class Discovery:
 
     def forget(self) -> None:
         """Apply the configuration of the next download again, even if it is unchanged."""
+        self._forgets += 1
         self._active = self._downloader.etag = ""
 
     def close(self) -> None:
@@ -127,11 +130,15 @@ class Discovery:
             kind = "snapshot" if download.bundle.changes is None else "delta"
             size = len(download.content)
             status = replace(status, last_successful_download=now, type=kind, size=size)
+            forgets = self._forgets
             if not self._take(download.bundle, status):
                 # Without an ETag the service sends the bundle again, so that it is tried again.
                 downloader.etag = ""
                 return self._fail(self.status)
             self._active = downloader.etag = download.etag
+            if self._forgets != forgets:
+                # A file was read again after this configuration was laid over the one before.
+                self._active = downloader.etag = ""
             # Only now: a restart must not begin with a configuration that was refused.
             self._persist(download.content)
             newest = f" Etag updated to {download.etag}." if download.etag else ""
