@@ -102,6 +102,25 @@ def test_events_before_the_start_wait_and_uploads_begin_once() -> None:
     assert world.received == [("Bearer one", 1)]
 
 
+def test_uploads_that_start_while_the_log_before_is_closed_begin_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    running = upload_threads()
+    world = World(configured("one"))
+    before = world.logging._open.log
+    assert before is not None
+    close = before.close
+
+    def start_first() -> None:
+        world.logging.start()
+        close()
+
+    monkeypatch.setattr(before, "close", start_first)
+    world.plane.apply(configured("two"))
+    assert len(upload_threads() - running) == THREADS
+    world.close()
+
+
 def test_a_log_is_watched_after_it_replaced_another_and_after_one_was_given_up() -> None:
     world = World(configured("one"))
     world.logging.start()

@@ -6,6 +6,7 @@ standard error, a file and a service.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -56,6 +57,8 @@ class DecisionLogging:
         self._watched = watched
         self._tracer = tracer
         self._note = note
+        self._lock = threading.Lock()
+        """Held while `_open` is replaced, and while its uploads are started for the first time."""
         self._is_started = False
         self._settings = _settings_of(plane.config, plane.clients)
         try:
@@ -66,12 +69,13 @@ class DecisionLogging:
 
     def start(self) -> None:
         """Start the uploads to a service, if there are any; until then events wait."""
-        self._is_started = True
-        self._start_uploads()
+        with self._lock:
+            self._is_started = True
+            self._start_uploads(self._open.uploads)
 
-    def _start_uploads(self) -> None:
-        if self._open.uploads is not None:
-            self._open.uploads.start()
+    def _start_uploads(self, uploads: Uploads | None) -> None:
+        if uploads is not None:
+            uploads.start()
             self._health.set("decision_logs", State.OK)
 
     def prepare(self, config: Config, clients: Mapping[str, Client]) -> Change:
@@ -85,13 +89,16 @@ class DecisionLogging:
         opened = self._open_log(config, clients)
 
         def commit() -> None:
-            self._settings, self._open = settings, opened
+            with self._lock:
+                self._settings, self._open = settings, opened
+                # Decided here: `start` may be called while the one before is closed.
+                starts = self._is_started
             before = self._pdp.log_to(self._watched(opened.log))
             # What waits there is sent before the next begins.
             if before is not None:
                 before.close()
-            if self._is_started:
-                self._start_uploads()
+            if starts:
+                self._start_uploads(opened.uploads)
 
         return Change(commit, abandon=opened.close)
 
