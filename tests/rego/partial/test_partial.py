@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+from itertools import product
+from typing import Any
 
 import pytest
 from tests.waiting import PATIENCE
@@ -347,3 +349,31 @@ def test_a_document_as_the_key_of_a_rule_is_not_part_of_its_path(rule: str) -> N
         assert [row["x"] for row in rows] == [
             row["x"] for row in engine.prepare(query).results("z")
         ]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "x := input.q; count([1 | x == input.b]) == 1 with input.b as input.c",
+        "x := input.q; y := [1 | x = input.b] with input.b as input.c; y == [1]",
+        "x := input.q; y := {x | x == input.b} with input.b as input.c; y == {1}",
+        "some x in input.xs; not x == input.b with input.b as input.c",
+        "x := input.q; not { x == input.b } with input.b as input.c",
+        "x := input.q; { x == input.b } or { x == 7 } with input.b as input.c",
+    ],
+)
+def test_a_closure_under_with_reads_the_variables_around_it(body: str) -> None:
+    policy = f"package p\n\nimport future.keywords\n\nallow if {{ {body} }}\n"
+    engine = Engine({"p.rego": policy})
+    queries = engine.partial("data.p.allow", ["input"]).query_texts
+    for q, b, c in product((1, 7), (1, 2), (1, 2)):
+        given: Any = from_python({"xs": [q], "q": q, "b": b, "c": c})
+        allowed = engine.prepare("data.p.allow").value(given) is True
+        assert any(engine.prepare(text).results(given) for text in queries) is allowed
+
+
+def test_a_function_may_have_nothing_but_a_default() -> None:
+    policy = "package p\n\ndefault f(_) := 2\n\nallow if input.x == f(input.y)\n"
+    engine = Engine({"p.rego": policy})
+    left = engine.partial("data.p.allow", ["input"], only_truth=True)
+    assert any("default f(" in text for text in left.support_texts)

@@ -17,6 +17,7 @@ from doorward.rego.partial.core import (
     Term,
     Var,
     With,
+    changed,
     expr_terms,
     parts,
 )
@@ -78,6 +79,9 @@ def _save_whole(search: SearchContext, site: Site) -> Solutions:
         outputs = list(expr.args)
     elif expr.operator is not None and arity_of(search, expr.operator) == len(expr.args) - 1:
         outputs = [expr.args[-1]]
+    # What a comprehension reads of the body around it is the same variable in the residual.
+    args = tuple([search.names.close(arg, bindings) for arg in expr.args])
+    expr = changed(expr, args, expr.withs, expr.every)
     count = 0
     try:
         for term in outputs:
