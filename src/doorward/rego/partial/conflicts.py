@@ -117,7 +117,11 @@ def conflicts_of_branches(rules: Sequence[Rule]) -> list[Conflict]:
 
 
 def _have_one_value(rules: Sequence[Rule]) -> bool:
-    """Return True if all rules have the same constant value."""
+    """Return True if all rules have the same constant value, or if there are none: a function may
+    have nothing but a default.
+    """
+    if not rules:
+        return True
     value = rules[0].value
     return type(value) is Constant and all(rule.value == value for rule in rules)
 
