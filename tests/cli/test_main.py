@@ -109,10 +109,17 @@ main.run = lambda arguments: threading.Thread(target=work).start() or 3
     assert (done.returncode, done.stdout) == (3, b"worked\n")
 
 
-def test_a_profiler_around_the_command_reports() -> None:
-    code = """
+BY_CALLS = "sys.setprofile(lambda *event: None)"
+BY_EVENTS = "sys.monitoring = SimpleNamespace(get_tool=[None, None, 'cProfile', *[None] * 3].pop)"
+"""How a profiler is seen since Python 3.12."""
+
+
+@pytest.mark.parametrize("begin", [BY_CALLS, BY_EVENTS])
+def test_a_profiler_around_the_command_reports(begin: str) -> None:
+    code = f"""
+from types import SimpleNamespace
 def profiled(end=main.main):
-    sys.setprofile(lambda *event: None)
+    {begin}
     try:
         end()
     finally:
@@ -123,6 +130,19 @@ main.main = profiled
 """
     done = ended(code)
     assert (done.returncode, done.stdout) == (3, b"reported\n")
+
+
+def test_what_a_module_of_a_user_has_in_a_buffer_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "calls.log"
+    (tmp_path / "mine.py").write_text(f"""
+from doorward.rego import Registry
+builtins = Registry()
+log = open({str(path)!r}, "w")
+log.write("imported")
+""")
+    done = ended("", "eval", "--builtins", f"{tmp_path}/mine.py:builtins", "1")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert path.read_text() == "imported"
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no /dev/full")

@@ -150,14 +150,26 @@ def _exit(code: int) -> NoReturn:
     ends in Python's way, which reports it.
     """
     threads = [each for each in threading.enumerate() if each is not threading.main_thread()]
-    is_observed = sys.gettrace() is not None or sys.getprofile() is not None
-    if all(each.daemon for each in threads) and (threads or not is_observed):
+    if all(each.daemon for each in threads) and (threads or not _is_observed()):
         atexit._run_exitfuncs()
         if _flush_output() or threads:
             os._exit(code)
     # All that is left is about to go with the process: Python need not look for cycles in it.
     gc.freeze()
     sys.exit(code)
+
+
+def _is_observed() -> bool:
+    """Return True if a profiler or debugger watches this process."""
+    if sys.gettrace() is not None or sys.getprofile() is not None:
+        return True
+    # Since Python 3.12 profilers, among them cProfile, need neither.
+    monitoring: Any = getattr(sys, "monitoring", None)
+    return monitoring is not None and any(monitoring.get_tool(number) for number in range(_TOOLS))
+
+
+_TOOLS: Final = 6
+"""The number of tools that `sys.monitoring` can have."""
 
 
 def _flush_output() -> bool:
