@@ -215,6 +215,14 @@ def test_a_group_that_cannot_start_says_why(folder: Path) -> None:
 # Addresses
 
 
+def test_workers_that_cannot_log_say_why(folder: Path) -> None:
+    server = Process(folder, "--workers=2", f"--set=decision_logs.file.path={folder}/none/log")
+    assert server.process.wait(PATIENCE) == 1
+    log = server.log.read_text()
+    assert f"decision_logs: {folder}/none/log: " in log
+    assert "fault" not in log
+
+
 def test_each_worker_has_an_address_of_its_own() -> None:
     assert worker_addresses("unix:///run/a.sock", 2) == [
         ["unix:///run/a.sock", "unix:///run/a.sock.0"],

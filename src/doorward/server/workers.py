@@ -428,8 +428,9 @@ class _Active:
 
 def _work(options: SidecarOptions, shared: Shared, number: int, channel: Channel) -> int:
     """Run a worker: serve on the parent's sockets, and report the state over `channel`. Return the
-    exit code: 0 after SIGTERM, 1 if the parent or the HTTP server is gone. A parent that is gone
-    before the worker may serve gives 0.
+    exit code: 0 after SIGTERM, 1 if the parent or the HTTP server is gone, or if a part cannot be
+    created, as a log that cannot be opened. A parent that is gone before the worker may serve gives
+    0.
     """
     stop, alarm = SignalSafeEvent(), Alarm()
 
@@ -439,7 +440,11 @@ def _work(options: SidecarOptions, shared: Shared, number: int, channel: Channel
         alarm.ring()
 
     signal.signal(signal.SIGTERM, end)
-    sidecar = Sidecar(options, shared)
+    try:
+        sidecar = Sidecar(options, shared)
+    except (ConfigError, StartupError) as error:
+        _log.error("A worker cannot start.", extra={"worker": number, "error": str(error)})
+        return 1
     sidecar.health.worker = number
     # Until the parent says how all are, nobody knows.
     sidecar.health.workers = [
