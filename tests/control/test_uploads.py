@@ -193,6 +193,33 @@ def test_processes_share_a_folder_and_take_over_what_others_left(tmp_path: Path)
     third.close()
 
 
+def test_what_another_leaves_is_taken_over_at_any_time(tmp_path: Path) -> None:
+    first, second = Disk(tmp_path), Disk(tmp_path)
+    second.put([packed("a"), packed("b")])
+    first.adopt()
+    assert first.texts() == []
+    second.note([b"1", b"2"])
+    second.close()
+    # What is another's now is neither sent nor lost.
+    first.adopt()
+    assert second.texts() == []
+    assert first.texts() == ["a", "b", "1\n2"]
+    assert first.lost + second.lost == Counter()
+    first.close()
+    first.adopt()
+
+
+def test_what_finds_no_room_when_it_is_taken_over_is_counted(tmp_path: Path) -> None:
+    first = Disk(tmp_path)
+    first.put([packed("a", 5)])
+    first.note([b"1"])
+    first.close()
+    second = Disk(tmp_path, 1)
+    assert second.texts() == ["1"]
+    assert second.lost == {"buffer_size_limit_bytes_exceeded": 5}
+    second.close()
+
+
 def test_the_folder_is_bounded(tmp_path: Path) -> None:
     size = len(packed("x" * 6).content)
     outbox = Disk(tmp_path, size + 4)
@@ -475,6 +502,21 @@ def test_a_spool_goes_on_where_the_process_before_ended(tmp_path: Path) -> None:
     again.write(lines(5, first=20))
     again.close()
     assert sorted(sink.seen) == list(range(25))
+
+
+def test_a_log_that_replaces_another_sends_what_that_left(tmp_path: Path) -> None:
+    sink = Sink()
+    before = uploads(sink, spool=str(tmp_path))
+    after = uploads(sink, spool=str(tmp_path))
+    sink.status = 503
+    before.write(lines(10))
+    before.close()
+    sink.status = 200
+    after.write(lines(10, first=10))
+    assert after.send()
+    assert sorted(sink.seen) == list(range(20))
+    after.close()
+    assert lost_of(before) == lost_of(after) == {}
 
 
 def test_a_file_rotates_and_follows_who_moves_it(tmp_path: Path) -> None:

@@ -67,6 +67,9 @@ class Outbox(Protocol):
         stay within the limit.
         """
 
+    def adopt(self) -> None:
+        """Take over what others that share the folder have left since they were closed."""
+
     def close(self) -> None: ...
 
 
@@ -123,13 +126,17 @@ class MemoryOutbox:
             lost += chunk.events
         return lost
 
+    def adopt(self) -> None:
+        """Do nothing: nothing is left in memory."""
+
     def close(self) -> None:
         """Do nothing: memory does not outlive the process."""
 
 
 class DiskOutbox:
-    """Chunks as files, of at most `limit` bytes together. Several processes may share `folder`:
-    each has a numbered part of its own, and takes over the parts of processes that have ended.
+    """Chunks as files, of at most `limit` bytes together. Several outboxes, of one or several
+    processes, may share `folder`: each has a numbered part of its own, and takes over the parts of
+    those that were closed or whose processes have ended.
     """
 
     def __init__(
@@ -144,7 +151,9 @@ class DiskOutbox:
         of the events in their journals; `on_lost` is called with a reason and a number of lost
         events. SpoolError if the folder cannot be used.
         """
+        self._root = folder
         self._limit = limit
+        self._encode = encode
         self._on_lost = on_lost
         self._lock = threading.Lock()
         self._number = 0
@@ -156,7 +165,7 @@ class DiskOutbox:
         try:
             self._folder = self._lock_part(folder)
             self._journal = self._path(_JOURNAL)
-            self._recover(folder, encode)
+            self._recover()
             self._file = os.open(self._journal, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         except OSError as error:
             raise SpoolError(f"{folder}: {describe_os_error(error)}") from None
@@ -190,42 +199,65 @@ class DiskOutbox:
         self._locks.append(descriptor)
         return True
 
-    def _recover(self, folder: str, encode: Callable[[list[bytes]], Iterable[Chunk]]) -> None:
-        """Take over the chunks and journals of this part and of parts whose processes have ended;
-        incomplete events are counted as lost.
+    def adopt(self) -> None:
+        """Take over what others that share the folder have left since they were closed; a failure
+        is logged. Does nothing after `close`. The caller encodes nothing meanwhile.
+        """
+        if self._file < 0:
+            return
+        try:
+            self._recover()
+        except OSError as error:
+            _log.error(f"The spool cannot be read: {describe_os_error(error)}.", extra=_FIELDS)
+
+    def _recover(self) -> None:
+        """Take over the chunks and journals of parts that nobody uses any more and, before the
+        journal of this part is open, its own; incomplete events are counted as lost.
         """
         lock = self._locks[0]
-        for name in sorted(os.listdir(folder)):
-            part = os.path.join(folder, name)
-            if part != self._folder and not (os.path.isdir(part) and self._is_locked(part)):
-                continue
-            for each in sorted(os.listdir(part)):
-                if each.endswith(_END):
-                    self._adopt(os.path.join(part, each))
-                elif each.endswith(".new"):
-                    os.unlink(os.path.join(part, each))
-            journal = os.path.join(part, _JOURNAL)
-            if os.path.exists(journal):
-                with open(journal, "rb") as file:
-                    lines = file.read().split(b"\n")
-                # Without its end, the last one was being written when the process was killed.
-                complete = [line for line in lines[:-1] if _is_json(line)]
-                self._count_lost("torn", len([line for line in lines if line]) - len(complete))
-                self.put(encode(complete))
-                os.unlink(journal)
-        for descriptor in self._locks[1:]:
-            os.close(descriptor)
-        self._locks = [lock]
+        try:
+            for name in sorted(os.listdir(self._root)):
+                part = os.path.join(self._root, name)
+                if part == self._folder:
+                    if self._file < 0:
+                        self._take_over(part)
+                elif os.path.isdir(part) and os.listdir(part) != ["lock"] and self._is_locked(part):
+                    self._take_over(part)
+        finally:
+            for descriptor in self._locks[1:]:
+                os.close(descriptor)
+            self._locks = [lock]
+
+    def _take_over(self, part: str) -> None:
+        """Move the chunks of a part into that of this outbox, and encode the events of its
+        journal.
+        """
+        for name in sorted(os.listdir(part)):
+            if name.endswith(_END):
+                self._adopt(os.path.join(part, name))
+            elif name.endswith(".new"):
+                os.unlink(os.path.join(part, name))
+        journal = os.path.join(part, _JOURNAL)
+        if os.path.exists(journal):
+            with open(journal, "rb") as file:
+                lines = file.read().split(b"\n")
+            # Without its end, the last one was being written when the process was killed.
+            complete = [line for line in lines[:-1] if _is_json(line)]
+            self._count_lost("torn", len([line for line in lines if line]) - len(complete))
+            dropped = self.put(self._encode(complete))
+            self._count_lost("buffer_size_limit_bytes_exceeded", dropped)
+            os.unlink(journal)
 
     def _adopt(self, path: str) -> None:
-        """Take over a chunk file that an earlier process left; it is moved into the part of this
-        process.
+        """Take over a chunk file that another one left; it is moved into the part of this
+        outbox.
         """
         name = os.path.basename(path)
-        if os.path.dirname(path) != self._folder:
-            os.replace(path, self._path(name))
-        self._waiting.append(name)
-        self._size += os.path.getsize(self._path(name))
+        with self._lock:
+            if os.path.dirname(path) != self._folder:
+                os.replace(path, self._path(name))
+            self._waiting.append(name)
+            self._size += os.path.getsize(self._path(name))
 
     def note(self, lines: Iterable[bytes]) -> None:
         """Append events to the journal, so that they survive the process. OSError if that fails;
@@ -291,10 +323,11 @@ class DiskOutbox:
 
     def take(self) -> tuple[object, Chunk] | None:
         """Return the oldest readable chunk with its file name; None if none waits. The file stays
-        until `done`. Damaged files are deleted and counted as lost.
+        until `done`. Damaged files are deleted and counted as lost. None after `close`.
         """
         with self._lock:
-            while self._waiting:
+            # After `close` the files may be another's.
+            while self._waiting and self._file >= 0:
                 name = self._waiting.popleft()
                 path = self._path(name)
                 content = _content_of(path)

@@ -247,6 +247,7 @@ class Uploads:
         other threads send. The outcome is passed to `on_status`.
         """
         with self._encoding:
+            self._outbox.adopt()
             while self._events:
                 if self._encoder.add(self._events.popleft()):
                     self._put(self._encoder.flush())
@@ -346,16 +347,17 @@ class Uploads:
             thread.join(max(until - self._clock.now(), 0.0))
         if self.options.trigger != "manual" and self._clock.now() < until:
             self._send_within(until - self._clock.now())
-        if not self.options.spool:
-            with self._encoding:
-                self._has_ended = True
+        left = 0
+        with self._encoding:
+            self._has_ended = True
+            if not self.options.spool:
                 left = len(self._events) + len(self._encoder)
                 self._events.clear()
                 self._encoder.flush()
                 while (taken := self._outbox.take()) is not None:
                     left += taken[1].events
-            self._lose("shutdown", left)
-        self._outbox.close()
+            self._outbox.close()
+        self._lose("shutdown", left)
 
     def _send_within(self, seconds: float) -> None:
         """Send what waits, and wait for that for at most `seconds`."""
