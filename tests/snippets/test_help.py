@@ -72,7 +72,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / file).parent.mkdir(parents=True, exist_ok=True)
         (folder / file).write_text(content.removeprefix("\n"))
     before = ["bash", "-ec", HELP["before"]]
-    subprocess.run(before, cwd=folder, env=environment(), check=True, capture_output=True)
+    subprocess.run(before, cwd=folder, env=environment(forks=True), check=True, capture_output=True)
     return folder
 
 

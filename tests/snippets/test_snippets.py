@@ -18,6 +18,7 @@ from textwrap import dedent
 from typing import Any, NamedTuple
 
 import pytest
+from tests.forking import command_folder
 from tests.parsing import parsed
 from tests.ports import free_port
 from tests.waiting import PATIENCE, wait_until
@@ -153,8 +154,10 @@ def commands(block: Block) -> Iterator[str]:
             yield line
 
 
-def environment() -> dict[str, str]:
-    return os.environ | {"PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
+def environment(*, forks: bool = False) -> dict[str, str]:
+    """That of commands; `doorward` is forked if `forks`, which saves its imports."""
+    folders = [*([command_folder()] if forks else []), BIN, os.environ["PATH"]]
+    return os.environ | {"PATH": os.pathsep.join(map(str, folders))}
 
 
 def ran(command: str, folder: Path) -> str:
@@ -162,7 +165,7 @@ def ran(command: str, folder: Path) -> str:
     done = subprocess.run(
         ["bash", "-c", command],
         cwd=folder,
-        env=environment(),
+        env=environment(forks=True),
         capture_output=True,
         text=True,
         check=False,
