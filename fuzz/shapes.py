@@ -101,7 +101,7 @@ class _Shapes:
     def reference(self, scope: Sequence[str], depth: int = 0) -> str:
         head = self.weighted(
             (3, lambda: self.pick(["input", "input.a", "input.b", "input.c"])),
-            (1.5, lambda: self.pick(["data.base", "data.base.b", "data.t"])),
+            (1.5, lambda: self.pick(["data.base", "data.base.b"])),
             (3 if self.rules else 0, lambda: self.rule(scope, depth)),
             (1 if scope else 0, lambda: self.variable(scope)),
             (0.5 if depth < 2 else 0, lambda: self.call(scope, depth + 1)),
@@ -202,7 +202,8 @@ class _Shapes:
             (0 if deep else 0.6, lambda: self.every(scope, depth)),
             (logical, lambda: self.logic(scope, depth)),
         )
-        if self.chance() < 0.2:
+        # What a `with` behind `some` reads are declarations of the `some` to OPA.
+        if self.chance() < 0.2 and not text.startswith("some "):
             text += self.modifier(scope)
         scope += [name for name in dict.fromkeys(self.bound) if name not in scope]
         self.bound = []

@@ -63,6 +63,11 @@ NAMES = [
 PLACES = [
     ("p := 1\np(x) := x", "3:1 conflicting rules data.t.p found"),
     ("p[x] := 1 if x := 2\np contains 3", "3:1 conflicting rules data.t.p found"),
+    ("p contains 3\np[x] contains 1 if x := 2", "3:1 conflicting rules data.t.p[x] found"),
+    (
+        "p.a contains 3\np.a[x].b contains 1 if x := 2",
+        "3:1 conflicting rules data.t.p.a[x].b found",
+    ),
     ("p := 1\np.q := 1\np.q.r := 2", "3:1 rule data.t.p conflicts with [data.t.p.q]"),
     ("p if q with q.a as 1\nq := 2", "3:13 with keyword cannot partially replace virtual"),
     ("p if true with x as 1", "3:16 with keyword target must reference existing input"),

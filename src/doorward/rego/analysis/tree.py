@@ -209,14 +209,13 @@ def _check_rules(node: RuleNode) -> Iterator[Diagnostic]:
     kinds = {d.is_set for d in rules}
     arities = {len(d.rule.head.args or ()) for d in rules}
     fixed = [not d.tail for d in rules]
-    complete = [d for d in rules if not d.tail and not d.is_set]
     defaults = [d for d in rules if d.rule.default]
     name = node.name + "".join(_tail_text(term) for term in rules[-1].tail)
     span = rules[0].rule.span
     if any(fixed) and node.children:
         below = " ".join(_nearest(node))
         yield Diagnostic(TYPE_ERROR, f"rule {name} conflicts with [{below}]", span)
-    elif len(kinds) > 1 or len(arities) > 1 or 0 < len(complete) < len(rules):
+    elif len(kinds) > 1 or len(arities) > 1 or any(fixed) != all(fixed):
         yield Diagnostic(TYPE_ERROR, f"conflicting rules {name} found", span)
     elif len(defaults) > 1:
         spans = ", ".join(str(d.rule.span) for d in defaults)
