@@ -378,8 +378,18 @@ def test_a_changed_certificate_leaves_requests_in_progress(tmp_path: Path) -> No
     authority.write_text("a third one")
     assert asking.request("GET", "fast").status == 200
     assert [each.is_closed for each in transports] == [True, True, False]
+    # The end closes what a request in progress still uses, too.
+    begun.clear()
+    goes_on.clear()
+    slow = threading.Thread(target=lambda: answers.append(asking.request("GET", "slow").status))
+    slow.start()
+    assert begun.wait(PATIENCE)
+    authority.write_text("the fourth one")
+    assert asking.request("GET", "fast").status == 200
     asking.close()
-    assert transports[-1].is_closed
+    assert [each.is_closed for each in transports] == [True] * 4
+    goes_on.set()
+    slow.join(PATIENCE)
 
 
 def test_threads_that_ask_at_once_share_a_client() -> None:

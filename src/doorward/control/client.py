@@ -82,15 +82,17 @@ class ServiceClient:
         self._lock = threading.Lock()
         """Held while `_current` is replaced, and while users of connections are counted."""
         self._current: _Connections | None = None
+        self._open: set[_Connections] = set()
+        """`_current`, and those that it replaced and that requests in progress still use."""
         self._closed = False
 
     def close(self) -> None:
         """Close all connections; requests in progress, and later ones, fail with ServiceError."""
         with self._lock:
             self._closed = True
-            current = self._current
-        if current is not None:
-            current.client.close()
+            connections, self._open = self._open, set()
+        for each in connections:
+            each.client.close()
 
     def request(
         self,
@@ -216,6 +218,7 @@ class ServiceClient:
             before, current = self._current, self._current
             if current is None or current.files != files:
                 self._current = current = _Connections(self._connect(), files)
+                self._open.add(current)
             current.users += 1
         if before is not None and before is not current:
             self._release(before)
@@ -229,6 +232,8 @@ class ServiceClient:
         with self._lock:
             connections.users -= 1
             is_unused = not connections.users
+            if is_unused:
+                self._open.discard(connections)
         if is_unused:
             connections.client.close()
 
