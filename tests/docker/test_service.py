@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from examples.docker.private_daemon import PrivateDaemon
+from tests.forking import run_command
 from tests.ports import free_port
 from tests.waiting import PATIENCE, wait_until
 
@@ -198,13 +199,9 @@ def test_service_needs_sense() -> None:
         ["--policy", "/nonexistent"],
         ["--audit-log", "/nonexistent/x"],
     ):
-        done = subprocess.run(
-            [*SERVE, "--socket", f"/tmp/dw-{os.getpid()}.sock", *arguments],
-            capture_output=True,
-            check=False,
-            timeout=PATIENCE,
-        )
-        assert done.returncode == 1, arguments
+        path = f"/tmp/dw-{os.getpid()}.sock"
+        done = run_command(["docker", "serve", "--socket", path, *arguments])
+        assert (done.returncode, done.stderr[:7]) == (1, "Error: "), arguments
 
 
 def test_certificates_by_command(tmp_path: Path) -> None:
