@@ -352,6 +352,8 @@ def test_what_an_issuer_may_not_say_is_an_error(discovery: Any, keys: Any, messa
         {"issuer": ""},
         {"issuer": "http://i"},
         {"issuer": "https://a:b@i"},
+        {"issuer": "https://:b@i"},
+        {"issuer": "https://@i"},
         {"issuer": "https://i?a"},
         {"issuer": "https://i", "jwks_url": "ftp://i"},
         {"issuer": "https://i", "interval": 0.1},

@@ -103,12 +103,12 @@ class Issuer:
 
 
 def _check_url(key: str, url: object) -> None:
-    """Raise `OptionError` unless the URL is https, or http on this host, and has no user, query and
-    fragment.
+    """Raise `OptionError` unless the URL is https, or http on this host, and has no user, password,
+    query or fragment.
     """
     parts = split_url(url) if isinstance(url, str) else None
     is_local = parts is not None and parts.hostname in _LOCAL
-    if parts is None or not parts.hostname or parts.username or parts.query or parts.fragment:
-        raise OptionError(key, "must be a URL without a user, a query and a fragment")
+    if parts is None or not parts.hostname or "@" in parts.netloc or parts.query or parts.fragment:
+        raise OptionError(key, "must be a URL without a user, password, query and fragment")
     if parts.scheme != "https" and not (parts.scheme == "http" and is_local):
         raise OptionError(key, "must begin with https:// (http:// on this host only)")

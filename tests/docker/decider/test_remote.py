@@ -295,6 +295,7 @@ def test_nobody_there() -> None:
         "ftp://x/y",
         "http:///x",
         "http://u:p@h/x",
+        "http://:p@h/x",
         "http://h:x/",
         "http://h/#f",
         "http+unix:///run/x/v1/data",

@@ -73,7 +73,7 @@ def check_url(text: str) -> _Url:
             "or http+unix://%2FPATH%2FOF%2FSOCKET/v1/data/PATH"
         )
     # Everybody may read the command line of a process in `/proc`.
-    if parts.username is not None or parts.password is not None:
+    if "@" in parts.netloc:
         raise UrlError("a URL with a password would show it to everyone who sees the process")
     if not _HOST.fullmatch(parts.hostname):
         raise UrlError("the host of a URL has a label that is empty or over 63 characters")
