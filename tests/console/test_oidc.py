@@ -373,8 +373,8 @@ def test_a_token_without_a_signature_is_refused() -> None:
         ({"error": "access_denied"}, "refuses the login: access_denied$"),
         ({"error": "<b>Bad</b>"}, "refuses the login$"),
         ({"error": "a" * 41}, "refuses the login$"),
-        ({}, "no authorization code"),
-        ({"code": "c" * 20_000}, "no authorization code"),
+        ({}, "no valid authorization code"),
+        ({"code": "c" * 20_000}, "no valid authorization code"),
         ({"code": "c", "iss": "https://evil.example"}, "another issuer"),
     ],
 )

@@ -231,5 +231,5 @@ def test_a_policy_that_is_no_filter_decides_on_each_row(
     request.user = users["staff"]
     assert sorted(each.username for each in admin.get_queryset(request)) == VISIBLE
     monkeypatch.setattr(integration, "MAX_ONE_BY_ONE", 2)
-    with pytest.raises(PermissionDenied, match="too many rows"):
+    with pytest.raises(PermissionDenied, match="more than 2 rows, and the policy cannot be"):
         admin.get_queryset(request)

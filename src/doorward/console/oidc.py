@@ -159,7 +159,7 @@ class OidcLogin:
             raise OidcError(f"the issuer refuses the login{_reason(parameters['error'])}")
         code = parameters.get("code", "")
         if not 0 < len(code) <= LONGEST:
-            raise OidcError("the issuer sent no authorization code: log in again")
+            raise OidcError("the issuer sent no valid authorization code: log in again")
         url = self._endpoint("token_endpoint")
         if issuer is None and self._document.get(_SAYS_ISSUER) is True:
             raise OidcError(

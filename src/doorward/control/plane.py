@@ -182,7 +182,9 @@ class ControlPlane:
         """
         with self._lock:
             if config.discovery != self._boot.discovery:
-                raise ConfigError("`discovery` cannot change: restart to apply it")
+                raise ConfigError(
+                    "`discovery` cannot change while Doorward runs: restart to apply it"
+                )
             if self.discovery is None:
                 self.apply(config)
             else:

@@ -222,10 +222,11 @@ class Scope:
         return meaning
 
     def _row(self, location: Place, index: Index | None) -> str:
-        """Return the name of the row that a relation leads to: the same name for the same index.
+        """Return the name of the row that a relation leads to: the same name for the same relation
+        and index. `index` is None for a relation to one row.
 
-        Raise UnclearError if a new row must not be chosen here, or if the index is used for two
-        relations.
+        Raise UnclearError, only with an index, if a new row must not be chosen here or the index is
+        used for two relations.
         """
         scope: Scope | None = self
         while scope is not None:

@@ -210,8 +210,9 @@ def document_of(value: Any) -> Any:
 
 
 def _plain(field: Any, instance: Any) -> Any:
-    """Return the value of a model's field as a policy sees it: the name of a file, a time in UTC,
-    and text for types that Rego does not have.
+    """Return the value of a model's field for the input: the name of a file, a time with a zone in
+    UTC, and Django's text for times of day, durations and bytes. Others are unchanged: the engine
+    converts UUIDs, decimals and dates.
     """
     value = field.value_from_object(instance)
     if isinstance(field, models.FileField):
@@ -455,7 +456,10 @@ class PolicyAdminMixin:
         except FilterError as error:
             rows = list(queryset[: MAX_ONE_BY_ONE + 1])
             if len(rows) > MAX_ONE_BY_ONE:
-                raise PermissionDenied(f"too many rows to decide on one by one: {error}") from error
+                raise PermissionDenied(
+                    f"more than {MAX_ONE_BY_ONE} rows, and the policy cannot be a database "
+                    f"condition: {error}"
+                ) from error
             allowed = [row.pk for row in rows if any(self._allows(request, v, row) for v in verbs)]
             return queryset.filter(pk__in=allowed)
         return queryset.filter(reduce(or_, conditions))

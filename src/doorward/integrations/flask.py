@@ -71,7 +71,8 @@ class Doorward:
 
     def before_request(self) -> Response | None:
         """Return the response of a denial; None if the current request is allowed. The verdict is
-        stored in `g.doorward`, and the policy's headers are set in the environment.
+        stored in `g.doorward`, unless the request is malformed, and the policy's headers are set in
+        the environment.
         """
         try:
             read = read_request(request.environ, self.options, derive_target=self.derive_target)

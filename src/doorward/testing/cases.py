@@ -33,8 +33,9 @@ class Case:
         return [leaf for case in self.cases.values() for leaf in case.leaves] or [self]
 
     def fail(self, path: Sequence[str]) -> bool:
-        """Record that the case `path` below this one was tried. Return True if it failed: an
-        unknown case is added as failed, and the groups around it fail too.
+        """Add the case at `path` below this one as failed if it is unknown; a known case keeps its
+        result. Groups between fail with a case in them. Return True if the case or group `path[0]`
+        has failed; then the caller lets this group fail.
         """
         name, *rest = path
         case = self.cases.get(name)

@@ -74,8 +74,9 @@ class Test:
 
 
 def find_tests(trees: Mapping[str, Module]) -> tuple[dict[str, Module], list[Test]]:
-    """Return the policies as the runner needs them, with tests numbered and cases reported, and the
-    tests in the order of files and rules. The given trees are not changed.
+    """Return the policies as the runner needs them, and the tests in the order of files and rules.
+    A test whose name was used before becomes `test_x#01`, and tests with cases report each case
+    that they try. The given trees are not changed.
     """
     counts: Counter[tuple[Key, ...]] = Counter()
     ready: dict[str, Module] = {}

@@ -217,7 +217,8 @@ def _answer(
         text = json.dumps(answer(question)).encode()
         if len(text) > ANSWER:
             _log.warning(
-                "An answer for another worker is too long to be sent.", extra={"bytes": len(text)}
+                "This worker's part of a page of the console is too large and left out.",
+                extra={"bytes": len(text), "limit": ANSWER},
             )
             return
         end.settimeout(SENDING)

@@ -131,7 +131,7 @@ REFUSED: list[tuple[Callable[[], bytes], str]] = [
     (lambda: changed(124, b"\x80"), "not octal"),
     (lambda: changed(0, b"BZh9"), "another format: rename it"),
     (lambda: changed(0, b"P*M\x18"), "another format: rename it"),
-    (lambda: changed(0, b"a/\0"), "is empty, has a NUL, or is a folder's"),
+    (lambda: changed(0, b"a/\0"), "is empty or a folder's, or name or link has a NUL"),
     (lambda: changed(156, b"5"), "has a size"),
     (lambda: changed(156, b"S"), "not a file, folder, link or device"),
     (lambda: changed(156, b"7"), "not a file, folder, link or device"),

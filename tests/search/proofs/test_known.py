@@ -150,7 +150,7 @@ def test_a_file_that_holds_something_else_is_refused(
     files, known = written(tmp_path, FILES, DATA), tmp_path / "known.json"
     known.write_bytes(content)
     assert run(["prove", "--known", str(known), *files]) == 1
-    assert "not a file of `doorward prove`: delete it" in capsys.readouterr().err
+    assert "not a file that `doorward prove --known` wrote: name another" in capsys.readouterr().err
     assert known.read_bytes() == content
 
 

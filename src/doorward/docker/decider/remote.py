@@ -152,8 +152,10 @@ class RemotePdp:
             raise PdpError("policy server did not answer in time") from None
         except http.client.HTTPException:
             raise PdpError("policy server did not answer with HTTP") from None
-        except ssl.SSLCertVerificationError:
-            raise PdpError("policy server has no certificate that this machine trusts") from None
+        except ssl.SSLCertVerificationError as error:
+            raise PdpError(
+                f"certificate of the policy server is not accepted: {error.verify_message}"
+            ) from None
         except ssl.SSLError:
             raise PdpError("policy server and this machine could not agree on TLS") from None
         except OSError:

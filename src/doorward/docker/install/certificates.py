@@ -122,7 +122,10 @@ def _read_authority(folder: Path) -> tuple[x509.Certificate, ec.EllipticCurvePri
         certificate = x509.load_pem_x509_certificate((folder / "ca.pem").read_bytes())
         key = serialization.load_pem_private_key((folder / "ca-key.pem").read_bytes(), None)
     except OSError as error:
-        raise CertificateError(f"no authority in {folder}: {describe_os_error(error)}") from None
+        raise CertificateError(
+            f"the CA in {folder} cannot be read: {describe_os_error(error)}; if there is none, "
+            "create it with `doorward docker cert ca`"
+        ) from None
     except (ValueError, TypeError, UnsupportedAlgorithm):  # TypeError for an encrypted key
         raise CertificateError(
             f"the authority in {folder} cannot be read: a file is damaged, or its key is encrypted"

@@ -203,8 +203,8 @@ class TarReader:
         self._begin_entry(name, kind, link, size, _number(block[100:108]))
 
     def _begin_extension(self, kind: bytes, size: int) -> None:
-        """Begin to read the attributes of the next entry; TarError if they are too large or
-        repeated.
+        """Begin to read the long name, long link or pax attributes of the next entry; TarError if
+        they are empty, too large or repeated.
         """
         if not 0 < size <= MOST_EXTENDED:
             raise TarError(
@@ -269,7 +269,7 @@ class TarReader:
         if kind in _EMPTY and size:
             raise TarError("entry that is a folder, link or device has a size")
         if not name or b"\0" in name or b"\0" in link or (kind == FILE and name.endswith(b"/")):
-            raise TarError("name of an entry is empty, has a NUL, or is a folder's")
+            raise TarError("name of an entry is empty or a folder's, or name or link has a NUL")
         entry = Entry(name, kind, link, size, mode, _CAPABILITY in attributes)
         self._expect(size, keep=self._on_entry(entry))
 

@@ -213,7 +213,8 @@ class ResponseExchange:
         raise GrpcError(Status.FAILED_PRECONDITION, problem)
 
     def finish(self) -> None:
-        """Raise GrpcError (ABORTED) if the call ends before the response was decided."""
+        """Raise GrpcError (ABORTED) if the call ends before the response was decided or passed on
+        without a decision."""
         # To end with OK tells Envoy that nothing more is needed: the response would go out unread,
         # with `failure_mode_allow: false`, too.
         if self._stage not in ("decided", "unread", "foreign"):

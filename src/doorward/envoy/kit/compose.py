@@ -148,8 +148,9 @@ _HARDENED: Final[Mapping[str, Any]] = {
 
 
 def _to_sidecar(description: Description) -> Document:
-    """Return the settings that decision point and Envoy share: user, no capabilities, network,
-    restart.
+    """Return the settings that decision point and Envoy share: the user, no capabilities or new
+    privileges, a read-only root, the network of `redirect`, which must be healthy first, and the
+    restart policy.
     """
     return {
         "user": f"{description.user}:{description.user}",

@@ -67,7 +67,7 @@ def _to_chart(description: Description) -> Document:
 
 
 def _to_values(description: Description) -> Document:
-    """Return the values of the chart, read from the Kubernetes manifests."""
+    """Return the values of the chart, from the description and its Kubernetes manifests."""
     documents = kubernetes.to_documents(description)
     (deployment,) = documents["deployment.yaml"]
     values: Document = {

@@ -54,7 +54,8 @@ class Iptables:
         return tuple(os.path.realpath(path) for path in programs if path) if all(programs) else ()
 
     def script(self, options: Redirect) -> str:
-        """Return the input of `iptables-restore` for a system without rules of ours; runs
+        """Return the inputs of `iptables-restore` and `ip6tables-restore` for a system without
+        rules of ours: a part for each address family, below a comment with its command. Runs
         nothing.
         """
         return "".join(

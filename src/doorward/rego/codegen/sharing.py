@@ -116,13 +116,13 @@ class Group:
                 state.constants = before
 
     def row(self, number: int) -> tuple[Any, ...]:
-        """Return the constants of a member, then its values for `positions`."""
+        """Return one tuple: the constants of a member, then its values for `positions`."""
         member = self.members[number]
         return (*_values(member), *self._values_at_positions(member))
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
-        """Yield the constants of each member, then a tuple of its values for `positions`, if
-        any.
+        """Yield one tuple for each member: its constants and, as the last item, a tuple of its
+        values for `positions`, if there are any.
         """
         for member in self.members:
             member_value = tuple(self._values_at_positions(member))

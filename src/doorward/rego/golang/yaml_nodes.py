@@ -57,16 +57,17 @@ class Node:
 
 def compose(text: str, *, is_old: bool = False) -> Node | None:
     """Parse the first document of `text` to nodes; None if there is none. YamlError, in the words
-    of Go's library, if it is invalid. `is_old`: the error has the line that version 2 of that
-    library names, where the problem is; otherwise that of version 3, where its context begins.
+    of Go's library, if it is invalid. `is_old`: as version 2 of that library, a bare `!` is the tag
+    `!!str`, and an error has the line of the problem; otherwise as version 3, a bare `!` is no tag,
+    and an error has the line where its context begins.
     """
     node = compose_fast(text)
     return compose_slow(text, is_old=is_old) if node is None else node
 
 
 def compose_slow(text: str, *, is_old: bool = False) -> Node | None:
-    """Do what `compose` does, with the same parameters and errors, by the corrected parser in
-    Python, which also finds the errors. None if there is no document.
+    """Do what `compose` does, with its parameters, result and errors, by the corrected parser in
+    Python; `compose` also takes its errors from here.
     """
     import yaml  # only policies that use YAML need it
 

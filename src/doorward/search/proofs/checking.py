@@ -486,7 +486,7 @@ class Checker:
                     call, is_true = inner, answer == Scalar(True)
                     break
         if not isinstance(call, Call):
-            raise ValueError("the expression is not a condition on a text")
+            raise ValueError("the expression is not a supported condition on a text")
         # `!=` is true for the texts that its automaton refuses.
         is_accepted = is_true is not (call.name == "neq")
         automata = self._automata(term, call)
@@ -561,7 +561,7 @@ class Checker:
                     return 2, [of_glob(constants[0], stops)]
             case "regex.match", 2 if around[1] is not None and type(constants[0]) is str:
                 return 1, [of_pattern(constants[0])]
-        raise ValueError("the expression is not a condition on a text")
+        raise ValueError("the expression is not a supported condition on a text")
 
     def _cases_of(self, operand: Any, term: str) -> list[str] | None:
         """Return the names of `lower` and `upper` calls around a term, outermost first; None if the

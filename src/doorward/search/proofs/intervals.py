@@ -139,7 +139,7 @@ def _compute_interval(call: Call, intervals: dict[str, Interval]) -> Interval:
 
 
 def _extremes(values: Sequence[Any]) -> Interval:
-    """Return the least and the greatest of the values."""
+    """Return the least and the greatest of the values: at least one, and none of them None."""
     low = high = values[0]
     for value in values[1:]:
         low = value if _is(value, "<", low) else low

@@ -54,7 +54,10 @@ class KnownProofs:
                 raise ValueError
             return cls(dict(_entries(json.loads(content))))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            raise ReplayError(f"{path}: not a file of `doorward prove`: delete it") from None
+            raise ReplayError(
+                f"{path}: not a file that `doorward prove --known` wrote: name another, or remove "
+                "it if it is damaged"
+            ) from None
 
     def conjunctions(self, name: str, digest: str) -> int | None:
         """Return the number of conjunctions refuted in a proof with this digest; None if there is

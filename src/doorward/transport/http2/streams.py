@@ -259,7 +259,8 @@ class Sender:
         self.closed.remember(stream_id, ignored=True)
 
     def reset(self, stream: Stream, code: ErrorCode) -> None:
-        """End an open stream with RST_STREAM, whatever was written of its response."""
+        """End a stream with RST_STREAM, whatever was written of its response; nothing if it is not
+        open."""
         # The client may not have read RST_STREAM when it sends on (RFC 9113, 5.1).
         if self.remove(stream.id, ignored=True) is not None:
             self.write_reset(stream.id, code)

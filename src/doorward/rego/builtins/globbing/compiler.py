@@ -34,7 +34,7 @@ def compile_glob(glob: str, stops: str) -> Matcher:
     invalid glob, LimitError for one that is too long or nested too deeply. Results are cached.
     """
     if len(glob) > MAX_GLOB or len(stops) > MAX_GLOB:
-        raise LimitError(f"pattern is longer than {MAX_GLOB} characters")
+        raise LimitError(f"pattern or delimiters are longer than {MAX_GLOB} characters")
     parts = _Parser(glob).parts()
     plain = _plain(parts, stops)
     if plain is not None:

@@ -336,7 +336,9 @@ def _split_socket(url: str) -> tuple[str, str]:
     try:
         parts = urlsplit(url)
     except ValueError:
-        raise SendError("the host of a unix URL is invalid") from None
+        raise SendError(
+            "the host of a unix URL is invalid: use unix://localhost/PATH?socket=/run/x"
+        ) from None
     query = parse_qs(parts.query)
     sockets = query.pop("socket", [])
     if len(sockets) != 1:
