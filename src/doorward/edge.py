@@ -270,7 +270,7 @@ def repeat(
     raised.
 
     After a fault the next call follows after a pause, which doubles from `FIRST_PAUSE` to
-    `LONGEST_PAUSE`; a success resets it. Results are recorded in `part`.
+    `LONGEST_PAUSE`; a success resets it. Results are recorded in `part`, if any.
     """
     pause = FIRST_PAUSE
     while not stop.is_set():

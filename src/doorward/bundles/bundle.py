@@ -158,7 +158,7 @@ def read_bundle(
     With `signed`, signatures are verified with `verification`; if that is None, a bundle without
     signatures passes and one with signatures is refused. Without `signed`, unverified signatures
     are a note. `with_data=False` parses neither data files nor a patch; data files are in `members`
-    all the same.
+    all the same. `limits`: by default `Limits()`. Times are added to `timers`, if any.
     """
     path = plain_path(path)
     if not os.path.exists(path):
@@ -203,7 +203,8 @@ def read_download(
     """Read the bundle `name` from the bytes of an archive; it may be a delta bundle. Its `digest`
     is set and its `members` are empty. Raise BundleError if it cannot be used. Signatures are
     verified with `verification` before anything is parsed; if that is None, a bundle without
-    signatures passes and one with signatures is refused.
+    signatures passes and one with signatures is refused. `limits` and `timers` as for
+    `read_bundle`.
     """
     members = unpack(io.BytesIO(content), limits or Limits())
     return _read_here(name, members, v0=v0, verification=verification, timers=timers)
@@ -234,7 +235,7 @@ def _read_here(
     timers: Timers | None,
 ) -> Bundle:
     """Verify and read a bundle from its files. Each error becomes a `BundleError` with the bundle's
-    name.
+    name. `verification` as for `_verify`.
     """
     try:
         everything = sorted(members)

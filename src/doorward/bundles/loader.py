@@ -140,6 +140,8 @@ def load(
     With `policies_only`, only files that end with `.rego` are opened, and nothing is hashed.
     Policies are read as texts and not parsed, unless a file fails: then their parse errors are
     reported as well, and `v0` is True if they are Rego v0.
+
+    `limits`: by default `Limits()`. Times are added to `timers`, if any.
     """
     limits = limits or Limits()
     timers = timers or Timers()

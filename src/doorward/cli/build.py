@@ -364,7 +364,8 @@ def _members(
     """Return the files of the bundle as pairs of name and content: data, formatted policies,
     manifest.
 
-    `parsed` has the policies as modules, so that they need not be parsed again.
+    `parsed` has the policies as modules, so that they need not be parsed again. `revision` None:
+    that of `parts`.
     """
     versions = {name: parts.versions.get(name, 0 if v0 else 1) for name in sorted(parts.modules)}
     common = 0 if versions and set(versions.values()) == {0} else 1

@@ -185,8 +185,8 @@ def _check(
     with_data: bool,
 ) -> None:
     """Check all policies without generating code. Raise ParseError with the errors of those that
-    cannot be parsed or that need more than `allowed`; if there are none, CompileError with the
-    errors of the compiler.
+    cannot be parsed or that need more than `allowed` (None allows everything); if there are none,
+    CompileError with the errors of the compiler.
 
     `with_data`: a rule whose path is also data is an error as well, as in OPA with bundles only.
     """

@@ -407,7 +407,8 @@ def _partial(request: _Request, residual: Residual, timers: Timers) -> _Answer:
 
 
 def _engine(request: _Request, timers: Timers, *, traced: bool) -> Engine:
-    """Load and compile the policies and return the engine with the data bound.
+    """Load and compile the policies and return the engine with the data bound; with `traced` its
+    queries can report to a tracer.
 
     Raise LoadError (also for an empty query) or RegoError.
     """

@@ -60,6 +60,7 @@ def evaluate(
     """Return the residual of the query.
 
     Raise LoadError if an unknown is not a path, RegoError if compiling or evaluating fails.
+    `deadline` in seconds, None for no limit.
     """
     try:
         return engine.partial(

@@ -280,8 +280,8 @@ def number(
     most: float = math.inf,
     message: str = "",
 ) -> Kind[float]:
-    """Return the kind of the numbers greater than `above`, or from `least`, up to `most`. `message`
-    is the text of the error; `{value}` in it is replaced.
+    """Return the kind of the numbers greater than `above`, or from `least`, up to `most`; without
+    both there is no lower bound. `message` is the text of the error; `{value}` in it is replaced.
     """
     first = f"above {above:g}" if above is not None else f"{least:g}" if least is not None else ""
     expected = f"must be {first}"

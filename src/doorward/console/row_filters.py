@@ -127,7 +127,7 @@ def _fill(
 
 def _authorize(action: int, of: str | None, table: str) -> int:
     """Return SQLite's permission for an action: the query may read its own table and call
-    functions.
+    functions. `table` is the query's own, `of` that of a read.
     """
     is_allowed = action in _ALLOWED or (action == sqlite3.SQLITE_READ and of == table)
     return sqlite3.SQLITE_OK if is_allowed else sqlite3.SQLITE_DENY

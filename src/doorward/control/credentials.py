@@ -135,8 +135,9 @@ class _RegistryAuth(httpx.Auth):
         yield request
 
     def _token(self, challenge: Mapping[str, str], authorization: str | None) -> _Token:
-        """Fetch a token from the `realm` of a challenge, with the credentials `authorization`.
-        CredentialsError if it returns none, or if the realm is less safe (http) than the registry.
+        """Fetch a token from the `realm` of a challenge, with the value `authorization` for that
+        header, None for none. CredentialsError if it returns none, or if the realm is less safe
+        (http) than the registry.
         """
         realm = challenge.get("realm", "")
         if not realm.startswith(("https://", self._service.url.partition("://")[0] + "://")):

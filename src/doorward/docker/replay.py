@@ -85,7 +85,7 @@ def replay(
     """Yield each request in the files with the verdict that `decider` gives now.
 
     A request that cannot be read, or on which the decider fails, is denied with that reason. Raise
-    ReplayError for files that cannot be read.
+    ReplayError for files that cannot be read. `options`: by default `InputOptions()`.
     """
     for past in read_requests(files):
         input_doc = past.input

@@ -525,8 +525,8 @@ def _equation(key: Term) -> Call:
 
 def _is_plain(rule: Rule, args: Sequence[Meaning] | None, meaning: Meaning | None) -> bool:
     """Return True if a rule is of the form that this module can translate: it can only be true or
-    undefined or, with a `meaning` for an element, is a set. Functions must have different variables
-    as operands, as many as `args`.
+    undefined or, with a `meaning` for an element, is a set. With `args` it must be a function with
+    as many operands, all different variables; with None it must not be a function.
     """
     head: Head = rule.head
     if rule.else_rule is not None or (head.key is None) != (meaning is None):

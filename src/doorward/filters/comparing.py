@@ -186,7 +186,8 @@ class Comparer:
         self, expr: Expr, call: Call, one: Field | None, other: Field | None, location: Span
     ) -> Comparison | bool | None:
         """Return the comparison of two operands, a boolean if both are known, or None after an
-        error.
+        error. `one` and `other` are the fields that the operands name, None for an operand that
+        names none.
         """
         left, right = call.args
         operator = COMPARISONS[call.name]

@@ -334,8 +334,9 @@ class _Writer:
         right: Callable[[], str],
         right_decimal: Callable[[], str] | None = None,
     ) -> str:
-        """Return the SQL comparison of numbers that may be doubles: equal ones are compared as
-        decimals.
+        """Return the SQL comparison of numbers that may be doubles: `left` and `right` are compared
+        as doubles, and equal ones also as decimals, `decimal` and `right_decimal` (by default
+        `right`).
         """
         exact = right_decimal or right
         sign = _OPERATORS[operator]

@@ -147,7 +147,8 @@ def request_of(
     """Return the request of a scope, and True if headers in `stripped` were removed.
 
     With `strict`, raise `AmbiguousRequestError` for a request that servers may read differently,
-    such as one whose path is not the one that was sent.
+    such as one whose path is not the one that was sent. `is_cut`: `body` is only the first part of
+    the body.
     """
     path = scope.get("raw_path")
     if path is None:

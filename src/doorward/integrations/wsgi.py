@@ -106,7 +106,7 @@ def read_request(
     application can read the body again.
 
     With `strict`, raise AmbiguousRequestError for a request that the application may read
-    differently.
+    differently. `derive_target`: the target may be built from the path.
     """
     root = environ.get("SCRIPT_NAME", "")
     target = _read_target(environ, options, derive_target=derive_target)

@@ -190,7 +190,7 @@ def _access(
     options: Options,
 ) -> Access | str:
     """Return the access, or the reason why it is not used. `row` has subject, host, method, path
-    and outcome.
+    and outcome. `parameters` None: there are too many.
     """
     subject, host, method, path, outcome = row
     if type(method) is not str or not (method.isascii() and method.isalpha() and len(method) <= 20):

@@ -207,7 +207,7 @@ class _Names:
         """Yield the names in `args`, operands of a reference that has led to `path` of kind `root`
         so far. Each leading constant string names the path extended by it; after the first other
         operand only names inside operands are yielded. With `root` "" constants have no symbol and
-        are left out.
+        are left out. `defines`: the paths that are named are also defined there.
         """
         constant = bool(root)
         for arg in args:

@@ -56,8 +56,8 @@ class Timeline:
     counts: dict[int, list[int]] = field(default_factory=dict)
 
     def add(self, time_ns: int, *, changed: bool) -> None:
-        """Count one event in its interval (`time_ns`: nanoseconds since the epoch). May double the
-        width.
+        """Count one event, and with `changed` one change, in the interval of `time_ns` (nanoseconds
+        since the epoch). May double the width.
         """
         self._count(time_ns // 1_000_000_000 // self.width, 1, int(changed))
         self._limit_buckets()

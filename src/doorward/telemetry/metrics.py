@@ -163,7 +163,7 @@ class Metrics:
 
     def render(self, health: Health | None = None) -> bytes:
         """Return the metrics in Prometheus' text format: in a worker the parent's sum over all
-        workers, else those of this process, with gauges from `health`.
+        workers, else those of this process, with gauges from `health` unless it is None.
         """
         if self.of_workers:
             return self.of_workers.encode()

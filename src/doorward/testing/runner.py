@@ -210,9 +210,9 @@ def run(
 def run_one(
     suite: Suite, test: Test, *, timeout: float | None = TIMEOUT, tracer: Tracer | None = None
 ) -> Result:
-    """Run one test and return its result; errors of the evaluation, its timeout included, are in
-    the result. `tracer` gets the reports of its expressions. Replaces the output and cases in
-    `suite`.
+    """Run one test and return its result after at most `timeout` seconds (None: no limit); errors
+    of the evaluation, its timeout included, are in the result. `tracer` gets the reports of its
+    expressions. Replaces the output and cases in `suite`.
     """
     if test.is_skipped:
         return Result(test)

@@ -316,7 +316,9 @@ class Exchange:
             self._client.write(_CONTINUE)
 
     async def _judge(self, reading: Reading, content: bytes | None) -> Judged:
-        """Identify the caller and judge the request; RefusedError 403 if either fails."""
+        """Identify the caller and judge the request; RefusedError 403 if either fails. `content` is
+        the `body` of `to_authz`.
+        """
         try:
             caller = await self._sides.identify(self._client)
         except PeerError as error:

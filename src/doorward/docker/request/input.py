@@ -164,7 +164,7 @@ def to_input(
     request: AuthzRequest, options: InputOptions | None = None, resolve: Resolve = resolve_path
 ) -> Input:
     """Return the policy's input for a request. Raise RequestError for a request that is refused
-    without asking a policy.
+    without asking a policy. `options`: by default `InputOptions()`.
     """
     return finish_input(begin_input(request, options), resolve)
 
@@ -245,7 +245,9 @@ def finish_input(draft: Draft, resolve: Resolve = resolve_path) -> Input:
 
 
 def _caller(caller: Caller | None) -> dict[str, Any]:
-    """Return the facts that the proxy knows of the caller besides its name."""
+    """Return the facts that the proxy knows of the caller besides its name; without a caller,
+    values that stand for unknown ones.
+    """
     if caller is None:
         return _NO_CALLER
     return {

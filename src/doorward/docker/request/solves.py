@@ -180,7 +180,7 @@ class _Request:
         """Return the `build`, `images` and `remote` views of a BuildKit request.
 
         More than one remote context adds the option `context:URL`, since the view names only the
-        first.
+        first. `raw`: the request says more than the views show.
         """
         if len(self.remotes) > 1:
             self.options.add("context:URL")

@@ -139,7 +139,7 @@ def _plan(
     """Return the plan of changes for a body: `_ALL`, `HIDDEN`, `_Replaced` or `_Parts`.
 
     A plan may be used again for other bodies. Raise PathError if two different values are set at
-    one path.
+    one path. The parameters are those of `change`.
     """
     keeps, removes, sets = _Node(), _Node(), _Node()
     for path in keep or ():

@@ -365,7 +365,7 @@ class ResponseExchange:
     def _answer_guarded(self, state: State, body: bytes | None, size: int) -> bytes:
         """Return the answer to a response; any exception of the decision becomes a denial (403).
 
-        The fault is logged with an id. `size` is the body's in bytes.
+        The fault is logged with an id. `size` is the body's in bytes. `body` as for `_decide`.
         """
         started = perf_counter_ns()
         # INVARIANT: decided from here on, or on its way out by an exception, which is not OK.
@@ -593,7 +593,7 @@ class ResponseExchange:
         reason: str = "",
     ) -> None:
         """Log a decision with its outcome, body size and list counts, and report it to the
-        observer.
+        observer. `hidden`: the items that were left out of lists; None if no lists were decided on.
         """
         processor = self._processor
         if processor.pdp.logs_decisions:

@@ -133,7 +133,7 @@ class Description:
 
     def redirect_arguments(self, *, host: bool = False) -> list[str]:
         """Return the arguments of `doorward` that install the redirect, beginning with `envoy
-        redirect`.
+        redirect`. `host` as for `redirect`.
         """
         options = self.redirect(host=host)
         words = ["envoy", "redirect", "-p", str(options.port), "-u", str(options.user)]

@@ -56,7 +56,8 @@ def install(options: Redirect, name: str | None = None) -> str:
     """Put the rules in force unless they are already, verify them, and return a text for the user.
 
     Also removes rules that another back end holds. Raise RedirectError if no back end works or a
-    rule is missing afterwards, MissingCapability without NET_ADMIN.
+    rule is missing afterwards, MissingCapability without NET_ADMIN. `name` is the back end, None
+    for the one that `_choose` finds.
     """
     check_capability()
     chosen, problems = _choose(options, name)
@@ -107,7 +108,8 @@ def verify(options: Redirect, name: str | None = None) -> list[str]:
     """Return one text for each missing rule, and for each rule that takes connections out of
     tracking.
 
-    [] if everything is in force. Raise RedirectError if no back end can list rules.
+    [] if everything is in force. Raise RedirectError if no back end can list rules. `name` as for
+    `install`.
     """
     check_capability()
     return [*_choose(options, name)[1], *find_untracked(find_families())]
@@ -138,7 +140,7 @@ def remove(name: str | None = None) -> list[str]:
 
 def _choose(options: Redirect, name: str | None) -> tuple[BackEnd, list[str]]:
     """Return the back end whose rules are all in force and [], else the first that works and its
-    problems.
+    problems. With `name` only that one is tried.
 
     Raise RedirectError if none is installed, or the first error if none works.
     """

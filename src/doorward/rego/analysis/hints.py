@@ -196,7 +196,9 @@ def near_path(path: Path, root: RuleNode, data: Any) -> str | None:
 
 
 def _names(node: RuleNode | None, base: Any) -> Iterator[str]:
-    """Yield the string keys of rules and base data below a node, at most `MAX_NAMES`."""
+    """Yield the string keys of rules and base data below a node, at most `MAX_NAMES`. `node` None:
+    there are no rules.
+    """
     keys: dict[Key, None] = dict.fromkeys(node.children if node is not None else ())
     if isinstance(base, dict):
         keys |= dict.fromkeys(base)

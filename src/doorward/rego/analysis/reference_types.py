@@ -138,7 +138,8 @@ class _Check:
 
     def _walk(self, node: TypeNode | None) -> tuple[Finding | None, bool]:
         """Return the error in the part of the reference that the tree of types covers, and True if
-        the reference leads out of the tree without an error.
+        the reference leads out of the tree without an error. `node` None: the tree has nothing
+        there.
         """
         for position, operand in enumerate(self.ref.args, start=1):
             if node is None:

@@ -238,7 +238,9 @@ class Resolver:
         return replace(rule, head=head, body=body + equations, else_rule=otherwise)
 
     def _head(self, head: Head, args: tuple[Term, ...] | None, scope: Scope) -> Head:
-        """Return a head with names resolved; its reference becomes a full path below `data`."""
+        """Return a head with names resolved and the resolved parameters `args`, None unless it is a
+        function; its reference becomes a full path below `data`.
+        """
         ref = head.ref
         prefix = tuple(Scalar(part, ref.span) for part in self.package)
         name = Scalar(ref.head.name if isinstance(ref.head, Var) else "", ref.head.span)
@@ -526,8 +528,8 @@ class Resolver:
 
     def _call(self, call: Call, scope: Scope, *, is_term: bool = True) -> Call:
         """Return a call with names resolved. A callee that is a local variable gets the suffix `@`,
-        so that no function has its name; inside a term that is reported as an error, except in
-        heads.
+        so that no function has its name; with `is_term` (inside a term) that is reported as an
+        error, except in heads.
         """
         args = tuple(self.term(arg, scope) for arg in call.args)
         self.asks_metadata |= call.name in METADATA_CALLS

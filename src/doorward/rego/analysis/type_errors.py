@@ -155,7 +155,7 @@ def term_text(term: Term) -> str:
 
 
 def type_text(type_: Type | None) -> str:
-    """Return a type as OPA prints it: `array<number>[any]`."""
+    """Return a type as OPA prints it: `array<number>[any]`; `???` if it is unknown (None)."""
     match type_:
         case ArrayType(items, rest):
             static = f"<{', '.join(map(type_text, items))}>" if items else ""

@@ -746,7 +746,7 @@ def _rule_scope(
 
     The variables `args` are matched with the parameters, or with `patterns`, of which those that
     need variables of the body are matched after it. `leave`: makes the code that a failing test
-    returns, if nothing follows the rule.
+    returns, None if code follows the rule.
     """
     head = rule.head
     scope = state.env.scope(state.multiplicity.outer(rule))

@@ -72,7 +72,7 @@ class Reach:
 
     def _document(self, path: Path, bindings: Bindings | None) -> bool:
         """Return True if the document at a path, or a rule that can be reached through it, may
-        reach an unknown, or if the caller disabled inlining there.
+        reach an unknown, or if the caller disabled inlining there. `bindings` as for `term`.
         """
         search = self._search
         head = path[0]
@@ -112,7 +112,7 @@ class Reach:
     def expr(self, expr: Expr, bindings: Bindings | None) -> bool:
         """Return True if an expression may reach an unknown. An expression with `with` always
         counts, and a built-in that is not pure counts unless `nondeterministic`; the latter also
-        adds "world" to `search.consulted`.
+        adds "world" to `search.consulted`. `bindings` as for `term`.
         """
         if expr.withs:
             return True
@@ -204,7 +204,9 @@ class _Walk:
         return self._each(pos, plugged, node)
 
     def _step(self, pos: int, plugged: list[Term], node: Node | None, key: Term) -> Solutions:
-        """Follow one constant key, into a rule if there is one."""
+        """Follow one constant key, into a rule if there is one. `node` is the one at `plugged`,
+        None if there are no rules.
+        """
         here = [*plugged, key]
         child = None
         if node is not None and not self.search.replaced.covers(here):
@@ -235,7 +237,7 @@ class _Walk:
 
     def _end(self, plugged: Path, node: Node | None) -> Solutions:
         """Unify the document at the end of the path with the result, or save the equation if it is
-        unknown.
+        unknown. `node` as for `_step`.
         """
         search = self.search
         if search.is_unknown(Ref(plugged), self.b1):

@@ -290,7 +290,9 @@ class Search:
     def save(
         self, expr: Expr, left: Bindings | None, right: Bindings | None, site: Site
     ) -> Solutions:
-        """Save `expr` in the residual, under the `with` of the site, and yield once."""
+        """Save `expr` in the residual, under the `with` of the site, and yield once. `left` and
+        `right` are the bindings of its operands, None for operands that need none.
+        """
         self._take(1)
         # Replaced functions are evaluated already; replaced documents the residual needs.
         withs = replacing.kept(self, site)

@@ -696,8 +696,8 @@ class Evaluation(Context):
 
     def document(self, node: Document | None, base: Any, *, hidden: Key | None = None) -> Any:
         """Return the whole document at `node`: base data merged with the answers of rules; where
-        both have a value that is not an object, base data wins. UNDEFINED for a function. `hidden`:
-        a member whose rules are skipped.
+        both have a value that is not an object, base data wins. UNDEFINED for a function; base data
+        alone if `node` is None, without rules. `hidden`: a member whose rules are skipped.
         """
         base = _value_of_base(base)
         if node is None or node in self.replaced:

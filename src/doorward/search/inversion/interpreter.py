@@ -818,7 +818,7 @@ class Interpreter:
 
     def _comprehension(self, head: Sequence[Term], body: Body, env: Env, *, is_set: bool) -> Lens:
         """Return the lens of a comprehension. `head` is its term, or its key and value. Solutions
-        in which the head is undefined are left out.
+        in which the head is undefined are left out. `is_set`: of a set, and not of an array.
         """
         attempt = self.attempt_body(body, env)
         rows = [[self._first(term, bound) for term in head] for bound, _ in attempt.solutions]

@@ -124,7 +124,7 @@ class Terms:
         """{ [ "," relation ] "in" relation }
 
         Parses what follows the relation `left`, and returns the whole, or `left` if no `in`
-        follows.
+        follows. `key_value` as for `parse_infix`.
         """
         cursor = self.cursor
         depth = cursor.depth

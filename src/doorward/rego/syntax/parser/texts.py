@@ -245,7 +245,9 @@ def _no_statement(source: Source) -> Diagnostic:
 def _explain(
     source: Source, errors: list[Diagnostic], statement: int | None = 0
 ) -> list[Diagnostic]:
-    """Return the errors with hints. The module of hints is imported only by texts with errors."""
+    """Return the errors with hints. The module of hints is imported only by texts with errors.
+    `statement` as for `add_hints`.
+    """
     from doorward.rego.syntax.hints import add_hints  # 30 patterns, for texts with errors
 
     return add_hints(source, errors, statement)
