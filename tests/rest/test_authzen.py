@@ -258,6 +258,8 @@ def test_the_decision_and_the_input_are_chosen() -> None:
         "mapping: {subject: ''}",
         "policy_decision_point: http://pdp.example",
         "policy_decision_point: https://pdp.example?x",
+        "policy_decision_point: https://ann:pw@pdp.example",
+        "policy_decision_point: https://:pw@pdp.example",
         "policy_decision_point: https://",
     ],
 )

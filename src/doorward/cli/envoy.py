@@ -238,7 +238,7 @@ def _one_port(text: str) -> int:
     """Return the port in a text; raise ValueError for a list or anything else."""
     ports = read_ports([text])
     if len(ports) != 1:
-        raise ValueError(f"`{text}` is not a port")
+        raise ValueError(f"`{text}` is not a port: name one from 1 to 65535")
     return ports[0]
 
 

@@ -326,16 +326,17 @@ class Authzen:
     )
 
     def __post_init__(self) -> None:
-        """Raise OptionError if `policy_decision_point` is not an https URL without query and
-        fragment.
+        """Raise OptionError if `policy_decision_point` is not an https URL without user, password,
+        query and fragment.
         """
         scheme, colon, rest = self.policy_decision_point.partition("://")
         host = rest.partition("/")[0]
-        is_url = scheme == "https" and colon and host
+        is_url = scheme == "https" and colon and host and "@" not in host
         is_plain = not any(each in self.policy_decision_point for each in "?#")
         if self.policy_decision_point and not (is_url and is_plain):
             raise OptionError(
-                "policy_decision_point", "must be an https URL without query and fragment"
+                "policy_decision_point",
+                "must be an https URL without a user, password, query and fragment",
             )
 
     @property

@@ -99,7 +99,10 @@ def options_of_environment(environment: Mapping[str, str]) -> TraceOptions:
     url = given("ENDPOINT") or f"http://{_ADDRESSES['grpc' if is_grpc else 'http']}"
     parts = split_url(url if "://" in url else f"http://{url}")
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigError("OTEL_EXPORTER_OTLP_ENDPOINT must be the URL of a collector")
+        raise ConfigError(
+            "OTEL_EXPORTER_OTLP_ENDPOINT must be the URL of a collector, such as "
+            "http://localhost:4318"
+        )
     if not is_grpc and not environment.get(_EXPORTERS[1]):
         # As specified, a path is added to the endpoint of all signals, and not to that of one.
         parts = parts._replace(path=parts.path.rstrip("/") + _PATH)

@@ -168,7 +168,7 @@ def test_entries_of_other_types_are_refused(
     for entry in entries:
         known.write_text(json.dumps({**document, "proofs": {"data.p.never_a": entry}}))
         assert run(["prove", "--known", str(known), *files]) == 1
-        assert "delete it" in capsys.readouterr().err
+        assert "name another, or remove it if it is damaged" in capsys.readouterr().err
 
 
 def test_a_file_that_cannot_be_written_is_an_error(

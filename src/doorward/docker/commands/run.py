@@ -352,7 +352,7 @@ def _port_range(text: str) -> range:
     first, dash, last = text.partition("-")
     low, high = parse_digits(first), parse_digits(last if dash else first)
     if low is None or high is None:
-        raise CommandError(f"`{text}` is not a port")
+        raise CommandError(f"`{text}` is not a port: write it as 8000 or 8000-8005")
     ports = range(low, high + 1)
     if not 0 < len(ports) <= _MOST_PORTS:
         raise CommandError(f"`{text}` is not a range of at most {_MOST_PORTS} ports")

@@ -77,7 +77,7 @@ def read_cpus(text: str) -> int:
     try:
         return int(_decimal(text) * 10**9)
     except ValueError:
-        raise CommandError(f"`{text}` is not a number of CPUs") from None
+        raise CommandError(f"`{text}` is not a number of CPUs: write it as 1.5") from None
 
 
 def read_duration(text: str) -> int:

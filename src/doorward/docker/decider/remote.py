@@ -29,6 +29,10 @@ MAX_IDLE: Final = 64
 _UNIX: Final = "http+unix://"
 _LONGEST_SOCKET: Final = 107
 """Bytes of the path of a socket."""
+_NO_URL: Final = (
+    "not a URL of the form http[s]://HOST:PORT/v1/data/PATH "
+    "or http+unix://%2FPATH%2FOF%2FSOCKET/v1/data/PATH"
+)
 _VISIBLE: Final = re.compile(r"[!-~]+")
 _HOST: Final = re.compile(r"(?:[^.]{1,63}\.)*[^.]{1,63}\.?")
 """A host in ASCII that can be looked up: Python refuses other labels only when it connects."""
@@ -66,12 +70,9 @@ def check_url(text: str) -> _Url:
         parts = urlsplit(text)
         port = parts.port
     except ValueError:
-        raise UrlError("not a URL") from None
+        raise UrlError(_NO_URL) from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UrlError(
-            "not a URL of the form http[s]://HOST:PORT/v1/data/PATH "
-            "or http+unix://%2FPATH%2FOF%2FSOCKET/v1/data/PATH"
-        )
+        raise UrlError(_NO_URL)
     # Everybody may read the command line of a process in `/proc`.
     if "@" in parts.netloc:
         raise UrlError("a URL with a password would show it to everyone who sees the process")

@@ -69,7 +69,7 @@ class Redirect:
             if not 0 < port < 65536:
                 raise ValueError(f"`{port}` is not a port from 1 to 65535")
         if not 0 <= self.user < _USERS:
-            raise ValueError(f"`{self.user}` is not a numeric user id")
+            raise ValueError(f"`{self.user}` is not a numeric user id from 0 to {_USERS - 1}")
         if max(len(self.open_ports), len(self.only_ports)) > _PORTS:
             raise ValueError(f"more than {_PORTS} ports: name fewer")
         if len(self.networks) > _NETWORKS:

@@ -57,9 +57,9 @@ class Node:
 
 def compose(text: str, *, is_old: bool = False) -> Node | None:
     """Parse the first document of `text` to nodes; None if there is none. YamlError, in the words
-    of Go's library, if it is invalid. `is_old`: as version 2 of that library, a bare `!` is the tag
-    `!!str`, and an error has the line of the problem; otherwise as version 3, a bare `!` is no tag,
-    and an error has the line where its context begins.
+    of Go's library, if it is invalid. With `is_old`, as version 2 of that library, a bare `!` is
+    the tag `!!str`, and an error has the line of the problem; otherwise as version 3, a bare `!`
+    has no tag, and an error has the line where its context begins.
     """
     node = compose_fast(text)
     return compose_slow(text, is_old=is_old) if node is None else node

@@ -432,7 +432,7 @@ def settings(unknowns: Iterable[str], options: PartialOptions) -> Settings:
     namespace = options.namespace
     for name in (namespace, options.helpers):
         if name is not None and not _NAMESPACE.fullmatch(name):
-            raise ValueError(f"`{name}` is not a name for a package")
+            raise ValueError(f"`{name}` is not a name for a package: use letters, digits and `_`")
     return Settings(
         tuple(map(parse_path, unknowns)),
         tuple(map(parse_path, options.disable_inlining)),

@@ -31,10 +31,10 @@ def parse_path(text: str) -> tuple[Term, ...]:
     elif isinstance(term, nodes.Ref) and isinstance(term.head, nodes.Var):
         head, args = term.head, term.args
     else:
-        raise ValueError(f"`{text}` is not a path below input or data")
+        raise ValueError(f"`{text}` is not a path below input or data, such as input.user")
     constant = all(isinstance(arg, nodes.Scalar) for arg in args)
     if head.name not in ROOTS or not constant:
-        raise ValueError(f"`{text}` is not a path below input or data")
+        raise ValueError(f"`{text}` is not a path below input or data, such as input.user")
     names = [Constant(arg.value) for arg in args if isinstance(arg, nodes.Scalar)]
     return (Var(head.name), *names)
 
@@ -48,5 +48,5 @@ def path_names(text: str) -> tuple[str, tuple[str | int, ...]]:
     assert isinstance(head, Var)
     names = [part.value for part in operands if isinstance(part, Constant)]
     if not all(isinstance(name, (str, int)) for name in names):
-        raise ValueError(f"`{text}` is not a path below input or data")
+        raise ValueError(f"`{text}` is not a path below input or data, such as input.user")
     return head.name, tuple(names)  # type: ignore[arg-type]  # they are names
