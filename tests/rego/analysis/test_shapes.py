@@ -97,10 +97,10 @@ def test_each_error_of_definitions_with_one_shape_is_reported(rule: str, message
     for text in (policy(*rules), policy(other, *rules), policy(*rules, other)):
         with pytest.raises(CompileError) as error:
             Engine({"a.rego": text}, max_errors=100)
-        found = error.value.diagnostics
-        assert all(message in each.message for each in found)
+        diagnostics = error.value.diagnostics
+        assert all(message in each.message for each in diagnostics)
         lines = text.split("\n")
-        assert {lines[each.span.row - 1] for each in found} == set(rules)
+        assert {lines[each.span.row - 1] for each in diagnostics} == set(rules)
 
 
 def test_deprecated_built_ins_are_reported_by_the_version_of_each_module() -> None:
