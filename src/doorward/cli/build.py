@@ -306,7 +306,9 @@ def _bundles(paths: Sequence[str], options: Mapping[str, Any]) -> _Parts:
 
 
 def _settings(parts: _Parts, options: Mapping[str, Any]) -> Options:
-    """Return the compiler's options: the Rego version of each file, and the capabilities."""
+    """Return the compiler's options: the Rego version of the command and of each file, the
+    capabilities, and that METADATA is read.
+    """
     allowed: Capabilities | None = options["capabilities"]
     return Options(
         v0=options["v0_compatible"],

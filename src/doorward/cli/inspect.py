@@ -256,8 +256,8 @@ def _manifest_rows(manifest: Manifest) -> list[tuple[str, str]]:
 
 
 def _section(note: _Annotation) -> str:
-    """Return the text of one annotation: title, package, rule, location and the lists that it
-    has.
+    """Return the text of one annotation: title, description, package, rule, location, scope,
+    entrypoint and the lists that it has.
     """
     fields = note.fields
     package = ".".join(note.path[: len(note.path) - len(note.rule.split("."))])

@@ -46,8 +46,8 @@ def notes_of(text: str, name: str) -> list[dict[str, Any]]:
 
 
 def _note(annotations: Annotations) -> dict[str, Any]:
-    """Return one METADATA block as JSON: title and description as texts, cut, other fields as
-    Rego.
+    """Return one METADATA block as JSON: row and scope, title and description as texts, cut, and
+    other fields as Rego.
     """
     fields = annotations.fields
     others = {key: value for key, value in fields.items() if key not in (*_TEXTS, "scope")}

@@ -167,8 +167,8 @@ class Process:
         return None if self.docker is None else self.docker.get(decision_id)
 
     def state(self) -> dict[str, Any]:
-        """Return the state of this process: its revision, parts, bundles, caches, and the decisions
-        of the last minute.
+        """Return the state of this process: its number, start and policies, the health of parts,
+        threads and bundles, caches, and the decisions of the last minute.
         """
         health, pdp, ring = self._health, self.pdp, self.ring
         status = {} if self._status is None else self._status()

@@ -67,8 +67,8 @@ class _Tree:
         """The state of each row, by file."""
 
     def attempt(self, attempt: Attempt, depth: int) -> dict[str, Any]:
-        """Return the node of an evaluated rule: its name, its answer and its definitions, down to
-        `DEPTH`.
+        """Return the node of an evaluated rule: its name, its answer, the operands of a function,
+        and its definitions, down to `DEPTH`.
         """
         node: dict[str, Any] = {"rule": attempt.name.removeprefix("data.")}
         if not isinstance(attempt.answer, Undefined):
@@ -82,8 +82,8 @@ class _Tree:
         return node
 
     def _describe_attempt(self, tried: Tried, depth: int) -> dict[str, Any]:
-        """Return the node of a definition: its state, its conditions and the rules that they read.
-        Sets the states of its rows.
+        """Return the node of a definition: its position and head, its state, its conditions and the
+        rules that they read. Sets the states of its rows.
         """
         span = tried.rule.span
         is_true = bool(tried.succeeded)
@@ -115,8 +115,8 @@ class _Tree:
         }
 
     def _step(self, condition: Step, depth: int, state: str) -> dict[str, Any]:
-        """Return the node of an evaluated condition: its values, and the rules that it read. Sets
-        the state of its rows.
+        """Return the node of an evaluated condition: its position and text, its state, how often it
+        was evaluated, its values, and the rules that it read. Sets the state of its rows.
         """
         self.left -= 1
         self._color(condition.expr.span, state)

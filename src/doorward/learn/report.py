@@ -93,7 +93,9 @@ def _unseen(learned: Learned, observations: Observations) -> Iterator[str]:
 
 
 def _rule(row: Row) -> Iterator[str]:
-    """Yield the lines about one rule: who, evidence, generalisations and reasons to look."""
+    """Yield the lines about one rule: who, a decision, evidence, generalisations and reasons to
+    look.
+    """
     grant, evidence = row.grant, row.grant.evidence
     yield f"### {code(f'{grant.method} {grant.host}{path_text(grant.parts)}')}\n"
     yield f"- rule `{row.identifier}`, for {code(who_text(grant.who))}"

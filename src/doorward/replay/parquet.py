@@ -28,7 +28,8 @@ class ParquetError(Exception):
 
 
 def events_in(path: str) -> Iterator[tuple[bytes, float]]:
-    """Yield lines of JSON from a Parquet file, and the share of the file read so far (0 to 1).
+    """Yield pairs from a Parquet file: lines of JSON, and the share of the file read so far (0 to
+    1).
 
     Raise ParquetError if it is not a Parquet file or its columns are not those of a decision log.
     """
@@ -42,8 +43,8 @@ def events_in(path: str) -> Iterator[tuple[bytes, float]]:
 
 
 def _events(connection: Any, path: str) -> Iterator[tuple[bytes, float]]:
-    """Yield lines of JSON and the share read, by a DuckDB connection; ParquetError for a file
-    without decisions.
+    """Yield the pairs of `events_in`, by a DuckDB connection; ParquetError for a file without
+    decisions.
     """
     # Nothing of the file is SQL: its path is a parameter, names of columns are among ours.
     connection.execute("DESCRIBE SELECT * FROM read_parquet(?)", [path])

@@ -67,7 +67,7 @@ def _parameters_of_path(route: Route, path: str) -> dict[str, Any]:
 
 
 def _operation(route: Route) -> dict[str, Any]:
-    """Return the OpenAPI operation of a route: parameters, body and responses."""
+    """Return the OpenAPI operation of a route: summary, access, parameters, body and responses."""
     parameters = [_parameter(name, _FLAGS[name], {"type": "boolean"}) for name in route.flags]
     parameters += [
         _parameter(name, description, _TEXT) for name, description in route.query.items()

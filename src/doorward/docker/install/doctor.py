@@ -78,7 +78,9 @@ def diagnose(installed: Installation) -> Iterator[Finding]:
 
 
 def _process(installed: Installation) -> Iterator[Finding]:
-    """Yield findings about the daemon's process: if it runs, its flags and its open listeners."""
+    """Yield findings about the daemon's process: if it runs, its flags, its open listeners, and if
+    BuildKit answers without the plugin.
+    """
     daemon = installed.daemon
     if os.geteuid() != 0:
         yield Finding("warn", "not run by root: much cannot be seen", "run it as root")
@@ -130,8 +132,8 @@ def past_plugins(installed: Installation) -> Iterator[Finding]:
 
 
 def _config(installed: Installation) -> Iterator[Finding]:
-    """Yield findings about daemon.json: that it can be read, names the plugin once, and is
-    protected.
+    """Yield findings about daemon.json: that it can be read, names the plugin once, is protected,
+    and is the file that dockerd reads.
 
     If it cannot be read, that is the only finding.
     """
@@ -236,8 +238,8 @@ def state_findings(status: PluginStatus) -> Iterator[Finding]:
 
 
 def _decision(installed: Installation, status: PluginStatus | None) -> Iterator[Finding]:
-    """Yield findings about decisions: if usual requests are decided, and if others than root may
-    change the policy server or its answers.
+    """Yield findings about decisions: if usual requests are decided, if others than root may change
+    the policy server or its answers, and if it is asked over a network without TLS.
 
     The decision point is that of the running plugin, or of `installed` if none runs; nothing
     without either.

@@ -470,8 +470,8 @@ def _create(body: Any, target: Target, _name: str, resolve: Resolve) -> _Views:
 def _host_views(
     host: Mapping[str, Any], config: Mapping[str, Any], net: Mapping[str, Any], resolve: Resolve
 ) -> _Views:
-    """Return the views that a HostConfig determines: mounts, security, resources, devices and
-    network.
+    """Return the views that a HostConfig determines: mounts, security, resources, ports, network,
+    devices, cgroup and logging.
     """
     host = security.nonempty_fields(host)
     return {

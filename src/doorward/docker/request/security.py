@@ -203,9 +203,10 @@ def exec_security(body: Mapping[str, Any]) -> Security:
 
 def service_security(spec: Mapping[str, Any], networks: Iterable[str]) -> Security:
     """Return the `security` view of a swarm service's container: capabilities, user and groups,
-    sysctls, root filesystem, seccomp, AppArmor and SELinux. `spec` is its ContainerSpec. `networks`
-    are the names of its networks; with `host` among them it shares the host's network namespace.
-    Fields that a service cannot set have their defaults.
+    sysctls, root filesystem, seccomp, AppArmor, SELinux, `no-new-privileges` and namespaces of the
+    host. `spec` is its ContainerSpec. `networks` are the names of its networks; with `host` among
+    them it shares the host's network namespace. Fields that a service cannot set have their
+    defaults.
     """
     privileges = spec.get("Privileges") or {}
     label = privileges.get("SELinuxContext") or {}

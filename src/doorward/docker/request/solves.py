@@ -272,7 +272,9 @@ def _read_cache(type_: str, attributes: Mapping[str, str], request: _Request) ->
 
 
 def _read_output(type_: str, attributes: Mapping[str, str], request: _Request) -> None:
-    """Read one exporter: its kind, the images that it tags, and whether it pushes them."""
+    """Read one exporter: its kind, the images that it tags, whether it pushes them, and its unknown
+    attributes.
+    """
     request.outputs.append(type_[:64])
     names = attributes.get("name", "")
     images = [parse_image(name) for name in names.split(",")] if names else []
@@ -292,8 +294,8 @@ _GROUPS: Final = ("label", "vcs", "input-metadata")
 
 
 def _read_options(options: Mapping[str, str], request: _Request) -> None:
-    """Read the frontend's options: contexts, build arguments, entitlements and options that are
-    not known.
+    """Read the frontend's options: contexts, caches, build arguments, entitlements and options that
+    are not known.
     """
     for name, value in options.items():
         group = name.partition(":")[0]

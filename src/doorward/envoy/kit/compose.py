@@ -33,8 +33,8 @@ def to_files(description: Description) -> dict[str, str]:
 
 
 def _to_project(description: Description, places: Places) -> Document:
-    """Return the Compose project: redirect, decision point, Envoy and application in one
-    network namespace.
+    """Return the Compose project: redirect, decision point, Envoy and application in one network
+    namespace, and the volume for sockets.
     """
     return {
         "name": description.name,

@@ -132,7 +132,9 @@ def _check_services(documents: Sequence[tuple[str, Located]], spec: Located) -> 
 
 
 def _check_pod(spec: Located) -> Iterator[Problem]:
-    """Yield problems of a pod: its redirect, its users and its containers."""
+    """Yield problems of a pod: its redirect, host network, token of the service account, seccomp
+    profile, containers and users.
+    """
     init = spec.get("initContainers")
     redirects = [each for each in init.items() if _redirect(_words(each)) or _is_proxy_init(each)]
     if not redirects:

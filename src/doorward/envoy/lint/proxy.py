@@ -57,7 +57,7 @@ Problem = tuple[str, str, Located]
 
 def _check_surroundings(document: Located) -> Iterator[Problem]:
     """Yield problems outside the HTTP filters: admin interface, overload, connection and buffer
-    limits.
+    limits, or no HTTP connection manager at all.
     """
     admin = document.get("admin")
     if admin.value is not None and not _is_local(admin.get("address")):

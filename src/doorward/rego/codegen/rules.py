@@ -159,7 +159,9 @@ def _rule_function(
 def _definition_functions(
     node: RuleNode, part: Part, plan: Plan, constants: Constants
 ) -> list[tuple[Part, ast.FunctionDef]]:
-    """Return the function of a part; one per definition if they cannot share code after all."""
+    """Return the part with its function, in a list; if its definitions cannot share code after all,
+    one part with its function for each.
+    """
     try:
         return [(part, definition_function(node, part, plan, constants))]
     except Unshared:

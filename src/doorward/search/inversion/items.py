@@ -219,8 +219,8 @@ def _key(owner: Lens, key: Any, item: Any) -> Lens:
 
 
 def _absent_keys(paths: Paths, value: Any) -> Iterator[tuple[Lens, Lens, bool]]:
-    """Yield an item that could be appended to an array, or a field that could be added to an
-    object.
+    """Yield, as `all_items` does, the items that could be added: one appended to an array, and a
+    field of a new name in an object.
     """
     if not isinstance(value, dict) or not value:
         yield constant(UNDEFINED), paths[APPEND], False

@@ -270,7 +270,9 @@ def _empty_set(expr: Expr) -> Ref | None:
 
 
 def _readings(left: Term, sign: str, right: Term) -> Iterator[tuple[Term, Term, str]]:
-    """Yield a comparison's sides and sign in both orders."""
+    """Yield a comparison twice, as left side, right side and sign: as it is written, and with the
+    sides exchanged.
+    """
     turned = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
     yield left, right, sign
     yield right, left, turned.get(sign, sign)

@@ -147,8 +147,8 @@ def is_below(term: Any, other: Any) -> bool:
 
 
 def _sums(term: Any) -> Iterator[tuple[str, int]]:
-    """Yield the text of a term with 0, then the term in it to which it adds an integer: `x + 1` ->
-    ("x + 1", 0), ("x", 1).
+    """Yield pairs of a text and an integer: the term itself with 0, then each term in it with the
+    integer that it adds to that: `x + 1` -> ("x + 1", 0), ("x", 1).
     """
     yield text_of(term), 0
     if not isinstance(term, Call) or len(term.args) != 2 or term.name not in ("plus", "minus"):
@@ -255,7 +255,9 @@ def denies_items(expr: Expr, member: Expr) -> bool:
 
 
 def _sizes(expr: Expr) -> Iterator[tuple[str, int]]:
-    """Yield the text of a collection and the greatest size that an expression allows it."""
+    """Yield a pair for each collection that an expression bounds: its text, and the greatest size
+    that it allows.
+    """
     sides = sides_of(expr)
     for count, sign, bound in () if sides is None else (sides, turn(sides)):
         if not isinstance(count, Call) or count.name != "count" or len(count.args) != 1:

@@ -620,7 +620,9 @@ def _has_member(expr: Expr, collection: Term) -> bool:
 
 
 def _most_items(expr: Expr) -> Iterator[tuple[Term, int]]:
-    """Yield a collection and the greatest number of items that an expression allows it."""
+    """Yield a pair for each collection that an expression bounds: the collection, and the greatest
+    number of items that it allows.
+    """
     sides = operands(expr)
     if sides is None:
         return

@@ -321,7 +321,9 @@ class Connection:
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "not the preface of HTTP/2")
 
     def _open(self) -> None:
-        """Write the server's preface: SETTINGS, and the window of the connection."""
+        """Write the server's preface: SETTINGS, the window of the connection, and the announcement
+        of an end that has begun.
+        """
         self._receiving = RECEIVING[self._receiving]["preface"]
         limits = self.limits
         settings = (
