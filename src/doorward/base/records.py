@@ -144,7 +144,9 @@ def _mutable(cls: type[_C], *, eq: bool) -> type[_C]:
 
 
 def _slotted(cls: type, *, kw_only: bool) -> Any:
-    """Return the dataclass that `cls` declares, with slots and without methods."""
+    """Return the dataclass that `cls` declares, with slots and without methods. `kw_only` as in
+    `dataclasses`.
+    """
     if cls.__doc__ is None:
         cls.__doc__ = f"{cls.__name__}."  # dataclasses would look for a signature
     return dataclass(init=False, repr=False, eq=False, slots=True, kw_only=kw_only)(cls)

@@ -113,7 +113,8 @@ def _serialize(content: bytes, api: str) -> bytes:
 def docker_inputs(path: str, *, mask_env: bool = False) -> list[Any]:
     """Return the inputs of all requests in an AuthZReq, a recording of calls or an audit log.
 
-    Raise LoadError if the file is none of these or a request is malformed.
+    Raise LoadError if the file is none of these or a request is malformed. `mask_env`: values of
+    environment variables are masked.
     """
     from pathlib import Path
 

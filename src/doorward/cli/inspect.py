@@ -188,7 +188,9 @@ def _metadata(file: str, module: Module) -> Iterator[_Annotation]:
 
 
 def _json(content: _Content, annotations: bool) -> str:
-    """Return the JSON document that `opa inspect --format json` prints."""
+    """Return the JSON document that `opa inspect --format json` prints. With `annotations` it has
+    the METADATA.
+    """
     document: dict[str, Any] = {}
     manifest = content.manifest
     if manifest is not None:

@@ -11,7 +11,8 @@ __all__ = ["read_query"]
 
 
 def read_query(query: Sequence[str], *, stdin: bool, stdin_input: bool) -> str:
-    """Return the query, from the argument or all of standard input.
+    """Return the query: the only argument, or with `stdin` all of standard input. `stdin_input`:
+    the input is read from there.
 
     Raise UsageError without a query, for several, or if standard input is also the input.
     """

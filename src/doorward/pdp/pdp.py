@@ -231,7 +231,8 @@ class PDP:
     ) -> Decision:
         """Evaluate a query as a decision; `read` turns its solutions into the result.
 
-        Errors and internal faults become the decision's error; none is raised.
+        Errors and internal faults become the decision's error; none is raised. `strict` and
+        `is_parsed` as for `decide`.
         """
         snapshot = self._snapshot
         result: Value | Undefined = UNDEFINED

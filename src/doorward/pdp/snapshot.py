@@ -336,7 +336,7 @@ class Snapshot:
     def _document(self, key: object, path: PathKey, *, strict: bool) -> Document:
         """Prepare the document at a path that is not among the recent ones; the data itself if no
         rule or package is at or below the path. Raise CompileError if the path has more than
-        `MAX_SEGMENTS` names.
+        `MAX_SEGMENTS` names. `strict` as for `document`.
         """
         operands = _operands(path)
         if not (self.engine.has_rules(operands) or self.engine.has_package(operands)):
@@ -352,7 +352,8 @@ class Snapshot:
 
     def _prepare(self, key: object, text: str, *, strict: bool) -> Document:
         """Take a query from the older generation of the cache, or compile it, and put it into the
-        newer one. Texts of more than `MAX_CACHED` characters are not cached.
+        newer one. Texts of more than `MAX_CACHED` characters are not cached. `strict` as for
+        `document`.
         """
         document = self._before.get(key)
         if document is None:

@@ -108,7 +108,7 @@ def post_filter(
 ) -> Response:
     """Return a policy as a filter of rows (POST /v1/compile/PATH), in the media type of `accept`;
     without `result` if no row is permitted. Logs the filter as a decision; an error response is not
-    logged.
+    logged. `context` None logs no headers.
     """
     started = perf_counter_ns()
     timers = Timers(_TIMERS)

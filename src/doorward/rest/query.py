@@ -84,6 +84,7 @@ def _answer(
 ) -> Response:
     """Evaluate a query, log the decision, and return its solutions or an error response; a query
     that is empty or cannot be parsed is not logged. `size` is the memory of the input in bytes.
+    `context` None logs no headers.
     """
     if not query.strip():
         return internal_error("cannot evaluate empty query")

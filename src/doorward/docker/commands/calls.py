@@ -51,7 +51,7 @@ def read_docker(text: str, user: str, *, mask_env: bool = False) -> Any:
     certificate. Links of host paths are not followed.
 
     Raise CommandError if the command cannot be read, and RequestError for a request that the plugin
-    refuses without a policy.
+    refuses without a policy. `mask_env`: values of environment variables are masked.
     """
     request = read_docker_command(text, user)
     # The host of a reader is not that of the daemon: links of its paths are not followed.

@@ -104,7 +104,9 @@ class PluginDecisions:
             raise
 
     def _judge(self, request: AuthzRequest, *, may_wait: bool) -> Judged:
-        """Return the plugin's verdict on a request; a fault is reported and refused."""
+        """Return the plugin's verdict on a request; a fault is reported and refused. WaitError and
+        `may_wait` as for `Plugin.judge`.
+        """
         try:
             prepare = None
             if request.method == "POST" and request.user and self._has_owners():

@@ -86,8 +86,8 @@ def term_vars(
 
 
 def part_vars(part: Expr, *, closures: bool = True) -> Iterator[Var]:
-    """Yield the variables of a template string's expression, as `expr_vars`, except those of its
-    steps `local = value`.
+    """Yield the variables of a template string's expression, as `expr_vars` with the same
+    `closures`, except those of its steps `local = value`.
     """
     bound = {next(expr_vars(step)).name for step in part.before}
     for var in expr_vars(part, closures=closures):

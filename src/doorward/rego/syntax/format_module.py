@@ -261,7 +261,8 @@ class ModuleWriter:
 
     def block(self, rule: Rule, *, spoiled: bool, is_else: bool) -> None:
         """Write a body in braces, one expression per line, and the `else` branch if there is one.
-        `spoiled`: the head had to be written unchanged and may end with a comment.
+        `spoiled`: the head had to be written unchanged and may end with a comment. `is_else`: it is
+        the body of an `else`.
         """
         if spoiled and self.layout.comments:
             self.layout.write(" { ")
@@ -354,7 +355,7 @@ class ModuleWriter:
 
     def value(self, rule: Rule, *, is_constant: bool, is_else: bool) -> None:
         """Write ` := value` (in v0 ` = value` if so written), unless the value is an implied
-        `true`. UnexpectedComment if a comment in it has no place.
+        `true`. UnexpectedComment if a comment in it has no place. The flags are those of `head`.
         """
         head = rule.head
         value = head.value

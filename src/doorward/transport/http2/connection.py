@@ -482,7 +482,8 @@ class Connection:
     def _trailers(self, stream_id: int, block: bytes, ended: bool) -> None:
         """Check trailers and end the request.
 
-        Raise StreamError if they are malformed, too large or do not end the stream.
+        Raise StreamError if they are malformed, too large or do not end the stream. `ended`: their
+        frame has END_STREAM.
         """
         # Before any check of the stream, to keep the peer's table.
         headers, size = self._headers.decode(block)
