@@ -266,3 +266,13 @@ def test_errors_show_no_values_of_the_input_and_of_data(body: str, way: str) -> 
                 to_sql(conditions_of(point, known), COLUMNS, "sqlite")
             shown = f"{raised.value} {raised.value.render()}"
     assert not [secret for secret in (SECRET, TOKEN, "987654321") if secret in shown]
+
+
+def test_a_with_of_a_column_is_not_left_out() -> None:
+    # Where the column is NULL and a missing key, the expression is undefined.
+    policy = "allow if w = 1 with input.x as input.doc.s"
+    with pytest.raises(FilterError, match="with"):
+        listed(policy, "undefined", {})
+    assert listed("allow if input.doc.s == `x` with input.x as 1", "null", {}) == [
+        number for number, row in enumerate(ROWS) if row["s"] == "x"
+    ]

@@ -317,13 +317,21 @@ _HIDDEN: Final = Var("…")
 
 
 def without_idle(expr: Expr) -> Expr:
-    """Return an expression without each `with` that replaces nothing the expression reads."""
+    """Return an expression without each `with` that replaces nothing the expression reads. One with
+    a value that is not known stays: where its value is undefined, so is the expression.
+    """
     if not expr.withs:
         return expr
     read = [_path(node) for node in walk(expr.term) if isinstance(node, Ref)]
     calls = any(path[:1] == ("data",) for path in read)
-    remaining = [item for item in expr.withs if calls or _replaces(item.target, read)]
+    remaining = [
+        item for item in expr.withs if calls or _is_open(item.value) or _replaces(item.target, read)
+    ]
     return replace(expr, withs=tuple(remaining))
+
+
+def _is_open(value: Term) -> bool:
+    return any(isinstance(node, (Ref, Var)) for node in walk(value))
 
 
 def _replaces(target: Term, read: Sequence[tuple[object, ...]]) -> bool:
