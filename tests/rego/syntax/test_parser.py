@@ -476,3 +476,34 @@ def test_going_back_does_not_explode() -> None:
     inner = "p := " + "{x | " * 60 + "x,,"
     assert refused(inner)
     assert refused("p if " + "{" * 60 + "x,,")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "input.x == 1",
+        "xs[_] == ys[_]\n\tzs[_]",
+        "1 + f(x) * 2 > y; x in xs; y, z in xs",
+        "x in xs\n\ty",
+        "x, y in xs\n\ty",
+        "not x == 1\n\ty",
+        "[1 | x] == 1\n\ty",
+        "{1, 2} == x\n\ty",
+        "x == {y | z == 1}\n\ty",
+        "x := 1 with input as y\n\tx",
+        "(x == 1) == y\n\tz",
+        "x == 1 with input as 2\n\tz",
+    ],
+)
+def test_the_first_expression_of_a_body_is_parsed_like_any_other(body: str) -> None:
+    def bodies(text: str) -> Body:
+        (rule,) = parse_module(Source("a.rego", f"package a\n\np if {{ {text} }}\n")).rules
+        return rule.body
+
+    # Braces are read as a set first, which leaves its first term to the body.
+    first, *rest = bodies(f"true; {body}")
+    assert bodies(body) == tuple(rest)
+    shift = len("true; ")
+    spans = [expr.span.start + shift for expr in bodies(body)]
+    assert spans == [expr.span.start for expr in rest]
+    assert first.span.text == "true"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from doorward.rego.source import Source
 from doorward.rego.syntax.lexer import IDENT, NUMBER
 from doorward.rego.syntax.nodes import Body, Expr, Scalar, Term, Var
-from doorward.rego.syntax.parser.cursor import Cursor
+from doorward.rego.syntax.parser.cursor import Cursor, State
 
 __all__ = ["NameBodies", "NameTerms", "cursor_of", "messages"]
 
@@ -34,6 +34,9 @@ class NameTerms:
 
     def parse_infix(self, *, key_value: bool = True) -> Term | None:
         return self.parse_term()
+
+    def remember_infix(self, term: Term, before: State) -> None:
+        """Nothing is kept."""
 
     def continue_infix(self, first: Term, start: int, *, key_value: bool = True) -> Term:
         return first

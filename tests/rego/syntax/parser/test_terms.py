@@ -57,6 +57,24 @@ def test_in_a_list_a_comma_separates() -> None:
     assert list(map(shape, items)) == ["k", "(internal.member_2 v xs)"]
 
 
+def test_a_remembered_term_is_not_parsed_again() -> None:
+    cursor, terms = terms_of("1 + _ x")
+    before = cursor.save()
+    term = terms.parse_infix()
+    assert term is not None
+    terms.remember_infix(term, before)
+    after = cursor.save()
+    cursor.restore(before)
+    assert terms.parse_infix() is term
+    assert cursor.save() == after
+    cursor.restore(before)
+    cursor.wildcard()
+    assert shape(terms.parse_infix()) == "(plus 1 $1)"  # another name for `_`: read again
+    cursor.restore(before)
+    terms.forget()
+    assert terms.parse_infix() is not term
+
+
 def test_a_term_that_was_read_goes_on() -> None:
     cursor, terms = terms_of("a.b * 2 + 1")
     first = terms.parse_term()

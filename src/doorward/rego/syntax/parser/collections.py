@@ -109,6 +109,9 @@ class Collections:
             if cursor.kind == ",":
                 cursor.scan()
             return self._parse_set(start, [head])
+        if len(cursor.errors) == state[3]:
+            # The braces of a rule are a body, whose first expression begins with this term.
+            self.terms.remember_infix(head, state)
         cursor.illegal("non-terminated set")
         return None
 

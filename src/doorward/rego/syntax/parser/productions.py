@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from doorward.rego.syntax.nodes import Body, Expr, Term
+from doorward.rego.syntax.parser.cursor import State
 
 __all__ = ["BodyProductions", "TermProductions"]
 
@@ -26,6 +27,11 @@ class TermProductions(Protocol):
         """Parse a term with its infix operators. `key_value` False: a comma never belongs to `k, v
         in xs`. An error in a right operand is recorded, and the term before it returned. None after
         recording another error.
+        """
+
+    def remember_infix(self, term: Term, before: State) -> None:
+        """Keep `term` for a later `parse_infix` at the same place: it was parsed from the state
+        `before` to the present one without an error, and no comma follows.
         """
 
     def continue_infix(self, first: Term, start: int, *, key_value: bool = True) -> Term:

@@ -85,6 +85,10 @@ class Terms:
         """
         self._starts: list[int] = []
         """The keys of `_known`, ascending."""
+        self._known_infix: tuple[int, int, Term, State] | None = None
+        """The last term of `remember_infix`: its offset, the number of wildcards before it, the
+        term, and the state after it.
+        """
 
     def add_operand(self, kind: str, parse: Operand) -> None:
         """Set `parse` as the parser of operands that begin with a token of `kind`; it replaces an
@@ -96,6 +100,7 @@ class Terms:
         """Drop the results that are kept for backtracking."""
         self._known.clear()
         self._starts.clear()
+        self._known_infix = None
 
     # Infix operators
 
@@ -106,11 +111,24 @@ class Terms:
         a right operand is recorded, and the term before it returned. None after recording another
         error.
         """
-        start = self.cursor.token.start
+        cursor = self.cursor
+        start = cursor.token.start
+        known = self._known_infix
+        if known is not None and known[:2] == (start, cursor.wildcards):
+            depth = cursor.depth
+            cursor.restore(known[3])
+            cursor.depth = depth
+            return known[2]
         left = self._parse_operators(_RELATION)
-        if left is None or self.cursor.kind not in _MEMBERSHIP:
+        if left is None or cursor.kind not in _MEMBERSHIP:
             return left
         return self._parse_memberships(left, start, key_value=key_value)
+
+    def remember_infix(self, term: Term, before: State) -> None:
+        """Keep a term-infix for `parse_infix`, which then need not parse it again: it was parsed
+        from the state `before` to the present one without an error, and no comma follows.
+        """
+        self._known_infix = (before[0].start, before[4], term, self.cursor.save())
 
     def continue_infix(self, first: Term, start: int, *, key_value: bool = True) -> Term:
         """Continue a term-infix whose first term, at offset `start`, is already parsed; return the
