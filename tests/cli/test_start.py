@@ -161,6 +161,12 @@ def test_the_http_api_leaves_what_few_ask_for_until_they_do(tmp_path: Path) -> N
     assert [name for name in loaded if re.fullmatch(late, name)] == []
 
 
+def test_a_server_loads_nothing_for_saved_programs_and_trees(tmp_path: Path) -> None:
+    loaded = python("import sys, doorward.server.sidecar; print(*sys.modules)", tmp_path).split()
+    late = {"difflib", "fractions", "pickle", "doorward.rego.golang.yaml_nodes"}
+    assert not late & set(loaded)
+
+
 def test_a_server_loads_no_http_client_until_it_sends(tmp_path: Path) -> None:
     loaded = python("import sys, doorward.server.sidecar; print(*sys.modules)", tmp_path).split()
     assert "doorward.telemetry.traced_sender" in loaded

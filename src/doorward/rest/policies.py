@@ -12,7 +12,7 @@ from doorward.pdp.store import BusyError, Store
 from doorward.rego import CompileError, Diagnostic
 from doorward.rego.golang import marshal, object_text, ordered_text
 from doorward.rego.shared import PARSE_ERROR, Source, Span, Timers
-from doorward.rego.tools import Module, module_to_json
+from doorward.rego.tools import Module
 from doorward.rest.answers import bad_request, json_answer, metrics_text, not_changed, not_compiled
 from doorward.rest.requests import Parameters
 
@@ -98,6 +98,8 @@ def _text(name: str, body: bytes) -> str:
 
 def _policy_text(name: str, module: Module) -> str:
     """Return the JSON of a policy: id, text and syntax tree."""
+    from doorward.rego.tools import module_to_json  # and YAML, for METADATA: few ask for trees
+
     fields = {
         "id": marshal(name),
         "raw": marshal(module.span.source.text),

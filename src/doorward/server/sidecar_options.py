@@ -35,7 +35,6 @@ from doorward.pdp.builtin_answers import noting
 from doorward.pdp.snapshot import Settings, Snapshot
 from doorward.rego import REGISTRY, Environment, Registry, RegoError
 from doorward.rego.shared import Capabilities, ResponseCache, Span, VerifiedTokens
-from doorward.rego.tools import SavedFolder, SavedPrograms
 from doorward.rest.authorization import Access
 from doorward.rest.server import BindError, bind
 from doorward.telemetry.traced_sender import TracedSender
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     from doorward.envoy.ext_proc.options import Options as ExtProcOptions
     from doorward.envoy.options import Options
     from doorward.forward.options import Options as ForwardOptions
+    from doorward.rego.tools import SavedPrograms
     from doorward.telemetry.tracing import Tracer
     from doorward.transport.peers import Peers
 
@@ -146,14 +146,20 @@ def identified_options(options: SidecarOptions) -> SidecarOptions:
     return replace(options, config=identified(options.config), sender=sender)
 
 
+def _saved_programs(folder: Path) -> SavedPrograms:
+    from doorward.rego.tools import SavedFolder, SavedPrograms  # and pickle, for --cache-dir only
+
+    return SavedPrograms(SavedFolder(folder), with_code=True)
+
+
 def settings_of(options: SidecarOptions) -> Settings:
     """Return the settings of compilation and evaluation that the options and the configuration
     define.
     """
-    config, folder = options.config, options.cache_folder
+    config = options.config
     caching, notes = config.caching, config.nd_builtin_cache
     return Settings(
-        saved=None if folder is None else SavedPrograms(SavedFolder(folder), with_code=True),
+        saved=None if options.cache_folder is None else _saved_programs(options.cache_folder),
         v0=options.sources.v0,
         capabilities=options.capabilities,
         registry=noting(options.registry) if notes else options.registry,

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import Any, Final
 
 from doorward.rego.analysis.documents import Path
@@ -147,6 +146,8 @@ def near_name(name: str, names: Iterable[str]) -> str | None:
     """Return the most similar of `names`, other than `name` itself; None if none is similar enough.
     Only the first `MAX_NAMES` names are compared.
     """
+    from difflib import get_close_matches  # only who mistypes pays for it
+
     # difflib compares each name, so their number is bounded.
     known = [each for each, _ in zip(names, range(MAX_NAMES), strict=False) if each != name]
     close = get_close_matches(name, known, 1, _LIKE)
