@@ -115,6 +115,7 @@ class AskingProcess:
         """Yield the outcomes that have arrived, each with its number: an answer, or the error. Does
         not wait. If the process has ended, every open request yields a ServiceError.
         """
+        self._reap()
         while self._end is not None:
             try:
                 message = _receive(self._end)
@@ -153,7 +154,8 @@ class AskingProcess:
 
     def _reap(self) -> None:
         """Reap the killed processes that have ended. Does not wait for one that has not: the kernel
-        may hold it for as long as a disk or a network does not answer. The next call reaps it.
+        may hold it for as long as a disk or a network does not answer. The next call of `receive`
+        reaps it.
         """
         self._killed = [pid for pid in self._killed if not os.waitpid(pid, os.WNOHANG)[0]]
 
