@@ -223,7 +223,7 @@ def test_certificates_by_command(tmp_path: Path) -> None:
         assert mode == (0o600 if "key" in name else 0o644)
     assert "exists already" in str(run("cert", "user", "alice", *folder).exception)
     assert "a user's name" in str(run("cert", "user", "a/b", *folder).exception)
-    assert "no authority" in str(run("cert", "user", "x", "--folder", str(tmp_path)).exception)
+    assert "cannot be read" in str(run("cert", "user", "x", "--folder", str(tmp_path)).exception)
 
 
 def test_replay_shows_what_changed(docker_captures: Path, tmp_path: Path) -> None:
