@@ -215,6 +215,14 @@ def test_a_group_that_cannot_start_says_why(folder: Path) -> None:
 # Addresses
 
 
+def test_a_signal_to_reload_is_only_for_the_parent(group: Process) -> None:
+    for pid in children(group):
+        status = Path(f"/proc/{pid}/status").read_text()
+        (mask,) = [line.split()[1] for line in status.splitlines() if line.startswith("SigIgn:")]
+        # Bit 0 is that of signal 1.
+        assert int(mask, 16) >> (signal.SIGHUP - 1) & 1
+
+
 def test_workers_that_cannot_log_say_why(folder: Path) -> None:
     server = Process(folder, "--workers=2", f"--set=decision_logs.file.path={folder}/none/log")
     assert server.process.wait(PATIENCE) == 1

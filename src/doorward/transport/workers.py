@@ -479,12 +479,13 @@ class Supervisor:
 def run_child(work: Callable[[], int]) -> NoReturn:
     """Do the work of a new process and end it with the code that `work` returns; 1 after a fault.
 
-    Ignores SIGINT, since a terminal sends it to every process and the parent decides.
+    Ignores SIGINT and SIGHUP, which a terminal or `pkill` sends to every process: the parent
+    decides. Its handlers would write to descriptors that are closed here, or another file by now.
     """
     code = 1
     try:
-        # What a terminal sends goes to every process: the parent says when it is over.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        for number in (signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
         code = work()
     except FAULTS as fault:
         _EDGE.report(fault)
