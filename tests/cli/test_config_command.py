@@ -90,6 +90,23 @@ def test_a_hangup_reads_the_configuration_again(
     assert process.end() == 0
 
 
+def test_a_signal_to_reload_before_the_start_is_obeyed_after_it(
+    folder: Path,  # noqa: F811  # the fixture
+    start: Callable[..., Process],  # noqa: F811  # the fixture
+) -> None:
+    (folder / "c.yaml").write_text("default_decision: /envoy/authz/allow\n")
+    (folder / "mine.py").write_text("""
+import os, signal
+from doorward.rego import Registry
+builtins = Registry()
+os.kill(os.getpid(), signal.SIGHUP)
+""")
+    process = start("--config-file=c.yaml", "--builtins=mine.py:builtins", "policy.rego")
+    assert process.ready()
+    assert until(lambda: bool(process.messages("Configuration reloaded.")))
+    assert process.end() == 0
+
+
 def test_a_server_keeps_as_much_as_its_configuration_says() -> None:
     text = (
         "caching:\n"

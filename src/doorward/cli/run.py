@@ -262,6 +262,9 @@ def _serve(files: Sequence[str], log_format: str, options: dict[str, Any]) -> in
 
     1 if it cannot start. SIGTERM and SIGINT stop it, SIGHUP reloads.
     """
+    early: list[int] = []
+    # Until there is something to reload: the signal would end the process.
+    signal.signal(signal.SIGHUP, lambda number, _frame: early.append(number))
     with gc_frozen():  # what an import makes stays
         # They bring in the servers, which --help and the shell have no need of.
         from doorward.server.sidecar import Sidecar
@@ -290,6 +293,8 @@ def _serve(files: Sequence[str], log_format: str, options: dict[str, Any]) -> in
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, end)
         signal.signal(signal.SIGHUP, lambda _number, _frame: sidecar.ask_for_reload())
+        if early:
+            sidecar.ask_for_reload()
         sidecar.start()
     except LoadError as error:
         return _fail(f"load error: {error}")
