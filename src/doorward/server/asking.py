@@ -20,7 +20,8 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from socket import AF_UNIX, SOCK_SEQPACKET, recv_fds, send_fds, socketpair
+from errno import EMFILE
+from socket import AF_UNIX, SHUT_RDWR, SOCK_SEQPACKET, recv_fds, send_fds, socketpair
 from socket import socket as Socket
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -177,11 +178,13 @@ def _send(end: Socket, content: bytes, more: bytes = b"") -> None:
 
 def _receive(end: Socket) -> bytes:
     """Receive a message and return its bytes; b"" when the other side has closed. BlockingIOError
-    if nothing is there and the socket does not block.
+    if nothing is there and the socket does not block; OSError if it cannot be received.
     """
     received, descriptors, _, _ = recv_fds(end, 1, 1)
     if not received:
         return b""
+    if not descriptors:  # there are too many already: the message is lost
+        raise OSError(EMFILE, os.strerror(EMFILE))
     (descriptor,) = descriptors
     try:
         size = os.fstat(descriptor).st_size
@@ -252,8 +255,9 @@ class _Clients:
 
 
 def _answer(clients: _Clients, end: Socket, sending: threading.Lock, number: int, ask: Ask) -> None:
-    """Send a request to a service, and its response or error back to the parent. Nothing is raised;
-    a parent that is gone is ignored.
+    """Send a request to a service, and its response or error back to the parent. Nothing is raised.
+    If it cannot be sent back, the connection to the parent is closed: then its requests fail, and
+    it starts another process.
     """
     head: dict[str, Any] = {"number": number}
     body = b""
@@ -268,5 +272,11 @@ def _answer(clients: _Clients, end: Socket, sending: threading.Lock, number: int
     except FAULTS as fault:
         head |= {"error": _EDGE.report(fault), "is_registry": False}
     text = json.dumps(head).encode()
-    with sending, suppress(OSError):  # the parent is gone: so is this process, soon
-        _send(end, _HEAD.pack(len(text)) + text, body)
+    try:
+        with sending:
+            _send(end, _HEAD.pack(len(text)) + text, body)
+    except OSError:
+        # The parent is gone, or this process has too many files or too little memory: it would
+        # wait for this outcome for ever.
+        with suppress(OSError):
+            end.shutdown(SHUT_RDWR)
