@@ -137,6 +137,11 @@ def test_what_a_module_of_a_user_has_in_a_buffer_is_written(tmp_path: Path) -> N
     (tmp_path / "mine.py").write_text(f"""
 from doorward.rego import Registry
 builtins = Registry()
+class Proxy:
+    @property
+    def __class__(self):
+        raise LookupError("as that of Django's storage without settings")
+proxy = Proxy()
 log = open({str(path)!r}, "w")
 log.write("imported")
 """)

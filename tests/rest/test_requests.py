@@ -296,7 +296,8 @@ def test_a_package_without_rules_is_an_empty_object() -> None:
     pdp = PDP(build(Loaded({"a.rego": "package a.b\n"}, {})))
     try:
         api = Api(pdp, Config(), Health(), Metrics("1"))
-        for path, result in {"a/b": {}, "a": {"b": {}}, "a/c": None}.items():
+        results: dict[str, Any] = {"a/b": {}, "a": {"b": {}}, "a/c": None}
+        for path, result in results.items():
             assert json.loads(ask(api, "GET", f"/v1/data/{path}").body).get("result") == result
     finally:
         pdp.close()

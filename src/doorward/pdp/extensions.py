@@ -121,7 +121,8 @@ def _write_buffers() -> None:
     """Write what open files have in their buffers; failures are ignored, as Python does."""
     gc.unfreeze()
     for each in gc.get_objects():
-        if isinstance(each, (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)):
+        # By its type: `isinstance` asks a proxy for its class, which may run code and fail.
+        if issubclass(type(each), (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)):
             with suppress(OSError, ValueError):
                 each.flush()
 
