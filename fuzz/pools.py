@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from random import Random
+from typing import Any, Final, TypeVar
 
 __all__ = [
     "BUILTINS",
@@ -19,6 +20,7 @@ __all__ = [
     "PLAIN_KEYS",
     "RESERVED",
     "VARIABLES",
+    "Choices",
     "Program",
     "Term",
     "fits",
@@ -52,6 +54,8 @@ RESERVED: Final = frozenset(
     {"as", "contains", "data", "default", "else", "every", "false", "if", "import", "in", "input"}
     | {"not", "null", "package", "set", "some", "true", "with", "and", "or"}
 )
+T = TypeVar("T")
+
 MISSING: Final = object()
 """No input at all."""
 
@@ -182,3 +186,21 @@ def put(document: Any, path: Sequence[Any], value: Any) -> Any:
     inner = dict(document) if isinstance(document, dict) else {}
     inner[key] = put(inner.get(key), path[1:], value)
     return inner
+
+
+class Choices:
+    """The random choices of a generator."""
+
+    def __init__(self, random: Random) -> None:
+        self.random = random
+        self.chance = random.random
+        self.pick = random.choice
+
+    def weighted(self, *options: tuple[float, Callable[[], T]]) -> T:
+        """The result of one of the options, chosen by their weights."""
+        at = self.chance() * sum(weight for weight, _ in options)
+        for weight, option in options:
+            at -= weight
+            if at <= 0:
+                return option()
+        return options[-1][1]()

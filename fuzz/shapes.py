@@ -11,12 +11,12 @@ that does not compile is written again, so that most programs are compared.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from random import Random
 from typing import Any, Final
 
 from doorward.rego import Engine, RegoError
-from fuzz.pools import Program
+from fuzz.pools import Choices, Program
 
 __all__ = ["generate"]
 
@@ -61,26 +61,16 @@ def generate(seed: int | str) -> Program:
     return _Shapes(Random(seed)).program()
 
 
-class _Shapes:
+class _Shapes(Choices):
     """Writes rules. `scope` lists the variables that a term may read; `bound` gets new ones."""
 
     def __init__(self, random: Random) -> None:
-        self.random = random
-        self.chance = random.random
-        self.pick = random.choice
+        super().__init__(random)
         self.rules: list[tuple[str, int]] = []
         """The names of rules so far, with the numbers of their parameters."""
         self.bound: list[str] = []
         self.is_logical = self.chance() < 0.4
         """True if `and`, `or` and the `not` of bodies are imported."""
-
-    def weighted(self, *options: tuple[float, Callable[[], str]]) -> str:
-        at = self.chance() * sum(weight for weight, _ in options)
-        for weight, option in options:
-            at -= weight
-            if at <= 0:
-                return option()
-        return options[-1][1]()
 
     # Terms
 

@@ -7,10 +7,10 @@ checker. Everything that comes from input, base data or a parameter is of any ki
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from fuzz.pools import (
     BUILTINS,
@@ -21,6 +21,7 @@ from fuzz.pools import (
     PLAIN_KEYS,
     RESERVED,
     VARIABLES,
+    Choices,
     Term,
     fits,
     kind_of,
@@ -31,7 +32,6 @@ __all__ = ["Known", "Scope", "Terms"]
 
 COMPARISONS: Final = ("==", "==", "==", "!=", "<", "<=", ">", ">=", "=")
 DEEPEST: Final = 3
-T = TypeVar("T")
 
 
 @dataclass
@@ -61,13 +61,11 @@ class Scope:
         return Scope(dict(self.known), self.depth + 1)
 
 
-class Terms:
+class Terms(Choices):
     """Writes terms and expressions. An expression adds to its scope what it binds."""
 
     def __init__(self, random: Random) -> None:
-        self.random = random
-        self.chance = random.random
-        self.pick = random.choice
+        super().__init__(random)
         self.odd = self.chance() < 0.5
         self.v0 = self.chance() < 0.12
         self.future = self.v0 and self.chance() < 0.5
@@ -82,14 +80,6 @@ class Terms:
         self.shared = [self.raw_path() for _ in range(self.random.randrange(1, 4))]
         """Paths below input that many rules read."""
         self.serial = 0
-
-    def weighted(self, *options: tuple[float, Callable[[], T]]) -> T:
-        at = self.chance() * sum(weight for weight, _ in options)
-        for weight, option in options:
-            at -= weight
-            if at <= 0:
-                return option()
-        return options[-1][1]()
 
     @property
     def has_in(self) -> bool:

@@ -7,7 +7,6 @@ were not read. A question consists of a few values: none of it becomes SQL or th
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import threading
@@ -20,6 +19,7 @@ from doorward.base.records import record
 from doorward.config.configuration import DecisionLogs
 from doorward.console.callers import caller_of
 from doorward.console.log_tail import newest_rows
+from doorward.console.parameters import LONGEST, check_parameters
 from doorward.console.responses import response_of
 from doorward.console.rows import LONGEST as SHORT
 from doorward.console.rows import request
@@ -32,8 +32,6 @@ MOST: Final = 200
 """The most decisions in one result."""
 SECONDS: Final = 5.0
 """The seconds after which the caller stops a search."""
-LONGEST: Final = 200
-"""The most characters of a field of a question; more is a LogQueryError."""
 SHOWN: Final = 1 << 20
 """The most characters of an event that is displayed, and of an input that is read for its summary.
 """
@@ -116,13 +114,7 @@ class Question:
         """Return the question in a request's parameters; LogQueryError for an unknown field or an
         invalid value.
         """
-        names = {each.name for each in dataclasses.fields(cls)}
-        for name, value in fields.items():
-            if name not in names:
-                known = ", ".join(sorted(names))
-                raise LogQueryError(f"unknown field: {name[:LONGEST]}: use one of {known}")
-            if len(value) > LONGEST:
-                raise LogQueryError(f"{name} is longer than {LONGEST} characters")
+        check_parameters(fields, cls, LogQueryError)
         question = cls(**fields)
         if question.verdict not in ("", *VERDICTS):
             raise LogQueryError(f"`verdict` must be one of {', '.join(VERDICTS)}")

@@ -6,12 +6,12 @@ time and pauses, so that decisions continue meanwhile.
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from doorward.base.records import record
+from doorward.console.parameters import check_parameters
 from doorward.console.ring import Entry
 from doorward.console.rows import Row, row_of
 
@@ -23,7 +23,6 @@ GROUPED: Final = 100
 """The most groups of one result, the largest first."""
 SECONDS: Final = 1.5
 """The seconds after which a search ends with what it has found."""
-_LONGEST: Final = 200
 _BETWEEN: Final = 200
 """The number of decisions between two pauses."""
 _PAUSE: Final = 0.0005
@@ -69,13 +68,7 @@ class Filter:
         """Return the filter in a request's parameters; FilterError for an unknown field or an
         invalid value.
         """
-        names = {each.name for each in dataclasses.fields(cls)}
-        for name, value in fields.items():
-            if name not in names:
-                known = ", ".join(sorted(names))
-                raise FilterError(f"unknown field: {name[:_LONGEST]}: use one of {known}")
-            if len(value) > _LONGEST:
-                raise FilterError(f"{name} is longer than {_LONGEST} characters")
+        check_parameters(fields, cls, FilterError)
         each = cls(**fields)
         if each.verdict not in ("", *VERDICTS):
             raise FilterError(f"`verdict` must be one of {', '.join(VERDICTS)}")

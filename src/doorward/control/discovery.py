@@ -136,8 +136,9 @@ class Discovery:
                 downloader.etag = ""
                 return self._fail(self.status)
             self._active = downloader.etag = download.etag
+            # After the assignment, which undoes a `forget` meanwhile: a file was read again after
+            # this configuration was laid over the one before.
             if self._forgets != forgets:
-                # A file was read again after this configuration was laid over the one before.
                 self._active = downloader.etag = ""
             # Only now: a restart must not begin with a configuration that was refused.
             self._persist(download.content)

@@ -20,12 +20,8 @@ from doorward.rego.builtins import Environment, Registry
 from doorward.rego.caches import CacheCounts, function_counts
 from doorward.rego.code import Code
 from doorward.rego.conversion import from_python
-from doorward.rego.errors import (
-    CompileError,
-)
-from doorward.rego.modules import (
-    Policy,
-)
+from doorward.rego.errors import CompileError
+from doorward.rego.modules import Policy
 from doorward.rego.options import OptionArguments, Options
 from doorward.rego.partial.options import PartialArguments, PartialOptions
 from doorward.rego.policies import Policies, compile

@@ -18,10 +18,7 @@ from doorward.rego.analysis.tree import RuleNode, insert_rules
 from doorward.rego.builtins import Registry
 from doorward.rego.code import Code, generate_code
 from doorward.rego.codegen.marks import Mark, Marks
-from doorward.rego.errors import (
-    CompileError,
-    ParseError,
-)
+from doorward.rego.errors import CompileError, ParseError
 from doorward.rego.modules import (
     Policy,
     Preparation,

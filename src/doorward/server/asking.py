@@ -217,10 +217,10 @@ def _outcome(message: bytes) -> tuple[int, Answer | Exception]:
 
 def _serve(end: Socket) -> int:
     """Send requests to services in the process until the parent closes its end; return the exit
-    code 0. SIGTERM and SIGHUP are ignored: the parent decides when the process ends.
+    code 0. SIGTERM is ignored, besides the signals of `run_child`: the parent decides when the
+    process ends.
     """
-    for name in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(name, signal.SIG_IGN)  # the parent says when it is over
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     asking, sending = _Clients(), threading.Lock()
     threads = ThreadPoolExecutor(MOST, thread_name_prefix="asking")
     while message := _receive(end):

@@ -220,8 +220,8 @@ class Scope:
         return Var(before.unique, var.span)
 
     def own(self, name: str) -> Declared | None:
-        """Return the declaration of `name` here or among the parameters around this body, None if
-        there is none; it does not count as used.
+        """Return the declaration of `name` here or among the parameters around this body; None
+        without one. This does not count as a use.
         """
         return self.declared.get(name) or self._around.get(name)
 

@@ -31,10 +31,10 @@ def parse_path(text: str) -> tuple[Term, ...]:
     elif isinstance(term, nodes.Ref) and isinstance(term.head, nodes.Var):
         head, args = term.head, term.args
     else:
-        raise ValueError(f"`{text}` is not a path below input or data, such as input.user")
+        raise _not_a_path(text)
     constant = all(isinstance(arg, nodes.Scalar) for arg in args)
     if head.name not in ROOTS or not constant:
-        raise ValueError(f"`{text}` is not a path below input or data, such as input.user")
+        raise _not_a_path(text)
     names = [Constant(arg.value) for arg in args if isinstance(arg, nodes.Scalar)]
     return (Var(head.name), *names)
 
@@ -48,5 +48,9 @@ def path_names(text: str) -> tuple[str, tuple[str | int, ...]]:
     assert isinstance(head, Var)
     names = [part.value for part in operands if isinstance(part, Constant)]
     if not all(isinstance(name, (str, int)) for name in names):
-        raise ValueError(f"`{text}` is not a path below input or data, such as input.user")
+        raise _not_a_path(text)
     return head.name, tuple(names)  # type: ignore[arg-type]  # they are names
+
+
+def _not_a_path(text: str) -> ValueError:
+    return ValueError(f"`{text}` is not a path below input or data, such as input.user")
