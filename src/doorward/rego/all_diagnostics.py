@@ -74,7 +74,9 @@ def _names_any(error: Diagnostic, lost: set[str]) -> bool:
 
 
 def _without(module: Module, errors: Sequence[Diagnostic], lost: set[str]) -> Module:
-    """Return a module without the rules that have `errors`; their names are added to `lost`."""
+    """Return a module without the rules in whose text one of `errors` lies. The words of their
+    names are added to `lost` in place.
+    """
     spans = [error.span for error in errors if error.span.source is module.span.source]
     remaining = []
     for rule in module.rules:

@@ -40,8 +40,8 @@ WebAssembly.
 
 
 def future_keywords(*, v0: bool = False) -> list[str]:
-    """Return the sorted keywords that need an import of `future.keywords`: those of Rego v1 without
-    the ones v1 has built in, or all with `v0`.
+    """Return the sorted keywords that need an import of `future.keywords`: those that Rego v1 does
+    not have built in, or all with `v0`.
     """
     return sorted(FUTURE_KEYWORDS if v0 else FUTURE_KEYWORDS - V1_KEYWORDS)
 
@@ -100,8 +100,9 @@ class Capabilities:
         return base if hosts is None else replace(base, allow_net=hosts)
 
     def problems(self, module: Module, *, v0: bool) -> list[Diagnostic]:
-        """Return an error for each feature, import or template string that a module uses and the
-        capabilities do not allow; [] if there is none. `v0`: the module is read as Rego v0.
+        """Return an error for each use of what the capabilities do not allow: Rego v1 itself,
+        imports of `rego.v1` and of keywords, and template strings; [] if there is none. Calls of
+        built-ins are not checked. `v0`: the module is read as Rego v0.
         """
         errors = [] if v0 else self._version(module.package.span)
         for item in module.imports:
@@ -121,8 +122,8 @@ class Capabilities:
         return [_problem("illegal capabilities: rego_v1 feature required for Rego v1", span)]
 
     def _import(self, item: Import, *, v0: bool) -> Iterator[Diagnostic]:
-        """Yield the errors of an import of `rego.v1`, or of keywords, that is not allowed. `v0`:
-        the module is read as Rego v0, where keywords of Rego v1 must be allowed too.
+        """Yield the errors of an import of `rego.v1`, or of keywords, that is not allowed. In a
+        Rego v1 module (without `v0`), `import rego.v1` and the keywords of v1 are always allowed.
         """
         path = item.path
         if not isinstance(path, Ref) or not isinstance(path.head, Var):

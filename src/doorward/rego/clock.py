@@ -33,7 +33,8 @@ _is_due: Final = cycle([False] * (_STEPS - 1) + [True]).__next__
 
 def count_step() -> None:
     """Count a step of work on values, one for each collection that is traversed. Every 256th step
-    checks the deadline of this thread, if it has one, which raises EvalError if it has passed.
+    of all threads together checks the deadline of the thread that takes it, if that has one:
+    EvalError if it has passed.
     """
     if _is_due() and CLOCK.check_deadline is not None:
         CLOCK.check_deadline()

@@ -125,10 +125,10 @@ in it.
 
 def _refuse(position: _Position, why: str) -> NoReturn:
     """Raise InputError with the position and the reason `why`."""
-    raise InputError(f"{_show(position)} {why}")
+    raise InputError(f"{_position_text(position)} {why}")
 
 
-def _show(position: _Position) -> str:
+def _position_text(position: _Position) -> str:
     """Return a position as text, such as `input.a[0]`."""
     keys: list[Any] = []
     above: _Position | None = position
@@ -140,7 +140,7 @@ def _show(position: _Position) -> str:
 
 
 def _convert(value: Any, position: _Position) -> Value:
-    """Convert a value; InputError with its position if it is not convertible."""
+    """Convert a value; InputError with its position if it, or a part of it, is not convertible."""
     kind = type(value)
     if kind in _PLAIN:
         return value  # type: ignore[no-any-return] # of these classes by now
@@ -155,7 +155,7 @@ def _convert(value: Any, position: _Position) -> Value:
     if isinstance(value, Mapping):
         return _to_object(value, position)
     if isinstance(value, AbstractSet):
-        member: _Position = (None, f"{_show(position)} (a member)")
+        member: _Position = (None, f"{_position_text(position)} (a member)")
         return make_set([_convert(item, member) for item in value])
     if isinstance(value, Sequence) and not isinstance(value, _BYTES):
         return [_convert(item, (position, n)) for n, item in enumerate(value)]
@@ -166,8 +166,9 @@ _BYTES: Final = (bytes, bytearray, memoryview)
 
 
 def _to_scalar(value: Any, position: _Position) -> Any:
-    """Return the string or number for a scalar, or the converted value of an Enum; UNDEFINED for
-    other objects. InputError for numbers that are not finite or too large.
+    """Return the string or number for a scalar of Python, also for a date, UUID or Decimal, or the
+    converted value of an Enum; UNDEFINED for other objects. InputError for numbers that are not
+    finite or too large, a time without a zone, and an Enum whose value is not convertible.
     """
     from enum import Enum
 
@@ -205,7 +206,9 @@ def _from_decimal(value: Any, position: _Position) -> int | Number:
 
 
 def _from_datetime(value: Any, position: _Position) -> str:
-    """Return a time as RFC 3339; InputError if it has no zone."""
+    """Return a time as RFC 3339, in UTC if its offset is not in whole minutes; InputError if it has
+    no zone.
+    """
     offset = value.utcoffset()
     if offset is None:
         _refuse(position, "is a time without a time zone: add one")
@@ -243,8 +246,9 @@ def _fields_of(value: Any) -> Any:
 
 
 def _to_object(value: Mapping[Any, Any], position: _Position) -> dict[Key, Value]:
-    """Convert a mapping to an object. InputError for a mapping with several values per key, such as
-    a MultiDict, and for two keys that are equal in Rego.
+    """Convert a mapping to an object. InputError for a class of mappings that can have several
+    values for a key, such as a MultiDict, for two keys that are equal in Rego, and for a key or
+    value that is not convertible.
     """
     # Multi-value mappings of web frameworks: a policy would see only one of the values.
     if hasattr(value, "getlist") or hasattr(value, "getall"):
@@ -253,7 +257,7 @@ def _to_object(value: Mapping[Any, Any], position: _Position) -> dict[Key, Value
     for name, item in value.items():
         key = name
         if type(name) is not str:
-            key = to_key(_convert(name, (None, f"{_show(position)} (a key)")))
+            key = to_key(_convert(name, (None, f"{_position_text(position)} (a key)")))
         if key in converted:
             _refuse(position, f"has two keys that are {to_rego(from_key(key))}")
         converted[key] = _convert(item, (position, from_key(key)))

@@ -25,8 +25,8 @@ __all__ = ["may_hold_credentials"]
 
 
 def _translate_for_re2(pattern: str) -> str:
-    """Return a pattern of `rego/credentials.py` for RE2: its groups do not capture, and it matches
-    names with the escapes of a query string too.
+    """Return a pattern of `rego/credentials.py` for RE2: its groups do not capture. It matches all
+    that Python matches, and names with the escapes of a query string too.
     """
     return (
         pattern.replace("(", "(?:")
@@ -58,7 +58,9 @@ def _name_pattern(rest: str, end: str) -> str:
 
 
 def _not_masked() -> str:
-    """Return a pattern for the first character of a value that is not `[masked]`."""
+    """Return a pattern for the beginning of a value, up to the first character that differs from
+    `[masked]`. It does not match the value `[masked]` itself.
+    """
     pattern = '[^&; "]'
     for char in reversed(MASKED):
         code = rf"\x{ord(char):02x}"

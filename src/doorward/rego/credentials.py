@@ -79,8 +79,9 @@ def names_all_below(name: str) -> bool:
 
 
 def credential_members(value: Mapping[Any, Any]) -> frozenset[Any]:
-    """Return the members of an object that are credentials because of another member: the private
-    members of a JWK, or `value` beside a `name` that names a credential.
+    """Return the keys of an object whose values are credentials because of another member: all
+    names of private members of a JWK, used or not, or `value` beside a `name` or `key` that names a
+    credential. Empty if there are none.
     """
     if _OF_PAIRS.isdisjoint(value):
         return _NO_MEMBERS
@@ -205,7 +206,9 @@ def _mentions(text: str) -> bool:
 
 
 def _to_plain(text: str) -> str:
-    """Return `text` with escaped characters decoded, and blanks for quotes and backslashes."""
+    """Return `text` with escaped ASCII characters decoded, up to `_LAYERS` times, and blanks for
+    quotes and backslashes.
+    """
     # Bounded, since each layer may decode to another one.
     for _ in range(_LAYERS):
         if "\\" not in text and "%" not in text and "&#" not in text:

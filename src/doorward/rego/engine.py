@@ -41,11 +41,12 @@ __all__ = ["Engine", "parse_term"]
 
 class Engine:
     """Policies and data that can be queried; thread-safe. `modules` maps file names to Rego text,
-    `data` is the base data, and every other argument is a field of `Options`. Raise CompileError
-    for invalid policies and InputError for data that is not a Rego value.
+    `data` is the base data, and further arguments are fields of `Options`. Raise CompileError for
+    invalid policies and InputError for data that is not a Rego value.
 
     `policies` are policies compiled before, in place of `modules` and options; TypeError if these
-    are passed too.
+    are passed too. `is_parsed`: the data is parsed JSON or was converted before, and is not
+    checked.
     """
 
     __slots__ = ("_answers", "_lock", "data", "environment", "policies")
@@ -112,8 +113,9 @@ class Engine:
             raise CompileError(report(errors, self.options.max_errors))
 
     def with_data(self, data: Any, *, is_parsed: bool = False) -> Engine:
-        """Return an engine with the same policies and other data; nothing is compiled. `is_parsed`:
-        as in `Policies.bind`.
+        """Return an engine with the same policies and other data; nothing is compiled. InputError
+        for data that is not a Rego value. `is_parsed`: the data is parsed JSON or was converted
+        before, and is not checked.
         """
         return self.policies.bind(data, is_parsed=is_parsed)
 
@@ -155,8 +157,9 @@ class Engine:
         options: PartialOptions | None = None,
     ) -> PartialQuery:
         """Prepare a query for repeated partial evaluation with `unknowns` (paths such as
-        `input.resource`, `data.rows`). `options`: by default `PartialOptions()`. CompileError as
-        for `prepare`; ValueError for an invalid path or namespace.
+        `input.resource`, `data.rows`). `options`: by default `PartialOptions()`. Raise CompileError
+        if the query cannot be compiled, ParseError for an invalid `package` or import in the
+        options, and ValueError for an invalid path or namespace.
         """
         return PartialQuery(self, query, tuple(unknowns), options or PartialOptions())
 
@@ -208,8 +211,9 @@ class Engine:
         return bool(node.children)
 
     def has_package(self, path: Iterable[str | int]) -> bool:
-        """Return True if a path below `data` is that of a package, or where packages begin: without
-        rules, it is an empty object.
+        """Return True if a path below `data` is that of a package, or a prefix of the path of
+        packages or rules, and no rule is at or above it. Its document is an object, empty if no
+        rule below it is defined and there is no data. False for `data` itself.
         """
         node = self.policies.code.linked.root
         for key in path:
@@ -281,7 +285,8 @@ class _Answers:
 
 def parse_term(text: str) -> Any:
     """Return the Rego value of a ground term such as `{"a": {1, 2}}`. CompileError for text that is
-    not a valid query; ValueError if the term is undefined, or for several expressions.
+    not a valid query, EvalError if it cannot be evaluated; ValueError if the term is undefined, or
+    for several expressions.
     """
     value = Engine().prepare(text).value()
     if value is UNDEFINED:

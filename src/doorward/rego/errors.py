@@ -106,7 +106,7 @@ class Diagnostic:
 
 def render(diagnostic: Diagnostic) -> str:
     """Format a diagnostic for people: position, code, message, the source line with a caret, the
-    hint.
+    details, the hint.
     """
     span = diagnostic.span
     position = f"{span.file}:0: " if span.file else ""

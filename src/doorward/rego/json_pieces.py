@@ -62,8 +62,8 @@ _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 def from_pieces(content: bytes) -> Value:
-    """Parse a JSON text in UTF-8 as `from_json` does, piece by piece; ValueError if it is
-    invalid.
+    """Parse a JSON text in UTF-8 piece by piece to the value that `from_json` returns for it.
+    ValueError, without a useful reason, if it is invalid or nested too deeply.
     """
     try:
         return _Reader(content).document()
@@ -190,7 +190,9 @@ class _Reader:
         """True if the window reaches to the end of the text."""
 
     def document(self) -> Value:
-        """Return the only value of the text; ValueError if there is more."""
+        """Return the only value of the text. ValueError or StopIteration if it is not valid JSON or
+        more follows.
+        """
         value = self._value(0)
         if self._following():
             raise ValueError("more than one value")

@@ -69,8 +69,9 @@ class Strings(dict[str, str]):
     """Maps recently read strings to one copy of each."""
 
     def share(self, obj: dict[str, Value]) -> dict[str, Value]:
-        """Replace the strings in `obj`, and in arrays directly in it, by equal ones met before;
-        changes and returns `obj`. All are forgotten when more than `KEPT` are remembered.
+        """Replace the strings in `obj`, and in arrays directly in it that begin with one, by equal
+        ones met before; changes and returns `obj`. All are forgotten when more than `KEPT` are
+        remembered.
         """
         if len(self) > KEPT:
             self.clear()
@@ -87,8 +88,8 @@ class Strings(dict[str, str]):
 
 
 def _sharing_decoder(*, unique_keys: bool) -> json.JSONDecoder:
-    """Return a decoder whose equal strings and numbers share one object. With `unique_keys`, it
-    raises ValueError for repeated keys.
+    """Return a decoder that saves memory: most equal strings, and most equal numbers with a point
+    or exponent, become one object. With `unique_keys`, it raises ValueError for repeated keys.
     """
     strings, numbers = Strings(), Numbers()
     return json.JSONDecoder(
@@ -101,8 +102,8 @@ def _sharing_decoder(*, unique_keys: bool) -> json.JSONDecoder:
 
 
 def scrub_value(value: Value) -> Value:
-    """Return a parsed value without lone surrogates. Arrays and objects are changed in place; an
-    object whose keys change is a new one.
+    """Return a parsed value with U+FFFD in place of lone surrogates, in keys too. Arrays and
+    objects are changed in place; an object whose keys change is a new one.
     """
     if isinstance(value, str):
         return scrub(value)

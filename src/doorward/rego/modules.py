@@ -47,8 +47,8 @@ def parse_modules(
     policies: Mapping[str, Policy], options: Options | None = None
 ) -> dict[str, Module]:
     """Parse policy files and return the modules by file name; parsed modules are taken as they are.
-    `options`: by default `Options()`. CompileError with every parse error, and every use of what
-    the capabilities do not allow.
+    `options`: by default `Options()`. CompileError with every parse error, and every use of syntax
+    and imports that the capabilities do not allow.
     """
     options = options or Options()
     registry = options.allowed_registry()
@@ -118,7 +118,7 @@ def are_same(policies: Mapping[str, Policy], before: Mapping[str, Module]) -> bo
 
 
 def _sources(policies: Mapping[str, Policy]) -> list[tuple[str, tuple[str, str]]]:
-    """Return the file names of policies with their names in errors and their texts."""
+    """Return for each policy its file name, and a pair of its name in errors and its text."""
     return [(name, _source(name, policy)) for name, policy in policies.items()]
 
 

@@ -181,7 +181,9 @@ AnyNumber: TypeAlias = int | float
 
 
 def _integer(number: AnyNumber) -> int | None:
-    """Return the integer that equals the number; None if there is none."""
+    """Return the integer that the number equals once it is rounded to 64 bits of mantissa; None if
+    there is none.
+    """
     mantissa, exponent = binary(number)
     if not exponent:
         return mantissa
@@ -197,7 +199,9 @@ def is_large(number: AnyNumber) -> bool:
 
 
 def hash_integer(integer: int) -> int:
-    """Return a hash that a client cannot choose; Python's own is a remainder."""
+    """Return a hash of an integer for which a client cannot choose equal ones: Python's own, a
+    remainder, only for integers below `HASH_MODULUS` in magnitude, otherwise that of the bytes.
+    """
     if -HASH_MODULUS < integer < HASH_MODULUS:
         return hash(integer)
     return hash(integer.to_bytes(integer.bit_length() // 8 + 1, "big", signed=True))
@@ -220,9 +224,9 @@ def compare_numbers(a: float, b: float) -> int:
 
 def parse_number(text: str, max_exponent: int = MAX_DIGITS) -> int | Number:
     """Parse a JSON number: an `int` if it has no point or exponent, otherwise a `Number` with its
-    text; `-0` is a `Number` too. ValueError if it is invalid or longer than `MAX_DIGITS`
-    characters, or if the exponent of a number other than 0 exceeds `max_exponent` in magnitude or
-    has more than 6 characters.
+    text; `-0` is a `Number` too. Leading zeros, `1.` and `.5` are accepted. ValueError if it is
+    invalid or longer than `MAX_DIGITS` characters, or if the exponent of a number other than 0
+    exceeds `max_exponent` in magnitude or has more than 6 characters.
     """
     if len(text) > MAX_DIGITS:
         raise ValueError(f"number is longer than {MAX_DIGITS} characters")
@@ -268,8 +272,9 @@ _LITERAL_BITS: Final = 100_000
 
 
 def parse_lean(text: str) -> int | Number:
-    """Return the number for a valid JSON number with a point or exponent, as `parse_number` does.
-    The text is not stored if Python's `repr` gives the same, which halves the memory.
+    """Return the number for a valid JSON number with a point or exponent. The text of a short one
+    is not stored if Python's `repr` gives the same, which halves the memory. ValueError if it is
+    longer than `MAX_DIGITS` characters or its exponent is out of range.
     """
     if len(text) > _SHORT or "e" in text or "E" in text:
         return parse_number(text)
@@ -284,7 +289,9 @@ _repr: Final = float.__repr__
 
 
 def exact(number: AnyNumber) -> int | Fraction:
-    """Return the exact value; ValueError for a float that is not finite."""
+    """Return the value that is computed with: an `int` if the number is integral, otherwise a
+    Fraction rounded to 64 bits of mantissa. ValueError for a float that is not finite.
+    """
     if type(number) is int:
         return number
     mantissa, exponent = binary(number)
@@ -310,8 +317,8 @@ def binary(number: AnyNumber) -> Binary:
 
 
 def from_fraction(value: int | Fraction) -> int | Number:
-    """Return the number for a computed value; a `Fraction` is rounded and gets its shortest
-    text.
+    """Return the number for a computed value: an `int` itself, a `Fraction` rounded to 64 bits of
+    mantissa.
     """
     if type(value) is int:
         return value
@@ -340,7 +347,9 @@ def from_binary(mantissa: int, exponent: int) -> int | Number:
 
 
 def from_double(mantissa: int, exponent: int) -> int | Number:
-    """Return the number with the fewest digits for a result with `DOUBLE_BITS` of mantissa."""
+    """Return `mantissa * 2**exponent`, which is rounded to `DOUBLE_BITS` of mantissa, as the number
+    with the fewest digits.
+    """
     if exponent >= 0 and mantissa.bit_length() + exponent <= DOUBLE_BITS:
         return mantissa << exponent
     text = _shortest(mantissa, exponent, DOUBLE_BITS)
@@ -447,7 +456,7 @@ def rounded(mantissa: int, exponent: int, bits: int = MANTISSA_BITS) -> Binary:
 
 
 def quotient(n: int, d: int, bits: int = MANTISSA_BITS) -> Binary:
-    """Return n / d rounded to `bits`; `d` is not zero."""
+    """Return n / d in binary form, rounded to `bits` of mantissa; `d` is not zero."""
     # Two bits more than the mantissa has, and one for all that follow, say how to round.
     shift = bits + 2 - n.bit_length() + d.bit_length()
     if shift >= 0:

@@ -171,8 +171,8 @@ class Policies:
 
     def question(self, query: str, unknowns: tuple[str, ...], options: PartialOptions) -> Question:
         """Return a query prepared for partial evaluation, from a cache of at most `MAX_QUESTIONS`.
-        CompileError if it cannot be compiled; ValueError if an unknown, a path of
-        `disable_inlining` or the namespace is invalid.
+        CompileError if it cannot be compiled, ParseError for an invalid `package` or import in the
+        options; ValueError if an unknown, a path of `disable_inlining` or the namespace is invalid.
         """
         key = query, unknowns, options
         question = self._questions.get(key)
@@ -190,7 +190,7 @@ class Policies:
 
     def _resolve(self, query: str, package: str, imports: tuple[str, ...]) -> Body:
         """Return the resolved body of a query for partial evaluation. CompileError if it is
-        invalid.
+        invalid, ParseError if `package` or an import is.
         """
         v0 = self.options.v0
         body = parse_query_text(query, v0=v0)
@@ -311,7 +311,9 @@ class Policies:
             self._save()
 
     def _save(self) -> None:
-        """Save the program for the next run, once; nothing if it was loaded or cannot be saved."""
+        """Save the program for the next run, once. Nothing is saved if it was loaded, or if it has
+        no key.
+        """
         if self.options.saved is not None and self._key is not None:
             self.options.saved.write(self._key, self.program, self.code, self.notes)
             self._key = None
@@ -324,6 +326,8 @@ class Policies:
         return {item.file: item.text(code.linked.namespace) for item in code.units}
 
     def whole_code(self, mocked: frozenset[str] = frozenset()) -> Code:
-        """Return the code for calls of `mocked`, with the functions of all files generated."""
+        """Return code in which calls of `mocked` can be replaced by `with`, with the functions of
+        all files generated.
+        """
         code = self.code_for(mocked)
         return code if code.units else generate_code(self.program, self.options, mocked, whole=True)

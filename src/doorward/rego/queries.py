@@ -280,8 +280,9 @@ class Query:
         return self.answer(input, now_ns=now_ns)
 
     def answer(self, input: Any = UNDEFINED, *, now_ns: int | None = None) -> Any:
-        """Return the same as `value` for an input that is parsed JSON or comes from `from_python`.
-        The input is not checked, since that takes longer than many policies.
+        """Return the value of the query's only expression, as `value` does, for an input that is
+        parsed JSON or comes from `from_python`. The input is not checked, since that takes longer
+        than many policies. ValueError for several expressions, EvalError if the evaluation fails.
         """
         if self._is_plain and now_ns is None:
             # `evaluation`, written out: this precedes every decision.
@@ -319,9 +320,10 @@ class Query:
     def marked_answer(
         self, input: Any = UNDEFINED, answered: dict[str, dict[Key, Any]] | None = None
     ) -> tuple[Any, Marks]:
-        """Return the same as `answer`, and the marks that marked code recorded, for
+        """Return the value that `answer` returns, and the marks that marked code recorded, for
         `Policies.read_marks`; {} if the code is not marked. `answered`: a dict that receives the
-        results of built-ins, if they record them.
+        results of built-ins that record them, by name and operands. The errors are those of
+        `answer`.
         """
         table = self._marks
         if table is None or self.strict or self._counts or self._value is None:
@@ -422,7 +424,10 @@ class Query:
             return self._exactly(evaluation, error, exact)
 
     def _run_at_any_depth(self, work: Work, evaluation: Evaluation) -> Any:
-        """Return the result of `work`, even if rules nest too deeply for Python's stack."""
+        """Return the result of `work`. If rules nest too deeply for Python's stack, they are
+        evaluated one by one first, and `work` again; TooDeepError if that is not possible or not
+        enough.
+        """
         try:
             return run_in_time(work, evaluation)
         except TooDeepError:

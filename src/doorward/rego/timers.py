@@ -49,6 +49,7 @@ class Timers:
 
     def document(self) -> dict[str, int]:
         """Return the nanoseconds of each stage under OPA's names, such as
-        `timer_rego_query_eval_ns`, in OPA's order.
+        `timer_rego_query_eval_ns`, in the order of `names`; other stages follow in the order of
+        their first use.
         """
         return {f"timer_{name}_ns": spent for name, spent in self._spent.items()}

@@ -245,7 +245,7 @@ def classes_of(kind: str) -> tuple[type, ...]:
 
 def equal(a: Value, b: Value) -> bool:
     """Return True if two values are equal in Rego: `1` and `1.0` are, `1` and `true` are not.
-    Checks the deadline of the thread for collections.
+    EvalError if the deadline of the thread has passed, which is checked for collections.
     """
     if a is b:
         return True
@@ -293,7 +293,7 @@ def _pairs(a: dict[Key, Value], b: dict[Key, Value]) -> Iterator[tuple[Any, Any]
 
 def compare(a: Value, b: Value) -> int:
     """Return -1, 0 or 1 in Rego's order: null < boolean < number < string < array < object < set.
-    Checks the deadline of the thread for collections.
+    EvalError if the deadline of the thread has passed, which is checked for collections.
     """
     if a is b:
         return 0
@@ -426,7 +426,8 @@ def _collection_key(value: Any, order: Callable[[Value], Any], depth: int) -> An
 
 def in_order(values: Sequence[Value], order: Callable[[Value], Any] = _ORDER) -> Sequence[int]:
     """Return the positions of the values in Rego's order: `[3, 1, 2]` gives `[1, 2, 0]`. Equal
-    values stay in their order.
+    values stay in their order. `order` makes the sort key of a collection that nests deeply or is
+    long.
     """
     count = len(values)
     if count < 2:
@@ -739,8 +740,8 @@ _quote: Final = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def _write(value: Value, put: _Put) -> None:
-    """Write a value as JSON, piece by piece, with `put`: keys sorted, sets as arrays. Checks the
-    deadline of the thread.
+    """Write a value as JSON, piece by piece, with `put`: keys sorted, sets as arrays. EvalError if
+    the deadline of the thread has passed.
     """
     if isinstance(value, str):
         put(_quote(value))

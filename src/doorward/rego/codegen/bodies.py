@@ -91,7 +91,9 @@ def expression(state: FunctionState, expr: Expr) -> None:
 
 
 def expression_value(state: FunctionState, expr: Expr) -> Operand:
-    """Write code for the value of an expression that is a term, under its `with` modifiers."""
+    """Write code for the value of an expression that is a term, after the steps before it and under
+    its `with` modifiers; return the operand.
+    """
     assert not isinstance(expr.term, (SomeDecl, SomeIn, Every, Not, And, Or))
     with state.env.same_evaluation():
         for step in expr.before:
@@ -102,8 +104,8 @@ def expression_value(state: FunctionState, expr: Expr) -> Operand:
 
 
 def _holds(state: FunctionState, node: Term | SomeDecl | SomeIn | Every | Not | And | Or) -> None:
-    """Write code for the term of an expression that must hold. Code written after this runs once
-    for each solution.
+    """Write code that goes on only where the term of an expression holds; the code written after it
+    runs once for each solution.
     """
     match node:
         case SomeDecl():
@@ -415,7 +417,7 @@ def _pair(first: ast.expr, second: ast.expr) -> ast.expr:
 
 
 def _target(item: With) -> tuple[str, tuple[Key, ...]]:
-    """Return `input` or `data`, and the path below it that is replaced."""
+    """Return the document that a `with` replaces, `input` or `data`, and the path below it."""
     target = item.target
     if isinstance(target, Var):
         return target.name, ()

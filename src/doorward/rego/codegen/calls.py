@@ -209,7 +209,8 @@ def predicate(state: FunctionState, term: Call) -> ast.expr | None:
 
 def _write_call(state: FunctionState, builtin: Builtin, values: Sequence[Operand]) -> Inline | None:
     """Return Python code in line that replaces a call of a built-in: with its constant operands
-    prepared now, or in Python's own operations. None if neither is possible.
+    prepared now, in Python's own operations or, for `time.now_ns`, by reading the evaluation's
+    time. None if that is not possible.
     """
     if builtin.name == "time.now_ns" and builtin is REGISTRY.get(builtin.name):
         return Inline(attribute(load(state.env.evaluation), "now_ns"))

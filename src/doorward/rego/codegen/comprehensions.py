@@ -41,7 +41,7 @@ _EQUATIONS = ("equal", "eq")
 
 def comprehension(state: FunctionState, node: Comprehension) -> Operand:
     """Write a comprehension and return the collection; its loops are closed again. If it depends on
-    a single variable, its result is looked up first, and stored for the next value.
+    a single variable, its result is looked up by the variable's value first, and stored under it.
     """
     out = state.temps.holding("collected")
     outer = state.env.outer | state.multiplicity.outer(node.body, _heads(node))
@@ -156,7 +156,9 @@ def _references(nodes: list[Node], name: str) -> list[Ref]:
 
 
 def _compares(expr: Expr, name: str) -> bool:
-    """Return True if `expr` is an equation with the variable on one side."""
+    """Return True if `expr` is an equation with the variable, or a reference that begins with it,
+    on one side.
+    """
     equation = expr.term
     return (
         isinstance(equation, Call)

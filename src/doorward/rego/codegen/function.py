@@ -32,7 +32,9 @@ def new_function(
 
 
 def finish(state: FunctionState, name: str, args: Sequence[str]) -> ast.FunctionDef:
-    """Return the finished function with everything written."""
+    """Return the Python function `name` with the parameters `args` and all code written so far. It
+    first counts a step if its calls could multiply the work.
+    """
     first = [method("count_step")] if _counts_calls(state.kind, state.counters) else []
     return state.code.function(name, args, first)
 

@@ -96,8 +96,8 @@ _CLASS: Final[Mapping[str, str]] = {
 def arithmetic(name: str, operands: Sequence[Operand], direct: ast.Call) -> ast.expr:
     """Return code for `plus`, `minus` or `mul`: Python's operator if the operands are integers at
     run time, otherwise the call `direct`. Returns `direct` alone for other built-ins, for operands
-    that have no name or are constants but not integers, and for a product without a small constant
-    factor.
+    that have no name or are constants but not integers, for two that are known integers, and for a
+    product without a small constant factor.
     """
     operator = _ARITHMETIC.get(name)
     if operator is None or not all(
@@ -223,7 +223,7 @@ SHORT_TEXT: Final = 1 << 16
 
 def _marshal(value: Operand) -> Inline | None:
     """Return `json.marshal` of an array literal of at most `MAX_INLINE` variables as an f-string,
-    tested to be integers; None for other operands.
+    with tests that they are integers; None for other operands.
     """
     parts = value.code.elts if isinstance(value.code, ast.List) else []
     if not 0 < len(parts) <= MAX_INLINE or not all(isinstance(part, ast.Name) for part in parts):

@@ -114,7 +114,7 @@ def _item_of_loop(state: FunctionState, expr: Expr) -> str | None:
 
 
 def _is_stored(state: FunctionState, head: Term, args: Sequence[Term]) -> bool:
-    """Return True if the collection is the same object in each round of the loops around."""
+    """Return True if the collection is certainly the same object in each round of the loops."""
     return (
         isinstance(head, Var)
         and (head.name in ROOTS or head.name in state.stored)

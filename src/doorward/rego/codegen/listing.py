@@ -104,10 +104,10 @@ def _legend(used: set[str], names: Mapping[str, Any]) -> Iterator[str]:
     yield from (line for kind, line in _KINDS.items() if kind in kinds)
     constants = [name for name in used if name.startswith(("k.", "at."))]
     for name in sorted(constants, key=lambda name: int(name.partition(".")[2])):
-        yield f"{name:10} {_show(names[name])}"
+        yield f"{name:10} {_describe(names[name])}"
 
 
-def _show(value: Any) -> str:
+def _describe(value: Any) -> str:
     """Describe an object that generated code uses."""
     match value:
         case Rows():

@@ -192,9 +192,10 @@ def loop_over(state: FunctionState, target: ast.Name, collection: Operand) -> No
 
 
 def _may_go_uncounted(state: FunctionState) -> bool:
-    """Return True if the next loop may iterate a short list without counting its rounds, and count
-    the loop. One loop inside a counted one may, and in a rule, which runs once, also the two
-    outermost; every `MAX_UNCOUNTED`-th such loop is counted nevertheless.
+    """Return True if the next loop may iterate a short list without counting its rounds. Inside a
+    counted loop, one such loop is allowed; with no counted loop around, two nested ones in a rule,
+    which runs once, and none in other functions. The calls for allowed loops are counted, and every
+    `MAX_UNCOUNTED`-th returns False.
     """
     allowed = 1
     if state.code.loops == state.counters.uncounted:

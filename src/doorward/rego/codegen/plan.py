@@ -136,7 +136,7 @@ class Plan:
 
     def alias(self, node: RuleNode) -> Ref | None:
         """Return the path below `input` that a rule only renames (`http := input.a.b`); None for
-        other rules.
+        other rules, for one that a `with` replaces, and in exact and traced code.
         """
         if self.in_order or len(node.definitions) != 1 or node.children:
             return None

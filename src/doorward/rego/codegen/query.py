@@ -27,7 +27,9 @@ ROW: Final = 8
 
 
 def query_variables(body: Body, arity: Arity) -> list[str]:
-    """Return the variables in a query's results, in the order of the text, without wildcards."""
+    """Return the names of the variables in a query's results, in the order of the text, without
+    wildcards and generated ones.
+    """
     # `count` in `with f as count` is a name, not a variable.
     functions = {
         id(item.value) for expr in body for item in expr.withs if names_function(item, arity)

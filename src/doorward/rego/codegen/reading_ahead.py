@@ -126,8 +126,8 @@ def _loops(state: FunctionState, expr: Expr) -> bool:
 
 
 def never_fails(plan: Plan, expr: Expr) -> bool:
-    """Return True if `expr` cannot raise an error: it has no `with`, calls only comparisons, and
-    reads only the input and base data.
+    """Return True if `expr` cannot raise an error: it has no `with`, calls only comparisons and
+    memberships, and reads only the input and base data.
     """
     if expr.withs:
         return False
@@ -223,8 +223,8 @@ def _is_plain(plan: Plan, document: str, names: Sequence[str]) -> bool:
 
 
 def references_of(node: Expr | Rule) -> Iterator[Ref]:
-    """Yield every reference in `node`, in inner bodies too, except those that a `with` may
-    redirect.
+    """Yield every reference in `node`, in inner bodies too. Expressions with a `with`, which may
+    redirect it, are left out.
     """
     waiting: list[Node] = [node]
     for item in waiting:

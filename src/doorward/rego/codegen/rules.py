@@ -558,7 +558,8 @@ def _branch(
 ) -> None:
     """Write one branch, which returns its answer if it holds. If it may have several answers, all
     are computed and compared first; but a constant one is returned at once, unless what OPA
-    evaluates after it may raise an error. `leave`: as in `_alternatives`.
+    evaluates after it may raise an error. `leave`: makes the code for the value to return where the
+    branch fails; None if code follows.
     """
     answer = ""
     with state.code.capture() as statements:
@@ -626,7 +627,8 @@ def _fill(
     leave: Callable[[], ast.expr] | None,
 ) -> None:
     """Write one definition, which adds its items to the set or object `out`. With `keys`, only
-    items whose first keys equal these variables are added. `leave`: as in `_rule_scope`.
+    items whose first keys equal these variables are added. `leave`: makes the code for the value to
+    return where the definition fails; None if code follows.
     """
     rule = definition.rule
     several = state.plan.mark(rule) is not None and state.multiplicity.may_have_several(rule)

@@ -206,9 +206,9 @@ class Part:
 
 
 def parts(definitions: Sequence[Definition], plan: Plan) -> list[Part]:
-    """Return the definitions of a node as parts, in order; those of the same shape are one part, at
-    the position of the first. Each is a part of its own if there are fewer than `MIN_SHARED`, or
-    one of them may fail.
+    """Return the definitions of a node as parts, in order: at least `MIN_SHARED` of the same shape
+    are one part, at the position of the first. Each is a part of its own if the plan shares no
+    code, there are fewer than `MIN_SHARED`, or one of them may fail.
     """
     alone = [Part(definition, (n,)) for n, definition in enumerate(definitions)]
     # Comparing shapes costs more than the code of a few definitions.

@@ -57,8 +57,8 @@ class SavedFolder:
 
     def write(self, name: str, content: bytes) -> bool:
         """Write an entry and return True, creating the folder if needed. Return False if that
-        fails, the folder could be changed by another user, or the entry is too large. Entries that
-        were not used for longest are removed if the folder exceeds its size.
+        fails, the folder could be changed by another user, or the entry is too large. If the folder
+        exceeds its size, the least recently used entries are removed.
         """
         if len(content) > min(MAX_ENTRY, self._max_bytes):
             return False
@@ -169,7 +169,7 @@ def _digest_of(name: str, content: bytes) -> bytes:
 
 def _parents(path: Path) -> Iterator[Path]:
     """Yield the folders and symbolic links through which `path` is resolved, from the root on,
-    without the last part. OSError for more than `MAX_LINKS` links.
+    without its last part unless that is a link. OSError for more than `MAX_LINKS` links.
     """
     at = Path("/")
     rest = [*reversed(Path(os.path.abspath(path)).parts[1:])]

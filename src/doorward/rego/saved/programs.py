@@ -69,7 +69,7 @@ class SavedPrograms:
             return None  # written by other code: compiled again
 
         def parse() -> dict[str, Module]:
-            """Parse the modules when they are needed after all."""
+            """Parse the modules, which are needed after all; `program.sources` is set from them."""
             parsed = parse_modules(policies, options)
             if prepare is not None:
                 parsed, _ = prepare(parsed)

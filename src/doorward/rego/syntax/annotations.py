@@ -401,7 +401,7 @@ def _compile(raw: dict[str, Any] | None, parse_term: ParseTerm) -> dict[str, obj
             term = parse_term(mask)
         except ParseError as error:
             raise _AnnotationError(
-                f'invalid mask_rule annotation "{mask}": failed to parse term: {_show(error)}'
+                f'invalid mask_rule annotation "{mask}": failed to parse term: {_error_text(error)}'
             ) from None
         match term:
             case Var() | Ref() | Scalar(value=str()):
@@ -419,7 +419,7 @@ def _unknown(text: str, parse_term: ParseTerm) -> str:
     try:
         term = parse_term(text)
     except ParseError as error:
-        fault = f"failed to parse ref: failed to parse term: {_show(error)}"
+        fault = f"failed to parse ref: failed to parse term: {_error_text(error)}"
     else:
         if _ref(term) is not None:
             return text
@@ -427,21 +427,23 @@ def _unknown(text: str, parse_term: ParseTerm) -> str:
     raise _AnnotationError(f'invalid unknowns element "{text}": {fault}')
 
 
-def _show(error: ParseError) -> str:
-    """Write an error as OPA does: its text, then its line and a caret."""
+def _error_text(error: ParseError) -> str:
+    """Return the text of an error as OPA prints it: with its line of the source and a caret."""
     (first, *_) = error.diagnostics
     line = first.span.source.line(first.span.row)
     return f"{error}\n\t{line}\n\t{' ' * (first.span.col - 1)}^"
 
 
 def _text(item: dict[str, Any], key: str) -> str:
-    """The string in field `key` without spaces at both ends; "" if it is absent or not a string."""
+    """Return the string in field `key` without spaces at both ends; "" if it is absent or not a
+    string.
+    """
     value = item.get(key)
     return value.strip() if isinstance(value, str) else ""
 
 
 def _go(value: object) -> str:
-    """Write a value of YAML as Go's `%s` does, for OPA's errors."""
+    """Return a value of YAML as Go's `%s` prints it, for OPA's errors."""
     match value:
         case General():
             # Go's order: nil first, then by type (the names have the order of Go's own), then by
@@ -466,5 +468,5 @@ def _go(value: object) -> str:
 
 
 def _go_item(value: object) -> str:
-    """Write a value inside a list or mapping as Go's `%s` does."""
+    """Return a value inside a list or mapping as Go's `%s` prints it."""
     return "<nil>" if value is None else _go(value)

@@ -60,7 +60,9 @@ def format_source(
     drop_v0_imports: bool = False,
     removed: Container[str] = (),
 ) -> str:
-    """Return the formatted text of a policy. Parameters and errors are those of `format_policy`."""
+    """Return the formatted text of a policy, whether the target can parse it or not. The parameters
+    are those of `format_policy`, and so are the errors: ParseError, CompileError and InternalError.
+    """
     return format_policy(
         source, v0=v0, target=target, drop_v0_imports=drop_v0_imports, removed=removed
     ).text
@@ -183,7 +185,8 @@ class _Formatter:
 
     def read(self, module: Module, text: str | None, styles: Mapping[int, Style]) -> Module | None:
         """Return the module that `text` parses to; None if it is invalid, does not mean the same as
-        `module`, or does not format to itself.
+        `module` with the same comments, or does not format to itself. The last is not checked for
+        hoisted rules.
         """
         if text is None:
             return None

@@ -355,7 +355,8 @@ class ModuleWriter:
 
     def value(self, rule: Rule, *, is_constant: bool, is_else: bool) -> None:
         """Write ` := value` (in v0 ` = value` if so written), unless the value is an implied
-        `true`. UnexpectedComment if a comment in it has no place. The flags are those of `head`.
+        `true`. UnexpectedComment if a comment in it has no place. `is_constant`: the rule has
+        neither a body nor an `else`. `is_else`: the value is that of an `else`.
         """
         head = rule.head
         value = head.value

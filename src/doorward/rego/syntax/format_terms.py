@@ -151,7 +151,10 @@ class TermWriter:
         self.withs(expr)
 
     def withs(self, expr: Expr) -> None:
-        """Write the `with` modifiers of an expression, each on a further line if it was on one."""
+        """Write the `with` modifiers of an expression. The first one stays on the expression's
+        line; each other one begins a new, indented line if in the source it is on a later line than
+        the one before it.
+        """
         level = self.layout.level
         row = expr.withs[0].span.row if expr.withs else 0
         for index, with_ in enumerate(expr.withs):
@@ -165,7 +168,9 @@ class TermWriter:
         self.layout.level = level
 
     def with_(self, modifier: With, *, below: bool) -> None:
-        """Write one `with target as value`; `below` if it begins a line."""
+        """Write one `with target as value`; `below` if it begins a line. A value with a comment
+        that has no place is written as in the source.
+        """
         self.layout.pass_row(modifier.span.row)
         self.layout.write("with " if below else " with ")
         self.term(modifier.target)

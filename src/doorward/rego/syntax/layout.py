@@ -200,7 +200,9 @@ class Layout:
 
 
 def _distance(first: Comment, second: Comment) -> int:
-    """The number of rows from the first comment to the second; in the same row, that of columns."""
+    """Return the number of rows from the first comment to the second; in the same row, that of
+    columns.
+    """
     rows = second.span.row - first.span.row
     return rows or second.span.col - first.span.col
 

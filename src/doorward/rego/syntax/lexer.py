@@ -136,7 +136,8 @@ class Lexer:
 
     def blank(self, offset: int) -> Token:
         """Return the blank at `offset`, or the line break after a comment there, as a token of kind
-        `WHITESPACE`, for errors that point at it. ValueError for a comment that ends the text.
+        `WHITESPACE`, for errors that point at it. ValueError for a comment that ends the text,
+        IndexError at the end of the text.
         """
         start = offset
         if self.text[start] == "#":

@@ -270,7 +270,8 @@ class _Reader:
 
     def any(self, node: Node) -> Any:
         """Return the value of any node; a mapping whose keys are not all strings is a `General`.
-        YamlError for more than `MAX_NODES` nodes or an alias that contains itself.
+        YamlError for more than `MAX_NODES` nodes, an alias that contains itself, a scalar without
+        the type of its tag, or a collection as key.
         """
         self.left -= 1
         if self.left < 0:
@@ -287,7 +288,9 @@ class _Reader:
         return self._general(node)
 
     def _general(self, node: Node) -> General:
-        """Return a mapping with keys of any scalar type; YamlError for a collection as key."""
+        """Return a mapping with keys of any scalar type; YamlError for a collection as key, or as
+        `any` for a value.
+        """
         general = General()
         for key_node, value in self._pairs(node):
             key = self.any(key_node)

@@ -35,7 +35,7 @@ _INFIX: Final = frozenset(
 
 def is_same(before: Module, after: Module) -> bool:
     """Return True if two modules have the same package, the same comments in any order and, in the
-    same order, the same rules; imports may differ.
+    same order, the same rules, apart from what a layout may change; imports may differ.
     """
     # Sorted: a layout may move a comment to the end of its line or above its rule.
     if _comments(before) != _comments(after) or before.package != after.package:

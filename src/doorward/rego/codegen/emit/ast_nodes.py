@@ -185,7 +185,9 @@ code mostly consists of.
 
 
 def complete(function: ast.FunctionDef, shared: set[str]) -> None:
-    """Declare in the inner functions of `function` which `shared` names they assign outside."""
+    """Add a `nonlocal` statement to each inner function of `function` that assigns a name in
+    `shared` which a function around it assigns too.
+    """
     _complete(function, shared, frozenset())
 
 

@@ -36,8 +36,8 @@ class TermProductions(Protocol):
 
     def continue_infix(self, first: Term, start: int, *, key_value: bool = True) -> Term:
         """Parse the infix operators after the term `first`, which begins at offset `start`; return
-        the whole, or `first` if there are none. An error in a right operand is recorded, and the
-        term before it returned.
+        the whole, or `first` if there are none. `key_value` False: a comma never belongs to `in`.
+        An error in a right operand is recorded, and the term before it returned.
         """
 
     def parse_list(self, end: str, items: list[Term]) -> list[Term] | None:

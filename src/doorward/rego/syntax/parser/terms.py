@@ -132,8 +132,8 @@ class Terms:
 
     def continue_infix(self, first: Term, start: int, *, key_value: bool = True) -> Term:
         """Continue a term-infix whose first term, at offset `start`, is already parsed; return the
-        whole, or `first` if no operator follows. `key_value`: as for `parse_infix`. An error in a
-        right operand is recorded, and the term before it returned.
+        whole, or `first` if no operator follows. `key_value` False: a comma never belongs to `in`.
+        An error in a right operand is recorded, and the term before it returned.
         """
         left = self._continue_operators(first, start, _RELATION)
         return self._parse_memberships(left, start, key_value=key_value)
@@ -142,7 +142,7 @@ class Terms:
         """{ [ "," relation ] "in" relation }
 
         Parses what follows the relation `left`, and returns the whole, or `left` if no `in`
-        follows. `key_value` as for `parse_infix`.
+        follows. `key_value` False: a comma never belongs to `in`.
         """
         cursor = self.cursor
         depth = cursor.depth

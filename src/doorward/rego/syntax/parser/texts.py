@@ -109,7 +109,7 @@ def parse_with_recovery(
 
 
 def _parse_with_recovery(source: Source, *, v0: bool, builtins: Container[str]) -> Parsed:
-    """Parse every well-formed statement and skip the others; see `parse_with_recovery`.
+    """Parse every well-formed statement and skip the others; return the statements and the errors.
     RecursionError if the text nests deeper than Python's stack.
     """
     cursor = Cursor(source, v0=v0, builtins=builtins)
@@ -245,8 +245,8 @@ def _no_statement(source: Source) -> Diagnostic:
 def _explain(
     source: Source, errors: list[Diagnostic], statement: int | None = 0
 ) -> list[Diagnostic]:
-    """Return the errors with hints. The module of hints is imported only by texts with errors.
-    `statement` as for `add_hints`.
+    """Return the errors with hints. `statement`: the offset from which an unbalanced bracket is
+    searched, None if it is not. The module of hints is imported only by texts with errors.
     """
     from doorward.rego.syntax.hints import add_hints  # 30 patterns, for texts with errors
 
