@@ -171,7 +171,9 @@ _SEPARATOR: Final = re.compile(r"[=:>\n%\\-]|&#")
 
 @cache
 def _matcher_of_mentions() -> Callable[[bytes], bool]:
-    """Return a predicate for bytes that may contain a credential's name, in any spelling."""
+    """Return a cached predicate for bytes: False if they certainly contain no credential's name in
+    any spelling, True if they may.
+    """
     from doorward.rego.golang.regexp import byte_matcher  # it brings RE2
 
     return byte_matcher(
@@ -201,7 +203,9 @@ def assigns_credential(text: str) -> bool:
 
 
 def _mentions(text: str) -> bool:
-    """Return False if `text` certainly contains no credential's name; a cheap check."""
+    """Return False if `text` certainly contains no credential's name, True if it may; a cheap
+    check.
+    """
     return _matcher_of_mentions()(text.encode("utf-8", "surrogatepass"))
 
 

@@ -175,14 +175,16 @@ class Engine:
         **options: Unpack[PartialArguments],
     ) -> Partial:
         """Evaluate `query` partially, once: `prepare_partial` and `PartialQuery.evaluate` in one
-        call, with their errors. `options` are the fields of `PartialOptions`.
+        call. `options` are the fields of `PartialOptions`. The errors are those of both:
+        CompileError, ParseError and ValueError of the preparation, EvalError and InputError of the
+        evaluation.
         """
         prepared = self.prepare_partial(query, unknowns, PartialOptions(**options))
         return prepared.evaluate(input, now_ns=now_ns, deadline=deadline, tracer=tracer)
 
     def evaluation(self, input: Any, *, strict: bool) -> Evaluation:
-        """Return the state for an evaluation without a query. With `strict`, an error of a built-in
-        ends the evaluation.
+        """Return the state for an evaluation without a query. `input` is not checked. With
+        `strict`, an error of a built-in ends the evaluation.
         """
         code = self.policies.code
         code = code.exact() if strict else code

@@ -221,7 +221,7 @@ class _Reader:
             self._extend()
 
     def _take_token(self) -> str:
-        """Return the next character that is not white space and move past it."""
+        """Return the next character that is not white space and move past it; "" at the end."""
         character = self._following()
         self._at += 1
         return character

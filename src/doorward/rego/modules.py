@@ -73,7 +73,7 @@ def parse_modules(
 
 
 def _needs_metadata(options: Options) -> bool:
-    """Return True if METADATA must be parsed even if no policy reads it."""
+    """Return True if the options require METADATA to be parsed even if no policy reads it."""
     return options.metadata or options.schemas is not None
 
 
@@ -131,8 +131,8 @@ def _source(name: str, policy: Policy) -> tuple[str, str]:
 
 
 def _uses_metadata(policies: Iterable[Policy]) -> bool:
-    """Return True if a policy calls `rego.metadata.…`. Otherwise METADATA is only a comment, even
-    if it is invalid.
+    """Return True if the text of a policy contains `rego.metadata.`, as each call of these
+    built-ins does. Otherwise METADATA is only a comment, even if it is invalid.
     """
     return any("rego.metadata." in _text(policy) for policy in policies)
 

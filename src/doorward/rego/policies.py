@@ -61,13 +61,15 @@ def compile(
     prepare: Preparation | None = None,
 ) -> Policies:
     """Compile policies: `modules` maps file names to Rego text, a `Source`, or parsed modules.
-    Raise CompileError with all parse errors, or the errors of the first failed check.
+    Raise CompileError with all parse errors, or the errors of the first failed check, also if
+    Python's compiler refuses a rule.
 
     `options`: by default `Options()`. `before`: policies compiled earlier, whose results for
     unchanged modules are reused; they are returned if nothing changed. `prepare`: a function that
     returns the modules to compile in place of the parsed ones, and notes for `Policies.notes`; it
     must depend on nothing else. With `Options.saved` and without `before`, a program that an
-    earlier run saved is loaded instead.
+    earlier run saved is loaded instead, and a new one is saved, by `Policies.warm` if it includes
+    code.
     """
     options = options or Options()
     if before is not None and prepare is None and before.is_from(modules, options):
@@ -148,7 +150,7 @@ class Policies:
 
     def is_from(self, modules: Mapping[str, Policy], options: Options) -> bool:
         """Return True if `modules` are the texts from which these policies were compiled, with the
-        same names and with options that are equal. False for parsed modules, which may have been
+        same names, equal options and the same timers. False for parsed modules, which may have been
         changed, and after a preparation.
         """
         if self.notes is not None or options != self.options:

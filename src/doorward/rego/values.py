@@ -317,7 +317,9 @@ def _compare_numbers(a: AnyNumber, b: AnyNumber) -> int:
 
 
 def _compare_arrays(a: Sequence[Value], b: Sequence[Value]) -> int:
-    """Compare two arrays item by item: -1, 0 or 1; a shorter one comes first."""
+    """Compare two arrays item by item: -1, 0 or 1. If all items of the shorter one are equal to
+    those of the other, it comes first.
+    """
     count_step()
     for x, y in zip(a, b, strict=False):
         order = compare(x, y)
@@ -327,7 +329,9 @@ def _compare_arrays(a: Sequence[Value], b: Sequence[Value]) -> int:
 
 
 def _compare_objects(a: dict[Key, Value], b: dict[Key, Value]) -> int:
-    """Compare two objects key by key, in order: -1, 0 or 1; a smaller one comes first."""
+    """Compare two objects pair by pair, in the order of their keys, key before value: -1, 0 or 1.
+    If all pairs of the smaller one are equal to the first ones of the other, it comes first.
+    """
     count_step()
     keys = sorted_keys(a)
     others = keys if len(a) == len(b) and a.keys() == b.keys() else sorted_keys(b)

@@ -42,9 +42,9 @@ def finish(state: FunctionState, name: str, args: Sequence[str]) -> ast.Function
 def finish_function(
     state: FunctionState, node: RuleNode, args: Sequence[str], *, is_chosen: bool
 ) -> ast.FunctionDef:
-    """Return the finished function at `node`. It caches its answers unless it is cheap, traced or
-    exact; a function that prints always caches. `is_chosen`: a table chooses among its definitions,
-    each of which is a function.
+    """Return the finished function at `node`. It caches its answers if it prints or is not cheap,
+    but never in traced and exact code. `is_chosen`: a table chooses among its definitions, each of
+    which is a function.
     """
     plan, counters = state.plan, state.counters
     prints = plan.may_print(node)

@@ -73,7 +73,7 @@ class _Split:
 
     @property
     def entries(self) -> int:
-        """Positions in the whole table."""
+        """The number of positions in the whole table."""
         return sum(self.sizes)
 
     @property

@@ -198,8 +198,8 @@ def _count(collection: Operand) -> Inline | None:
 
 
 def _concat(delimiter: Operand, parts: Operand) -> Inline | None:
-    """Return `concat` of a written list of short texts as a join in line; None for other
-    operands.
+    """Return `concat` of an array literal with at most `MAX_INLINE` variables as a join in line,
+    with tests that they are short texts; None for other operands.
     """
     if not isinstance(parts.code, ast.List):
         return None

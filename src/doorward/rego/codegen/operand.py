@@ -48,8 +48,8 @@ class Operand:
 
 
 def constant_value(term: Term) -> Any:
-    """Return the value of a term without variables, references, calls and comprehensions;
-    NOT_CONSTANT for other terms.
+    """Return the value of a term without variables, references, calls, comprehensions and template
+    strings; NOT_CONSTANT for other terms.
     """
     return _value(term) if is_ground(term) else NOT_CONSTANT
 

@@ -95,7 +95,9 @@ def _new_query(
 
 
 def _value(state: FunctionState, expr: Expr) -> ast.expr:
-    """Return code for the value of a term, which may be false; True for other expressions."""
+    """Write code for an expression and return that for its value. A term is not tested, so its
+    value may be false; other expressions are tested, and their value is True.
+    """
     node = expr.term
     only_holds = (
         expr.negated

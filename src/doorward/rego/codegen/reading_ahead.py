@@ -71,8 +71,9 @@ class BodyReads:
         """True if the reads of the other expressions were collected too."""
 
     def before(self, position: int) -> None:
-        """Before a loop at `position`, write the reads of paths that every round needs. Nothing is
-        written if the expression there begins no loop, or in exact and traced code.
+        """Before a loop at `position`, write the reads of paths that every round needs, with a
+        test, and of those that the following expressions may need, without one. Nothing is written
+        if the expression there begins no loop, or in exact and traced code.
         """
         if self._state.plan.in_order or not _loops(self._state, self._body[position]):
             return

@@ -139,7 +139,7 @@ its inlined call uses.
 
 def _part_of_builtin(plan: Plan, name: str) -> Any:
     """Return the function for a name of generated code: `fn.count` is the built-in with its operand
-    checks, `body.count` without them.
+    checks, `body.count` without them. KeyError if there is no such built-in.
     """
     part, _, builtin = name.partition(".")
     declared = plan.callees.registry[builtin]

@@ -266,7 +266,9 @@ def _group(reading: Reading) -> Group:
 
 
 def _fits(reading: Reading, group: Group) -> bool:
-    """Return True if the positions that are one object in the group are one here."""
+    """Return True if the positions that are one object in the group's first definition are one in
+    `reading` too.
+    """
     return all(reading.spans[a] is reading.spans[b] for a, b in group.repeated)
 
 
@@ -307,7 +309,9 @@ _COMPUTED: Final = frozenset({"mul"})
 
 
 def _operand(constant: Term) -> Operand:
-    """Return an operand of the constant's kind, of which nothing else is known."""
+    """Return an operand for a constant of a group, of which only the kind is known: a string or
+    number, or an array or set of strings.
+    """
     match constant:
         case Scalar(value):
             return Operand(_HERE, "string" if type(value) is str else "number", is_plain=True)

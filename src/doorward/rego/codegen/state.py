@@ -219,7 +219,9 @@ class Reads:
     # Objects of which several members are read
 
     def share(self, key: Read, name: ast.Name, getter: str) -> None:
-        """Record that `name` was read under `key` for all; `getter` reads its members."""
+        """Record that `name` was read under `key` for the rest of the function, and that the
+        function `getter` reads its members.
+        """
         self._branches[key] = self._always[key] = name
         self._getters[name.id] = getter
 

@@ -104,7 +104,7 @@ def without_value(state: FunctionState, term: Term) -> Operand:
 
 def _variable(state: FunctionState, name: str) -> Operand:
     """Return the operand for a variable's value. For `input`, code is written that tests if there
-    is one.
+    is one; for `data`, code that reads the whole document.
     """
     if name == "input":
         document = state.of_evaluation("input")

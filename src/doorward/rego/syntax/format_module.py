@@ -191,7 +191,7 @@ class ModuleWriter:
 
     def is_one_line(self, rule: Rule) -> bool:
         """Return True if the rule may stand next to another without a blank line: it is not a
-        default, has at most one expression, and is written with `if`.
+        default, has at most one expression, and is of a form that is written with `if`.
         """
         if len(rule.body) > 1 or rule.default:
             return False

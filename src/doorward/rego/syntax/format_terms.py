@@ -439,7 +439,7 @@ class TermWriter:
 
     def call(self, call: Call, *, parens: bool) -> None:
         """Write a call inside a term: infix operators with both operands in parentheses if they are
-        infix too, and with `parens` the whole in parentheses.
+        infix too, and with `parens` the whole in parentheses, as `k, v in xs` always is.
         """
         if call.name in MEMBERS and len(call.args) == MEMBERS[call.name]:
             # A key needs the parentheses always: in a list its comma would separate items.
@@ -544,8 +544,9 @@ class TermWriter:
             write(item)
 
     def member_term(self, term: Term) -> None:
-        """Write an item of a collection. A union (`a | b`) that was in parentheses or is generated
-        is put in parentheses, since it would read as a comprehension.
+        """Write an item of a collection. A union (`a | b`) that was in parentheses, has an infix
+        call as its left operand or is generated is put in parentheses, since it would read as a
+        comprehension.
         """
         parens = _is_union(term) and (not term.span.text or _gets_parens(term))
         self.write_in_parentheses(parens, lambda: self.term(term))
@@ -581,7 +582,9 @@ class TermWriter:
         self.inner_body(body, head.span.row, closing_row(span, pair))
 
     def comprehension_head(self, head: Term) -> None:
-        """Write the head and ` |`; a union is parenthesized."""
+        """Write the head and ` |`; a union is put in parentheses, and so is a call that was in
+        them.
+        """
         parens = isinstance(head, Call) and (_is_union(head) or _in_parens(head))
         self.term_in(head, parens=parens)
         self.layout.write(" |")

@@ -275,7 +275,8 @@ class Lexer:
     def _template(self, start: int, at: int, space: bool, newline: bool, raw: bool) -> Token:
         r"""Read the text of a template string from `at` up to and including its next `{` or its
         end. The token's text is without `\` before `{`; an illegal token if the string is not
-        closed. `space` and `newline` as in `Token`; `raw`: the string is in backticks.
+        closed. `space`: blanks precede it. `newline`: a line break does. `raw`: the string is in
+        backticks.
         """
         faults: list[str] = []
         pieces: list[str] = []

@@ -550,7 +550,9 @@ def _scalar_rank(value: float | str | None) -> tuple[int, Any]:
 
 
 def expr_rank(expr: Expr) -> tuple[Any, ...]:
-    """Return a sort key for expressions in OPA's order: declarations, terms, calls, `every`."""
+    """Return a sort key for expressions in OPA's order: declarations, terms (also `and`, `or` and
+    `not`), calls, `every`.
+    """
     order, terms = _terms_rank(expr)
     withs = tuple([(rank(item.target), rank(item.value)) for item in expr.withs])
     return order, expr.negated, terms, withs, _body_rank(expr.before)

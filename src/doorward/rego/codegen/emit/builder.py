@@ -125,7 +125,9 @@ class Builder:
         locate(node, max(self.span.row, 1), max(self.span.col - 1, 0))
 
     def at(self, span: Span) -> _At:
-        """Write at the position of `span`."""
+        """Return a context manager in which statements get the position of `span`; a span without a
+        row changes nothing.
+        """
         return _At(self, span)
 
     def assign(self, name: str, value: ast.expr) -> None:
@@ -161,7 +163,8 @@ class Builder:
 
     def test(self, condition: ast.expr) -> None:
         """Write a test: code written next runs only if `condition` holds. The test is joined to the
-        one just opened if that is still empty; in `leaving` it returns instead of nesting.
+        one just opened if that is still empty. In `leaving`, the function returns where the test
+        fails, and no block is nested.
         """
         if self._join(condition):
             return
