@@ -254,8 +254,8 @@ class Engine:
         return read_documents(body, self.policies.program.callees)
 
     def emit(self) -> dict[str, str]:
-        """Return the generated Python of each file as text, by file name. CompileError if it nests
-        too deeply.
+        """Return the generated Python of each file as text, by file name. CompileError if Python's
+        compiler refuses a rule, or if the code nests too deeply to be printed.
         """
         return self.policies.emit()
 

@@ -199,8 +199,8 @@ def is_large(number: AnyNumber) -> bool:
 
 
 def hash_integer(integer: int) -> int:
-    """Return a hash of an integer for which a client cannot choose equal ones: Python's own, a
-    remainder, only for integers below `HASH_MODULUS` in magnitude, otherwise that of the bytes.
+    """Return a hash of an integer for which a client cannot construct collisions: Python's own
+    below `HASH_MODULUS` in magnitude, otherwise that of its bytes, since Python's is a remainder.
     """
     if -HASH_MODULUS < integer < HASH_MODULUS:
         return hash(integer)

@@ -321,8 +321,8 @@ class Policies:
             self._key = None
 
     def emit(self) -> dict[str, str]:
-        """Return the generated Python of each file as text, by file name. CompileError if it nests
-        too deeply.
+        """Return the generated Python of each file as text, by file name. CompileError if Python's
+        compiler refuses a rule, or if the code nests too deeply to be printed.
         """
         code = self.whole_code()
         return {item.file: item.text(code.linked.namespace) for item in code.units}

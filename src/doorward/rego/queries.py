@@ -199,7 +199,9 @@ class Query:
         return bound
 
     def emit(self) -> str:
-        """Return the generated Python of the query as text. CompileError if it nests too deeply."""
+        """Return the generated Python of the query as text, without that of the rules. CompileError
+        if Python's compiler refuses a rule, or if the query's code nests too deeply to be printed.
+        """
         code = self._code if self.strict else self.engine.policies.whole_code(self._mocked)
         compiled, names = self._generate(code, single=self._value is not None)
         return compiled.text(names)
@@ -322,8 +324,8 @@ class Query:
     ) -> tuple[Any, Marks]:
         """Return the value that `answer` returns, and the marks that marked code recorded, for
         `Policies.read_marks`; {} if the code is not marked. `answered`: a dict that receives the
-        results of built-ins that record them, by name and operands. The errors are those of
-        `answer`.
+        results of built-ins that are not pure, by name, then by operands as JSON. The errors are
+        those of `answer`.
         """
         table = self._marks
         if table is None or self.strict or self._counts or self._value is None:

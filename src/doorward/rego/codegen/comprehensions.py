@@ -116,7 +116,8 @@ class Dependency:
 def dependency_of(state: FunctionState, node: Comprehension) -> Dependency | None:
     """Return the variable by whose values the results of a comprehension should be cached: the only
     one bound outside that it reads, if an equation in it compares the variable. None for other
-    comprehensions, and for those that are evaluated once or may fail.
+    comprehensions, for those that are evaluated once or may fail, under a `with`, and in exact,
+    traced and counting code.
     """
     plan = state.plan
     # Exact, traced and counting code evaluates everything; under `with` the cache is another one.

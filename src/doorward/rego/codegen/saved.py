@@ -77,8 +77,8 @@ def save_functions(plan: Plan, linked: Linked) -> SavedFunctions:
 
 def link_saved(plan: Plan, saved: SavedFunctions) -> Linked:
     """Return the program of `plan` with the saved functions; those without code are generated at
-    their first call. The tree of `plan` must be the one with which they were saved. KeyError if it
-    has other rules or built-ins.
+    their first call. The tree of `plan` must be the one with which they were saved. LookupError if
+    it has other rules or built-ins.
     """
     nodes = list(plan.root.walk())
     for slots, known in ((plan.slots, saved.slots), (plan.call_slots, saved.call_slots)):

@@ -76,9 +76,9 @@ class Group:
     definition: Definition = field(init=False)
 
     def seal(self) -> None:
-        """Set `definition` to the first definition with variables in place of its constants; no
-        members can join afterwards. Unshared if a constant occurs more than once in the tree, or
-        not at all.
+        """Set `definition` to the first definition with variables in place of its constants, once
+        all members are known. Unshared if a constant occurs more than once in the tree, or not at
+        all.
         """
         names = {id(node): variable(n) for n, node in enumerate(self.nodes)}
         rule = self.first.rule

@@ -47,7 +47,7 @@ class SavedFolder:
 
     def read(self, name: str) -> bytes | None:
         """Return the content of an entry, whose time of use is updated; None if it is missing,
-        damaged, or not the user's own, or if the folder is not.
+        damaged, too large, or not the user's own, or if the folder is not.
         """
         try:
             with self._open() as folder:

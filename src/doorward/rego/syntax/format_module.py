@@ -104,8 +104,8 @@ class ModuleWriter:
     # Imports
 
     def imports(self, imports: Sequence[Import]) -> None:
-        """Write the imports, sorted within groups that blank lines separate, each with the comment
-        beside it.
+        """Write the imports, sorted within groups on consecutive rows of the source, each with the
+        comment beside it; a blank line follows each group.
         """
         # As in OPA only what is beside the first row stays beside the import.
         first = {imported.span.row: imported for imported in reversed(imports)}

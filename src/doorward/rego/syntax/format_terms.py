@@ -95,8 +95,8 @@ class TermWriter:
     # Bodies
 
     def body(self, body: Body) -> None:
-        """Write the expressions of a body, at least one, on lines of their own; gaps in the source
-        become blank lines.
+        """Write the expressions of a body, at least one, on lines of their own. Rows between two of
+        them in the source, also those of comments, become one blank line.
         """
         self.layout.pass_row(body[0].span.row)
         last: Expr | None = None
