@@ -63,6 +63,11 @@ def test_a_path_that_almost_leads_to_a_rule_is_told(policies: Policies) -> None:
     assert [text[each.fix.start : each.fix.end] for each in diagnostic if each.fix] == ["alow"] * 2
 
 
+def test_an_import_of_all_data_has_no_similar_path(policies: Policies) -> None:
+    policies.put("p", "package p\n\nimport data\n\np if data.authz.allow\n")
+    assert policies.diagnostics()["p"] == []
+
+
 def test_hover_shows_signatures_and_rules(policies: Policies) -> None:
     assert "startswith(string, string) → boolean" in policies.hover("authz", at(AUTHZ, "starts"))
     shown = policies.hover("authz", at(AUTHZ, "allow"))

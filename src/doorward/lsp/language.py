@@ -118,7 +118,9 @@ class Policies:
                     children.setdefault(path[:n], {})[path[n]] = None
         for occurrence in self._all():
             symbol, span = occurrence.symbol, occurrence.span
-            siblings = children.get(symbol.path[:-1], {}) if symbol.kind == "data" else {}
+            # `import data` names the root itself, which has no last name.
+            is_below_data = symbol.kind == "data" and symbol.path
+            siblings = children.get(symbol.path[:-1], {}) if is_below_data else {}
             if not siblings or symbol.path[-1] in siblings:
                 continue
             near = near_name(symbol.path[-1], siblings)
@@ -155,8 +157,9 @@ class Policies:
         return f"```rego\n{heads}\n```\n{_comment(rules[0])}".rstrip()
 
     def definition(self, file: str, offset: int) -> list[Span]:
-        """Return the spans that define the symbol at an offset, those of all rules with its path;
-        for a field of a rule's value those of the rule. [] if there is none.
+        """Return the spans that define the symbol at an offset: those of all rules with its path,
+        those of the rule for a field of a rule's value, the first occurrence of a local variable.
+        [] if there is none.
         """
         at = self.symbol_at(file, offset)
         if at is None:
@@ -488,8 +491,8 @@ class Policies:
         return [token for token in self._statement(file, offset) if token.start < offset]
 
     def _is_quoted(self, file: str, offset: int) -> bool:
-        """Return True if an offset is inside a string or a comment; False inside the braces of a
-        template string.
+        """Return True if an offset is inside a string or a comment, as far as its own line tells;
+        False inside the braces of a template string.
         """
         line = self.texts.get(file, "")[:offset].rpartition("\n")[2]
         outside = _QUOTED.sub("", line)
