@@ -77,6 +77,10 @@ def test_lines_of_yaml_are_cut() -> None:
     assert yaml.safe_load(text) == {"users": {"bob": ["b", "c"]}, "m": 1.5}
 
 
+def test_yaml_that_begins_like_json_is_cut_by_lines() -> None:
+    assert cut('"a":\n  b: 1\n  c: 2\n', ("a", "b"), path="data.yaml") == '"a":\n  c: 2\n'
+
+
 @pytest.mark.parametrize(
     ("text", "location"),
     [
@@ -90,7 +94,7 @@ def test_yaml_that_cannot_be_cut_by_lines_has_no_patch(text: str, location: Loca
     assert cut(text, location, path="data.yaml") is None
 
 
-@pytest.mark.parametrize("text", ['{"a": 1, "b": 2', '{"a" 1}', "{a: 1}"])
+@pytest.mark.parametrize("text", ['{"a": 1, "b": 2', '{"a" 1}', "{a: 1}", "", '{"a": 1} 2'])
 def test_text_that_is_read_in_another_way_has_no_patch(text: str) -> None:
     assert cut(text, ("a",)) is None
 

@@ -88,11 +88,11 @@ def cut_members(file: DataFile, locations: Sequence[Location]) -> str | None:
 
 
 def _cuts_of(file: DataFile, tree: Tree) -> Iterator[tuple[int, int]]:
-    """Yield the spans of text to cut so that the members in the tree disappear, as JSON or else as
-    YAML.
+    """Yield the spans of the text, as (start, end), whose removal deletes the members in the tree;
+    the text is read as JSON or else as YAML.
 
-    Stores the row of each member in `file.rows`. Raise ValueError if the file has a format or style
-    that cannot be cut.
+    Stores the row of each member in `file.rows`. Raise ValueError or YAMLError if the file has a
+    format or style that cannot be cut.
     """
     try:
         yield from _JSON(file, tree).cuts()
@@ -103,7 +103,7 @@ def _cuts_of(file: DataFile, tree: Tree) -> Iterator[tuple[int, int]]:
 
 
 class _JSON:
-    """Finds the spans of members in a JSON text."""
+    """Finds the spans of a JSON text whose removal deletes members of its document."""
 
     def __init__(self, file: DataFile, tree: Tree) -> None:
         self._file = file
@@ -113,14 +113,24 @@ class _JSON:
         self._cuts: list[tuple[int, int]] = []
 
     def cuts(self) -> list[tuple[int, int]]:
-        """Return the spans of text to cut; ValueError if the text is not JSON."""
-        self._value(self._blank(0), self._tree, ())
+        """Return the spans of the text, as (start, end), whose removal deletes the members in the
+        tree, commas included, and store the row of each member in `file.rows`. ValueError if the
+        text is not JSON.
+        """
+        end = self._value(self._blank(0), self._tree, ())
+        # A YAML text may begin like JSON: `"a": 1` does with a string.
+        if self._text[end:].strip(_BLANK):
+            raise ValueError
         return self._cuts
 
     def _blank(self, at: int) -> int:
-        """Return the offset of the next character that is not white space."""
-        while self._text[at] in _BLANK:
+        """Return the offset of the next character that is not white space; ValueError if there is
+        none.
+        """
+        while at < len(self._text) and self._text[at] in _BLANK:
             at += 1
+        if at == len(self._text):
+            raise ValueError
         return at
 
     def _value(self, at: int, tree: Tree | None, location: Location) -> int:
@@ -175,7 +185,7 @@ class _JSON:
 
 
 class _YAML:
-    """Finds the lines of members in a YAML text in block style."""
+    """Finds the lines of a YAML text in block style whose removal deletes members."""
 
     def __init__(self, file: DataFile, tree: Tree) -> None:
         self._file = file
@@ -186,7 +196,10 @@ class _YAML:
         self._cuts: list[tuple[int, int]] = []
 
     def cuts(self) -> list[tuple[int, int]]:
-        """Return the spans of text to cut; ValueError for styles other than block style."""
+        """Return the spans of the text, as (start, end), whose removal deletes the members in the
+        tree, and store the row of each member in `file.rows`. ValueError for styles other than
+        block style, YAMLError if the text is not YAML.
+        """
         node = yaml.compose(self._file.text, Loader=yaml.SafeLoader)
         self._node(node, self._tree, (), len(self._starts) - 1)
         return self._cuts
@@ -196,7 +209,7 @@ class _YAML:
         `end`.
 
         Raise ValueError for the flow style `{a: b}` and for two members on one line, which cannot
-        be cut by lines.
+        be cut by lines, and for a key that is missing or repeated.
         """
         if node is None or getattr(node, "flow_style", True):
             raise ValueError
