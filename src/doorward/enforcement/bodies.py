@@ -92,10 +92,12 @@ def parse_body(
     services: GrpcReader | None,
     parser: JSONParser | None = None,
 ) -> tuple[Value, bool]:
-    """Return the value of a body, and True if the body is cut off.
+    """Return the value of a body, and True if the body is cut off: Envoy's header says so, or
+    `content-length` announces more bytes, or `services` finds it so for gRPC.
 
-    The value is None if it is cut off, empty or of a kind that is not parsed. `parser` replaces
-    `parse_json`. Raise RequestParseError if the body is malformed.
+    The value is None if it is cut off, empty or of a kind that is not parsed, such as gRPC without
+    `services`. `parser` reads JSON in place of `parse_json`. Raise RequestParseError if the body is
+    malformed.
     """
     if headers.get("x-envoy-auth-partial-body") == "true":
         return None, True

@@ -82,7 +82,9 @@ class Codec(Protocol[RequestT_contra, AnswerT]):
     """The part of a check that depends on the protocol."""
 
     def read(self, request: RequestT_contra, /) -> Input:
-        """Return the input of the policy; RequestError if the request has none."""
+        """Return the input of the policy for a request; RequestError if the request is malformed or
+        ambiguous.
+        """
 
     def write(self, decision: Decision, /) -> AnswerT:
         """Return the answer to a decision without an error; ResultError if its result is not a
@@ -129,7 +131,8 @@ class CheckFlow(Generic[RequestT_contra, AnswerT]):
     def check(self, request: RequestT_contra) -> AnswerT:
         """Return the answer to a request; raises nothing, and what fails is a denial.
 
-        Also logs the decision, and reports the duration if a policy decided.
+        Also logs the decision, unless the codec's denial has none to log, and passes the duration
+        to `observe` if a policy decided.
         """
         started = perf_counter_ns()
         input_doc: Input | Undefined = UNDEFINED

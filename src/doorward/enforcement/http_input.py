@@ -66,7 +66,7 @@ def join_headers(
     pairs: Iterable[tuple[bytes, bytes]], stripped: frozenset[str], *, strict: bool
 ) -> tuple[dict[str, str], str, bool]:
     """Return headers by lower-case name, the host (not among them), and True if some of `stripped`
-    were there.
+    were there, which are left out.
 
     Values of a repeated name are joined by `,`, cookies by `; `, as Envoy does. With `strict` raise
     AmbiguousRequestError if a header that must be unique is repeated.
@@ -208,8 +208,11 @@ def _read_strictly(
     path: list[str],
     services: GrpcReader | None,
 ) -> tuple[Value, bool]:
-    """Return value and cut-off flag of a body as `parse_body` does, after every check of strict
-    mode.
+    """Return the value of a body, and False, since a body that is cut off is refused. The value is
+    None for an empty body and for a kind that is not parsed.
+
+    Raise AmbiguousRequestError if strict mode refuses the body, RequestParseError if it is
+    malformed.
     """
     if strict.check_body(headers, body, raw_body, reads_grpc=services is not None):
         return strict.parse_json(body or raw_body), False

@@ -85,12 +85,12 @@ def find_hidden(
     *,
     now_ns: int | None = None,
 ) -> Hidden:
-    """Return the items that the rules of `lists` do not allow; each item is decided on alone. A
-    null in place of a list is passed over.
+    """Return the items that the rules of `lists` do not allow, or for which they are undefined;
+    each item is decided on alone. A list that is null or missing in the body is passed over.
 
-    `now_ns` replaces the policy's clock. Raise ListError if a rule does not exist or the body has
-    no array there, RegoError if a rule fails, EvalError past the snapshot's deadline and once the
-    caller's work is cancelled.
+    `now_ns` replaces the policy's clock. Raise ListError if a rule does not exist, or a path does
+    not fit the body or leads to a value that is not an array; RegoError if a rule fails; EvalError
+    past the snapshot's deadline and once the caller's work is cancelled.
     """
     ends_at = None if snapshot.deadline is None else monotonic() + snapshot.deadline
     hidden = Hidden({}, {}, {})

@@ -119,7 +119,9 @@ def _join_continuations(parameters: dict[str, str]) -> dict[str, str]:
 
 
 def _decode_extended(text: str) -> str:
-    """Return the text of `charset'language'value`; "" if the charset is not UTF-8 or ASCII."""
+    """Return the decoded value of `charset'language'value`; "" if the text is not of this form or
+    the charset is not UTF-8 or ASCII.
+    """
     charset, _, rest = text.partition("'")
     _, mark, value = rest.partition("'")
     if not mark or charset.lower() not in ("utf-8", "us-ascii"):
@@ -271,8 +273,8 @@ class _Reader:
         raise RequestParseError("multipart: message too large")
 
     def _content(self) -> bytes:
-        """Return the bytes up to the next boundary and move there; raise RequestParseError without
-        one.
+        """Return the bytes up to the line end before the next boundary, and move there; raise
+        RequestParseError if no boundary follows.
         """
         start = self.at
         if self.body.startswith(self.dash, start) and self._ends(start + len(self.dash)):

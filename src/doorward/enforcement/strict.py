@@ -127,7 +127,7 @@ def _check_target(method: str, target: str) -> None:
 
 def check_query(query: Mapping[str, list[str]], text: str) -> None:
     """Raise AmbiguousRequestError for parsed query parameters that applications could read in
-    another way.
+    another way, or that override the method.
 
     `text` is the raw query.
     """
@@ -184,7 +184,8 @@ _right_names: Final[set[str]] = set()
 
 
 def _check_authorization(name: str, value: str) -> None:
-    """Raise AmbiguousRequestError for a comma in a credentials header, which may join two headers.
+    """Raise AmbiguousRequestError for a credentials header, with a comma in it, that may be two
+    headers, is too long or has a quote without an end.
 
     A comma between parameters, as in `Digest a=1, b=2`, is accepted.
     """
@@ -229,10 +230,11 @@ _FIRST_VALUE: Final = json.JSONDecoder()
 def check_body(
     headers: Mapping[str, str], body: str, raw_body: bytes, *, reads_grpc: bool = False
 ) -> bool:
-    """Raise AmbiguousRequestError for a body whose headers do not fit it, before it is parsed.
+    """Raise AmbiguousRequestError for a body that does not fit its headers, before it is parsed.
 
-    Return True for plain JSON of the announced length, which `parse_json` checks further.
-    `reads_grpc`: the body of a gRPC request will be decoded and so must not be compressed.
+    Return True for plain JSON of the announced length, which `parse_json` checks further; False for
+    an empty body and for other kinds, whose content type is checked here. `reads_grpc`: the body of
+    a gRPC request will be decoded and so must not be compressed.
     """
     if headers.get("x-envoy-auth-partial-body", "false") != "false":
         _refuse("body is cut")
@@ -267,8 +269,8 @@ def check_body(
 
 
 def _check_content_type(content_type: str, body: str, raw_body: bytes) -> None:
-    """Raise AmbiguousRequestError for an ambiguous content type, or a body that other readers take
-    for another kind.
+    """Raise AmbiguousRequestError for an ambiguous content type, another character set than UTF-8,
+    or a body that other readers take for another kind or divide differently.
     """
     if len(content_type) > MAX_VALUE:
         _refuse("content type cannot be read")
@@ -474,7 +476,8 @@ _ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
 def parse_json(text: str | bytes) -> Value:
     """Return the value of a JSON text that every reader understands in the same way.
 
-    Raise RequestParseError if it is malformed, AmbiguousRequestError if readers differ.
+    Raise RequestParseError if it is malformed or nests deeper than `MAX_DEPTH`,
+    AmbiguousRequestError if readers differ or it is not in UTF-8.
     """
     if isinstance(text, bytes):
         try:

@@ -431,9 +431,8 @@ def _value_of(rule: Rule) -> ScalarValue:
 
 
 def _has_default(rules: Sequence[Rule]) -> bool:
-    """Return True for a rule with exactly one default whose values are all constants.
-
-    Rules that are only true or false are recognized by `_is_plain`.
+    """Return True if the definitions `rules` of one rule have exactly one default and only constant
+    values; False for functions, sets, objects and rules with `else`.
     """
     if any(
         rule.else_rule is not None
@@ -540,7 +539,9 @@ def _is_plain(rule: Rule, args: Sequence[Meaning] | None, meaning: Meaning | Non
 
 
 def names_of(ref: Ref) -> tuple[object, ...]:
-    """Return the constant names of a reference below `data`, or of a rule's name in its package."""
+    """Return the names of a reference below `data`, or of a rule's name in its package; a part that
+    is not constant stays a term.
+    """
     head = [ref.head.name] if isinstance(ref.head, Var) and ref.head.name != "data" else []
     names = [part.value if isinstance(part, Scalar) else part for part in ref.args]
     return (*head, *names)

@@ -54,8 +54,8 @@ _MIRRORED: Final = {"gt": "lt", "gte": "lte"}
 def compare_with_value(
     field: Field, column: Column, operator: str, value: Scalar | list[Scalar]
 ) -> tuple[Field, Predicate]:
-    """Return the predicate that compares a field with a known value, and the field as predicates
-    name it.
+    """Return the field as predicates name it, and the predicate that compares it with a known
+    value. Raise FilterError if no database can compare them in this way.
     """
     if field.function == NANOSECONDS:
         plain = Field(field.table, field.column)
@@ -136,7 +136,7 @@ def _in(field: Field, column: Column, items: Sequence[Scalar]) -> Predicate:
 
 def _choice(field: Field, column: Column, operator: str, value: Scalar | list[Scalar]) -> Predicate:
     """Return the predicate that a column is one of the enumeration's members for which the
-    comparison holds.
+    comparison holds, or NULL if it holds for null.
     """
     domain = tuple([stored for stored, _ in column.members])
     holds = tuple([stored for stored, seen in column.members if decides(seen, operator, value)])

@@ -261,7 +261,9 @@ def _members(collection: Term) -> list[Known] | None:
 
 
 def _constant(term: Term) -> Constant | None:
-    """Return the value of a known term, wrapped; None for an unknown one."""
+    """Return the value of a known term in a tuple, `([],)` for any collection; None for a term that
+    is not known.
+    """
     if isinstance(term, Scalar):
         return (to_scalar(term.value),)
     return ([],) if isinstance(term, (Array, Set, Object)) else None
@@ -318,7 +320,8 @@ _HIDDEN: Final = Var("…")
 
 def without_idle(expr: Expr) -> Expr:
     """Return an expression without each `with` that replaces nothing the expression reads. One with
-    a value that is not known stays: where its value is undefined, so is the expression.
+    a value that is not known stays: where its value is undefined, so is the expression. All stay if
+    the expression refers to `data`, whose rules may read anything.
     """
     if not expr.withs:
         return expr
@@ -335,7 +338,9 @@ def _is_open(value: Term) -> bool:
 
 
 def _replaces(target: Term, read: Sequence[tuple[object, ...]]) -> bool:
-    """Return True if a `with` target overlaps one of the paths that are read."""
+    """Return True if a `with` target overlaps one of the paths that are read, or is not below
+    `input`.
+    """
     path = _path(target)
     return path[0] != "input" or any(
         all(a == b for a, b in zip(path, other, strict=False)) for other in read

@@ -149,7 +149,10 @@ class SQLDialect:
 
     @property
     def compares_texts(self) -> bool:
-        """Return True if `exact` and `searches` are all that comparisons of texts need."""
+        """True if texts can be compared exactly on this database: there are the templates `exact`
+        and `searches`, and comparisons do not ignore spaces at the end. Where it is False,
+        SQLAlchemy and Django filters refuse to compare texts.
+        """
         return bool(self.exact and self.searches) and not self.ignores_last_spaces
 
     def to_parameter(self, number: Decimal) -> Decimal | float:

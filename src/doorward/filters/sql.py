@@ -89,7 +89,7 @@ def to_sql(
     of tables and columns in the database where they differ. `placeholder` is `?` or `%s`, by
     default that of the dialect's drivers. `nulls` is what the policy sees for NULL: the value null,
     or a missing key. Raise FilterError for an undeclared column, or what the dialect cannot decide
-    exactly.
+    exactly, ValueError for a malformed mapping in `names`.
     """
     known = DIALECTS[dialect]
     schema = _Declared(columns, relations or {}, known)

@@ -33,7 +33,8 @@ _OPERATORS: Final = {"eq": "=", "ne": "<>", "lt": "<", "lte": "<=", "gt": ">", "
 def to_sql_text(conditions: Conditions, names: Names, dialect: str) -> str | None:
     """Return `WHERE …` with literals; "" for all rows, None for no row.
 
-    Raise ValueError for what the dialect cannot express, FilterError for relations and groups.
+    Raise ValueError for what the dialect cannot express and for a malformed mapping in `names`,
+    FilterError for relations and groups.
     """
     if not conditions:
         return None

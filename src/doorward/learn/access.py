@@ -92,5 +92,7 @@ def subject_key(subject: Subject) -> Any:
 
 
 def attribute_text(attribute: Attribute) -> str:
-    """The name of an attribute for people: department, realm.roles."""
+    """Return the name of an attribute for people: `("claims", "realm", "roles")` becomes
+    `realm.roles`.
+    """
     return ".".join(attribute[1:] or attribute)

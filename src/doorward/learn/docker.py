@@ -119,12 +119,16 @@ class Value:
 
     @property
     def is_granted(self) -> bool:
-        """The person's decision, or else the proposal."""
+        """True if the person's decision, or without one the proposal, is to allow, and no other
+        value covers this one.
+        """
         return (self.decision or self.proposal) == ALLOW and not self.is_covered
 
     @property
     def width(self) -> float:
-        """The width of a limit: without one, more than any. 0 for what is not a limit."""
+        """The number of a limit, infinite for "0", which means no limit; 0.0 for a value that is
+        not a limit.
+        """
         return (float(self.value) or math.inf) if self.is_limit else 0.0
 
 
@@ -146,8 +150,10 @@ def role_of(user: str) -> str:
 
 def learn_docker(calls: Calls, limits: Limits) -> LearnedCalls:
     """Learn from the calls in audit logs which roles, values and limits users of the Docker plugin
-    need. The result has proposals and no decisions yet. A user's `digests` is True if all of their
-    images had a digest; users with too few images are left out.
+    need. The result has proposals and no decisions yet.
+
+    A user's `digests` is True if all of their images had a digest, else False; users with fewer
+    than `limits.floor` images, all with a digest, are left out.
     """
     days = 0
     for cell in calls.used.values():
@@ -352,7 +358,7 @@ class _Learner:
 
 
 def _parents(folders: Mapping[str, Cell]) -> Iterator[tuple[str, list[str]]]:
-    """Yield the parent of many folders, with these."""
+    """Yield each parent folder of at least `VARYING` folders, with these folders."""
     by_parent: defaultdict[str, list[str]] = defaultdict(list)
     for folder in folders:
         by_parent[folder.rpartition("/")[0]].append(folder)
@@ -467,7 +473,9 @@ def _ask_after_denial(one: Value, others: Iterable[Value]) -> None:
 
 
 def _overlap(setting: Setting, value: str, denied: str) -> bool:
-    """Return True if a folder or port range contains, or overlaps, a denied one."""
+    """Return True if a folder is or contains the denied one, or a port range overlaps the denied
+    one.
+    """
     if setting == _FOLDERS:
         return f"{denied}/".startswith(f"{value}/")
     first, last = ports_of(value)

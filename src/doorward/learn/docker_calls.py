@@ -84,8 +84,9 @@ class Calls:
         """Count a line of the audit log: its action and values if it was allowed, a denial if it
         was not.
 
-        Lines that are not requests or name no user are counted as unreadable. Raise LearnError if
-        there are too many combinations.
+        Lines are counted as unreadable if they are not requests, if the user has a client
+        certificate without a name, or if the user's or action's name is too long. Raise LearnError
+        if there are too many combinations.
         """
         self.events += 1
         user, action, input = line["user"], line["action"], line.get("input")

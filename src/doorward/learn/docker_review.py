@@ -40,7 +40,7 @@ def _order(value: Value) -> tuple[int, bool, bool, float, tuple[str, str], str, 
 
 
 def _rows(learned: LearnedCalls) -> list[Value]:
-    """The values that a person may look at: those that something depends on."""
+    """Return the values that no other value covers, in the order of the review."""
     return sorted([each for each in learned.values if not each.is_covered], key=_order)
 
 
@@ -129,7 +129,9 @@ def _read_row(row: Any, location: str) -> Value:
 
 
 def docker_markdown(learned: LearnedCalls, calls: Calls, limits: Limits) -> str:
-    """The page, for each user what was learned, and what was left out."""
+    """Return the text of learned.md: the values of each role and user with their evidence, and what
+    was left out.
+    """
     return "\n".join(_lines(learned, calls, limits)) + "\n"
 
 

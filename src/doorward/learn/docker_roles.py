@@ -54,8 +54,8 @@ def roles() -> Mapping[str, frozenset[str]]:
 def needed_roles(
     user: str, used: Mapping[str, Cell], calls: Calls, enough: Enough
 ) -> Iterator[Need]:
-    """Yield the smallest roles with the usual actions of a user, then those that rarer actions
-    would need.
+    """Yield, as proposals, the smallest roles with the usual actions of a user; then, as questions,
+    the roles that the other actions would need, `admin` for actions that no other role has.
     """
     known = roles()
     usual = {

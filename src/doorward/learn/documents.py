@@ -82,15 +82,21 @@ class Claims:
 
     @property
     def root(self) -> tuple[str, ...]:
-        """The location of the claims in the input; in a test also that of a token's."""
+        """The path of the claims in the input of a test; `("claims",)` if they are of a token or
+        have no path.
+        """
         return (self.location[0] if self.location else ()) or ("claims",)
 
     def path(self, attribute: Attribute) -> list[str]:
-        """The path of an attribute below the claims; the empty one is the user."""
+        """Return the path of an attribute below the claims; [] for the name of the user, which is
+        not a claim.
+        """
         return list(attribute[1:])
 
     def location_of(self, attribute: Attribute) -> tuple[str, ...]:
-        """The location of an attribute in the input of a test."""
+        """Return the path of an attribute from the root of the input of a test, in which the claims
+        of a token stand under `claims`.
+        """
         return (*self.root, *attribute[1:]) if attribute[0] == "claims" else self.location[1]
 
     def document(self) -> dict[str, Any]:
@@ -129,7 +135,7 @@ def document_of(
 
 
 def engine_of(document: Mapping[str, Any]) -> Engine:
-    """The policy with this data."""
+    """Return an engine with the learned policy and this data."""
     return Engine({"policy.rego": POLICY}, dict(document))
 
 

@@ -181,7 +181,9 @@ def _is_of_type(part: Part, token: Token, subject: Subject, cell: Cell) -> bool:
 
 
 def _texts(token: Token, position: int, subject: Subject, cell: Cell) -> set[str]:
-    """Return the texts that a token may stand for."""
+    """Return the texts that a token may stand for: the word itself, the sampled values of a typed
+    segment at `position`, or the subject's values of the token's attributes.
+    """
     if type(token) is str:
         return {token}
     if is_typed(token):
@@ -410,8 +412,8 @@ class _Judge:
 
     def _narrow_sets(self, events: Counter[Subject], learned: Learned) -> Template:
         """Return the item's template for a group whose requests are `events`. A set of which the
-        group used much fewer words than chance would give is replaced by the words that enough of
-        its users used.
+        group used much fewer words than chance would give is replaced by a new set, added to
+        `learned.sets`, of the words that enough of its users used.
         """
         parts = list(self._item.parts)
         for position, part in enumerate(parts):

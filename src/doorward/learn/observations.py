@@ -195,8 +195,8 @@ class Observations:
             cell.add_parameters(access.parameters, owners)
 
     def _count(self, cells: Cells, shape: Shape, subject: Subject, access: Access) -> Cell | None:
-        """Count an access in its cell and return that; None for a subject who tried too many
-        paths.
+        """Count an access in its cell and return that; None for a subject that already tried too
+        many paths, whose accesses are only counted in `searching`.
         """
         if subject in self.searching:
             self.searching[subject] += 1

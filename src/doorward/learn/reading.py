@@ -283,7 +283,9 @@ def _subject(
     location: Location = (),
     form: str = ENVOY,
 ) -> Subject | str:
-    """Return the subject with bounded, sorted attributes; equal ones share one object."""
+    """Return the subject of claims with bounded, sorted attributes, or the reason why it is not
+    used; equal subjects share one object.
+    """
     if len(claims) > MAX_FIELDS:
         return f"more than {MAX_FIELDS} claims"
     try:
@@ -375,7 +377,10 @@ def _parameters(input: Mapping[Any, Any]) -> Mapping[tuple[str, str], str] | Non
 
 
 def _of_fields(part: str, fields: Mapping[Any, Any]) -> Mapping[tuple[str, str], str] | None:
-    """Return the scalar values by name, "" for a repeated one; None for too many."""
+    """Return the scalar values of `fields` by (`part`, name), at most `MAX_PARAMETERS`. Lists of
+    several values and other values are "" in a query and left out in a body. None for a query with
+    too many parameters or with a name that is too long.
+    """
     if part == "query" and len(fields) > MAX_PARAMETERS:
         return None
     texts: dict[tuple[str, str], str] = {}

@@ -157,7 +157,7 @@ def to_yaml(rows: Iterable[Row]) -> str:
 
 
 def when(seconds: int) -> str:
-    """A time for people; "" for none."""
+    """Return seconds since the epoch as a time in UTC, such as `2026-01-31T12:00:00Z`; "" for 0."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if seconds else ""
 
 
@@ -246,7 +246,9 @@ def read_decision(value: Any, location: str) -> str:
 
 
 def _read_row(row: Any, location: str) -> Row:
-    """Return a row; ValueError, KeyError or TypeError if it is invalid."""
+    """Return a row of review.yaml. ValueError, KeyError, TypeError or AttributeError if it is
+    invalid, LearnError for an invalid decision.
+    """
     decision = read_decision(row["decision"], location)
     note = row.get("note") or ""
     rule = row["rule"]

@@ -100,7 +100,7 @@ _PLAIN: Final = re.compile(rf"(?:{_SEGMENT}/)*(?:{_SEGMENT})?\Z")
 
 
 def is_typed(token: Token) -> TypeGuard[Kind]:
-    """Return True for a type."""
+    """Return True if a token is a type, and not a word or the attributes of a subject."""
     return type(token) is int or type(token) is Numbered
 
 

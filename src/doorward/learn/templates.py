@@ -70,7 +70,9 @@ class Part(NamedTuple):
     attribute: Attribute = ()
 
     def text(self) -> str:
-        """Return the part as it is displayed to people in a path."""
+        """Return the part as text for people: the word, `{int}` for a type, `{products}` for a set,
+        `{INV-#}` for a prefix, or `{=sub}` for the subject's own value.
+        """
         if self.kind == "word":
             return self.value
         if self.kind == "prefix":
@@ -89,7 +91,7 @@ def part_of(kind: Kind) -> Part:
 
 
 def path_text(parts: Iterable[Part]) -> str:
-    """Return a template as it is displayed to people."""
+    """Return a template as text for people, such as `/customers/{=sub}/orders/{int}`."""
     return "/" + "/".join([each.text() for each in parts])
 
 
@@ -132,7 +134,7 @@ class Item:
         return self.host, self.method, self.parts
 
     def text(self) -> str:
-        """Return the item as it is displayed to people."""
+        """Return the item as text for people: `GET example.com/orders/{int}`."""
         return f"{self.method} {self.host}{path_text(self.parts)}"
 
 

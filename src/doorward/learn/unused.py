@@ -92,8 +92,11 @@ def find_unused(
     v0: bool = False,
 ) -> Unused:
     """Find the parts of a policy and its data that no allowed request of a log needs; of the
-    policies, only the first `MAX_PARTS` parts are tried. Raise LearnError if the policy does not
-    compile, if no event of the log can be decided or none is allowed, or if there is too much data.
+    policies, only the first `MAX_PARTS` parts are tried.
+
+    Raise LearnError if the policy does not compile, if no event of the log can be decided or none
+    is allowed, if there is too much data, or if no narrower policy is found in `ROUNDS` rounds;
+    ReplayError if a log cannot be read.
     """
     version = _compile(loaded, v0=v0)
     if version is None:

@@ -131,8 +131,9 @@ class _Narrowing:
         return bool(inner) and all(each in self.removed for each in inner)
 
     def _retry(self, locations: Sequence[Location]) -> bool:
-        """Try to remove restored members again. Return True, and leave them removed, if all events
-        that needed restored members stay allowed.
+        """Try to remove again those of `locations` that were restored. Return True if all events
+        that needed restored members stay allowed, or if none of `locations` was restored; otherwise
+        restore them and return False.
         """
         present = [each for each in locations if each in self._needers]
         if not present:
@@ -189,8 +190,8 @@ class _Narrowing:
 
 
 def _shortest(end: int, is_enough: Callable[[int], bool]) -> int:
-    """Return the least number up to `end` for which `is_enough` holds; small ones are tried
-    first.
+    """Return the least number for which `is_enough` holds, or `end`, which is not tried, if no
+    smaller one does; small ones are tried first.
     """
     low, high = 0, 1
     while high < end and not is_enough(high):
@@ -222,7 +223,7 @@ def _texts_of(member: DataMember) -> Iterator[str]:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Yield some of the texts in a value."""
+    """Yield the keys and the scalars in a value as texts, at most `MAX_TEXTS` of its scalars."""
     waiting, number = [value], 0
     while waiting and number < MAX_TEXTS:
         each = waiting.pop()

@@ -44,8 +44,9 @@ def judge(
     texts: Mapping[str, str], data: dict[Key, Value], registry: Registry, name: str
 ) -> Judgement:
     """Try to prove the property (a `never_` rule) `name`, such as `data.a.never_b`, for these
-    policies and this data, and return the verdict. Takes `SECONDS` or longer. Policies that do not
-    compile, and an unknown name, give a judgement that says so; nothing is raised.
+    policies and this data, and return the verdict. Without a proof a counterexample is searched for
+    `SECONDS`. Policies that do not compile, and an unknown name, give a judgement that says so;
+    nothing is raised.
     """
     loaded = Loaded(dict(texts), data)
     try:

@@ -436,7 +436,7 @@ class _Editor:
         ]
 
     def code_actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
-        """Return a quick fix for each diagnostic in the range whose hint proposes an edit."""
+        """Return a quick fix for each diagnostic in the range that has a `fix`."""
         uri = params.text_document.uri
         actions = []
         for diagnostic in self._problems.get(uri, []):

@@ -56,7 +56,8 @@ def _find_new(before: Trail | None, now: Trail, known: Set[str]) -> Location | N
     """Return a definition that holds now and did not hold before; None if there is none.
 
     Of several, the outermost one whose text the old version does not contain (`known`), otherwise
-    the innermost one. Without the old version, the second outermost of all that hold now.
+    the innermost one. Without the old version (`before` is None), the second outermost of all that
+    hold now, or the only one.
     """
     if before is None:
         return now.answered[min(1, len(now.answered) - 1)] if now.answered else None

@@ -281,8 +281,8 @@ def with_claims(event: Event) -> tuple[Event, Mapping[str, Claims]]:
 
 
 def _with_text(value: Any, path: Sequence[str], text: str) -> Any:
-    """Return a copy of `value` with `text` at `path`, adding objects on the way; None if the path
-    leads through another value.
+    """Return a copy of `value` with `text` at `path`, adding objects on the way; None if a value on
+    the way is not an object.
     """
     if not path:
         return text

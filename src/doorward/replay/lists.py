@@ -93,8 +93,10 @@ def filter_lists(
 
 
 def _names_of_lists(value: Value | Undefined) -> set[str] | None:
-    """Return the names of the lists that the document filters. None means all; an empty set that it
-    filters none.
+    """Return the names in `lists` of the decision's value.
+
+    None, which means all lists of the log, if the value is undefined, is not an object or has no
+    `lists`; an empty set, which means none, if `lists` is neither an array nor a set.
     """
     if not isinstance(value, dict) or "lists" not in value:
         return None

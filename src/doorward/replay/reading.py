@@ -91,8 +91,9 @@ def size_of(files: Sequence[str]) -> int:
 
 
 def chunks_of(files: Sequence[str], *, size: int = CHUNK) -> Iterator[Chunk]:
-    """Yield the lines of all files in order, in chunks of about `size` bytes. ReplayError if a file
-    cannot be read or is invalid.
+    """Yield the lines of all files in order, in chunks of about `size` bytes; a JSON array is one
+    chunk, and a Parquet file has its own number of rows in each. ReplayError if a file cannot be
+    read or is invalid.
     """
     for path in files:
         try:
@@ -135,7 +136,7 @@ def _parquet(path: str) -> Iterator[Chunk]:
 
 
 def _why(path: str, error: Exception) -> str:
-    """Return the message of an error with the file's path, in lower case."""
+    """Return `PATH: REASON` for an error, the reason in lower case."""
     reason = describe_os_error(error) if isinstance(error, OSError) else str(error)
     return f"{path}: {reason.lower()}"
 

@@ -146,7 +146,9 @@ def _user(input: Any) -> str:
 
 
 def _text_at(input: Any, path: Sequence[str]) -> str:
-    """Return a string, number or boolean of the input as text; "" for other values."""
+    """Return a string, number or boolean of the input as text, at most its first `LONGEST`
+    characters; "" for other values and if there is none.
+    """
     value: Value = input
     for name in path:
         if not isinstance(value, dict):

@@ -145,7 +145,8 @@ class Candidates:
 
     def _value(self, shape: Shape) -> Value:
         """Return a random value for a location: a token where policies decode one, a value with its
-        members, a value that it is compared with, or any constant.
+        members, a value that it is compared with, any constant of the policies, or an odd value
+        such as `null` or `[]`.
         """
         random = self._random
         if shape.claims is not None and random.random() < 0.85:

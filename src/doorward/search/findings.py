@@ -18,7 +18,7 @@ __all__ = ["absence_test", "as_json", "describe_unreached", "markdown", "rego_te
 _WORD: Final = re.compile(r"[^A-Za-z0-9]+")
 
 
-def tried(search: Search) -> str:
+def summarize(search: Search) -> str:
     """Summarize a search: requests, differences, built-ins without an inverse, then one line for
     each expression that was not seen both to hold and to fail. One sentence if the versions are
     equal.
@@ -59,7 +59,7 @@ def text(search: Search) -> str:
     """Format the result of a search for a terminal: each finding with a test in Rego, then the
     summary.
     """
-    return "\n".join([*_text(search), tried(search)]) + "\n"
+    return "\n".join([*_text(search), summarize(search)]) + "\n"
 
 
 def _text(search: Search) -> Iterator[str]:
@@ -77,7 +77,7 @@ def _text(search: Search) -> Iterator[str]:
 
 def markdown(search: Search) -> str:
     """Format the result of a search as Markdown, for a pull request."""
-    lines = [f"### Differences: {len(search.findings)}", "", tried(search)]
+    lines = [f"### Differences: {len(search.findings)}", "", summarize(search)]
     for number, each in enumerate(search.findings, start=1):
         was = f"`{document_ref(each.path)}` was `{_show(each.old)}`, is `{_show(each.new)}`"
         lines += ["", f"**{each.kind}**: {was}", "", "```rego", rego_test(each, number), "```"]

@@ -618,9 +618,9 @@ def _texts_of(engine: Engine) -> Counter[tuple[str, ...]]:
 
 
 def entry_points(versions: Iterable[Version]) -> list[str]:
-    """Return the documents (such as `app/allow`), sorted, that are in every version and that no
-    other rule refers to, except tests and properties. Functions, tests and properties are not
-    listed.
+    """Return the documents (such as `app/allow`), sorted, that every version has and to which no
+    other rule refers; references in tests and properties do not count. Functions, tests and
+    properties are not listed.
     """
     entries: list[set[str]] = []
     for version in versions:

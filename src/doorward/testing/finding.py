@@ -122,8 +122,8 @@ def _is_test(name: str) -> bool:
 def _number_rule(
     rule: Rule, names: Sequence[str], counts: Counter[tuple[Key, ...]], package: Sequence[Key]
 ) -> Rule:
-    """Return the rule, renamed `test_x#01` and so on if an earlier test has the same path; counts
-    it in `counts`.
+    """Return the rule, renamed `test_x#01` and so on if an earlier test has the same path, and
+    count it in `counts`. A `todo_test_` rule is neither renamed nor counted.
     """
     if not names[-1].startswith(_PREFIX):
         return rule
@@ -219,8 +219,8 @@ def _operator(name: str) -> Ref:
 
 def _place_binding(body: Body, name: str, expr: Expr, declared: frozenset[str]) -> Body:
     """Return `body` with `expr`, which binds `name`, directly after the first uses of the declared
-    variables that it needs. Other variables are not considered, as in OPA: the compiler orders
-    their expressions.
+    variables that it needs, or at the beginning if it needs none. Other variables are not
+    considered, as in OPA: the compiler orders their expressions.
     """
     needed = [v for v in _variables(expr) if v in declared and v != name]
     firsts = [at for at in (_first(body, {each}) for each in needed) if at >= 0]

@@ -211,8 +211,10 @@ def run_one(
     suite: Suite, test: Test, *, timeout: float | None = TIMEOUT, tracer: Tracer | None = None
 ) -> Result:
     """Run one test and return its result after at most `timeout` seconds (None: no limit); errors
-    of the evaluation, its timeout included, are in the result. `tracer` gets the reports of its
-    expressions. Replaces the output and cases in `suite`.
+    of the evaluation, its timeout included, are in the result. A `todo_test_` rule is not
+    evaluated.
+
+    `tracer` gets the reports of its expressions. Replaces the output and cases in `suite`.
     """
     if test.is_skipped:
         return Result(test)

@@ -81,7 +81,7 @@ def fit_size(values: list[Any], size: int) -> Iterator[list[Any]]:
 
 def constant_item(owner: Lens, key: Any) -> Lens:
     """Return the lens of the item of a value under a constant key; its value is UNDEFINED if there
-    is not an item.
+    is none.
     """
     return owner.items[key] if isinstance(owner.items, Paths) else item_lens(owner, constant(key))
 
@@ -130,7 +130,9 @@ def first_items(value: Any) -> list[Any]:
 
 
 def add_item(owner: Lens) -> Callable[[Want, Any], Iterator[Any]]:
-    """Return a `put` function that adds a missing item to the collection `owner`."""
+    """Return a `put` function, which yields inputs in which the collection `owner` has one more
+    item, a wanted one. An undefined or scalar `owner` counts as an empty array.
+    """
 
     def put(want: Want, input: Any) -> Iterator[Any]:
         """Yield inputs in which the collection has one more item that satisfies `want`."""

@@ -152,8 +152,8 @@ def to_document(value: Any) -> Any:
 
 def put_at(document: Any, path: Sequence[Any], value: Any) -> Any:
     """Return a copy of the document with another value at a path; UNDEFINED removes it. Objects on
-    the way are created; integer keys and `APPEND` create arrays, unless there is an object. The
-    same document for a key that JSON cannot have.
+    the way are created; integer keys and `APPEND` create arrays, unless there is an object. For a
+    key that JSON cannot have, the document itself is returned, unchanged.
     """
     if not path:
         return {} if value is UNDEFINED else value

@@ -109,7 +109,9 @@ class Automaton:
     # Building: each method goes on from a state and returns the one where it ends
 
     def one(self, state: int, ranges: tuple[tuple[int, int], ...]) -> int:
-        """Add a move from `state` on any character of the ranges; return the new state."""
+        """Add a move from `state` on any character of the ranges; return the new state. ValueError
+        above `MAX_NODES`.
+        """
         target = self.add()
         self.moves[state].append((ranges, target))
         return target
@@ -124,7 +126,7 @@ class Automaton:
 
     def loop(self, state: int, ranges: tuple[tuple[int, int], ...]) -> int:
         """Add a state, reachable from `state` without a character, that reads any number of
-        characters of the ranges; return it.
+        characters of the ranges; return it. ValueError above `MAX_NODES`.
         """
         target = self.add()
         self.free[state].append(target)
@@ -133,8 +135,8 @@ class Automaton:
 
 
 def of_text(text: str, *, before: bool = False, after: bool = False) -> Automaton:
-    """Return an automaton for a text; `before` and `after` allow any characters before or after
-    it.
+    """Return an automaton for a text; `before` and `after` allow any characters before or after it.
+    ValueError above `MAX_NODES` states.
     """
     automaton = Automaton()
     state = automaton.add()
@@ -147,8 +149,8 @@ def of_text(text: str, *, before: bool = False, after: bool = False) -> Automato
 
 def of_glob(glob: str, delimiters: Sequence[str] | None) -> Automaton:
     """Return an automaton for a glob of plain characters, `*` and `**`. For `delimiters`, [] means
-    ".", and with None `*` matches everything, as in OPA. ValueError for other globs and for
-    delimiters of several characters.
+    ".", and with None `*` matches everything, as in OPA. ValueError for other globs, for delimiters
+    of several characters, and above `MAX_NODES` states.
     """
     if delimiters == []:
         delimiters = ["."]
@@ -168,8 +170,8 @@ def of_glob(glob: str, delimiters: Sequence[str] | None) -> Automaton:
 
 
 def of_pattern(pattern: str) -> Automaton:
-    """Return an automaton for texts that contain a match of a regular expression; ValueError if it
-    is not supported.
+    """Return an automaton for texts that contain a match of a regular expression; ValueError if its
+    form is not supported, and above `MAX_NODES` states.
     """
     if _UNSAFE.search(pattern):
         raise ValueError("the pattern has a form that is not supported")

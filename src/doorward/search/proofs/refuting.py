@@ -246,8 +246,9 @@ class Refuter:
         return None
 
     def _fails(self, state: _State) -> Step | None:
-        """Return a step if an expression fails or has no value with the assumed values; None if
-        there is none.
+        """Return a step for an expression that is proved to be false or undefined with the assumed
+        values. None if there is no such proof, which does not mean that all expressions hold; those
+        with `with` are left out.
         """
         for position, expr in enumerate(state.conjunction.exprs):
             if expr.withs:
@@ -286,8 +287,8 @@ class Refuter:
 
     def _is_false(self, expr: Expr, state: _State) -> bool:
         """Return True if an expression reads only known input and terms with assumed values, and
-        its evaluation shows that it does not hold. False if anything else is read or the evaluation
-        fails.
+        its evaluation shows that it does not hold. False if it holds, reads anything else, or its
+        evaluation fails.
         """
         if self._work <= 0 or not self._reads_values_as_they_are(expr, state):
             return False
