@@ -101,8 +101,8 @@ class Binding:
                 self.needs.setdefault(var.name, var)
 
     def value(self, term: Term) -> None:
-        """Add `term` as a value: its variables must be bound, except those in operands of
-        references, which iteration binds.
+        """Add `term` as a value: its variables are needed, except those in operands of references,
+        which iteration binds, and those that occur only inside closures.
         """
         if is_ground(term):
             return
@@ -140,11 +140,15 @@ class Binding:
                 self.closure(term_vars(term))
 
     def closure(self, variables: Iterable[Var]) -> None:
-        """Record the variables of a closure as needed, if they also occur outside of it."""
+        """Record as needed those of a closure's variables that also occur outside of it and are not
+        bound yet.
+        """
         self.need(v for v in variables if v.name in self.outer)
 
     def operand(self, term: Term) -> None:
-        """Add `term` as an operand of a reference; a variable there is bound by iteration."""
+        """Add `term` as an operand of a reference: a variable is bound by iteration, an array or
+        object is a pattern for the keys, any other term is needed as a value.
+        """
         match term:
             case Var(name):
                 if name not in ROOTS:
@@ -174,7 +178,8 @@ class Binding:
 
     def equation(self, left: Term, right: Term) -> None:
         """Add `left = right`. Its parts are matched in any order: a side that is known binds the
-        variables of the other side. Sides that stay unknown are needed as values.
+        variables of the other side. Sides that stay unknown, and literals that can never match, are
+        needed as values.
         """
         pairs = list(equations(left, right))
         for a, b in pairs:
@@ -225,8 +230,9 @@ def _prebind(binding: Binding, term: Term) -> None:
 
 
 def equations(left: Term, right: Term) -> Iterator[tuple[Term, Term]]:
-    """Yield the equations that `left = right` consists of: arrays of equal length and objects with
-    the same plain keys are matched part by part, other terms as a whole.
+    """Yield the equations that `left = right` consists of: arrays of equal length, and objects with
+    the same keys if all keys are scalars or variables, are matched part by part, other terms as a
+    whole.
     """
     match left, right:
         case Array(a), Array(b) if len(a) == len(b):

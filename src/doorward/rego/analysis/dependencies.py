@@ -134,7 +134,9 @@ class _Finder:
         self._of_shape: dict[int, Uses] = {}
 
     def uses(self, rule: Rule) -> Uses:
-        """Return the built-ins and nodes that a rule uses; of each shape, the first is read."""
+        """Return the uses of a rule and its `else` branches; rules of one shape share those of the
+        first.
+        """
         shape = self._shapes.number(rule)
         if shape is None:
             return self._read(rule)
@@ -144,7 +146,9 @@ class _Finder:
         return uses
 
     def _read(self, rule: Rule) -> Uses:
-        """Return the built-ins and nodes that a rule uses, from its parts."""
+        """Compute the uses of a rule and its `else` branches; rules with equal uses share one
+        object.
+        """
         builtins: set[str] = set()
         nodes: dict[int, RuleNode] = {}
         reads_world = may_raise = False
@@ -169,7 +173,9 @@ class _Finder:
 
 
 def parts_of(rule: Rule) -> Iterator[Node]:
-    """Yield every node of a rule and its `else` branches, except the constant name in the head."""
+    """Yield the nodes of a rule and its `else` branches, except the constant name in the head. As
+    in `parts_below`, head variables of references and some targets of `with` are left out.
+    """
     if rule.else_rule is None:
         return _branch_parts(rule)
     return chain.from_iterable(map(_branch_parts, branches(rule)))
@@ -177,9 +183,7 @@ def parts_of(rule: Rule) -> Iterator[Node]:
 
 def _branch_parts(rule: Rule) -> Iterator[Node]:
     """Yield the nodes of one branch of a rule, without the name it defines and without its `else`.
-
-    As in `parts_below`, head variables of references and the target of a `with` that replaces the
-    input are left out. A constant such as `[1, 2]` is one node.
+    As in `parts_below`, head variables of references and some targets of `with` are left out.
     """
     head = rule.head
     tops = (*head.ref.args, *(head.args or ()), head.key, head.value, *rule.body)
@@ -187,8 +191,9 @@ def _branch_parts(rule: Rule) -> Iterator[Node]:
 
 
 def parts_below(top: Node) -> Iterator[Node]:
-    """Yield `top` and all nodes inside it. Left out are the head variables of references, and the
-    target of a `with` that replaces the input; other targets count as read.
+    """Yield `top` and all nodes inside it; a constant such as `[1, 2]` is one node. Left out are
+    the head variables of references, and the target of a `with` if it is `input` or a single name
+    such as `count`; other targets count as read.
     """
     return _parts([top])
 

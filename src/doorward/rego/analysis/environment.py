@@ -174,8 +174,9 @@ class Scope:
 
     def below_replacements(self, replaced: Iterable[tuple[Ref | Var, Type]]) -> Scope:
         """Return a scope for an expression whose `with` replaces documents. A replaced document has
-        the union of its type and that of the new value; rules that read a replaced document have
-        type any. Variables are shared with this scope. Return `self` if no document is replaced.
+        the union of its type and that of the new value; rules that read a replaced document below
+        `data` have type any. Variables are shared with this scope. Return `self` if no document is
+        replaced.
         """
         tree = TypeNode()
         documents = [(_document_path(target), target, value) for target, value in replaced]

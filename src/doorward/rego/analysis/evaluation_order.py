@@ -197,7 +197,9 @@ class _Steps:
         return [*first, *steps, replace(expr, term=term, withs=withs, before=())]
 
     def _with(self, item: With, out: list[Expr]) -> With:
-        """Return a `with` whose value is computed by steps in `out`."""
+        """Append the steps that compute the value of a `with` to `out`, and return the `with` with
+        their result; unchanged if its value is the name of a function.
+        """
         if names_function(item, self.callees.arity):
             return item
         return replace(item, value=self.lifting.result(item.value, out))

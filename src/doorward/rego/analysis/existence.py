@@ -66,7 +66,9 @@ def all_calls(sites: Iterable[Sites]) -> Iterator[CallSite]:
 
 
 def called_builtins(calls: Iterable[CallSite]) -> frozenset[str]:
-    """Return the names without a dot that `calls` use, which are those of built-ins."""
+    """Return the names without a dot that `calls`, with resolved names, use: those of built-ins.
+    Built-ins with a dot in their names are left out.
+    """
     operators = (call.operator for call, _, _ in calls)
     heads = (operator.head for operator in operators if not operator.args)
     return frozenset(head.name for head in heads if isinstance(head, Var))
@@ -131,8 +133,8 @@ def check_calls(
 def _check(call: Call, span: Span, callees: Callees, *, is_value: bool) -> Iterator[Diagnostic]:
     """Yield the error of one call, if it has one: the function is unknown, or the number of
     operands is wrong. A call that is an expression may have one operand more, for its result. With
-    `is_value`, inside a term, nothing for `eq` and for a policy's function without operands: the
-    check of safety reports these.
+    `is_value`, inside a term, nothing for `eq` and for a policy's function called without operands:
+    the check of safety reports these.
     """
     callee = callees.find(call)
     argument_count = len(call.args)

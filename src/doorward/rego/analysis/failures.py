@@ -44,9 +44,10 @@ __all__ = ["Failures", "has_one_answer"]
 
 
 class Failures:
-    """The rules, bodies and expressions of a program that may raise an error. `mocked`: names of
-    what some `with` replaces, perhaps by something that raises errors. `prints`: someone receives
-    the output of `print`, so its order must be kept.
+    """The rules, bodies and expressions of a program that may fail: raise an error such as a
+    conflict. An error that only makes an expression undefined, as those of Doorward's pure
+    built-ins do, does not count. `mocked`: names of what some `with` replaces, perhaps by something
+    that raises errors. `prints`: someone receives the output of `print`, so its order must be kept.
     """
 
     def __init__(
@@ -63,8 +64,9 @@ class Failures:
         self._known: dict[int, bool] = dict.fromkeys(graph.circular, True)
 
     def rule(self, rule: Rule) -> bool:
-        """Return True if evaluating a rule or one of its `else` branches may raise an error.
-        Conflicts between the answers of several rules are not covered here; `node` covers them.
+        """Return True if evaluating a rule or one of its `else` branches may fail, by a part of its
+        own or by a rule that it reads. Conflicts between the answers of several rules are not
+        covered here; `node` covers them.
         """
         uses = self._graph.uses.get(id(rule))
         if uses is not None:
@@ -88,16 +90,16 @@ class Failures:
         return known
 
     def body(self, body: Body) -> bool:
-        """Return True if an expression of `body` may fail."""
+        """Return True if an expression of `body`, or a rule that it reads, may fail."""
         return any(map(self.expr, body))
 
     def expr(self, expr: Expr) -> bool:
-        """Return True if an expression may fail."""
+        """Return True if an expression, or a rule that it reads, may fail."""
         return any(map(self._part, parts_below(expr)))
 
     def node(self, node: RuleNode) -> bool:
-        """Return True if evaluating the rules at `node`, or any rules they read, may raise an
-        error, conflicting values included; cached.
+        """Return True if evaluating the rules at `node`, or any rules they read, may fail,
+        conflicting values included; cached.
         """
         known, waiting = self._known, [node]
         while waiting:
@@ -160,8 +162,8 @@ _PARTS: Final = frozenset({Call, ObjectComprehension, Ref, Var, With})
 
 
 def has_one_answer(rules: Iterable[Rule]) -> bool:
-    """Return True if all complete rules and their `else` branches have the same constant as their
-    value.
+    """Return True if all of `rules`, which are complete, and their `else` branches have the same
+    constant as their value; a rule without a value has `true`.
     """
     values = [rule.head.value for top in rules for rule in branches(top)]
     constants = [to_key(True) if v is None else constant(v) for v in values if _is_written(v)]

@@ -34,8 +34,8 @@ class FlatTerms:
     is_object: Callable[[Any], bool]
 
     def pattern_names(self, term: Any) -> Iterator[str]:
-        """Yield the variables that matching `term` with a value binds, once for each occurrence.
-        Sets, object keys and heads of references bind none.
+        """Yield the variables that matching `term` with a value binds, once for each occurrence:
+        `term` itself, or those in items of arrays, values of objects and operands of references.
         """
         kind = type(term)
         if kind is self.var:
@@ -144,7 +144,8 @@ class _Unification:
 
     def _variable(self, name: str, other: Any) -> None:
         """Mark what the equation of a variable with `other` binds: the variable if `other` is
-        known, or the variables in `other` if the variable is bound.
+        known, or the variables in `other` if the variable is bound. If neither is, record in
+        `unknown` what they wait for.
         """
         kind = type(other)
         if self._is_var(other):
@@ -187,7 +188,9 @@ class _Unification:
             self.unknown.setdefault(y, set()).add(x)
 
     def _composite(self, x: str, term: Any) -> None:
-        """Mark the variables of a collection if `x` is bound, or `x` if all of them are."""
+        """Mark the variables of a collection if `x` is bound, or `x` if all of them are; otherwise
+        record in `unknown` that `x` waits for them.
+        """
         if self.is_safe(x):
             self.mark_all(term)
             return

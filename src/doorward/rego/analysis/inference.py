@@ -93,8 +93,9 @@ class Inference:
         return findings
 
     def _expr(self, expr: Expr, scope: Scope) -> Iterator[Finding]:
-        """Yield the type errors of one expression: those in comprehensions, then in references,
-        then of the call itself, unless that error only follows from the earlier ones.
+        """Yield the type errors of one expression: those in comprehensions (of several with errors,
+        only those of the last), then in references, then of the call itself, unless that error only
+        follows from the earlier ones.
         """
         if expr.withs:
             values = [(item.target, self.type(item.value, scope)) for item in expr.withs]

@@ -53,7 +53,7 @@ class Origins:
             self._parts[id(step)] = step, written
 
     def add_head(self, term: Term, steps: Sequence[Expr]) -> None:
-        """Record that `steps` compute a head."""
+        """Record that `steps` compute `term`, a head term of a rule or comprehension."""
         for step in steps:
             self._parts[id(step)] = step, term
 
@@ -82,11 +82,14 @@ class Dialect(Protocol):
         """Return a new variable for the term at `span`."""
 
     def call(self, call: Call, out: list[Expr]) -> Var:
-        """Append the expression of a call, whose operands hold no calls, to `out`; the variable of
-        its result."""
+        """Append the expression of a call, whose operands hold no calls, to `out`, and return the
+        variable of its result.
+        """
 
     def template(self, term: TemplateString, out: list[Expr]) -> Var:
-        """Append the expression of a template string to `out`; the variable of its value."""
+        """Append the expression of a template string to `out`, and return the variable of its
+        value.
+        """
 
     def exprs(self, body: Sequence[Expr], out: list[Expr]) -> None:
         """Append the flat expressions of a body to `out`."""
@@ -132,7 +135,9 @@ class Lifting:
         return tuple([self.term(term, out) for term in terms])
 
     def term(self, term: Term, out: list[Expr]) -> Term:
-        """Return `term` without calls; these are appended to `out`."""
+        """Return `term` with variables in place of its calls and template strings, which are
+        appended to `out`; those in a comprehension become expressions of its body.
+        """
         if is_ground(term):
             return term
         match term:

@@ -113,7 +113,7 @@ def labels_at(span: Span, modules: Sequence[Module]) -> dict[str, Any]:
 
 def _rule_around(span: Span, modules: Sequence[Module]) -> tuple[Rule, Module]:
     """Return the last rule that begins at or before `span`, with its module. StopIteration if no
-    module has this source, ValueError if no rule begins there.
+    module has this source, ValueError if no rule begins at or before `span`.
     """
     module = next(each for each in modules if each.span.source == span.source)
     return max(

@@ -265,7 +265,9 @@ def ready_equations(
 
 
 def is_folder(root: RuleNode, term: Term) -> bool:
-    """Return True if a term is a path below `data` with rules below it but none at it."""
+    """Return True if a term is `data` or a constant path below it, with rules below it but none at
+    or above it.
+    """
     head, operands = (term.head, term.args) if isinstance(term, Ref) else (term, ())
     if not (isinstance(head, Var) and head.name == "data"):
         return False
@@ -305,9 +307,9 @@ class _Walk:
         self.multiplicity = Multiplicity()
 
     def rule(self, rule: Rule, tail: Sequence[Term]) -> None:
-        """Analyse one branch of a rule: parameters, body and head. The rule is recorded if anything
-        in it iterates. `tail` are the operands of its reference from the first variable on: `[x].r`
-        of `p[x].r`.
+        """Analyse one branch of a rule: parameters, body and head; of a default rule, only the
+        value. The rule is recorded if anything in it iterates, unless it is a default rule. `tail`
+        are the operands of its reference from the first variable on: `[x].r` of `p[x].r`.
         """
         head = rule.head
         if rule.default:

@@ -47,13 +47,15 @@ GENERATED: Final = "__@operand"
 
 
 def is_generated(name: str) -> bool:
-    """Return True if `name` is that of a variable in `Expr.before`."""
+    """Return True if `name` is that of a generated variable for an operand, in `Expr.before` or in
+    a step of exact code.
+    """
     return name.endswith(GENERATED)
 
 
 def operand_calls(term: Term) -> Iterator[Call]:
-    """Yield the outermost calls in the operands of a negated term, which are evaluated before
-    it.
+    """Yield the outermost calls in the operands of a negated term, which are evaluated before it;
+    none for `print`. A term that is no call counts as an operand itself.
     """
     if not isinstance(term, Call):
         yield from _calls_in(term)
@@ -146,7 +148,9 @@ class _Parts:
         return tuple([self._lift_calls(term) for term in terms])
 
     def _lift_calls(self, term: Term) -> Term:
-        """Return a term with variables in place of its calls, which are appended to `calls`."""
+        """Return a term with variables in place of its calls and template strings; the equations of
+        these variables are appended to `calls`.
+        """
         if is_ground(term):
             return term
         match term:

@@ -58,7 +58,7 @@ def split_chains(module: Module) -> Module:
 
 
 def _is_long(node: Rule) -> bool:
-    """Return True if there is a chain to split below `node`."""
+    """Return True if a chain of operators in `node` is longer than `LINKS`, even one that stays."""
     text = node.span.text
     # A look at the text is a hundredth of a walk through the tree.
     # A chain of n operators has more than 2n characters.

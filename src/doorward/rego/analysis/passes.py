@@ -137,7 +137,7 @@ class Program:
 
     @property
     def called(self) -> frozenset[str]:
-        """The names of the built-ins that are called, during the check."""
+        """The names without a dot of the built-ins that are called, during the check."""
         return called_builtins(all_calls(self.sites))
 
     def reuse(self, before: Program) -> None:

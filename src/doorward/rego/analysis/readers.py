@@ -23,7 +23,8 @@ class Readers:
 
     def of(self, path: Sequence[Key]) -> list[tuple[Key, ...]]:
         """Return the paths below `data` of the rules that read rules at or below `path`, directly
-        or through others, without those rules themselves. [] if there are no rules at `path`.
+        or through others, without those rules themselves. [] if there are no rules at or below
+        `path`.
         """
         replaced = self._root.find(path)
         if replaced is None:

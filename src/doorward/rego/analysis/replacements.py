@@ -51,7 +51,9 @@ def _check(item: With, callees: Callees) -> Diagnostic | None:
 
 
 def _passes_a_rule(node: RuleNode, path: Sequence[Term]) -> bool:
-    """Return True if a path below `data` goes through a rule before its end."""
+    """Return True if a rule of the tree `node` is at the path or above it; the path counts up to
+    its first operand that is not constant.
+    """
     for operand in path:
         child = node.children.get(constant(operand)) if is_constant(operand) else None
         if child is None:

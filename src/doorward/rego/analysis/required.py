@@ -34,7 +34,8 @@ _REPLACED: Final = frozenset({"rego.metadata.chain", "rego.metadata.rule"})
 
 def required_builtins(modules: Iterable[Module], registry: Registry) -> list[str]:
     """Return the sorted names of the built-ins that parsed `modules` need, and `eq` if OPA's
-    compiler would add equations; calls of undefined functions do not count.
+    compiler would add equations; functions that are not in `registry`, and `rego.metadata.chain`
+    and `.rule`, do not count.
     """
     names: set[str] = set()
     for module in modules:

@@ -207,8 +207,9 @@ class Resolver:
     # Rules
 
     def rule(self, rule: Rule) -> Rule:
-        """Return a rule and its `else` branches with their names resolved. A rule named `input` or
-        `data` is reported (in v0 only in strict mode), as are unused parameters in strict mode.
+        """Return a rule and its `else` branches with their names resolved. Errors are reported,
+        among them a rule named `input` or `data` (in v0 only in strict mode) and, in strict mode,
+        unused parameters.
         """
         name = _rule_name(rule)
         if name in ROOTS and not self.may_shadow:
@@ -253,7 +254,7 @@ class Resolver:
         return replace(head, ref=resolved, args=args, key=key, value=value)
 
     def _check_parameters(self, args: tuple[Term, ...], span: Span) -> None:
-        """Report a parameter named `input` or `data`."""
+        """Report an error, at `span`, if a parameter is named `input` or `data`; only one."""
         for arg in args:
             for var in pattern_vars(arg):
                 if var.name in ROOTS:
@@ -306,8 +307,8 @@ class Resolver:
         return tuple(resolved)
 
     def _free_names(self, body: Body) -> frozenset[str]:
-        """Return the variables of a body that have the name of a built-in and occur in no
-        `with`.
+        """Return the variables of a body that have the name of a built-in and occur in no value of
+        a `with`; none without the option `collect_free`.
         """
         if not self.options.collect_free:
             return frozenset()
@@ -431,7 +432,10 @@ class Resolver:
     # Terms
 
     def term(self, term: Term, scope: Scope, *, use: bool = True) -> Term:
-        """Return a term with names resolved; without `use`, variables do not count as used."""
+        """Return a term with names resolved. Without `use`, its variables (itself, in items and in
+        values of objects) do not count as used, and only declarations of `scope` itself and its
+        parameters are seen.
+        """
         match term:
             case Scalar():
                 return term
@@ -561,7 +565,7 @@ def _operator(target: Ref | Var, operator: Ref) -> Ref:
 
 
 def _append(head: Term, args: tuple[Term, ...], span: Span) -> Ref | Term:
-    """Return `head` followed by `args` as a single reference."""
+    """Return `head` followed by `args` as a single reference; `head` itself without `args`."""
     if not args:
         return head
     if isinstance(head, Ref):

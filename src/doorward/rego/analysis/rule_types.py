@@ -146,8 +146,9 @@ _OPEN: Final = Boxed(("open",))  # type: ignore[arg-type]  # a tuple: equal to n
 def _type_and_path(
     head: Head, path: Sequence[Key], tail: Sequence[Term], inference: Inference, scope: Scope
 ) -> tuple[Type | None, tuple[Key, ...]]:
-    """Return the type that a rule gives, and the path for it in the tree of types. The type is None
-    if a part of it is unknown. Parameters of which the body says nothing get the type any.
+    """Return the type that a rule gives, and the path for it in the tree of types. Except for a
+    function, the type is None if a part of it is unknown. Parameters of which the body says nothing
+    get the type any.
     """
     for node in (node for arg in head.args or () for node in walk(arg)):
         # What the body says nothing of can be anything.

@@ -54,8 +54,9 @@ class SchemaError(Exception):
 
 
 def schema_type(schema: Any) -> Type:
-    """Return the type of the values that `schema` describes; SchemaError if it is not a JSON
-    Schema. Parts beyond the limits of depth and number have the type any.
+    """Return the type of the values that `schema` describes. Parts beyond the limits of depth and
+    number have the type any. SchemaError if it is not a JSON Schema, is nested too deeply, or has
+    an `allOf` that cannot be merged.
     """
     # Few policies have schemas: the others do not pay for what reads them.
     from doorward.rego.builtins.json_schema.reader import read_schema
@@ -241,7 +242,8 @@ class AnnotatedDocuments:
 
     def of(self, rule: Rule, module: Module, rules: TypeNode) -> TypeNode | list[Diagnostic] | None:
         """Return the types that annotations give to documents read by `rule`, or a list of the
-        errors in their schemas; None if no annotation applies. `rules` has the types known so far.
+        errors in their schemas; None if no annotation applies, or if all name schemas and none are
+        loaded. `rules` has the types known so far.
         """
         named = [i for block in self._blocks(rule, module) for i in _schemas(block)]
         # The same annotations say the same, as long as no rule is among what they describe.

@@ -66,9 +66,9 @@ def pattern_vars(term: Term) -> Iterator[Var]:
 
 
 def some_vars(term: SomeIn) -> Iterator[Var]:
-    """Yield the variables that a `some … in` declares. As in OPA, these are also those of operands
-    of references; of sets, except of one that is the whole value; and in the key of keys of
-    objects.
+    """Yield the variables that a `some … in` declares. As in OPA, these include variables in
+    operands of references, in sets (unless the set is the whole value) and, in the key only, in
+    keys of objects.
     """
     if term.key is not None:
         yield from _operand_vars(term.key, with_keys=True)
@@ -199,8 +199,8 @@ class Scope:
     def declare(self, var: Var, how: str, span: Span | None = None) -> Var:
         """Declare `var` here and return it under its unique name; a wildcard is returned as it is.
         `how` is "assigned", "declared" or "argument". A name that was declared or used before is
-        reported as an error at `span`, by default at `var`; one that was declared keeps its first
-        unique name.
+        reported as an error at `span`, by default at `var`, unless it is an argument; one that was
+        declared keeps its first unique name.
         """
         name = var.name
         if var.is_wildcard and how != "declared":

@@ -245,15 +245,17 @@ def _check_package(node: RuleNode) -> Iterator[Diagnostic]:
 
 
 def check_base_data(modules: Sequence[Module], data: Value) -> list[Diagnostic]:
-    """Return an error for each rule at a path where base data exists; [] if there is none. The REST
-    API refuses such data, while in an engine rules win. `modules` are resolved.
+    """Return an error for each path with rules at which base data has a value, or above which it
+    has a value that is not an object; [] if there is none. The REST API refuses such data, while in
+    an engine rules win. `modules` are resolved.
     """
     return list(data_conflicts(insert_rules(modules), data))
 
 
 def data_conflicts(node: RuleNode, data: Value | Undefined) -> Iterator[Diagnostic]:
-    """Yield an error for each rule at or below `node` at whose path `data` has a value, or above
-    whose path it has one that is not an object.
+    """Yield an error, at the first rule, for each node with rules below `node` at whose path `data`
+    has a value, or above whose path it has one that is not an object. `data` is the value at
+    `node`; paths with keys that are not strings do not count.
     """
     for key, child in node.children.items():
         if not isinstance(key, str):

@@ -184,7 +184,9 @@ def merge(a: Type | None, b: Type) -> Type:
 
 
 def _merge_into_options(rest: tuple[Type, Type], options: AnyOf) -> Type:
-    """Merge an open object into the open object among a union's options."""
+    """Return the union with an open object whose keys and values have the types `rest`: it is
+    merged into the first open object among the options, or else is one more option.
+    """
     for n, option in enumerate(options.options):
         if isinstance(option, ObjectType) and not option.fields and option.rest is not None:
             merged = ObjectType(

@@ -126,7 +126,9 @@ class _Body:
         return True
 
     def _is_new(self, pattern: Term, names: list[str]) -> bool:
-        """Return True if `pattern` consists of unbound variables, which are appended to `names`."""
+        """Return True if `pattern` is an unbound variable, or an array of such patterns and
+        constants. Its variables are appended to `names`, some of them also if the result is False.
+        """
         match pattern:
             case Var(name):
                 names.append(name)

@@ -41,9 +41,9 @@ class Record:
     mask: Mask
 
     def shown(self, value: Any, label: str = "") -> str:
-        """Return a value as Rego text of at most `MAX_WIDTH` characters, credentials masked.
-        `label` is the name or reference of the value, which may show that it is secret. "undefined"
-        for UNDEFINED and for failed calls, with the reason.
+        """Return a value as Rego text of at most `MAX_WIDTH` characters, credentials masked;
+        "undefined" for UNDEFINED, "undefined (reason)" for a failed call. `label` is the name or
+        reference of the value, which may show that it is secret.
         """
         if value is UNDEFINED:
             return "undefined"
@@ -85,8 +85,9 @@ class Record:
         ]
 
     def attempts_of(self, step: Step) -> list[Attempt]:
-        """Return the rules that an expression read. Rules whose answer was already cached are those
-        that were evaluated earlier for it; under `with` only rules evaluated here count.
+        """Return the rules that an expression read. If none were evaluated for it, these are the
+        rules evaluated earlier whose cached answers it read, as far as its references are constant;
+        [] then under `with`.
         """
         sample = step.failure or step.last
         # Under `with` the evaluation is another one, whose cached answers are not recorded here.

@@ -174,7 +174,7 @@ class Recorder:
 
     def _definition(self, attempt: Attempt, rule: Rule) -> Tried:
         """Return the evaluation of a definition, a new one if it was not recorded before. Beyond
-        the limit it is not kept.
+        the limit, or if `attempt` is not recorded, the new one is not stored.
         """
         tried = attempt.tried.get(id(rule))
         if tried is not None:

@@ -85,8 +85,9 @@ class Mask:
 
     def value(self, value: Any, label: str = "") -> Any:
         """Return a copy of `value` with its secrets masked. `label` is the name or reference of the
-        value: under the name of a credential, strings and numbers are masked whatever they are.
-        EvalError if a deadline of `within` passes.
+        value: under the name of a credential, strings and numbers are masked whatever they are, and
+        under a name below which everything is secret also objects. EvalError if a deadline of
+        `within` passes.
         """
         if isinstance(value, str):
             return MASKED if _is_secret_place(label) else self.text(value)

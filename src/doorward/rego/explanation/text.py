@@ -75,7 +75,9 @@ class _Tree:
         return f"{name} is {value}{', its default' if by_default else ''}"
 
     def _attempt_lines(self, tried: Tried, depth: int) -> Iterator[str]:
-        """Yield the lines for a definition: that it holds, or the condition that failed."""
+        """Yield the lines for a definition: that it holds, or the condition that failed, or that it
+        has no value; with `full` first those of the conditions that held.
+        """
         lead = "  " * depth
         culprit = tried.culprit
         if self.full:
@@ -154,7 +156,7 @@ def _is_refused(step: Step, value: Any) -> bool:
 
 def is_refusal(answer: Any) -> bool:
     """Return True if an answer refuses: undefined, false, an empty set or object, or an object
-    whose `allowed` or `allow` is false.
+    whose `allowed` is false, or without `allowed` whose `allow` is.
     """
     if isinstance(answer, dict):
         return answer.get("allowed", answer.get("allow")) is False or not answer

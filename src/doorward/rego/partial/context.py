@@ -149,5 +149,6 @@ class SearchContext(Protocol):
         site: Site,
     ) -> Solutions:
         """Yield for each way in which the path from `pos` on, followed inside `term`, leads to
-        `result`.
+        `result`; an unknown on the way is saved. `path` is read in `bindings`, `term` in `where`,
+        `result` in `b2`.
         """

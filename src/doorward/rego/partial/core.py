@@ -315,7 +315,9 @@ def is_path(term: Term) -> bool:
 
 
 def parts(term: Term) -> Iterator[Term]:
-    """Yield the terms directly inside `term`, except those in the bodies of comprehensions."""
+    """Yield the terms directly inside `term`, of a call also the reference to its function; nothing
+    for a comprehension.
+    """
     if type(term) is Constant or type(term) is Var:
         return
     match term:

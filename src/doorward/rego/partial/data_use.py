@@ -319,7 +319,7 @@ class _Flow:
 
     def _settle(self) -> None:
         """Propagate locations through the bindings of all rules until nothing changes. Raise
-        `_TooMany` above `MAX_LOCATIONS`.
+        `_TooMany` above `MAX_LOCATIONS` locations or `MAX_DEPTH` keys.
         """
         # Ends: locations are only added, and their number is bounded.
         while True:
@@ -391,7 +391,8 @@ class _Flow:
 
     def descend(self, locations: Iterable[Location], key: str | int | None) -> set[Location]:
         """Return the locations one key below each of `locations`, and those of the values that
-        rules have there. `ANY` as the key is any key. Raise `_TooMany` below `MAX_DEPTH` keys.
+        rules have there. `ANY` as the key is any key. Raise `_TooMany` for a location that already
+        has `MAX_DEPTH` keys.
         """
         reached: set[Location] = set()
         for location in locations:

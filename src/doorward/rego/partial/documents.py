@@ -204,8 +204,8 @@ class _Walk:
         return self._each(pos, plugged, node)
 
     def _step(self, pos: int, plugged: list[Term], node: Node | None, key: Term) -> Solutions:
-        """Follow one constant key, into a rule if there is one. `node` is the one at `plugged`,
-        None if there are no rules.
+        """Follow one constant key, into a rule if there is one and no `with` replaces the document.
+        `node` is the one at `plugged`, None if there are no rules.
         """
         here = [*plugged, key]
         child = None

@@ -202,7 +202,7 @@ class Lowered:
         self._settled: dict[object, Settled] = {}
 
     @cached_property
-    def _build_index(self) -> Program:
+    def _program(self) -> Program:
         return Program(self._rules, self._packages, self._checked.callees)
 
     @cached_property
@@ -249,7 +249,7 @@ class Lowered:
         # Generated variables are not part of the query's text, so propagation may remove them.
         live = {name for name in names if not name.startswith("__local")}
         live |= {path[0].name for path in settings.documents if isinstance(path[0], Var)}
-        program = self._for_filters if settings.truth else self._build_index
+        program = self._for_filters if settings.truth else self._program
         return Question(
             body,
             settings,

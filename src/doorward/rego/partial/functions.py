@@ -105,7 +105,7 @@ def arity_of(search: SearchContext, operator: Operator) -> int:
 def _builtin(search: SearchContext, site: Site, name: str, args: Sequence[Term]) -> Solutions:
     """Call a built-in with its known operands and yield once for each result, or save the call if
     something in it is unknown. No solution if the result is undefined, or false in a call without
-    an output. EvalError for an unknown name.
+    an output. EvalError for an unknown name, or if an error of the built-in ends the evaluation.
     """
     bindings = site.bindings
     declared = search.program.builtin(name)
@@ -133,8 +133,8 @@ def _builtin(search: SearchContext, site: Site, name: str, args: Sequence[Term])
 
 
 def _bare(expr: Expr) -> Expr:
-    """Return `expr` without its `with` and `not`: the replacements are already in effect while it
-    is evaluated.
+    """Return `expr` without its `with` and `not` if it has a `with`, since the replacements are
+    already in effect while it is evaluated; otherwise `expr` itself.
     """
     return replace(expr, withs=(), negated=False) if expr.withs else expr
 
@@ -154,8 +154,8 @@ class _Function:
         self.has_result = len(args) > self.count
 
     def solutions(self) -> Solutions:
-        """Yield for each solution of the call. It is saved if the function has `else` that must not
-        be inlined. An unknown call goes through a support function if a default matters, inlining
+        """Yield for each solution of the call. An unknown call is saved if the function has `else`
+        that must not be inlined; it goes through a support function if a default matters, inlining
         is disabled or `shallow` is set; any other call is inlined.
         """
         search, node = self.search, self.node
@@ -180,8 +180,8 @@ class _Function:
         return self._alternatives() if node.has_else and is_unknown else self._values()
 
     def _alternatives(self) -> Solutions:
-        """Yield the values for unknown operands, each under the condition that no earlier rule
-        applies.
+        """Yield the solutions of all branches for unknown operands, those of an `else` under the
+        condition that the branches before it do not apply.
         """
         for branch in self.node.branches:
             yield from self._rule(branch, [UNDEFINED], [False])
@@ -223,8 +223,8 @@ class _Function:
 
     def _rule(self, rule: Rule, state: list[Any], answered: list[bool]) -> Solutions:
         """Yield for each solution of one rule for the operands. Also set `answered[0]` to True and
-        `state[0]` to the rule's value. In a call without an output, false is not a solution;
-        EvalError if another rule gave another value before.
+        `state[0]` to the rule's value. In a call without an output, false is not a solution, and
+        raises EvalError if another rule gave another constant before.
         """
         search, site = self.search, self.site
         bindings = search.child()

@@ -179,8 +179,8 @@ class _Stages:
             rule.body = self.plain_operands(rule.body)
 
     def arity(self, operator: Operator) -> int | None:
-        """Return the number of operands that a function declares; None if it is variadic or
-        unknown.
+        """Return the number of operands that a function declares; None if it is variadic, unknown,
+        or a rule that is not a function.
         """
         return declared_arity(operator, self.callees)
 
@@ -493,8 +493,8 @@ class _Stages:
         out.append(changed(expr, args, expr.withs))
 
     def split_term(self, term: Term, out: list[Expr]) -> Term:
-        """Return `term` without calls; these are appended to `out`, their results in new
-        variables.
+        """Return `term` without calls; these are appended to `out`, their results in new variables.
+        The calls in a comprehension become expressions of its body.
         """
         match term:
             case Constant() | Var():
@@ -525,13 +525,15 @@ class _Stages:
     # 3. Heads and replacements
 
     def plain_heads(self, body: Body) -> Body:
-        """Return the body with references and calls in the heads of its comprehensions replaced by
-        variables, which the comprehensions' bodies bind.
+        """Return the body with each head term of a comprehension that contains a reference or
+        comprehension replaced by a variable, which the comprehension's body binds.
         """
         return map_comprehensions(body, self._plain_head)
 
     def _plain_head(self, node: Comprehension) -> Comprehension:
-        """Move references and comprehensions in a comprehension's head into its body."""
+        """Return the comprehension with each head term that contains a reference or comprehension
+        replaced by a variable, bound at the end of its body; itself if there are none.
+        """
         key, term = node.key, node.term
         added: list[Expr] = []
         if key is not None and is_evaluated(key):
@@ -541,8 +543,8 @@ class _Stages:
         return replace(node, key=key, term=term, body=(*node.body, *added)) if added else node
 
     def plain_rule_head(self, rule: Rule) -> None:
-        """Move references and comprehensions in a rule's head to the end of its body; changes the
-        rule in place.
+        """Replace each term of a rule's head (key, value, parameters) that contains a reference or
+        comprehension by a variable, bound at the end of the body; changes the rule in place.
         """
         added: list[Expr] = []
         if rule.key is not None:

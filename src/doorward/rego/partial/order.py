@@ -80,7 +80,9 @@ def _order_inner_bodies(expr: Expr, around: set[str], arity: Arity) -> Expr:
 
 
 def _map(term: Term, change: Callable[[Term], Term]) -> Term:
-    """Apply `change` to the terms directly inside a reference or collection."""
+    """Return `term` with `change` applied to the terms directly inside a reference or collection;
+    other terms unchanged.
+    """
     match term:
         case Ref(items):
             return Ref(tuple(map(change, items)))

@@ -174,8 +174,8 @@ class Program:
         return None if node is None else len((node.default or node.rules[0]).args or ())
 
     def find(self, path: Sequence[Term]) -> Node | None:
-        """Return the node at a path below `data`; None if there is none, or if a part of the path
-        is not constant.
+        """Return the node at `path`, whose first part is `data`; None if there is none, or if
+        another part is not constant.
         """
         node: Node | None = self.root
         for part in path[1:]:

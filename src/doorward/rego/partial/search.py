@@ -546,7 +546,9 @@ class Search:
         site: Site,
     ) -> Solutions:
         """Yield for each way in which the keys `path[pos:]`, followed inside `term`, lead to
-        `result`. `path` is read in `bindings`, `term` in `where`, `result` in `b2`.
+        `result`: an unbound key is bound to each key there in turn. An unknown on the way is saved
+        under a new variable, and the solutions are those of the rest of the path from it. `path` is
+        read in `bindings`, `term` in `where`, `result` in `b2`.
         """
         while pos < len(path):
             if self.unknowns.has(term, where):

@@ -321,7 +321,9 @@ class Unknowns:
                 del bindings.unknown[var.name]
 
     def has(self, term: Term, bindings: Bindings) -> bool:
-        """Return True if `term` is an unknown variable or refers into an unknown document."""
+        """Return True if `term` is an unknown variable, a reference whose head is one, or a
+        reference for which `reaches` is True.
+        """
         if type(term) is Var:
             return term.name in bindings.unknown
         if type(term) is Ref:

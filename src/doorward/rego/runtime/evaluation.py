@@ -304,17 +304,15 @@ class Evaluation(Context):
         (self.origin or self).deadline = -math.inf
 
     def count_step(self) -> None:
-        """Count a step for the deadline; called by functions that call several others. EvalError if
-        the deadline has passed, which is checked only after some steps.
+        """Count a step for the deadline; called by functions that call several others. At some
+        steps the deadline is checked, with the errors of `_check_deadline`.
         """
         self.steps_left -= 1
         if self.steps_left < 0:
             self._check_deadline()
 
     def count_call(self) -> bool:
-        """Count a step, with the errors of `count_step`; return True if answers of the function are
-        cached.
-        """
+        """Count a step, as `count_step` does; return True if answers of the function are cached."""
         self.steps_left -= 1
         if self.steps_left < 0:
             self._check_deadline()
@@ -385,7 +383,8 @@ class Evaluation(Context):
 
     def recall(self, site: ComprehensionSite, value: Any) -> Any:
         """Return the stored result of the comprehension at `site` for `value`, the only variable
-        that it depends on; None if there is none.
+        that it depends on; None if there is none, always for a value other than a string or an
+        integer.
         """
         results = self.results
         if results is None:
@@ -398,8 +397,9 @@ class Evaluation(Context):
         return result
 
     def remember(self, site: ComprehensionSite, value: Any, result: Any) -> None:
-        """Store the result of the comprehension at `site` for `value`, if there is room. `recall`
-        must have been called before.
+        """Store the result of the comprehension at `site` for `value`, if that is a string or an
+        integer, and if enough stored results were found again and there is room. `recall` must have
+        been called before.
         """
         results = self.results
         if results is not None and type(value) in PLAIN:
@@ -476,9 +476,9 @@ class Evaluation(Context):
 
     def _check_deadline(self) -> None:
         """Raise EvalError with `eval_cancel_error` if the deadline has passed or the evaluation was
-        cancelled. Also adapts the number of steps until the next check: it doubles up to
-        `CHECK_INTERVAL`, and shrinks if more than `SLOW` seconds passed. After some checks,
-        functions use the cache.
+        cancelled, and with `UNCOUNTED` if items must be counted (`_check_growth`). Also adapts the
+        number of steps until the next check: it doubles up to `CHECK_INTERVAL`, and shrinks if more
+        than `SLOW` seconds passed. After some checks, functions use the cache.
         """
         whole: Any = self.origin or self
         self.checks += 1
@@ -538,7 +538,9 @@ class Evaluation(Context):
             raise EvalError(LIMIT_ERROR, self._too_many(), span)
 
     def charge(self, items: int) -> None:
-        """Count items against the limit of the whole evaluation; LimitError above it."""
+        """Count `items` against the limit of the whole evaluation; LimitError above it. Without a
+        limit nothing is counted.
+        """
         whole: Any = self.origin or self
         if whole.items_left is None:
             whole.items_left = self.environment.max_items
@@ -584,8 +586,9 @@ class Evaluation(Context):
         """Return the evaluation under a `with`: parts of the input and data replaced, functions
         mocked. It shares the deadline and limits of the original one. `inputs` and `data` are pairs
         of a path and its value, `functions` of a name and its mock. EvalError at `span` for an
-        invalid path, or if exact code must decide because replaced data is read from above.
-        `read_above`: a rule reads a document above the replaced data.
+        invalid path, or if exact code must decide because replaced data is read from above; also
+        past the deadline, as for `count_step`. `read_above`: a rule reads a document above the
+        replaced data.
         """
         origin = self.origin or self
         assert isinstance(origin, Evaluation)
@@ -676,8 +679,9 @@ class Evaluation(Context):
         return answer
 
     def listed(self, rules: Callable[..., Any], slot: int, store: dict[int, Any]) -> Any:
-        """Return the members of the set that `rules` build as a sorted list, computed once per
-        evaluation and stored under `~slot`. If the set itself is stored under `slot`, return that.
+        """Return the members of the set that `rules` build as a sorted list without repetitions,
+        computed once per evaluation and stored in `store` under `~slot`. If the set itself is
+        stored under `slot`, return that.
         """
         answer = store.get(slot, MISSING)
         if answer is MISSING:
@@ -743,7 +747,7 @@ class Evaluation(Context):
         self, node: Document, path: tuple[Any, ...], only: Sequence[Key]
     ) -> Iterator[tuple[tuple[Any, ...], Any]]:
         """Yield the answers of the rules below `node` with their paths; MISSING for a node without
-        rules.
+        rules. `only`: the keys of a lookup, level by level; other keys are skipped.
         """
         for key in node.order if not only else [k for k in node.order if k == only[0]]:
             child, below = node.children[key], (*path, from_key(key))

@@ -33,7 +33,8 @@ def in_reported_order(
     tops: Iterable[Module | Body], wrong: Mapping[int, Sequence[Diagnostic]]
 ) -> list[Diagnostic]:
     """Return the errors of calls in the order in which OPA reports them; `wrong` has the errors of
-    each call by its `id`.
+    each call by its `id`. Errors inside the comprehensions among the operands of a wrong call are
+    left out.
     """
     reporter = _Reporter(wrong)
     for top in tops:
