@@ -216,7 +216,8 @@ class Binding:
 
 def _prebind(binding: Binding, term: Term) -> None:
     """Add the references and calls inside `term`, a side of an equation, as values, so that the
-    variables their operands iterate over are bound before the sides are matched.
+    variables their operands iterate over are bound before the sides are matched. Those in sets and
+    object keys are left out.
     """
     match term:
         case Ref() | Call():
@@ -365,7 +366,8 @@ def _call(binding: Binding, call: Call) -> None:
 
 def names_function(item: With, arity: Arity) -> bool:
     """Return True if `item` replaces a function or data by a function, so that its value is a name,
-    not a term.
+    not a term. False if the number of operands of the new function is not known, as for a variadic
+    built-in.
     """
     target, value = as_call(item.target), as_call(item.value)
     if target is None or value is None or arity(value) is None:

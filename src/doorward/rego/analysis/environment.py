@@ -197,7 +197,8 @@ class Scope:
 
     def variable(self, name: str) -> Type | None:
         """Return the type of a variable here or in an enclosing scope; None if it is not known yet.
-        A built-in that is called somewhere has its function type.
+        A name that no scope knows has the function type of a built-in of this name that is called
+        somewhere.
         """
         scope: Scope | None = self
         while scope is not None:

@@ -206,5 +206,7 @@ class _Steps:
 
 
 def _value(references: Mapping[str, Term], node: Node) -> Node:
-    """Return the reference that `node` stands for, if it is a variable for one of `references`."""
+    """Return the reference that `node` stands for, if it is a variable for one of `references`;
+    otherwise `node`.
+    """
     return references.get(node.name, node) if isinstance(node, Var) else node

@@ -66,8 +66,9 @@ variables.
 
 
 def add_hints(errors: Sequence[Diagnostic], names: Names, registry: Registry) -> list[Diagnostic]:
-    """Return `errors`, in the same order, with a hint and an edit where a likely cause is known. It
-    replaces a hint that the error has, except for an unknown function.
+    """Return `errors`, in the same order, with a hint and an edit where a likely cause is known.
+    The new hint replaces one that the error already has, except for an unknown function, whose own
+    hint stays.
     """
     return [_with_hint(error, names, registry) for error in errors]
 

@@ -113,8 +113,8 @@ class Inference:
             yield problem
 
     def _check_expr(self, expr: Expr, scope: Scope) -> Finding | None:
-        """Return the type error of an expression itself: of its `with` replacements, its equation
-        or its call, without those in its operands; None if there is none.
+        """Return the first type error of an expression itself: of its `with` replacements, its
+        equation or its call, without those in its operands; None if there is none.
         """
         for item in expr.withs:
             problem = self._replacement(item, scope)

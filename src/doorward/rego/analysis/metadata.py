@@ -129,7 +129,9 @@ def _without_value(match: Call) -> Term:
 
 
 def _rule_blocks(rule: Rule, module: Module) -> Iterator[Annotations]:
-    """Yield the blocks of scope rule directly before a rule, the nearest first."""
+    """Yield the annotation blocks of scope `rule` between the rule before and `rule`, the nearest
+    first.
+    """
     # Blocks between the rule before and this one belong to this one.
     before = max((r.span.row for r in module.rules if r.span.row < rule.span.row), default=0)
     for block in reversed(module.annotations):

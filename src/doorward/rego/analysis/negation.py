@@ -55,7 +55,7 @@ def is_generated(name: str) -> bool:
 
 def operand_calls(term: Term) -> Iterator[Call]:
     """Yield the outermost calls in the operands of a negated term, which are evaluated before it;
-    none for `print`. A term that is no call counts as an operand itself.
+    none for `print`. A term that is not a call counts as an operand itself.
     """
     if not isinstance(term, Call):
         yield from _calls_in(term)

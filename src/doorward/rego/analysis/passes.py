@@ -460,7 +460,7 @@ def report(
 ) -> list[Diagnostic]:
     """Return the errors to report: without repetitions, sorted by position unless `is_ordered`. If
     there are more than `limit`, the first `limit` and the error "error limit reached"; a `limit` of
-    0 or less is none.
+    0 or less means no limit.
     """
     unique = list(dict.fromkeys(errors))
     if not is_ordered:

@@ -189,8 +189,8 @@ class Resolver:
         return replace(module, rules=rules)
 
     def _check_imports(self, imports: Sequence[Import]) -> None:
-        """Report imports that have the name of an earlier import, and with `strict` also those that
-        are not used.
+        """Report imports that have the name of an earlier import (in v0 only in strict mode), and
+        in strict mode also those that are not used.
         """
         first: dict[str, Import] = {}
         for item in imports:
@@ -388,7 +388,9 @@ class Resolver:
         return self._global("assign", call.span) is None
 
     def _assign(self, call: Call, scope: Scope) -> Call:
-        """Return `target := value` with names resolved; the target's variables are declared."""
+        """Return `target := value` with names resolved; the target's variables are declared. A
+        target `input` or `data` is reported (in v0 only in strict mode).
+        """
         target, value = call.args
         resolved = self.term(value, scope)
         if isinstance(target, Var) and target.name in ROOTS and not self.may_shadow:
@@ -614,7 +616,9 @@ def _parameter_vars(term: Term) -> Iterator[Var]:
 
 
 def _is_evaluated(node: Node) -> bool:
-    """Return True for a part of a parameter that must be evaluated."""
+    """Return True for a part of a parameter that must be evaluated: `input`, `data`, a reference, a
+    template string or a comprehension.
+    """
     if isinstance(node, Var):
         return node.name in ROOTS
     return isinstance(

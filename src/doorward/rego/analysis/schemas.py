@@ -118,8 +118,9 @@ class _Reader:
         return self._array(part, depth) if "array" in part.kinds or part.items else any_
 
     def _any_of(self, part: _Part, parts: Sequence[Any], depth: int) -> Type:
-        """Return the union of the types of the schemas in `anyOf`. The type that the keywords
-        beside `anyOf` describe is one more option if it is an object type without further keys.
+        """Return the union of the types of the schemas in `anyOf`. If the schema also has a `type`,
+        the type that the keywords beside `anyOf` describe is one more option if it is an object
+        type without further keys.
         """
         types = [self.type(each, depth + 1) for each in parts]
         if part.kinds:
@@ -130,14 +131,18 @@ class _Reader:
         return union_of(types)
 
     def _object(self, part: _Part, depth: int) -> Type:
-        """Return the type of an object with the schema's properties."""
+        """Return the type of an object with the schema's properties and no others; of any object if
+        the schema has none.
+        """
         if not part.properties:
             return ObjectType((), (any_, any_))
         fields = ((name, self.type(each, depth + 1)) for name, each in part.properties)
         return object_of(fields, None)
 
     def _array(self, part: _Part, depth: int) -> Type:
-        """Return the type of an array with the schema's items."""
+        """Return the type of an array: with one type for each position if `items` is a list, one
+        for all items if it is a schema, and any items if there are none.
+        """
         types = tuple([self.type(item, depth + 1) for item in part.items])
         if part.is_list and types:
             return ArrayType(types)

@@ -244,7 +244,8 @@ class Scope:
 
     def refer(self, name: str) -> None:
         """Record a use of the undeclared `name`, so that a later declaration in this body is an
-        error. Nothing is recorded if an enclosing body already uses it.
+        error; in an operand of `and` or `or` also for the body around it. Nothing is recorded if an
+        enclosing body already uses it.
         """
         scope: Scope | None = self
         while scope is not None and scope.in_head is self.in_head:

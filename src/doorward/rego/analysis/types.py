@@ -238,9 +238,9 @@ def values_of(type_: Type | None) -> Type:
 def _values_with_functions(
     fields: Sequence[tuple[object, Type]], rest: tuple[Type, Type] | None
 ) -> Type:
-    """Return the type of the members of a package with functions. As in OPA a function and another
-    type have no union: the type is that of the members after the functions, unknown if all are
-    functions.
+    """Return the type of the members of a package with functions, as OPA unites them one by one: a
+    function and another type have no union, so the members up to there are dropped and the next one
+    begins a new union (UNKNOWN if there is none). Of functions alone it is the type of the first.
     """
     known: Type = UNKNOWN
     for type_ in [*(type_ for _, type_ in fields), *(rest[1:] if rest else ())]:
@@ -345,17 +345,23 @@ def bounded(type_: Type) -> Type:
 
 
 def has_unknown(type_: Type) -> bool:
-    """Return True if some part of the type could not be inferred."""
+    """Return True if the type, or a part of it, could not be inferred. Parts of unions and
+    functions are not examined.
+    """
     return type_ == UNKNOWN or any(map(has_unknown, _parts(type_)))
 
 
 def has_function(type_: Type) -> bool:
-    """Return True if some part of the type is a function."""
+    """Return True if the type, or a part of it, is a function. Parts of unions and functions are
+    not examined.
+    """
     return isinstance(type_, Function) or any(map(has_function, _parts(type_)))
 
 
 def _parts(type_: Type) -> Iterator[Type]:
-    """Yield the types of the parts of a value of this type, if it is a single kind."""
+    """Yield the types of the items, members or values of an array, set or object type, and of open
+    keys; nothing for other types.
+    """
     match type_:
         case ArrayType(items, rest):
             yield from items

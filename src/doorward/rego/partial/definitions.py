@@ -166,8 +166,8 @@ def _default_of(search: SearchContext, rule: Rule) -> Value | Undefined:
 
 
 def _define_by_solutions(search: SearchContext, path: Ref) -> Definitions:
-    """Return definitions with one branch for each possible value of the document, without a
-    default; for documents that are not complete rules.
+    """Return definitions without a default, for documents that are not complete rules: each
+    solution of a query for the document, a value with its conditions, is a rule with one branch.
     """
     bindings = search.child()
     name = Var("value")

@@ -422,8 +422,9 @@ class _Virtual:
         return value
 
     def _value_of(self, rule: Rule, before: Any) -> Any:
-        """Return the value of the first branch of `rule` that holds; `before` if none does.
-        EvalError if the value differs from `before`.
+        """Return the value of the first branch of `rule` that holds; `before`, the value of the
+        rules before or UNDEFINED, if none does. EvalError if the branch gives two values, or one
+        that differs from `before`.
         """
         for branch in rule.branches():
             known = before

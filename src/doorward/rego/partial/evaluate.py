@@ -265,7 +265,8 @@ class Lowered:
     ) -> Partial:
         """Evaluate a question partially with the input, data and deadline of `evaluation`; `tracer`
         is told of each expression and rule. EvalError if its known part ends in an error, at the
-        deadline, or if the residual exceeds `max_size` expressions or `MAX_PARTS` parts.
+        deadline, or if the residual is too large: more than `max_size` expressions, `MAX_PARTS`
+        parts, or `state.MAX_TERM` parts in one term.
         """
         settings, settled, size = question.settings, question.settled, _Size()
 

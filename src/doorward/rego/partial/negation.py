@@ -121,7 +121,9 @@ def _residuals(
 
 
 def _save(search: SearchContext, exprs: Sequence[Expr], site: Site) -> Solutions:
-    """Save `exprs` unchanged in the residual and yield once."""
+    """Save `exprs` in the residual, under the `with` of the site that replaces documents, and yield
+    once.
+    """
     withs = tuple(
         [
             replace(item, value=search.names.plug(item.value, site.bindings))

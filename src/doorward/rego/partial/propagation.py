@@ -128,7 +128,8 @@ class Propagation:
 
     def _stays(self, expr: Expr, removed: dict[str, Term], heads: set[str]) -> bool:
         """Return True if the expression must stay. Otherwise return False; an equation or call that
-        defines a variable is also recorded in `removed` under the variable's name.
+        defines a variable is also recorded in `removed` under the variable's name, a reference that
+        is equated with itself under a generated one.
         """
         if expr.negated or expr.withs:
             return True

@@ -290,8 +290,9 @@ class Search:
     def save(
         self, expr: Expr, left: Bindings | None, right: Bindings | None, site: Site
     ) -> Solutions:
-        """Save `expr` in the residual, under the `with` of the site, and yield once. `left` and
-        `right` are the bindings of its operands, None for operands that need none.
+        """Save `expr` in the residual, under the `with` of the site that replaces documents, and
+        yield once. Its terms are read in the bindings `left`, the right side of an equation in
+        `right` unless that is None; with `left` None `expr` is final.
         """
         self._take(1)
         # Replaced functions are evaluated already; replaced documents the residual needs.

@@ -699,9 +699,10 @@ class Evaluation(Context):
         return rules(self) if members is MISSING else as_set(members)
 
     def document(self, node: Document | None, base: Any, *, hidden: Key | None = None) -> Any:
-        """Return the whole document at `node`: base data merged with the answers of rules; where
-        both have a value that is not an object, base data wins. UNDEFINED for a function; base data
-        alone if `node` is None, without rules. `hidden`: a member whose rules are skipped.
+        """Return the whole document at `node`: base data merged with the answers of rules; unless
+        both have an object at a path, base data wins there. UNDEFINED for a function; base data
+        alone if `node` is None, without rules, or replaced by a `with`. `hidden`: a member whose
+        rules are skipped.
         """
         base = _value_of_base(base)
         if node is None or node in self.replaced:
@@ -844,7 +845,7 @@ class Evaluation(Context):
 
 
 def _member(base: Any, key: Any) -> Any:
-    """Return the value under one key of base data or a value."""
+    """Return the value under one key of base data or a plain value; UNDEFINED if there is none."""
     if type(base) is not BaseData:
         return lookup(base, key)
     over = lookup(base.over, key)

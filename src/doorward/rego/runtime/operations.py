@@ -295,8 +295,8 @@ def insert_member_at(out: dict[Key, Any], path: Sequence[Any], member: Any, span
 
 
 def _descend(out: dict[Key, Any], path: Sequence[Any], span: Span) -> dict[Key, Any]:
-    """Return the innermost object on a path, created if missing; EvalError if a finished value is
-    in the way.
+    """Return the object that holds the last key of `path`; it and those above it are created if
+    missing. EvalError if a finished value is in the way.
     """
     target = out
     for key in path[:-1]:

@@ -76,7 +76,10 @@ class _Reporter:
         self.inside(closures)
 
     def operand(self, node: Node, closures: list[Node]) -> None:
-        """Report the calls in `node`; the bodies inside it are appended to `closures`."""
+        """Report the calls in `node`. The comprehensions and inner bodies in it are appended to
+        `closures`, except those in the operands of a call: these are reported after the call,
+        unless the call is wrong.
+        """
         match node:
             case Call():
                 own: list[Node] = []

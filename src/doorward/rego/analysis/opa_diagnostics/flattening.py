@@ -224,7 +224,8 @@ class Flattener:
 
     def template(self, term: TemplateString, out: list[Expr]) -> Var:
         """Append an array of the parts of a template string, each captured in a comprehension, to
-        `out`; return a new variable that is equated with a string.
+        `out`; return a new variable that is equated with a string. With `is_typed`, the array is
+        the operand of a call whose result is the variable.
         """
         captured = tuple(
             self._part(self._at_expr(p.term, term.span), p)
