@@ -290,5 +290,29 @@ def test_the_files_that_are_signed_have_the_name_of_their_folder(
 def test_an_operation_of_a_delta_has_a_name_and_a_path(operation: Any, tmp_path: Path) -> None:
     delta = {".manifest": "{}", "patch.json": json.dumps({"data": [operation]})}
     content = Path(write_archive(tmp_path / "d.tar.gz", delta)).read_bytes()
-    with pytest.raises(BundleError, match="an operation needs op and path"):
+    with pytest.raises(BundleError, match="an operation needs the strings `op` and `path`"):
         read_download("d", content)
+
+
+@pytest.mark.parametrize(
+    ("patch", "message"),
+    [
+        ([{"op": "remove", "path": "/a"}], "patch.json must be an object with the array `data`"),
+        ("x", "patch.json must be an object with the array `data`"),
+        ({"data": {}}, "`data` must be an array"),
+        ({"data": False}, "`data` must be an array"),
+        ({"data": 0}, "`data` must be an array"),
+    ],
+)
+def test_a_patch_of_another_form_is_refused(patch: Any, message: str, tmp_path: Path) -> None:
+    delta = {".manifest": "{}", "patch.json": json.dumps(patch)}
+    content = Path(write_archive(tmp_path / "d.tar.gz", delta)).read_bytes()
+    with pytest.raises(BundleError, match=f"bundle load failed on patch decode: {message}"):
+        read_download("d", content)
+
+
+@pytest.mark.parametrize("patch", [None, {}, {"data": None}, {"data": []}])
+def test_a_patch_without_operations_changes_nothing(patch: Any, tmp_path: Path) -> None:
+    delta = {".manifest": "{}", "patch.json": json.dumps(patch)}
+    content = Path(write_archive(tmp_path / "d.tar.gz", delta)).read_bytes()
+    assert read_download("d", content).changes == ()

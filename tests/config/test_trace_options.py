@@ -119,7 +119,15 @@ def test_a_service_has_a_name() -> None:
     ("environment", "message"),
     [
         ({"OTEL_TRACES_EXPORTER": "zipkin"}, "`zipkin` is not supported"),
-        ({"OTEL_EXPORTER_OTLP_PROTOCOL": "http/json"}, "`http/json` is not supported"),
+        (
+            {"OTEL_EXPORTER_OTLP_PROTOCOL": "http/json"},
+            "^OTEL_EXPORTER_OTLP_PROTOCOL: `http/json` is not supported",
+        ),
+        (
+            {"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "x", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
+            "^OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: `x` is not supported",
+        ),
+        ({"OTEL_EXPORTER_OTLP_TRACES_TIMEOUT": "0"}, "^OTEL_EXPORTER_OTLP_TRACES_TIMEOUT must be"),
         ({"OTEL_EXPORTER_OTLP_ENDPOINT": "ftp://x"}, "must be the URL of a collector"),
         ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://["}, "must be the URL of a collector"),
         ({"OTEL_EXPORTER_OTLP_COMPRESSION": "br"}, "`br` is not supported"),

@@ -301,7 +301,7 @@ def test_what_is_not_there_is_said(policies: Path, capsys: pytest.CaptureFixture
     assert run(["replay", "--log", str(policies / "no"), "--policy", str(policies / "new")]) == 1
     assert "no: no such file or folder" in capsys.readouterr().err
     assert run(["replay", "--log", str(policies / "new"), "--policy", str(policies / "new")]) == 1
-    assert "no decision is in the log, only " in capsys.readouterr().err
+    assert "the log contains no decisions, only " in capsys.readouterr().err
     (policies / "bad.rego").write_text("package")
     log = ["--log", str(policies / "old")]
     assert run(["replay", *log, "--policy", str(policies / "bad.rego")]) == 1

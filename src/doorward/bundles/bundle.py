@@ -114,7 +114,9 @@ def changed(document: dict[Key, Value], changes: Sequence[Change]) -> dict[Key, 
         elif change.operator == "replace":
             edit.apply(Operation("replace", change.path, change.value))
         else:
-            raise ManifestError(f"bad patch operation: {change.operator}")
+            raise ManifestError(
+                f"bad patch operation: {change.operator}: must be upsert, remove or replace"
+            )
     return edit.document
 
 
@@ -439,13 +441,13 @@ class _Reader:
         """Return the user's name of a file."""
         return name if self.path == "." else os.path.join(self.path, name)
 
-    def _show(self, name: str) -> str:
+    def _shown_name(self, name: str) -> str:
         """Return the name of a file in errors."""
         return self._file(name)
 
     def _source(self, file: str, name: str, text: str) -> Source:
         """Return the source of a policy, under the name that errors show."""
-        return Source(self._show(name), text)
+        return Source(self._shown_name(name), text)
 
     def _take_policy(self, name: str, content: bytes, manifest: Manifest) -> tuple[Source, Module]:
         """Parse a policy and store its text in `self.modules`, and a Rego version that the manifest
@@ -472,7 +474,9 @@ class _Reader:
                 document = read_document(base, content)
         except LoadError as error:
             reason = error.messages[0].removeprefix(f"{base}: ")
-            raise ManifestError(f"bundle load failed on {self._show(name)}: {reason}") from None
+            raise ManifestError(
+                f"bundle load failed on {self._shown_name(name)}: {reason}"
+            ) from None
         # Leading dots go, as with OPA, where they are what a path relative to the root begins with.
         path = [part for part in folder.lstrip("./").split("/") if part]
         for part in reversed(path):
@@ -505,11 +509,11 @@ class _NamedReader(_Reader):
     def _file(self, name: str) -> str:
         return f"{self.path}/{name}"
 
-    def _show(self, name: str) -> str:
+    def _shown_name(self, name: str) -> str:
         return f"/{name}"
 
     def _source(self, file: str, name: str, text: str) -> Source:
-        self.shown_names[file] = self._show(name)
+        self.shown_names[file] = self._shown_name(name)
         return super()._source(file, name, text)
 
     def _changes(self, manifest: Manifest) -> tuple[Change, ...] | None:
@@ -535,10 +539,15 @@ def _read_changes(patch: bytes, manifest: Manifest) -> tuple[Change, ...]:
         document = read_json(patch, trailing=True)
     except JSONError as error:
         raise ManifestError(f"bundle load failed on patch decode: {error}") from None
-    listed = document.get("data") if isinstance(document, dict) else None
-    if not isinstance(listed or [], list):
-        raise ManifestError("bundle load failed on patch decode: data must be an array")
-    changes = tuple(map(_read_change, listed or ()))  # type: ignore[arg-type]  # a list, just seen
+    # As in Go, null stands for an empty object and for an empty array.
+    if not isinstance(document, dict | None):
+        raise ManifestError(
+            "bundle load failed on patch decode: patch.json must be an object with the array `data`"
+        )
+    listed = None if document is None else document.get("data")
+    if not isinstance(listed, list | None):
+        raise ManifestError("bundle load failed on patch decode: `data` must be an array")
+    changes = tuple(map(_read_change, listed or ()))
     for change in changes:
         if not is_below_roots(manifest, change.path):
             raise ManifestError(
@@ -556,5 +565,7 @@ def _read_change(entry: Any) -> Change:
         (entry.get("op"), entry.get("path")) if isinstance(entry, dict) else (None, None)
     )
     if not isinstance(operator, str) or not isinstance(path, str):
-        raise ManifestError("bundle load failed on patch decode: an operation needs op and path")
+        raise ManifestError(
+            "bundle load failed on patch decode: an operation needs the strings `op` and `path`"
+        )
     return Change(operator, read_patch_path(path), entry.get("value"))

@@ -73,7 +73,13 @@ Examples:
 """,
 )
 @argument("query", nargs=-1, help="Query to measure, such as data.authz.allow.")
-@click.option("-d", "--data", multiple=True, metavar="PATH", help="Policies and data; repeatable.")
+@click.option(
+    "-d",
+    "--data",
+    multiple=True,
+    metavar="PATH",
+    help="File or folder with policies and data; repeatable.",
+)
 @click.option("-b", "--bundle", multiple=True, metavar="PATH", help="Bundle; repeatable.")
 @click.option("-i", "--input", "inputs", multiple=True, metavar="PATH", help="Input document.")
 @click.option("-I", "--stdin-input", is_flag=True, help="Read the input from standard input.")
@@ -98,7 +104,11 @@ Examples:
 )
 @click.option("--package", default="", help="Package in which the query is evaluated.")
 @click.option("--import", "imports", multiple=True, help="Import for the query; repeatable.")
-@click.option("--ignore", multiple=True, help="Names to leave out of folders.")
+@click.option(
+    "--ignore",
+    multiple=True,
+    help="Skip files and folders with this name or pattern, such as '.*', in folders; repeatable.",
+)
 @schemas.option
 @extensions.option
 @saved_programs.option
@@ -109,14 +119,14 @@ Examples:
     type=click.IntRange(min=0),
     default=10,
     show_default=True,
-    help="With --e2e: seconds in which open requests can finish.",
+    help="With --e2e: seconds that open requests have to finish when the server stops.",
 )
 @click.option(
     "--shutdown-wait-period",
     type=click.IntRange(min=0),
     default=0,
     show_default=True,
-    help="With --e2e: seconds to keep serving after a signal to stop.",
+    help="With --e2e: seconds that the server keeps serving after a signal to stop.",
 )
 @click.option("--v0-compatible", is_flag=True, help="Read policies and query as Rego v0.")
 @click.option("-t", "--target", type=OneOf("rego", flag="-t, --target"), hidden=True)

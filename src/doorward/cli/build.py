@@ -103,7 +103,10 @@ Examples:
 )
 @click.option("-r", "--revision", help="Revision to write into the manifest.")
 @click.option(
-    "-e", "--entrypoint", multiple=True, help="An entrypoint, such as authz/allow; repeatable."
+    "-e",
+    "--entrypoint",
+    multiple=True,
+    help="Document that users of the bundle query, such as authz/allow; repeatable.",
 )
 @click.option(
     "-O",
@@ -119,7 +122,7 @@ Examples:
     default="partial",
     show_default=True,
     metavar="NAME",
-    help="With -O: package for generated rules.",
+    help="With -O: name of the package for the rules that the optimization generates.",
 )
 # Of OPA's other targets, which are refused.
 @click.option("--prune-unused", is_flag=True, expose_value=False, hidden=True)
@@ -135,20 +138,28 @@ Examples:
     show_default=True,
     help="Output format; only rego is supported.",
 )
-@click.option("--ignore", multiple=True, help="Names to leave out of folders, such as '.*'.")
+@click.option(
+    "--ignore",
+    multiple=True,
+    help="Skip files and folders with this name or pattern, such as '.*', in folders; repeatable.",
+)
 @click.option("--v0-compatible", is_flag=True, help="Read and write policies as Rego v0.")
 @click.option("--v1-compatible", is_flag=True, expose_value=False, hidden=True)
 @capabilities.option
 @click.option(
     "--signing-key",
     metavar="KEY",
-    help="Key to sign with: a secret, or a PEM file with a private key.",
+    help="Sign the bundle with this key: a secret, or a PEM file with a private key.",
 )
 @click.option("--signing-plugin", hidden=True, help="Refused: signing plugins are not supported.")
 @click.option(
-    "--claims-file", metavar="FILE", help="JSON file with more claims for the signatures."
+    "--claims-file", metavar="FILE", help="JSON file with claims to add to the new signature."
 )
-@click.option("--verification-key", metavar="KEY", help="Key to verify the bundles in PATHS with.")
+@click.option(
+    "--verification-key",
+    metavar="KEY",
+    help="Verify the bundles in PATHS with this key: a secret, or a PEM file with a public key.",
+)
 @click.option(
     "--verification-key-id",
     default="default",
@@ -162,10 +173,16 @@ Examples:
     default="RS256",
     show_default=True,
     metavar="NAME",
-    help="Algorithm of signatures, new ones and those in PATHS.",
+    help="Algorithm of the new signature and of the signatures in PATHS.",
 )
-@click.option("--scope", default="", help="Scope that signatures in PATHS must have.")
-@click.option("--exclude-files-verify", multiple=True, help="Files to leave out of verification.")
+@click.option(
+    "--scope", default="", help="Value that the claim `scope` of the signatures in PATHS must have."
+)
+@click.option(
+    "--exclude-files-verify",
+    multiple=True,
+    help="Do not verify files of bundles in PATHS with this name or pattern; repeatable.",
+)
 @gc_paused()
 def command(
     paths: tuple[str, ...],

@@ -55,11 +55,11 @@ def _document(path: str) -> Any:
     with open(path, "rb") as file:
         content = file.read(MAX_FILE + 1)
     if len(content) > MAX_FILE:
-        raise ValueError(f"larger than {MAX_FILE} bytes")
+        raise ValueError(f"the file is larger than {MAX_FILE} bytes")
     try:
         return json.loads(content)
     except RecursionError:
-        raise ValueError("JSON is nested too deeply") from None
+        raise ValueError("the JSON in the file is nested too deeply") from None
 
 
 option: Final = click.option(
@@ -101,7 +101,7 @@ def _choose(version: str | None, file: str | None) -> Any:
 @click.option(
     "--version", metavar="NAME", help="Print the capabilities of a version of OPA, such as v0.61.0."
 )
-@click.option("--file", metavar="FILE", help="Print the capabilities in a file.")
+@click.option("--file", metavar="FILE", help="Print the capabilities that this JSON file lists.")
 @click.option("--versions", is_flag=True, help="Print the versions that --version accepts.")
 @extensions.option
 def command(

@@ -56,11 +56,18 @@ Examples:
 @click.option(
     "--all-errors",
     is_flag=True,
-    help="Continue after parse errors and report everything.",
+    help="Continue after parse errors, and report all errors.",
 )
-@click.option("--ignore", multiple=True, help="Names to leave out of folders.")
 @click.option(
-    "-b", "--bundle", is_flag=True, help="Read paths as bundles; their data is checked too."
+    "--ignore",
+    multiple=True,
+    help="Skip files and folders with this name or pattern, such as '.*', in folders; repeatable.",
+)
+@click.option(
+    "-b",
+    "--bundle",
+    is_flag=True,
+    help="Read PATHS as bundles, folders or .tar.gz; their data is checked too.",
 )
 @schemas.option
 @capabilities.option

@@ -20,7 +20,9 @@ _HOW = {
     "completion",
     epilog="\b\nExamples:\n" + "\n".join([f"  {line}" for line in _HOW.values()]),
 )
-@argument("shell", type=click.Choice(sorted(_HOW)), help="Shell to complete in.")
+@argument(
+    "shell", type=click.Choice(sorted(_HOW)), help="Shell for which to print the completion script."
+)
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> int:
     """Print the script that completes `doorward` in SHELL."""

@@ -29,10 +29,20 @@ Examples:
 """,
 )
 @argument("query", nargs=-1, help="Query to examine, such as data.authz.allow.")
-@click.option("-d", "--data", multiple=True, metavar="PATH", help="Policies and data; repeatable.")
+@click.option(
+    "-d",
+    "--data",
+    multiple=True,
+    metavar="PATH",
+    help="File or folder with policies and data; repeatable.",
+)
 @click.option("-b", "--bundle", multiple=True, metavar="PATH", help="Bundle; repeatable.")
 @style_option("pretty", "json", default="pretty")
-@click.option("--ignore", multiple=True, help="Names to leave out of folders.")
+@click.option(
+    "--ignore",
+    multiple=True,
+    help="Skip files and folders with this name or pattern, such as '.*', in folders; repeatable.",
+)
 @extensions.option
 @click.option("--v0-compatible", is_flag=True, help="Read policies and query as Rego v0.")
 @click.option("--v1-compatible", is_flag=True, hidden=True)

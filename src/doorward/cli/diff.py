@@ -35,17 +35,32 @@ Examples:
 """,
 )
 @argument("old", help="Policies before the change: a file, a folder or a bundle.")
-@argument("new", help="Policies after the change.")
+@argument("new", help="Policies after the change: a file, a folder or a bundle.")
 @click.option(
-    "-d", "--data", multiple=True, metavar="PATH", help="Data, or more policies, for both versions."
+    "-d",
+    "--data",
+    multiple=True,
+    metavar="PATH",
+    help="File or folder with data or more policies, for both versions; repeatable.",
 )
 @click.option(
-    "--query", "queries", multiple=True, metavar="data.a.b", help="Path of the document to compare."
+    "--query",
+    "queries",
+    multiple=True,
+    metavar="data.a.b",
+    help="Document to compare; repeatable. By default, the rules of both versions that no "
+    "other rule reads.",
 )
 @click.option(
-    "--time", "duration", default="2s", show_default=True, help="Time limit for the search."
+    "--time",
+    "duration",
+    default="2s",
+    show_default=True,
+    help="Time limit for the search for differences, such as 20s.",
 )
-@click.option("--seed", default=0, show_default=True, help="Seed of random requests.")
+@click.option(
+    "--seed", default=0, show_default=True, help="Seed for the random requests of the search."
+)
 @click.option(
     "--limit",
     default=10,
@@ -60,14 +75,19 @@ Examples:
     "--fail-on",
     multiple=True,
     type=click.Choice([*_FAILS, "change"]),
-    help="Exit with 2 if there is a difference of this kind; `change` is any.",
+    help="Exit with 2 if a difference of this kind is found; `change` means any kind.",
 )
 @click.option(
     "--searched",
     is_flag=True,
-    help="Exit with 0 too if no difference was found and every changed expression held and failed.",
+    help="Exit with 0 instead of 3 if no difference was found, and each changed "
+    "expression was true for some request and not for another.",
 )
-@click.option("--ignore", multiple=True, help="Names to leave out of folders.")
+@click.option(
+    "--ignore",
+    multiple=True,
+    help="Skip files and folders with this name or pattern, such as '.*', in folders; repeatable.",
+)
 @extensions.option
 @click.option("--v0-compatible", is_flag=True, help="Read policies as Rego v0.")
 def command(old: str, new: str, **options: Any) -> int:

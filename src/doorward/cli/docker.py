@@ -56,16 +56,19 @@ command.add_command(proxy)
     "--socket",
     default=SOCKET,
     metavar="PATH",
-    help="Socket on which the daemon reaches the plugin.",
+    help="Unix socket of the plugin, on which the Docker daemon calls it.",
 )
 @click.option(
-    "--listen", default="", metavar="HOST:PORT", help="Listen on TCP with mutual TLS instead."
+    "--listen",
+    default="",
+    metavar="HOST:PORT",
+    help="Listen on this TCP address, with mutual TLS, instead of on --socket.",
 )
 @click.option(
     "--tls-ca-cert-file",
     default="",
     metavar="FILE",
-    help="CA that signed the daemon's certificate.",
+    help="With --listen: the CA that signed the Docker daemon's client certificate, in PEM.",
 )
 @click.option(
     "-p",
@@ -73,30 +76,38 @@ command.add_command(proxy)
     default="",
     metavar="URL",
     envvar="DOORWARD_PDP",
-    help="Ask the decision point at this URL.",
+    help="Let the policy server at this URL decide.",
 )
 @click.option(
     "--policy",
     multiple=True,
     metavar="PATH",
     envvar="DOORWARD_POLICY",
-    help="Policies to decide with, in this process.",
+    help="Decide in this process with the policies in this file or folder; repeatable.",
 )
 @add_shared_options
-@click.option("--authorize-responses", is_flag=True, help="Also decide on responses.")
+@click.option(
+    "--authorize-responses",
+    is_flag=True,
+    help="Ask the policy about the Docker daemon's responses too.",
+)
 @click.option(
     "--allow-on-failure",
     is_flag=True,
-    help="DANGEROUS: allow requests when no decision can be made.",
+    help="DANGEROUS: allow requests when the policy or its server cannot decide.",
 )
 @click.option(
     "--inspect",
     default="",
     metavar="PATH",
-    help="Read containers from the daemon at this socket, for the policy.",
+    help="Ask the Docker daemon at this socket about containers, and show the answers to "
+    "the policy.",
 )
 @click.option(
-    "--host-root", default="", metavar="PATH", help="Folder in which the host's root is mounted."
+    "--host-root",
+    default="",
+    metavar="PATH",
+    help="Folder at which the host's root is mounted, in which links in host paths are followed.",
 )
 @click.option(
     "--threads", default=256, metavar="N", help="Number of calls handled at the same time."
@@ -156,37 +167,51 @@ def _where(function: Callable[..., Any]) -> Callable[..., Any]:
     """Decorator: add the options that identify the daemon and the plugin."""
     for option in (
         click.option(
-            "-n", "--name", default="doorward", metavar="NAME", help="Name of the plugin."
+            "-n",
+            "--name",
+            default="doorward",
+            metavar="NAME",
+            help="Name of the plugin in daemon.json.",
         ),
         click.option(
             "--daemon-json",
             default="/etc/docker/daemon.json",
             metavar="FILE",
             type=Path,
-            help="The daemon's configuration file.",
+            help="The Docker daemon's configuration file.",
         ),
         click.option(
             "--pidfile",
             default="/var/run/docker.pid",
             metavar="FILE",
             type=Path,
-            help="The daemon's PID file.",
+            help="The Docker daemon's PID file, to find its process.",
         ),
         click.option(
             "--docker-socket",
             default="/var/run/docker.sock",
             metavar="PATH",
-            help="The daemon's socket.",
+            help="The Docker daemon's Unix socket.",
         ),
         click.option(
-            "--socket", "plugin_socket", default="", metavar="PATH", help="The plugin's socket."
+            "--socket",
+            "plugin_socket",
+            default="",
+            metavar="PATH",
+            help="The plugin's Unix socket; by default, the one that Docker looks up for --name.",
         ),
         click.option(
-            "--no-systemd", is_flag=True, help="Start a process instead of systemd units."
+            "--no-systemd",
+            is_flag=True,
+            help="Run the plugin as a plain process instead of systemd units.",
         ),
         click.option("--state", default="/run/doorward", type=Path, hidden=True),
         click.option(
-            "-p", "--pdp", default="", metavar="URL", help="Ask the decision point at this URL."
+            "-p",
+            "--pdp",
+            default="",
+            metavar="URL",
+            help="Let the policy server at this URL decide.",
         ),
     ):
         function = option(function)
@@ -229,10 +254,16 @@ Examples:
 )
 @_where
 @click.option(
-    "--policy", multiple=True, metavar="PATH", help="Policies to decide with, in the plugin."
+    "--policy",
+    multiple=True,
+    metavar="PATH",
+    help="Decide in the plugin with the policies in this file or folder; repeatable.",
 )
 @click.option(
-    "--audit-log", default="", metavar="FILE", help="Audit log, a JSON line for each decision."
+    "--audit-log",
+    default="",
+    metavar="FILE",
+    help="Write the audit log, a JSON line for each decision, to this file.",
 )
 @click.option(
     "--pack-folder",
@@ -240,18 +271,24 @@ Examples:
     show_default=True,
     type=Path,
     metavar="FOLDER",
-    help="Folder with data and additions for the shipped policies.",
+    help="Folder with your data.json and added policies for the shipped policies.",
 )
 @click.option(
-    "--inspect/--no-inspect", default=True, help="Show policies the container of an exec."
+    "--inspect/--no-inspect",
+    default=True,
+    help="Ask the Docker daemon about containers, so that policies see the container of an exec.",
 )
 @click.option(
-    "--serve", multiple=True, metavar="OPTION", help="Arguments to pass on to `docker serve`."
+    "--serve",
+    multiple=True,
+    metavar="OPTION",
+    help="Argument to pass on to `doorward docker serve`; repeatable.",
 )
 @click.option(
     "--undecided",
     is_flag=True,
-    help="Install although no decision point answers yet: all requests are denied.",
+    help="Install even if the policy server does not decide yet: all requests are denied "
+    "until it does.",
 )
 @click.option("--dry-run", is_flag=True, help="Print the changes without making them.")
 def install_(**options: Any) -> int:
@@ -308,7 +345,7 @@ def policies(folder: Path) -> int:
     "folder",
     default="/etc/doorward/docker",
     type=click.Path(path_type=Path),
-    help="Folder with copies of the shipped policies.",
+    help="Folder that has copies of the shipped policies.",
 )
 @click.option(
     "--audit-log",
@@ -316,7 +353,11 @@ def policies(folder: Path) -> int:
     type=click.Path(path_type=Path, exists=True),
     help="Replay this audit log and list requests that are newly denied (needs --audit-input).",
 )
-@click.option("--write", is_flag=True, help="Remove the copied policies, and add missing data.")
+@click.option(
+    "--write",
+    is_flag=True,
+    help="Remove the copies from FOLDER, and add missing settings to its data.json.",
+)
 def upgrade(folder: Path, audit_log: tuple[Path, ...], write: bool) -> int:
     """Remove copies of the shipped policies from FOLDER, which then contains only data.
 
@@ -387,7 +428,7 @@ def status(**options: Any) -> int:
     "--proxy",
     default="",
     metavar="PATH",
-    help="Check that nothing bypasses the proxy on this socket.",
+    help="Also check that no client bypasses the Docker proxy that listens on this socket.",
 )
 def doctor(**options: Any) -> int:
     """Check preconditions and dangers, and suggest fixes; the exit code is 1 if something is wrong.
@@ -424,14 +465,22 @@ def doctor(**options: Any) -> int:
     type=click.Path(path_type=Path, exists=True),
     help="Audit logs written with --audit-input, AuthZReqs, or recordings of calls.",
 )
-@click.option("-p", "--pdp", default="", metavar="URL", help="Ask the decision point at this URL.")
 @click.option(
-    "--policy", multiple=True, metavar="PATH", help="Policies to decide with, in this process."
+    "-p", "--pdp", default="", metavar="URL", help="Let the policy server at this URL decide."
 )
 @click.option(
-    "--data", multiple=True, metavar="PATH", help="Decide with the shipped policies and this data."
+    "--policy",
+    multiple=True,
+    metavar="PATH",
+    help="Decide in this process with the policies in this file or folder; repeatable.",
 )
-@click.option("--all", "everything", is_flag=True, help="Show unchanged decisions too.")
+@click.option(
+    "--data",
+    multiple=True,
+    metavar="PATH",
+    help="Decide with the shipped policies and the data in this file or folder; repeatable.",
+)
+@click.option("--all", "everything", is_flag=True, help="Show decisions that did not change too.")
 def replay_(
     files: tuple[Path, ...],
     pdp: str,
@@ -498,7 +547,10 @@ def ca(folder: Path) -> int:
 
 @cert.command("server")
 @argument(
-    "hosts", nargs=-1, required=True, help="Names and addresses by which clients call the daemon."
+    "hosts",
+    nargs=-1,
+    required=True,
+    help="Host names and IP addresses by which clients reach the Docker daemon.",
 )
 @_folder
 @_DAYS
@@ -510,7 +562,7 @@ def server(hosts: tuple[str, ...], folder: Path, days: int) -> int:
 
 
 @cert.command("user")
-@argument("name", help="Name of the user in the certificate, by which policies know them.")
+@argument("name", help="Name of the user, which the certificate contains and policies see.")
 @_folder
 @_DAYS
 def user(name: str, folder: Path, days: int) -> int:

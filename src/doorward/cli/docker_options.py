@@ -18,62 +18,85 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _SHARED: Final = (
     click.option(
-        "--tls-cert-file", default="", metavar="FILE", help="With --listen: certificate, in PEM."
+        "--tls-cert-file",
+        default="",
+        metavar="FILE",
+        help="With --listen: the server's certificate, in PEM.",
     ),
     click.option(
         "--tls-private-key-file",
         default="",
         metavar="FILE",
-        help="With --listen: private key, in PEM.",
+        help="With --listen: the server's private key, in PEM.",
     ),
     click.option(
         "--data",
         multiple=True,
         metavar="PATH",
-        help="Folder with data and additions for the shipped policies.",
+        help="Folder with your data.json and added policies for the shipped policies; repeatable.",
     ),
     click.option(
-        "--decision", default=DECISION, metavar="PATH", help="Path of the document that decides."
+        "--decision",
+        default=DECISION,
+        metavar="PATH",
+        help="Path of the document whose value is the decision.",
     ),
-    click.option("--timeout", default=3.0, metavar="SECONDS", help="Time limit for a decision."),
+    click.option(
+        "--timeout",
+        default=3.0,
+        metavar="SECONDS",
+        help="Time limit for a decision, in seconds; a request without a decision in time is "
+        "denied.",
+    ),
     click.option(
         "--audit-log",
         default="-",
         metavar="FILE",
-        help="Audit log, a JSON line for each decision; `off` for none.",
+        help="Write the audit log, a JSON line for each decision, to this file; `-` is "
+        "standard output, `off` none.",
     ),
     click.option(
         "--audit-input",
         is_flag=True,
-        help="Log masked inputs too, so that decisions can be replayed.",
+        help="Write the input, with credentials masked, to the audit log too, so that "
+        "decisions can be replayed.",
     ),
-    click.option("--log-only-denied", is_flag=True, help="Log denials only."),
+    click.option("--log-only-denied", is_flag=True, help="Write only denials to the audit log."),
     click.option(
         "--deny-unlogged",
         is_flag=True,
         help="Deny requests that cannot be written to the audit log.",
     ),
-    click.option("--mask-env", is_flag=True, help="Hide the values of Env from the policy."),
+    click.option(
+        "--mask-env",
+        is_flag=True,
+        help="Hide the values of containers' environment variables (`Env`) from the policy.",
+    ),
     click.option(
         "--minimum-api-version",
         default="1.24",
         show_default=True,
         metavar="VERSION",
-        help="Deny requests of older versions of the API.",
+        help="Deny requests with an older version of the Docker API.",
     ),
     click.option(
         "--daemon-json",
         default=DAEMON_CONFIG,
         metavar="FILE",
-        help="The daemon's configuration file.",
+        help="The Docker daemon's configuration file.",
     ),
-    click.option("--pidfile", default=PIDFILE, metavar="FILE", help="The daemon's PID file."),
+    click.option(
+        "--pidfile",
+        default=PIDFILE,
+        metavar="FILE",
+        help="The Docker daemon's PID file, to find its process.",
+    ),
     click.option(
         "--log-level",
         type=click.Choice(["debug", "info", "error"]),
         default="info",
         show_default=True,
-        help="Lowest level of the messages to log.",
+        help="Lowest level of log messages that are written.",
     ),
 )
 

@@ -50,67 +50,81 @@ _CONSUMER: Final = re.compile(r"([a-z0-9][a-z0-9_.-]{0,63})=(/[^,]+)(?:,group=([
     "--daemon",
     required=True,
     metavar="PATH",
-    help="The daemon's own socket, which only root can reach.",
+    help="The Docker daemon's own socket, which only root may be able to open.",
 )
-@click.option("--socket", default="", metavar="PATH", help="Socket for users of this host.")
-@click.option("--group", default="", metavar="NAME", help="Group that may use the socket.")
+@click.option(
+    "--socket",
+    default="",
+    metavar="PATH",
+    help="Create this Unix socket for the users of this host.",
+)
+@click.option("--group", default="", metavar="NAME", help="Group that may open --socket.")
 @click.option(
     "--consumer",
     "consumers",
     multiple=True,
     metavar="NAME=PATH[,group=GROUP]",
-    help="Socket for one program, which is user socket:NAME.",
+    help="Create a socket for one program, which policies see as the user socket:NAME; repeatable.",
 )
 @click.option(
     "--listen",
     default="",
     metavar="HOST:PORT",
-    help="Listen on TCP, for clients with certificates.",
+    help="Listen on this TCP address, for clients with certificates.",
 )
 @click.option(
     "--tls-ca-cert-file",
     default="",
     metavar="FILE",
-    help="CA that signs the certificates of clients.",
+    help="With --listen: the CA that signs the certificates of clients, in PEM.",
 )
-@click.option("-p", "--pdp", default="", metavar="URL", help="Ask the decision point at this URL.")
 @click.option(
-    "--policy", multiple=True, metavar="PATH", help="Policies to decide with, in this process."
+    "-p", "--pdp", default="", metavar="URL", help="Let the policy server at this URL decide."
+)
+@click.option(
+    "--policy",
+    multiple=True,
+    metavar="PATH",
+    help="Decide in this process with the policies in this file or folder; repeatable.",
 )
 @add_shared_options
 @click.option(
     "--pins",
     default="",
     metavar="FOLDER",
-    help="Folder for the pins of mounted folders; needs root.",
+    help="Pin host folders that containers mount below this folder, so that a changed "
+    "link cannot redirect them; needs root.",
 )
 @click.option(
     "--pins-state",
     default="/var/lib/doorward/pins.json",
     metavar="FILE",
-    help="File that lists the pins for the next start.",
+    help="File that lists the pinned folders, for the next start of the proxy.",
 )
 @click.option(
     "--host-root",
     default="",
     metavar="PATH",
-    help="Folder in which the host's root is mounted, for a proxy in a container.",
+    help="For a proxy in a container: folder at which the host's root is mounted.",
 )
 @click.option(
     "--record",
     default="",
     metavar="FOLDER",
-    help="Folder in which the streams of exec and attach are recorded.",
+    help="Record the streams of exec and attach in this folder.",
 )
 @click.option(
     "--record-limit",
     type=click.IntRange(1),
     default=LARGEST,
     metavar="BYTES",
-    help="Maximum size of a recording; its stream ends at this size.",
+    help="Maximum size of a recording; a stream that exceeds it is ended.",
 )
 @click.option(
-    "--grace", default=10.0, metavar="SECONDS", help="Time in which open streams can finish."
+    "--grace",
+    default=10.0,
+    metavar="SECONDS",
+    help="Time that open streams have to finish when the proxy stops.",
 )
 def proxy(**params: Any) -> int:
     """Run a proxy for the daemon's API, on sockets that identify their callers."""

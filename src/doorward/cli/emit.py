@@ -23,8 +23,14 @@ Examples:
 """,
 )
 @argument("paths", nargs=-1, help="Files and folders with policies.")
-@click.option("-q", "--query", default="", help="Show this query instead of the policies.")
-@click.option("--ignore", multiple=True, help="Names to leave out of folders.")
+@click.option(
+    "-q", "--query", default="", help="Show the code of this query instead of that of the policies."
+)
+@click.option(
+    "--ignore",
+    multiple=True,
+    help="Skip files and folders with this name or pattern, such as '.*', in folders; repeatable.",
+)
 @extensions.option
 @click.option("--v0-compatible", is_flag=True, help="Read policies as Rego v0.")
 def command(

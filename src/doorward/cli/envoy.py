@@ -35,23 +35,28 @@ Examples:
       --pdp unix:///run/doorward/auth.sock > envoy.yaml
 """,
 )
-@click.option("--listen", metavar="ADDR", help="Address to listen on for clients.")
-@click.option("--upstream", metavar="ADDR", help="Address of the application.")
+@click.option("--listen", metavar="ADDR", help="Address on which Envoy accepts clients.")
 @click.option(
-    "--pdp", multiple=True, metavar="ADDR", help="Address of a decision point; repeatable."
+    "--upstream", metavar="ADDR", help="Address of the application, to which Envoy passes requests."
+)
+@click.option(
+    "--pdp",
+    multiple=True,
+    metavar="ADDR",
+    help="gRPC address of the policy server that decides on requests; repeatable.",
 )
 @click.option(
     "--workers",
     type=click.IntRange(1, 64),
     default=1,
     show_default=True,
-    help="Workers of each decision point, which Envoy calls in turn.",
+    help="Number of workers of each policy server; Envoy calls them in turn.",
 )
 @click.option(
     "--responses",
     multiple=True,
     metavar="ADDR",
-    help="Address that decides on responses; repeatable.",
+    help="gRPC address of the policy server that decides on responses; repeatable.",
 )
 @click.option(
     "--response-timeout",
@@ -63,14 +68,16 @@ Examples:
     "--max-response",
     type=int,
     metavar="BYTES",
-    help="Maximum size of a response that the policy decides on.",
+    help="Maximum size of a response body that the policy decides on.",
 )
 @click.option(
     "--admin",
     metavar="ADDR",
     help="Address of Envoy's administration interface, on this host only; off by default.",
 )
-@click.option("--timeout", type=float, metavar="SECONDS", help="Time limit for a decision.")
+@click.option(
+    "--timeout", type=float, metavar="SECONDS", help="Time limit for a decision on a request."
+)
 @click.option(
     "--upstream-timeout",
     type=float,
@@ -78,15 +85,24 @@ Examples:
     help="Time limit for the application's response.",
 )
 @click.option(
-    "--max-body", type=int, metavar="BYTES", help="Maximum size of a body that the policy sees."
+    "--max-body",
+    type=int,
+    metavar="BYTES",
+    help="Maximum size of a request body that the policy sees.",
 )
 @click.option(
-    "--max-connections", type=int, metavar="N", help="Maximum number of open connections."
+    "--max-connections", type=int, metavar="N", help="Maximum number of open client connections."
 )
 @click.option(
-    "--max-heap", type=int, metavar="BYTES", help="Heap size at which Envoy refuses requests."
+    "--max-heap", type=int, metavar="BYTES", help="Envoy's heap size at which it refuses requests."
 )
-@click.option("--trusted-hops", type=int, metavar="N", help="Number of trusted proxies in front.")
+@click.option(
+    "--trusted-hops",
+    type=int,
+    metavar="N",
+    help="Number of trusted proxies in front of Envoy, for the client's address in "
+    "x-forwarded-for.",
+)
 @click.option(
     "--forward-authorization",
     is_flag=True,
@@ -139,21 +155,34 @@ Examples:
 )
 @click.option("-p", "port", metavar="PORT", help="Port on which Envoy accepts inbound connections.")
 @click.option(
-    "-u", "user", metavar="UID", help="User of Envoy, whose connections are not redirected."
+    "-u", "user", metavar="UID", help="User id of Envoy, whose own connections are not redirected."
 )
 @click.option(
-    "-w", "open_ports", multiple=True, metavar="PORT,…", help="Ports that are not redirected."
+    "-w",
+    "open_ports",
+    multiple=True,
+    metavar="PORT,…",
+    help="Do not redirect inbound connections to these ports.",
 )
 @click.option(
-    "--only", "only_ports", multiple=True, metavar="PORT,…", help="Redirect only these ports."
+    "--only",
+    "only_ports",
+    multiple=True,
+    metavar="PORT,…",
+    help="Redirect inbound connections to these ports only.",
 )
-@click.option("-o", "outbound", metavar="PORT", help="Redirect outbound connections to this port.")
+@click.option(
+    "-o",
+    "outbound",
+    metavar="PORT",
+    help="Redirect outbound connections too, to this port of Envoy.",
+)
 @click.option(
     "-i",
     "networks",
     multiple=True,
     metavar="CIDR,…",
-    help="Redirect only outbound connections to these networks.",
+    help="With -o: redirect only outbound connections to these networks.",
 )
 @click.option(
     "--capture-loopback", is_flag=True, help="Redirect connections within the pod or host too."
@@ -161,7 +190,7 @@ Examples:
 @click.option(
     "--backend",
     type=click.Choice(BACK_ENDS),
-    help="Program to use; by default the first one that works.",
+    help="Program that sets the rules; by default the first one that works.",
 )
 @click.option(
     "--dry-run", "step", flag_value="dry-run", help="Print the rules without changing anything."
@@ -175,7 +204,9 @@ Examples:
     flag_value="verify",
     help="Check the rules; exit with 0 only if all are in place.",
 )
-@click.option("--remove", "step", flag_value="remove", help="Remove all rules.")
+@click.option(
+    "--remove", "step", flag_value="remove", help="Remove all rules that this command added."
+)
 def redirect(step: str | None, backend: str | None, **given: Any) -> int:
     """Redirect inbound TCP connections of this network namespace to Envoy, over IPv4 and IPv6.
 
@@ -208,7 +239,9 @@ def _to_redirect(given: dict[str, Any]) -> Redirect:
         raise click.UsageError("-p and -u are needed: Envoy's port and the id of its user")
     user, outbound = given["user"], given["outbound"]
     if not (user.isascii() and user.isdecimal() and len(user) <= 10):
-        raise click.UsageError(f"-u: `{user}` is not a numeric user id: `id -u NAME` shows it")
+        raise click.UsageError(
+            f"-u: `{user}` is not a numeric user id: run `id -u NAME` to find it"
+        )
     try:
         return Redirect(
             port=_one_port(given["port"]),
@@ -238,7 +271,7 @@ def _one_port(text: str) -> int:
     """Return the port in a text; raise ValueError for a list or anything else."""
     ports = read_ports([text])
     if len(ports) != 1:
-        raise ValueError(f"`{text}` is not a port: name one from 1 to 65535")
+        raise ValueError(f"`{text}` is not a port: use a number from 1 to 65535")
     return ports[0]
 
 

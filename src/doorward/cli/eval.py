@@ -107,7 +107,13 @@ Examples:
 """,
 )
 @argument("query", nargs=-1, help="Query to evaluate, such as data.authz.allow.")
-@click.option("-d", "--data", multiple=True, metavar="PATH", help="Policies and data; repeatable.")
+@click.option(
+    "-d",
+    "--data",
+    multiple=True,
+    metavar="PATH",
+    help="File or folder with policies and data; repeatable.",
+)
 @click.option("-b", "--bundle", multiple=True, metavar="PATH", help="Bundle; repeatable.")
 @schemas.option
 @click.option("-i", "--input", "inputs", multiple=True, metavar="PATH", help="Input document.")
@@ -115,7 +121,8 @@ Examples:
 @click.option(
     "--request",
     type=click.Choice(["envoy", "docker"]),
-    help="The input is a captured request: a CheckRequest, or a Docker daemon's.",
+    help="The input is a captured request: of Envoy (a CheckRequest), or of the Docker "
+    "daemon to a plugin.",
 )
 @click.option("--stdin", is_flag=True, help="Read the query from standard input.")
 @style_option(*_FORMATS, default="json")
@@ -131,7 +138,7 @@ Examples:
     is_flag=True,
     help="Accepted for compatibility with OPA: values of variables are always shown.",
 )
-@click.option("--why", is_flag=True, help="Print only the reasons for the result.")
+@click.option("--why", is_flag=True, help="Print only the conditions that led to the result.")
 @click.option("--coverage", is_flag=True, help="Report the lines that were evaluated.")
 @click.option("--profile", is_flag=True, help="Report the expressions that took longest.")
 @click.option(
@@ -149,12 +156,26 @@ Examples:
 @click.option("--instrument", is_flag=True, help="Same as --metrics.")
 @click.option("--fail", is_flag=True, help="Exit with 1 if the query is undefined.")
 @click.option("--fail-defined", is_flag=True, help="Exit with 1 if the query is defined.")
-@click.option("--strict-builtin-errors", is_flag=True, help="Treat errors of built-ins as errors.")
-@click.option("--show-builtin-errors", is_flag=True, help="Report errors of built-ins.")
-@click.option("-S", "--strict", is_flag=True, help="Apply strict mode.")
+@click.option(
+    "--strict-builtin-errors",
+    is_flag=True,
+    help="Fail if a call of a built-in fails; by default the call is undefined.",
+)
+@click.option(
+    "--show-builtin-errors",
+    is_flag=True,
+    help="Print the errors of built-ins; the calls stay undefined.",
+)
+@click.option(
+    "-S", "--strict", is_flag=True, help="Apply strict mode: report unused imports and variables."
+)
 @click.option("--package", default="", help="Package in which the query is evaluated.")
 @click.option("--import", "imports", multiple=True, help="Import for the query; repeatable.")
-@click.option("--ignore", multiple=True, help="Names to leave out of folders.")
+@click.option(
+    "--ignore",
+    multiple=True,
+    help="Skip files and folders with this name or pattern, such as '.*', in folders; repeatable.",
+)
 @click.option("--pretty-limit", default=0, help="Maximum width of table cells; 0 for no limit.")
 @click.option("--timeout", default="0s", metavar="DURATION", help="Time limit, e.g. 500ms.")
 @capabilities.option

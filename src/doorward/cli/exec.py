@@ -54,7 +54,9 @@ Examples:
 @argument("paths", nargs=-1, help="Files and folders with inputs, JSON or YAML.")
 @click.option("-b", "--bundle", "bundles", multiple=True, help="A bundle; repeatable.")
 @click.option(
-    "--decision", help="Decision to evaluate, such as authz/allow; by default the configuration's."
+    "--decision",
+    help="Document to evaluate, such as authz/allow; by default `default_decision` of the "
+    "configuration.",
 )
 @click.option("-c", "--config-file", help="Configuration file.")
 @overrides.option
@@ -71,7 +73,12 @@ Examples:
 @click.option(
     "--fail-non-empty", is_flag=True, help="Exit with 1 if a decision is defined and not empty."
 )
-@click.option("-I", "--stdin-input", is_flag=True, help="Read an input from standard input.")
+@click.option(
+    "-I",
+    "--stdin-input",
+    is_flag=True,
+    help="Read an input from standard input too, before those in PATHS.",
+)
 @click.option("--v0-compatible", is_flag=True, help="Read policies as Rego v0.")
 def command(paths: tuple[str, ...], **options: Any) -> int:
     """Evaluate a decision for each JSON or YAML file in PATHS, with the policies of bundles."""

@@ -22,7 +22,7 @@ option: Final = click.option(
     "--builtins",
     multiple=True,
     metavar="MODULE:NAME",
-    help="Registry of built-ins in Python, MODULE:NAME or FILE.py:NAME; repeatable.",
+    help="Add the built-ins in a Python `Registry`, MODULE:NAME or FILE.py:NAME; repeatable.",
 )
 """The option of every command that compiles policies."""
 

@@ -64,14 +64,16 @@ Examples:
 """,
 )
 @argument("paths", nargs=-1, help="Files and folders with policies; without them, standard input.")
-@click.option("-w", "--write", is_flag=True, help="Rewrite the files.")
+@click.option("-w", "--write", is_flag=True, help="Rewrite the files instead of printing them.")
 @click.option("-l", "--list", "list_", is_flag=True, help="List the files that would change.")
 @click.option("-d", "--diff", is_flag=True, help="Print the differences.")
 @click.option("--fail", is_flag=True, help="Exit with 2 if a file would change.")
 @click.option(
-    "--check-result/--no-check-result", default=True, help="Parse the formatted text again."
+    "--check-result/--no-check-result",
+    default=True,
+    help="Parse the formatted text again, and fail if it is not valid.",
 )
-@click.option("--drop-v0-imports", is_flag=True, help="Remove imports that v1 does not need.")
+@click.option("--drop-v0-imports", is_flag=True, help="Remove imports that only Rego v0 needs.")
 @click.option(
     "--v0-v1", "--rego-v1", is_flag=True, help="Write policies that are valid in both v0 and v1."
 )

@@ -37,24 +37,26 @@ def command() -> None:
 
 @command.command("envoy")
 @argument("file", help="File with a CheckRequest, JSON or protobuf; `-` is standard input.")
-@click.option("--strict", is_flag=True, help="Apply strict mode.")
+@click.option(
+    "--strict", is_flag=True, help="Apply strict mode: report unused imports and variables."
+)
 @click.option(
     "--api",
     type=click.Choice(["v3", "v2"]),
     default="v3",
     show_default=True,
-    help="Version of Envoy's API that CheckRequests are read as.",
+    help="Version of Envoy's API that the CheckRequest is of.",
 )
 @click.option(
     "--proto-descriptor",
     default="",
     metavar="FILE",
-    help="Descriptor set to parse gRPC bodies with.",
+    help="File with a protobuf descriptor set, to parse gRPC bodies with.",
 )
 @click.option(
     "--skip-request-body-parse",
     is_flag=True,
-    help="Leave bodies unparsed, as the plugin's option does.",
+    help="Leave request bodies unparsed, like the Envoy plugin's option of this name.",
 )
 def from_envoy(
     file: str, strict: bool, api: str, proto_descriptor: str, skip_request_body_parse: bool
@@ -87,12 +89,23 @@ class _DockerCommand(CommandOfProgram):
     nargs=-1,
     required=True,
     metavar="FILE|COMMAND",
-    help="File with requests, or a command that begins with `docker`.",
+    help="File with requests of the Docker daemon to a plugin, or a command that begins "
+    "with `docker`.",
 )
-@click.option("-n", "--number", type=click.IntRange(1), help="Number of the request to print.")
-@click.option("--mask-env", is_flag=True, help="Hide the values of Env from the policy.")
 @click.option(
-    "-u", "--user", default="", help="User who gives COMMAND; without it, one without a name."
+    "-n",
+    "--number",
+    type=click.IntRange(1),
+    help="Print only the request with this number, counted from 1.",
+)
+@click.option(
+    "--mask-env", is_flag=True, help="Hide the values of containers' environment variables (`Env`)."
+)
+@click.option(
+    "-u",
+    "--user",
+    default="",
+    help="Name of the user who runs COMMAND; by default, a user without a name.",
 )
 def from_docker(requests: tuple[str, ...], number: int | None, mask_env: bool, user: str) -> int:
     """Print the inputs of the requests in FILE: an AuthZReq, a recording of calls, or an audit log.
@@ -143,5 +156,5 @@ def _read(file: str) -> bytes:
         reason = describe_os_error(error)
         raise click.ClickException(f"open {file}: {reason}") from None
     if len(content) > _MAX_BYTES:
-        raise click.ClickException(f"{file}: larger than {_MAX_BYTES} bytes")
+        raise click.ClickException(f"{file}: the file is larger than {_MAX_BYTES} bytes")
     return content

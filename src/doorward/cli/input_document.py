@@ -106,7 +106,7 @@ def _serialize(content: bytes, api: str) -> bytes:
     try:
         parsed = json_format.Parse(content, message)
     except json_format.ParseError as error:
-        raise ValueError(f"not a CheckRequest of Envoy as JSON: {error}") from None
+        raise ValueError(f"the input is not a CheckRequest of Envoy in JSON: {error}") from None
     return bytes(parsed.SerializeToString())
 
 

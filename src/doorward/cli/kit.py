@@ -28,8 +28,14 @@ Examples:
   doorward kit --app-port 8080 --policy policy.rego --secret people-jwt --target compose -o .
 """,
 )
-@click.option("--app-port", type=int, help="Port of the application.")
-@click.option("--policy", multiple=True, type=Path, metavar="FILE", help="Policies and data.")
+@click.option("--app-port", type=int, help="Port on which the application listens.")
+@click.option(
+    "--policy",
+    multiple=True,
+    type=Path,
+    metavar="FILE",
+    help="File with a policy, or with data; repeatable.",
+)
 @click.option("--target", type=click.Choice(list(TARGETS)), help="Platform to write files for.")
 @click.option(
     "-o",
@@ -41,27 +47,32 @@ Examples:
 @click.option("--force", is_flag=True, help="Overwrite existing files.")
 @click.option("--name", default="application", metavar="NAME", help="Name of the application.")
 @click.option(
-    "--secret", default="", metavar="NAME", help="Name of a Secret, or a file, with JSON data."
+    "--secret",
+    default="",
+    metavar="NAME",
+    help="Secret JSON data for the policy: the name of a Kubernetes Secret, or for Compose a file.",
 )
 @click.option(
     "--app-image",
     default="application:latest",
     show_default=True,
     metavar="IMAGE",
-    help="Image of the application.",
+    help="Container image of the application.",
 )
-@click.option("--image", default="doorward:latest", metavar="IMAGE", help="Image of Doorward.")
+@click.option(
+    "--image", default="doorward:latest", metavar="IMAGE", help="Container image of Doorward."
+)
 @click.option(
     "--envoy-image",
     default=None,
     metavar="IMAGE",
-    help="Image of Envoy; by default a tested version.",
+    help="Container image of Envoy; by default a tested version.",
 )
 @click.option(
     "--decision",
     default="envoy/authz/allow",
     metavar="PATH",
-    help="Path of the document that decides.",
+    help="Path of the document that decides on requests.",
 )
 @click.option(
     "--responses",
@@ -74,15 +85,16 @@ Examples:
     "lists",
     multiple=True,
     metavar="NAME=a.b:RULE[:ITEM]",
-    help="Path of a list in responses, and the rule for its items; repeatable.",
+    help="Filter the list at a.b in responses: RULE decides on each item; repeatable.",
 )
 @click.option("--port", default=8000, metavar="PORT", help="Port of Envoy.")
 @click.option(
-    "--diagnostic-port", default=8282, metavar="PORT", help="Port for health and metrics."
+    "--diagnostic-port",
+    default=8282,
+    metavar="PORT",
+    help="Port at which Doorward serves health and metrics.",
 )
-@click.option(
-    "--user", default=1111, metavar="UID", help="User of Envoy and of the decision point."
-)
+@click.option("--user", default=1111, metavar="UID", help="User id that Envoy and Doorward run as.")
 @click.option("--ipv4-only", is_flag=True, help="Do not redirect IPv6, for kernels without it.")
 @click.option(
     "--capture-loopback/--no-capture-loopback",
@@ -91,10 +103,15 @@ Examples:
     help="Redirect connections within the pod or host too.",
 )
 @click.option(
-    "--native", is_flag=True, help="Kubernetes 1.29: start the sidecars as native sidecars."
+    "--native",
+    is_flag=True,
+    help="Kubernetes 1.29 or later: run Envoy and Doorward as native sidecars.",
 )
 @click.option(
-    "--scraped-from", default="", metavar="NAMESPACE", help="Kubernetes: namespace of Prometheus."
+    "--scraped-from",
+    default="",
+    metavar="NAMESPACE",
+    help="Kubernetes: namespace whose pods may read the metrics, that of Prometheus.",
 )
 @click.pass_context
 def command(context: click.Context, /, **options: Any) -> int:
@@ -158,7 +175,7 @@ def _read(path: Path) -> Policy:
     except OSError as error:
         raise click.ClickException(f"{path}: {describe_os_error(error)}") from None
     except UnicodeDecodeError:
-        raise click.ClickException(f"{path}: not UTF-8") from None
+        raise click.ClickException(f"{path}: the file is not UTF-8") from None
 
 
 def _write(folder: Path, files: Mapping[str, str], *, force: bool) -> None:
@@ -192,30 +209,43 @@ Examples:
     "--proxy",
     required=True,
     type=click.Choice(sorted(PROXY_FILES)),
-    help="Proxy to write the files for.",
+    help="Reverse proxy to write the configuration of.",
 )
 @click.option(
     "--listen",
     default="127.0.0.1:8000",
     metavar="HOST:PORT",
-    help="Address to listen on for clients.",
+    help="Address on which the proxy accepts clients.",
 )
 @click.option(
-    "--upstream", default="127.0.0.1:8080", metavar="HOST:PORT", help="Port of the application."
+    "--upstream",
+    default="127.0.0.1:8080",
+    metavar="HOST:PORT",
+    help="Address of the application, to which the proxy passes requests.",
 )
 @click.option(
-    "--pdp", default="127.0.0.1:9292", metavar="HOST:PORT", help="`addr` of forward_auth."
+    "--pdp",
+    default="127.0.0.1:9292",
+    metavar="HOST:PORT",
+    help="Address of Doorward: `addr` in the options of forward_auth.",
 )
-@click.option("--secret-file", type=Path, metavar="FILE", help="`secret` of forward_auth.")
+@click.option(
+    "--secret-file",
+    type=Path,
+    metavar="FILE",
+    help="File with the secret that the proxy sends: `secret` in the options of forward_auth.",
+)
 @click.option(
     "--header",
     "headers",
     multiple=True,
     metavar="NAME",
-    help="Header that the policy sets; repeatable.",
+    help="Request header that the policy sets for the application; repeatable.",
 )
 @click.option(
-    "--oauth2-proxy", is_flag=True, help="The policy sets the headers that oauth2-proxy would set."
+    "--oauth2-proxy",
+    is_flag=True,
+    help="Pass on the headers that oauth2-proxy would set; the policy sets them.",
 )
 @click.option(
     "-o",

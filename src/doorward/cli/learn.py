@@ -56,59 +56,66 @@ Examples:
     type=click.Path(path_type=Path, file_okay=False),
     default=Path("learned"),
     show_default=True,
-    help="The folder of the files; decisions in its review.yaml are kept.",
+    help="Folder to write to; your answers in its review.yaml are kept.",
 )
 @click.option(
-    "--path", "paths", multiple=True, help="Only decisions of this document, such as a/b."
+    "--path",
+    "paths",
+    multiple=True,
+    help="Learn only from decisions of this document, such as a/b; repeatable.",
 )
 @click.option("--claims", metavar="a.b", help="Path to the claims in an input or a log line.")
+@click.option("--name", metavar="a.b", help="Path to the subject's name in an input or a log line.")
+@click.option("--only", metavar="NAME", help="Learn only from requests of this subject or user.")
 @click.option(
-    "--name", metavar="a.b", help="Path to the name of the subject in an input or a log line."
-)
-@click.option("--only", metavar="NAME", help="Only requests of this subject or user.")
-@click.option(
-    "--ignore", "ignored", multiple=True, metavar="/PATH", help="Leave out these request paths."
+    "--ignore",
+    "ignored",
+    multiple=True,
+    metavar="/PATH",
+    help="Leave out requests to this path; repeatable.",
 )
 @click.option(
     "--status",
     multiple=True,
     metavar="LOG",
-    help="Access log or log of response decisions; requests that failed in it are left out.",
+    help="Leave out requests that failed according to this access log or log of response "
+    "decisions; repeatable.",
 )
 @click.option(
     "--floor",
     type=click.IntRange(1),
     default=_LIMITS.floor,
     show_default=True,
-    help="Minimum number of requests for a path segment that may vary.",
+    help="Minimum number of requests from which a path segment is learned as variable.",
 )
 @click.option(
     "--words",
     type=click.IntRange(3),
     default=_LIMITS.words,
     show_default=True,
-    help="Minimum number of words for a closed set.",
+    help="Minimum number of words from which a path segment is learned as a closed set of words.",
 )
 @click.option(
     "--events",
     type=click.IntRange(1),
     default=_LIMITS.events,
     show_default=True,
-    help="Minimum number of requests for a rule.",
+    help="Minimum number of requests that a learned rule needs.",
 )
 @click.option(
     "--users",
     type=click.IntRange(1),
     default=_LIMITS.users,
     show_default=True,
-    help="Minimum number of users for a rule.",
+    help="Minimum number of users whose requests a learned rule needs.",
 )
 @click.option(
     "--spread",
     type=click.FloatRange(0, 1),
     default=_LIMITS.spread,
     show_default=True,
-    help="Minimum number of users for a rule, as a fraction of those expected by chance.",
+    help="Minimum number of users for a rule, as a fraction of the number that random use "
+    "would give.",
 )
 @click.option(
     "-p",
@@ -117,18 +124,25 @@ Examples:
     default=0,
     help="Number of processes; 0 uses all CPUs.",
 )
-@click.option("--ray", metavar="local|ADDRESS", help="Read the logs on a Ray cluster.")
+@click.option(
+    "--ray",
+    metavar="local|ADDRESS",
+    help="Spread the reading over the Ray cluster at ADDRESS, or one started here for "
+    "`local`; --parallel is the number of actors.",
+)
 @click.option(
     "--shadow",
     metavar="a/b",
-    help="Print a configuration that runs the learned policy as a shadow of this document.",
+    help="Print a configuration that runs the learned policy, without effect, beside this "
+    "document.",
 )
 @click.option(
     "--check",
     "policies",
     multiple=True,
     metavar="PATH",
-    help="Instead of learning, report what this policy allows and nobody used; repeatable.",
+    help="Instead of learning, report what the policy in this file or folder allows and "
+    "nobody used; repeatable.",
 )
 def command(logs: tuple[str, ...], **options: Any) -> int:
     """Write a least-privilege policy from the requests in logs, for a person to review.
@@ -175,7 +189,7 @@ def _gather(files: list[str], options: dict[str, Any]) -> Gathered:
     failed = failed_requests(log_files(options["status"])) if options["status"] else frozenset()
     for name, most in zip(("claims", "name"), MAX_LOCATION, strict=True):
         if len((options[name] or "").split(".")) > most:
-            raise LearnError(f"--{name} has more than {most} names")
+            raise LearnError(f"--{name}: the path has more than {most} names")
     reading = Options(
         frozenset(path.strip("/") for path in options["paths"]),
         tuple((options["claims"] or "").split(".")) if options["claims"] else (),

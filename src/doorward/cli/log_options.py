@@ -33,7 +33,7 @@ def log_options(*, level: str) -> Callable[[F], F]:
             type=click.Choice(sorted(LEVELS)),
             default=level,
             show_default=True,
-            help="Lowest level of the messages to log.",
+            help="Lowest level of log messages that are written.",
         ),
         click.option(
             "--log-format",

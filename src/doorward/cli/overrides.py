@@ -9,12 +9,16 @@ import click
 __all__ = ["file_option", "option"]
 
 option: Final = click.option(
-    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Override a configuration key."
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Set a key of the configuration, in place of the value in the file; repeatable.",
 )
 file_option: Final = click.option(
     "--set-file",
     "setting_files",
     multiple=True,
     metavar="KEY=FILE",
-    help="Override a configuration key with the content of a file.",
+    help="Set a key of the configuration to the content of a file; repeatable.",
 )

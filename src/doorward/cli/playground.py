@@ -34,7 +34,12 @@ Examples:
 """,
 )
 @argument("paths", nargs=-1, help="Files and folders with the policies to begin with.")
-@click.option("--addr", default="127.0.0.1:8484", show_default=True, help="Address to listen on.")
+@click.option(
+    "--addr",
+    default="127.0.0.1:8484",
+    show_default=True,
+    help="Address on which the playground listens.",
+)
 def command(paths: tuple[str, ...], addr: str) -> int:
     """Serve a page on which to write, check, test and evaluate policies, until Ctrl-C.
 

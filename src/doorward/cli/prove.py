@@ -51,21 +51,26 @@ Examples:
     "duration",
     default="2s",
     show_default=True,
-    help="Time limit for the search, for each property.",
+    help="Time limit for the search for a counterexample of each property.",
 )
 @style_option(*_FORMATS, default="text")
 @click.option(
     "--searched",
     is_flag=True,
-    help="Also exit with 0 if no counterexample was found and every condition held.",
+    help="Exit with 0 instead of 3 if no counterexample was found, and each condition was "
+    "true for some input.",
 )
 @click.option(
     "--known",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="File with proofs of earlier runs; only properties that changed are proved again.",
+    help="File that keeps proofs from run to run: only properties that changed are proved again.",
 )
-@click.option("--ignore", multiple=True, help="Names to leave out of folders.")
+@click.option(
+    "--ignore",
+    multiple=True,
+    help="Skip files and folders with this name or pattern, such as '.*', in folders; repeatable.",
+)
 @extensions.option
 @click.option("--v0-compatible", is_flag=True, help="Read policies as Rego v0.")
 def command(files: tuple[str, ...], **options: Any) -> int:

@@ -48,14 +48,14 @@ Examples:
     multiple=True,
     required=True,
     metavar="FILE|FOLDER|URL",
-    help="Decision log to read; repeatable.",
+    help="Decision log whose decisions are evaluated again; repeatable.",
 )
 @click.option(
     "--header",
     "headers",
     multiple=True,
     metavar="NAME:VALUE",
-    help="Header to send if --log is a URL.",
+    help="Request header for a --log that is a URL; repeatable.",
 )
 @click.option(
     "--policy",
@@ -63,7 +63,7 @@ Examples:
     multiple=True,
     required=True,
     metavar="PATH",
-    help="Policies to decide with; repeatable.",
+    help="File or folder with the policies that decide again; repeatable.",
 )
 @click.option(
     "--against",
@@ -75,8 +75,18 @@ Examples:
     help="Compare with the recorded answers, or with other policies.",
 )
 @click.option("-b", "--bundle", is_flag=True, help="Read policies as bundles: folders or .tar.gz.")
-@click.option("--path", "paths", multiple=True, help="Document whose decisions count, such as a/b.")
-@click.option("--by", multiple=True, metavar="a.b", help="Also group by this value of the input.")
+@click.option(
+    "--path",
+    "paths",
+    multiple=True,
+    help="Evaluate only decisions of this document, such as a/b; repeatable.",
+)
+@click.option(
+    "--by",
+    multiple=True,
+    metavar="a.b",
+    help="Also group changes by the value at this path of the input; repeatable.",
+)
 @style_option(*_FORMATS, default="text")
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="File to write the report to."
@@ -85,7 +95,8 @@ Examples:
     "--fail-on",
     multiple=True,
     type=click.Choice(_FAILS),
-    help="Exit with 2 if there is a change of this kind; `change` is any but not-replayable.",
+    help="Exit with 2 if there is a change of this kind; `change` means any kind but "
+    "not-replayable.",
 )
 @click.option(
     "-p",
@@ -95,9 +106,17 @@ Examples:
     help="Number of processes; 0 uses all CPUs.",
 )
 @click.option(
-    "--ray", metavar="local|ADDRESS", help="Decide on a Ray cluster, with --parallel actors."
+    "--ray",
+    metavar="local|ADDRESS",
+    help="Evaluate on the Ray cluster at ADDRESS, or one started here for `local`, with "
+    "--parallel actors.",
 )
-@click.option("--ignore", multiple=True, help="Names of policies to leave out of folders.")
+@click.option(
+    "--ignore",
+    multiple=True,
+    help="Skip policies and folders with this name or pattern, such as '.*', in folders; "
+    "repeatable.",
+)
 @extensions.option
 @click.option("--v0-compatible", is_flag=True, help="Read policies as Rego v0.")
 def command(
@@ -119,7 +138,7 @@ def command(
             progress.end()
         if tally.no_events and not tally.events:
             others = counted(tally.no_events, "other line")
-            raise ReplayError(f"no decision is in the log, only {others}")
+            raise ReplayError(f"the log contains no decisions, only {others}")
     except (ReplayError, LoadError, RegoError) as error:
         raise click.ClickException(str(error)) from None
     report = _FORMATS[options["style"]](tally)

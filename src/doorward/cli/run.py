@@ -66,10 +66,12 @@ Examples:
     multiple=True,
     default=("localhost:8181",),
     show_default=True,
-    help="Address of the HTTP API; repeatable. HOST:PORT or unix:///PATH.",
+    help="Address on which the HTTP API is served, HOST:PORT or unix:///PATH; repeatable.",
 )
 @click.option(
-    "--diagnostic-addr", multiple=True, help="Address for health and metrics only; repeatable."
+    "--diagnostic-addr",
+    multiple=True,
+    help="Address on which only health and metrics are served; repeatable.",
 )
 @click.option(
     "--console",
@@ -80,13 +82,17 @@ Examples:
     "--console-docker-log",
     metavar="FILE",
     default="",
-    help="Show the decisions of this audit log of a Docker plugin in the console too.",
+    help="With --console: show the decisions in this audit log of a Docker plugin too.",
 )
 @click.option("-c", "--config-file", help="Configuration file.")
 @overrides.option
 @overrides.file_option
 @click.option("-b", "--bundle", is_flag=True, help="Read FILES as bundles: folders or .tar.gz.")
-@click.option("--ignore", multiple=True, help="Names to leave out of folders, such as '.*'.")
+@click.option(
+    "--ignore",
+    multiple=True,
+    help="Skip files and folders with this name or pattern, such as '.*', in folders; repeatable.",
+)
 @log_options(level="info")
 @click.option(
     "-m",
@@ -103,7 +109,7 @@ Examples:
     default="~/.doorward_history",
     show_default=True,
     metavar="FILE",
-    help="History file of the shell.",
+    help="File in which the shell keeps the lines you entered.",
 )
 @click.option(
     "-w/-W",
@@ -115,7 +121,7 @@ Examples:
 @click.option(
     "--verification-key",
     metavar="KEY",
-    help="Key to verify bundles with: a file with a public key in PEM, or a secret.",
+    help="Verify bundles with this key: a file with a public key in PEM, or a secret.",
 )
 @click.option("--verification-key-id", hidden=True)  # there is one key: OPA names it for nothing
 @click.option(
@@ -126,11 +132,17 @@ Examples:
     metavar="NAME",
     help="Algorithm of the signatures of bundles.",
 )
-@click.option("--scope", default="", help="Scope that signatures of bundles must have.")
 @click.option(
-    "--exclude-files-verify", multiple=True, help="Files of bundles to leave out of verification."
+    "--scope", default="", help="Value that the claim `scope` of bundle signatures must have."
 )
-@click.option("--skip-verify", is_flag=True, help="Do not verify the signatures of bundles.")
+@click.option(
+    "--exclude-files-verify",
+    multiple=True,
+    help="Do not verify files of bundles with this name or pattern; repeatable.",
+)
+@click.option(
+    "--skip-verify", is_flag=True, help="Load bundles without verifying their signatures."
+)
 @capabilities.option
 @extensions.option
 @click.option("--v0-compatible", is_flag=True, help="Read policies as Rego v0.")
@@ -140,7 +152,7 @@ Examples:
     type=click.FloatRange(min=0),
     default=10.0,
     show_default=True,
-    help="Seconds in which open requests can finish.",
+    help="Seconds that open requests have to finish when the server stops.",
 )
 @click.option(
     "--shutdown-wait-period",
@@ -150,7 +162,10 @@ Examples:
     help="Seconds to keep serving after a signal to stop.",
 )
 @click.option(
-    "--unix-socket-perm", default="755", show_default=True, help="Permission bits of Unix sockets."
+    "--unix-socket-perm",
+    default="755",
+    show_default=True,
+    help="Permission bits of the Unix sockets that the server creates, in octal.",
 )
 @click.option(
     "--authentication",
@@ -184,20 +199,21 @@ Examples:
     "--tls-cert-refresh-period",
     default="0s",
     metavar="DURATION",
-    help="Interval at which to reload certificates, such as 60s; with --watch, 5s.",
+    help="Interval at which to reload certificates, such as 60s; 0s means never, or 5s "
+    "with --watch.",
 )
 @click.option(
     "--min-tls-version",
     type=click.Choice(["1.0", "1.1", "1.2", "1.3"]),
     default="1.2",
     show_default=True,
-    help="Minimum TLS version.",
+    help="Oldest TLS version that the HTTP API accepts.",
 )
 @click.option(
     "--tls-cipher-suites",
     default="",
     metavar="NAMES",
-    help="TLS 1.2 cipher suites by their Go names, separated by commas.",
+    help="TLS 1.2 cipher suites to offer, by their Go names, separated by commas.",
 )
 @click.option(
     "--skip-known-schema-check",
@@ -224,7 +240,7 @@ Examples:
     default=0,
     show_default=True,
     metavar="SECONDS",
-    help="Seconds to wait for bundles and discovery before serving; 0 serves immediately.",
+    help="Seconds to wait for bundles and discovery before serving; 0 does not wait.",
 )
 @click.option(
     "--cache-dir",

@@ -24,7 +24,8 @@ option: Final = click.option(
     "-s",
     "--schema",
     metavar="PATH",
-    help="Check types against a JSON schema of the input, or a folder of schemas by name.",
+    help="Check types against this JSON schema of the input, or against a folder of "
+    "schemas, which policies refer to by file name.",
 )
 """The option of every command that checks types."""
 

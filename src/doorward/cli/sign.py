@@ -35,16 +35,20 @@ Examples:
 @click.option(
     "--signing-key",
     metavar="KEY",
-    help="Key to sign with: a secret, or a PEM file with a private key.",
+    help="Sign with this key: a secret, or a PEM file with a private key.",
 )
 @click.option(
     "--signing-alg",
     default="RS256",
     show_default=True,
     metavar="NAME",
-    help="Algorithm of the signatures.",
+    help="Algorithm of the signature.",
 )
-@click.option("--claims-file", metavar="FILE", help="JSON file with more claims, such as scope.")
+@click.option(
+    "--claims-file",
+    metavar="FILE",
+    help="JSON file with claims to add to the signature, such as scope.",
+)
 @click.option("--signing-plugin", hidden=True, help="Refused: signing plugins are not supported.")
 @click.option("-b", "--bundle", is_flag=True, help="Read PATHS as bundles: folders or .tar.gz.")
 @click.option(
@@ -52,7 +56,7 @@ Examples:
     "--output-file-path",
     default=".",
     show_default=True,
-    help="Folder to write the signatures to.",
+    help="Folder in which to write the file .signatures.json.",
 )
 def command(
     paths: tuple[str, ...],

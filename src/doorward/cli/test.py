@@ -89,7 +89,7 @@ Examples:
     "--run",
     "pattern",
     default="",
-    help="Run the tests whose names match this regular expression.",
+    help="Run only tests whose names match this regular expression.",
 )
 @style_option("pretty", "json", "junit", "sarif", "github", "gobench", "markdown", default="pretty")
 @click.option(
@@ -118,12 +118,12 @@ Examples:
     "-z",
     "--exit-zero-on-skipped",
     is_flag=True,
-    help="Exit with 0 if tests were skipped and none failed.",
+    help="Exit with 0, as if all had passed, if tests were skipped and none failed.",
 )
 @click.option(
     "--explain",
     type=click.Choice(["fails", "full", "notes", "debug", "off"]),
-    help="How failed tests are explained.",
+    help="Trace to print of failed tests.",
 )
 @click.option(
     "--mutate",
@@ -159,7 +159,11 @@ Examples:
     default=0,
     help="Number of processes; 0 uses all CPUs.",
 )
-@click.option("--ignore", multiple=True, help="Names to leave out of folders.")
+@click.option(
+    "--ignore",
+    multiple=True,
+    help="Skip files and folders with this name or pattern, such as '.*', in folders; repeatable.",
+)
 @click.option("-b", "--bundle", is_flag=True, help="Read paths as bundles: folders or .tar.gz.")
 @click.option("-w", "--watch", is_flag=True, help="Run again when a file changes, until Ctrl-C.")
 @schemas.option

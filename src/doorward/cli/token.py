@@ -52,19 +52,30 @@ Examples:
 )
 @click.option("--secret", help="Shared secret; other users can read it in the list of processes.")
 @click.option(
-    "--secret-file", type=click.Path(), help="File with the secret; - for standard input."
+    "--secret-file", type=click.Path(), help="File with the shared secret; `-` is standard input."
 )
-@click.option("--role", help="The `role` claim.")
+@click.option("--role", help="Value of the `role` claim.")
 @click.option("--sub", help="The subject in plain text; the `sub` claim is its base64url form.")
-@click.option("--raw-sub", help="The `sub` claim as it is.")
+@click.option("--raw-sub", help="Value of the `sub` claim, not encoded; overrides --sub.")
 @click.option(
-    "--nbf", default="+0", show_default=True, help="`nbf` claim: seconds, or +N or -N from now."
+    "--nbf",
+    default="+0",
+    show_default=True,
+    help="`nbf` claim, from when the token is valid: seconds since 1970, or +N or -N "
+    "seconds from now.",
 )
 @click.option(
-    "--exp", default=f"+{_HOUR}", show_default=True, help="`exp` claim, in the same form."
+    "--exp",
+    default=f"+{_HOUR}",
+    show_default=True,
+    help="`exp` claim, until when the token is valid, in the form of --nbf.",
 )
 @click.option(
-    "--claim", "claims", multiple=True, metavar="NAME=JSON", help="Another claim; repeatable."
+    "--claim",
+    "claims",
+    multiple=True,
+    metavar="NAME=JSON",
+    help="Add a claim, with a JSON value; repeatable.",
 )
 @click.option(
     "--alg",

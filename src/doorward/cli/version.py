@@ -13,7 +13,12 @@ __all__ = ["command"]
 
 
 @click.command("version")
-@click.option("-c", "--check", is_flag=True, help="Accepted for OPA; never checks for releases.")
+@click.option(
+    "-c",
+    "--check",
+    is_flag=True,
+    help="Accepted for compatibility with OPA: Doorward never checks for new releases.",
+)
 def command(check: bool) -> int:
     """Show the version of Doorward, of Python, and of the platform."""
     click.echo(f"Version: {__version__}")

@@ -37,7 +37,7 @@ Examples:
   doorward who-can data.app.allow --unknown input.user --format csv app.rego
 """,
 )
-@argument("query", help="Query that must be true, such as data.authz.allow.")
+@argument("query", help="Query that must be true for the listed values, such as data.authz.allow.")
 @argument(
     "files",
     nargs=-1,
@@ -45,19 +45,27 @@ Examples:
     metavar="FILES...",
     help="Files and folders with policies and data.",
 )
-@click.option("--given", metavar="FILE", help="Known part of the input.")
+@click.option(
+    "--given", metavar="FILE", help="File with the known part of the input, in JSON or YAML."
+)
 @click.option(
     "--unknown",
     multiple=True,
     required=True,
     metavar="PATH",
-    help="Unknown part of the input; repeatable.",
+    help="Path of an unknown part of the input, such as input.user; repeatable.",
 )
 @click.option(
-    "--without", metavar="PATH", help="List only subjects that are not allowed without this data."
+    "--without",
+    metavar="PATH",
+    help="List only subjects that are not allowed if this document is missing, such as data.roles.",
 )
 @style_option(*_FORMATS, default="text")
-@click.option("--ignore", multiple=True, help="Names to leave out of folders.")
+@click.option(
+    "--ignore",
+    multiple=True,
+    help="Skip files and folders with this name or pattern, such as '.*', in folders; repeatable.",
+)
 @extensions.option
 @click.option("--v0-compatible", is_flag=True, help="Read policies as Rego v0.")
 def command(query: str, files: tuple[str, ...], **options: Any) -> int:

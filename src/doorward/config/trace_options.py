@@ -80,28 +80,30 @@ def options_of_environment(environment: Mapping[str, str]) -> TraceOptions:
     """
     exporter = environment.get("OTEL_TRACES_EXPORTER", "").strip() or "otlp"
     if exporter != "otlp":
-        raise ConfigError(f"OTEL_TRACES_EXPORTER: `{exporter}` is not supported, only otlp")
+        raise ConfigError(f"OTEL_TRACES_EXPORTER: `{exporter}` is not supported: use otlp or none")
+
+    def variable(name: str) -> str:
+        """Return the name of the exporter's variable for traces if it is set, or else that of the
+        variable for all signals.
+        """
+        specific = f"OTEL_EXPORTER_OTLP_TRACES_{name}"
+        return specific if environment.get(specific) else f"OTEL_EXPORTER_OTLP_{name}"
 
     def given(name: str) -> str:
-        """Return the variable of the exporter for traces, or else the one for all signals; "" if
-        neither is set.
-        """
-        specific = environment.get(f"OTEL_EXPORTER_OTLP_TRACES_{name}", "")
-        return (specific or environment.get(f"OTEL_EXPORTER_OTLP_{name}", "")).strip()
+        """Return the value of `variable(name)`; "" if it is not set."""
+        return environment.get(variable(name), "").strip()
 
     protocol = given("PROTOCOL") or "http/protobuf"
     if protocol not in ("grpc", "http/protobuf"):
         raise ConfigError(
-            f"OTEL_EXPORTER_OTLP_PROTOCOL: `{protocol}` is not supported, only http/protobuf and "
-            "grpc"
+            f"{variable('PROTOCOL')}: `{protocol}` is not supported: use http/protobuf or grpc"
         )
     is_grpc = protocol == "grpc"
     url = given("ENDPOINT") or f"http://{_ADDRESSES['grpc' if is_grpc else 'http']}"
     parts = split_url(url if "://" in url else f"http://{url}")
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigError(
-            "OTEL_EXPORTER_OTLP_ENDPOINT must be the URL of a collector, such as "
-            "http://localhost:4318"
+            f"{variable('ENDPOINT')} must be the URL of a collector, such as http://localhost:4318"
         )
     if not is_grpc and not environment.get(_EXPORTERS[1]):
         # As specified, a path is added to the endpoint of all signals, and not to that of one.
@@ -112,11 +114,11 @@ def options_of_environment(environment: Mapping[str, str]) -> TraceOptions:
     zipping = given("COMPRESSION") or "none"
     if zipping not in ("gzip", "none"):
         raise ConfigError(
-            f"OTEL_EXPORTER_OTLP_COMPRESSION: `{zipping}` is not supported, only gzip and none"
+            f"{variable('COMPRESSION')}: `{zipping}` is not supported: use gzip or none"
         )
     milliseconds = parse_digits(given("TIMEOUT") or "10000")
     if not milliseconds:
-        raise ConfigError("OTEL_EXPORTER_OTLP_TIMEOUT must be a positive number of milliseconds")
+        raise ConfigError(f"{variable('TIMEOUT')} must be a positive number of milliseconds")
     pairs = [pair.partition("=") for pair in given("HEADERS").split(",") if "=" in pair]
     is_named = environment.get("OTEL_SERVICE_NAME") or (
         "service.name=" in environment.get("OTEL_RESOURCE_ATTRIBUTES", "")

@@ -20,6 +20,7 @@ from tests.waiting import PATIENCE
 
 from doorward.docker.proxy.exchange import Budget, RefusedError
 from doorward.docker.proxy.service import Consumer, ProxyOptions, ProxyService
+from doorward.docker.proxy.wire import MOST_HEAD
 from doorward.docker.unix_http import UnixConnection
 
 HEAD = b"GET /v1.41/containers/json HTTP/1.1\r\nHost: h\r\n"
@@ -285,6 +286,22 @@ def test_daemon_that_ends_before_it_answers_is_said(behind: Behind) -> None:
         status, answer = behind.ask(request)
         assert status == 502
         assert b"closed the connection without an answer" in answer
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (b"HTTP/1.1 200 OK\r\nX-A: " + b"a" * MOST_HEAD + b"\r\n\r\n", b"start line and headers"),
+        (b"HTTP/1.0 200 OK\r\n\r\n", b"status line"),
+    ],
+)
+def test_a_malformed_head_of_the_daemon_is_reported_as_the_daemons(
+    behind: Behind, answer: bytes, message: bytes
+) -> None:
+    behind.daemon.answer, behind.daemon.closes = answer, True
+    status, content = behind.ask("GET /v1.41/version\r\n")
+    assert status == 502
+    assert b"the Docker daemon's response is invalid: " + message in content
 
 
 @pytest.mark.parametrize("path", ["/v1.41/images/load", "/v1.41/build"])

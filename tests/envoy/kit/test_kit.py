@@ -279,7 +279,13 @@ def test_descriptions_that_make_no_sense_are_refused(wrong: dict[str, Any], said
         replace(PEOPLE, **wrong)
 
 
-@pytest.mark.parametrize("secret", ["a:b", "a$b", 'a"b', "a\nb"])
+def test_a_file_with_a_name_outside_of_ascii_is_mounted() -> None:
+    files = to_files(replace(PEOPLE, secret="gehälter.json"), "compose")
+    decider = yaml.safe_load(files["compose.yaml"])["services"]["doorward"]
+    assert "./gehälter.json:/secret.json:ro" in decider["volumes"]
+
+
+@pytest.mark.parametrize("secret", ["a:b", "a$b", 'a"b', "a\nb", "a\\b", "a\u2028b", "\udcff"])
 def test_a_file_that_compose_would_misread_is_refused(secret: str) -> None:
     with pytest.raises(ValueError, match="cannot be mounted"):
         to_files(replace(PEOPLE, secret=secret), "compose")

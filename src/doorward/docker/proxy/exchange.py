@@ -460,7 +460,7 @@ class Exchange:
             self._check_client()
             raise RefusedError(502, _NO_ANSWER) from None
         except HeadError as error:
-            raise RefusedError(502, str(error)) from None
+            raise RefusedError(502, f"the Docker daemon's response is invalid: {error}") from None
         raise RefusedError(502, "the Docker daemon sent too many interim answers (status 1xx)")
 
     async def _pass_on(self, reading: Reading, response: ResponseHead, view: View) -> bool:

@@ -109,7 +109,7 @@ def parse_request_head(content: bytes) -> RequestHead:
     for name, value in fields:
         if name in SINGLE:
             if name in single:
-                raise HeadError(400, f"header {name} is there twice")
+                raise HeadError(400, f"header {name} is repeated")
             single[name] = value
     if "host" not in single:
         raise HeadError(400, "header host is missing")
@@ -134,12 +134,12 @@ def _parse_fields(content: bytes) -> Fields:
         return []
     lines = content.split(b"\r\n")
     if len(lines) > MOST_FIELDS:
-        raise HeadError(431, f"request has more than {MOST_FIELDS} headers")
+        raise HeadError(431, f"head has more than {MOST_FIELDS} headers")
     fields: Fields = []
     for line in lines:
         name, colon, value = line.partition(b":")
         if not colon or not name or name.translate(None, _NAME):
-            raise HeadError(400, "header is not of the form NAME: VALUE")
+            raise HeadError(400, "header line is not of the form NAME: VALUE")
         value = value.strip(b" \t")
         if len(value.translate(None, _CONTROL)) != len(value):
             raise HeadError(400, f"header {name.decode().lower()} has control characters")
@@ -175,7 +175,7 @@ def parse_response_head(content: bytes) -> ResponseHead:
     line, _, rest = content.partition(b"\r\n")
     match = _STATUS.fullmatch(line)
     if match is None:
-        raise HeadError(502, "the daemon does not answer in HTTP/1.1")
+        raise HeadError(502, "status line is not one of HTTP/1.1")
     fields = _parse_fields(rest)
     names = dict(fields)
     length = _length(names.get("content-length"), names.get("transfer-encoding"))

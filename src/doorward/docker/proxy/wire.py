@@ -145,9 +145,7 @@ class Wire(asyncio.Protocol):
         begin = 0
         while (end := self.data.find(END, begin)) < 0:
             if len(self.data) > MOST_HEAD:
-                raise HeadError(
-                    431, f"the request line and headers are longer than {MOST_HEAD} bytes"
-                )
+                raise HeadError(431, f"start line and headers are longer than {MOST_HEAD} bytes")
             # The end may be split between two reads; what was searched is not searched again.
             begin = max(0, len(self.data) - len(END) + 1)
             # A head is longer than what may wait otherwise.
@@ -155,7 +153,7 @@ class Wire(asyncio.Protocol):
             if not await self.wait():
                 raise CutError
         if end > MOST_HEAD:
-            raise HeadError(431, f"the request line and headers are longer than {MOST_HEAD} bytes")
+            raise HeadError(431, f"start line and headers are longer than {MOST_HEAD} bytes")
         content, self.data = self.data[:end], self.data[end + len(END) :]
         return content
 

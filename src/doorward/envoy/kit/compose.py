@@ -6,7 +6,6 @@ that every rule is active, and the others start when it is well. Only Envoy's po
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -19,6 +18,8 @@ Document = dict[str, Any]
 
 _PLACES: Final = Places("/run/doorward/auth.sock", "", "unix:///run/doorward/api.sock")
 _HEAD: Final = ("Made by `doorward kit --target compose`.",)
+_UNSAFE: Final = frozenset(':$"\\')
+"""Characters that the path of a mount must not contain."""
 
 
 def to_files(description: Description) -> dict[str, str]:
@@ -163,13 +164,16 @@ def _to_sidecar(description: Description) -> Document:
 def _to_path(text: str) -> str:
     """Return a path as a Compose mount writes it: `a.json` -> `./a.json`.
 
-    Raise ValueError for `:`, `$` and characters that a JSON text would have to escape.
+    Raise ValueError for `:`, `$`, double quotes, backslashes and characters that cannot be printed.
     """
     if not text.startswith(("./", "/")):
         text = f"./{text}"
     # A colon would end the path here, and a `$` begin a variable.
-    if json.dumps(text)[1:-1] != text or ":" in text or "$" in text:
-        raise ValueError(f"`{text}` cannot be mounted by Compose: remove colons, quotes and `$`")
+    if not text.isprintable() or not _UNSAFE.isdisjoint(text):
+        raise ValueError(
+            f"the file `{text}` cannot be mounted by Compose: use a path without `:`, `$`, double "
+            "quotes, backslashes and characters that cannot be printed"
+        )
     return text
 
 
