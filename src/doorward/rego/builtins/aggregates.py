@@ -107,7 +107,7 @@ def sum_(context: Context, collection: list[Value] | frozenset[Key]) -> int | Nu
 def product(context: Context, collection: list[Value] | frozenset[Key]) -> int | Number:
     """The product of the numbers in an array or set; 1 for an empty one. It is exact for integers,
     otherwise rounded to a double after each multiplication. An item that is not a number is an
-    error; LimitError, before it is computed, for a result with too many digits.
+    error; LimitError for a result with too many digits, for integers before it is computed.
     """
     context.check_deadline()
     numbers: Any = collection

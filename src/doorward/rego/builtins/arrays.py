@@ -35,7 +35,8 @@ def array_concat(x: list[Value], y: list[Value]) -> list[Value]:
 )
 def array_slice(items: Value, start: Value, stop: Value) -> list[Value]:
     """Items from `start` up to, not including, `stop`. Bounds outside of the array are clamped to
-    it; a `start` at or after `stop` gives []. Bounds that are not integers are an error.
+    it; a `start` at or after `stop` gives []. A bound that is not an integer of 64 bits is an
+    error, also one with an exponent (`1e0`).
     """
     if not isinstance(items, list):
         raise operand_error(1, items, "array")

@@ -33,8 +33,9 @@ _WRONG_CONFIG: Final = "operand 2 {} AWS config parameters(s): {}"
 
 def _refuse(request: Value, aws_config: Value, time_ns: Value) -> None:
     """Raise OperandError for the wrong operand of a signing call whose operand check failed. OPA
-    checks the configuration (operand 2) first and numbers it operand 1 in the message. Returns None
-    if no problem is found or `request` is not an object; the registry then reports its own error.
+    checks the configuration (operand 2) first, and calls it operand 1 if it is not an object.
+    Returns None if `request` is not an object or no problem is found; the registry then reports its
+    own error.
     """
     if not isinstance(request, dict):
         return
@@ -56,7 +57,8 @@ def providers_aws_sign_req(request: Object, aws_config: Object, time_ns: AnyNumb
     """The request with the headers that sign it, as of `time_ns` nanoseconds since the epoch:
     Authorization, host, x-amz-date, for s3 and glacier the digest of the body, and the session
     token if `aws_config` has one. With `disable_payload_signing` in `aws_config` the body is not
-    signed. A missing or empty field, an invalid header and a time that is not a date are errors.
+    signed. A missing or empty field, an invalid URL, header or `disable_payload_signing`, and a
+    time that is not a date are errors.
     """
     access_key, region, secret, service = _texts(aws_config, _CONFIG, _WRONG_CONFIG)
     method, url = _texts(request, ("method", "url"), "operand 1 {} request parameters(s): {}")

@@ -41,8 +41,8 @@ def bits_negate(x: Value) -> int:
 
 @builtin("bits.lsh", number, number, returns=number, checked=False, inverse=inverse("bits", "lsh"))
 def bits_lsh(x: Value, s: Value) -> int:
-    """`x` shifted left by `s` bits. A negative `s` is an error; LimitError for a result of more
-    than `MAX_BITS` bits.
+    """`x` shifted left by `s` bits. A negative `s`, or an operand that is not an integer, is an
+    error; LimitError for a result of more than `MAX_BITS` bits.
     """
     value, shift = integer_operand(1, x), _shift(s)
     if value and value.bit_length() + shift > MAX_BITS:
@@ -52,7 +52,9 @@ def bits_lsh(x: Value, s: Value) -> int:
 
 @builtin("bits.rsh", number, number, returns=number, checked=False, inverse=inverse("bits", "rsh"))
 def bits_rsh(x: Value, s: Value) -> int:
-    """`x` moved `s` bits to the right, its sign kept. A negative `s` is an error."""
+    """`x` shifted right by `s` bits, its sign kept. A negative `s`, or an operand that is not an
+    integer, is an error.
+    """
     return integer_operand(1, x) >> _shift(s)
 
 

@@ -66,8 +66,9 @@ _PLAIN: Final = 16
 )
 def to_number(x: Value) -> AnyNumber:
     """The number that a string spells, hexadecimal floats and `_` between digits included; 0 for
-    null and false, 1 for true, a number unchanged. Other strings, such as `inf`, and other kinds
-    are an error; LimitError for too many digits.
+    null and false, 1 for true, a number unchanged. Other strings, such as `inf`, numbers beyond a
+    double's range, and other kinds are an error; LimitError for too many digits or a number too
+    close to 0.
     """
     if isinstance(x, str):
         plain = x.isdecimal() and x.isascii() and len(x) < _PLAIN and not x.startswith("0")

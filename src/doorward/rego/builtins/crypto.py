@@ -102,7 +102,8 @@ def crypto_hmac_equal(mac1: str, mac2: str) -> bool:
 @builtin("crypto.x509.parse_certificates", string, returns=array(_OBJECT), context=True)
 def crypto_x509_parse_certificates(context: Context, certs: str) -> list[Value]:
     """The certificates in PEM or base64 text as an array of objects. Nothing is verified. A
-    malformed certificate, or a PEM block of another kind, is an error.
+    malformed certificate, or a PEM block of another kind, is an error; LimitError for too long a
+    text or too many certificates.
     """
     with context.enforce_deadline(len(certs) // _USUAL):
         return [certificate_of(octets, uri_strings=True) for octets in split_certificates(certs)]
@@ -121,7 +122,8 @@ _VERIFIED: Final = tuple_(boolean, array(_OBJECT))
 def crypto_x509_parse_and_verify_certificates(context: Context, certs: str) -> list[Value]:
     """`[true, chain]` if the last certificate in the text (the leaf) is valid now for servers and
     leads to the first one (the trusted root), with the chain from leaf to root. Otherwise `[false,
-    []]`, also for text that cannot be read or has fewer than two certificates.
+    []]`, also for text that cannot be read or has fewer than two certificates. LimitError for too
+    long a text or too many certificates.
     """
     return _verify_chain(context, certs, lambda: Options(_now(context)), uri_strings=True)
 
@@ -139,7 +141,8 @@ def crypto_x509_parse_and_verify_certificates_with_options(
 ) -> list[Value]:
     """`[true, chain]` if the certificates form a chain that is valid under the options CurrentTime
     (nanoseconds), DNSName and KeyUsages, else `[false, []]`. The first certificate is trusted, the
-    last one verified. An unknown or invalid option is an error.
+    last one verified. An unknown or invalid option is an error; LimitError for too long a text or
+    too many certificates.
     """
     return _verify_chain(
         context, certs, lambda: read_options(options, _now(context)), uri_strings=False
@@ -156,10 +159,12 @@ def _now(context: Context) -> int:
 def _verify_chain(
     context: Context, certs: str, options: Callable[[], Options], *, uri_strings: bool
 ) -> list[Value]:
-    """Return `[true, chain]` if the first certificates verify the last one under the options, with
-    the chain as certificate objects, and otherwise `[false, []]`: also if the text cannot be read
-    or has fewer than two certificates. A BuiltinError of `options()` is raised. `uri_strings`: the
-    objects have the field `URIStrings` too. Stops at the decision's deadline.
+    """Return `[true, chain]` if the last certificate in the text is verified under the options,
+    with the first one as root and those between as intermediates; the chain holds certificate
+    objects. Otherwise `[false, []]`, also if the text cannot be read or has fewer than two
+    certificates. A BuiltinError of `options()` is raised; LimitError for too long a text or too
+    many certificates. `uri_strings`: the objects have the field `URIStrings` too. Stops at the
+    decision's deadline.
     """
     with context.enforce_deadline(len(certs) // _USUAL):
         try:
@@ -180,7 +185,9 @@ def _verify_chain(
 
 @builtin("crypto.x509.parse_certificate_request", string, returns=_OBJECT, context=True)
 def crypto_x509_parse_certificate_request(context: Context, csr: str) -> Object:
-    """The fields of a PEM or base64 certificate request as an object."""
+    """The fields of a PEM or base64 certificate request as an object. A malformed request, or a PEM
+    block of another kind, is an error; LimitError for too long a text.
+    """
     with context.enforce_deadline(len(csr) // _USUAL):
         return request_of(bounded(csr))
 
@@ -195,7 +202,8 @@ def crypto_x509_parse_certificate_request(context: Context, csr: str) -> Object:
 )
 def crypto_x509_parse_keypair(context: Context, cert: str, pem: str) -> Object:
     """An object with a PEM certificate chain and the private key of its first certificate. It is an
-    error if one of them is missing or malformed, or if the key belongs to another certificate.
+    error if one of them is missing or malformed, or if the key belongs to another certificate or is
+    of X25519; LimitError for too long a text or too many certificates.
     """
     with context.enforce_deadline((len(cert) + len(pem)) // _USUAL):
         return pair_of(cert, pem)
@@ -203,9 +211,10 @@ def crypto_x509_parse_keypair(context: Context, cert: str, pem: str) -> Object:
 
 @builtin("crypto.x509.parse_rsa_private_key", string, returns=_OBJECT)
 def crypto_x509_parse_rsa_private_key(pem: str) -> Value:
-    """The first private key in a PEM text (RSA, EC, Ed25519 or X25519, despite the name) as a JWK;
-    null for text without one. Keys in blocks of another label, such as encrypted ones, are left
-    out. Empty text, and a key that is malformed or of another kind, are errors.
+    """The first private key in a PEM text, or the base64 of one (RSA, EC, Ed25519 or X25519,
+    despite the name), as a JWK; null for text without one. Keys in blocks of another label, such as
+    encrypted ones, are left out. Empty text, invalid base64, and a key that is malformed or of
+    another kind or curve, are errors; LimitError for too long a text.
     """
     if not pem:
         raise BuiltinError("input PEM data was empty")
@@ -217,7 +226,8 @@ def crypto_x509_parse_rsa_private_key(pem: str) -> Value:
 def crypto_parse_private_keys(keys: str) -> Value:
     """The private keys in PEM, or base64 of PEM, as objects; other blocks, such as encrypted keys,
     are left out. Null for empty text, [] for text without keys or with invalid base64. A key that
-    is malformed or not RSA, EC, Ed25519 or X25519 is an error; LimitError for more than `MAX_KEYS`.
+    is malformed or not RSA, EC, Ed25519 or X25519 is an error; LimitError for more than `MAX_KEYS`,
+    or too long a text.
     """
     if not keys:
         return None

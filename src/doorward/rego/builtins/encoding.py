@@ -323,8 +323,8 @@ def yaml_marshal(context: Context, x: Value) -> str:
 @builtin("yaml.unmarshal", string, returns=any_, context=True, inverse=inverse("unmarshal"))
 def yaml_unmarshal(context: Context, x: str) -> Value:
     """The value of the first document in the YAML text `x`; its keys become strings, further
-    documents are ignored. Invalid YAML is an error; LimitError beyond the limits of `golang.yaml`
-    on size and aliases.
+    documents are ignored. Invalid YAML is an error; LimitError for a text beyond the limits of
+    `golang.yaml` on size, aliases and nesting.
     """
     with context.enforce_deadline(len(x)):
         return go_yaml.unmarshal(x)
@@ -340,7 +340,7 @@ def yaml_unmarshal(context: Context, x: str) -> Value:
 )
 def yaml_is_valid(context: Context, x: Value) -> bool:
     """Return true if `x` is a string that yaml.unmarshal can read; false for other kinds.
-    LimitError, as there, for a text beyond its limits.
+    LimitError for a text beyond the limits of `golang.yaml` on size, aliases and nesting.
     """
     if not isinstance(x, str):
         return False

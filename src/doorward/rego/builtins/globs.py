@@ -18,8 +18,9 @@ __all__: list[str] = []
 
 def prepare_glob(pattern: str, delimiters: Value) -> Matcher:
     """Return a function that returns True if a string matches the glob. `delimiters` is null or an
-    array of characters; OperandError for another value, BuiltinError for an invalid glob. Called
-    once for a pattern that is constant in the policy.
+    array of characters. OperandError for another value, BuiltinError for an invalid glob,
+    LimitError for one that is too long, too deeply nested, or too large for texts of any length.
+    Called once for a pattern that is constant in the policy.
     """
     return only_small(compile_glob(pattern, _stops(delimiters)))  # type: ignore[no-any-return] # itself
 
@@ -37,7 +38,7 @@ def prepare_glob(pattern: str, delimiters: Value) -> Matcher:
 def glob_match(pattern: Value, delimiters: Value, match: Value) -> bool:
     """Return true if all of `match` matches the glob; `*` and `?` do not match a delimiter. The
     delimiters are `.` for an empty array, none for null. An invalid glob, or a delimiter that is
-    not one character, is an error.
+    not one character, is an error; LimitError for a glob that is too long or nested too deeply.
     """
     if type(pattern) is not str:
         raise operand_error(1, pattern, "string")
@@ -80,5 +81,5 @@ def _delimiters(delimiters: Value) -> str:
 
 @builtin("glob.quote_meta", string, returns=string, checks_deadline=True)
 def glob_quote_meta(pattern: str) -> str:
-    """A glob that fits just this text."""
+    """`pattern` with its special characters escaped: a glob that matches just this text."""
     return "".join([f"\\{char}" if char in "*?\\[]{}" else char for char in pattern])

@@ -60,8 +60,8 @@ def graphql_parse_schema(context: Context, schema: str) -> Object:
 
 
 def _refuse_schema(query: Value, schema: Value) -> None:
-    """Parse the query, so that its BuiltinError comes before the error for a schema of the wrong
-    kind, as in OPA. Called by the registry when the operand check failed.
+    """Parse the query, so that its BuiltinError or LimitError comes before the error for a schema
+    of the wrong kind, as in OPA. Called by the registry when the operand check failed.
     """
     if isinstance(query, str):
         _parse(query, MAX_QUERY_TOKENS)
@@ -76,7 +76,9 @@ def _refuse_schema(query: Value, schema: Value) -> None:
     refuse=_refuse_schema,
 )
 def graphql_parse(context: Context, query: Value, schema: Value) -> list[Value]:
-    """`[query, schema]` as AST objects; an error if the query is not valid for the schema."""
+    """`[query, schema]` as AST objects; an error if one of them cannot be read, or if the query is
+    not valid for the schema. LimitError for one that is too large.
+    """
     with _enforce_deadline(context, query, schema):
         return list(_parse_both(query, schema))
 
@@ -91,7 +93,8 @@ def graphql_parse(context: Context, query: Value, schema: Value) -> list[Value]:
 )
 def graphql_parse_and_verify(context: Context, query: Value, schema: Value) -> list[Value]:
     """`[true, query, schema]` as AST objects, or `[false, {}, {}]` if the query is not valid for
-    the schema, or if one of them cannot be read. LimitError for one that is too large.
+    the schema, or if one of them cannot be read or is of another kind. LimitError for one that is
+    too large.
     """
     try:
         with _enforce_deadline(context, query, schema):
@@ -160,7 +163,7 @@ def _schema_text(schema: Value) -> str:
 
 def _text(position: int, value: Value, write: Callable[[Value], str]) -> str:
     """Return a document as text; `write` writes an AST object. OperandError for another kind of
-    operand, LimitError for an object nested too deeply.
+    operand, BuiltinError for an object that is not an AST, LimitError for one nested too deeply.
     """
     if isinstance(value, str):
         return value
@@ -304,8 +307,9 @@ _REQUIRED: Final = re.compile(r"Argument '(?:\w+\.)?(\w+)\((\w+):\)'")
 
 
 def _validate(query: str, schema: str) -> None:
-    """Raise BuiltinError with the first problem if the query is not valid for the schema, or
-    LimitError if it is nested too deeply; both are texts. At most 100 problems are looked for.
+    """Raise BuiltinError with the first problem if the text `query` is not valid for the schema
+    text `schema`, or if one of them cannot be parsed; LimitError if one is too large or nested too
+    deeply. Validation stops after 100 problems.
     """
     from graphql import validate
 

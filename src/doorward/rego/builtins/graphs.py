@@ -96,8 +96,8 @@ def graph_reachable(context: Context, graph: Graph, initial: Value) -> frozenset
 def graph_reachable_paths(context: Context, graph: Graph, initial: Value) -> frozenset[Key]:
     """The set of paths from the initial nodes; each ends at a leaf, before a node that is not a key
     of `graph`, or before it would close a cycle. An initial node that is not a key gives none; one
-    that is its own neighbour begins its paths twice. LimitError if the paths hold more than
-    `MAX_STEPS` nodes in all.
+    that is its own neighbour also gives paths that begin with it twice. LimitError if the paths
+    hold more than `MAX_STEPS` nodes in all.
     """
     _check(graph, initial)
     paths = _Paths(context, graph)

@@ -97,8 +97,9 @@ def http_send(context: Context, request: dict[Key, Value]) -> Value:
     """The response to an HTTP request: status, status_code, headers, raw_body, and body decoded
     from JSON or YAML (null if it cannot be). Equal requests in one decision get the same response.
     A failure, or an invalid option, is an error; with `raise_error: false` in the request it gives
-    status_code 0 and an `error` with code and message. A passed deadline of the decision ends the
-    evaluation in either case.
+    status_code 0 and an `error` with code and message. In either case a passed deadline of the
+    decision, a request nested too deeply, and a YAML body beyond the limits (LimitError) end the
+    evaluation.
     """
     try:
         key = ("http.send", to_key(request))
@@ -167,7 +168,9 @@ def _respond(context: Context, options: Options) -> Value:
     """Return the response object of a request. If `force_cache`, or `cache` of a GET or HEAD, is
     set, a fresh entry of the cache that outlives decisions answers; otherwise the request is sent,
     and its response replaces the entry, or only removes it if it must not be stored. Counts hits
-    and misses of that cache. SendError if no response comes, BuiltinError for an invalid option.
+    and misses of that cache. SendError if no response comes, BuiltinError for an invalid option,
+    EvaluationAborted if the decision's deadline has passed, LimitError for a YAML body beyond the
+    limits.
     """
     request = _request(context, options)
     forced = _forced_seconds(options)
@@ -195,7 +198,8 @@ def _refresh(
 ) -> StoredResponse:
     """Send a request and return the entry for its response. If `stale` has validators, the request
     is conditional, and a 304 renews that entry. An entry for a response that must not be stored has
-    `fresh_until` 0. `forced` replaces the lifetime that the server states, in seconds.
+    `fresh_until` 0. `forced` is the lifetime in seconds that replaces the one that the server
+    states; None to use the server's.
     """
     if stale is None or not stale.validators:
         response = _send(context, request)
@@ -245,8 +249,8 @@ def _cache_key(options: Options) -> Hashable:
 
 
 def _ignored_headers(options: Options) -> list[str]:
-    """The header names in `cache_ignored_headers`; [] if it or `headers` is absent. BuiltinError
-    unless it is an array of strings.
+    """The header names in the option `cache_ignored_headers`; [] if it is absent or null, or if
+    there are no `headers`. BuiltinError if it is not an array of strings.
     """
     names = options.get("cache_ignored_headers")
     if names is None or "headers" not in options:
@@ -438,7 +442,7 @@ def _answer(response: HTTPResponse, options: Options) -> Value:
 def _body(response: HTTPResponse, options: Options) -> Value:
     """The body decoded as JSON or YAML, as the content type or the `force_…` options say; of JSON
     the first document. null for another type or a body that cannot be decoded. LimitError for YAML
-    beyond its limits.
+    beyond the limits of `golang.yaml`.
     """
     kind = next((value for name, value in response.headers if name == "content-type"), "")
     try:

@@ -23,7 +23,9 @@ class _ConflictError(EvaluationAborted):
 
 @builtin("internal.template_string", array(any_), returns=string)
 def internal_template_string(parts: list[Value]) -> str:
-    """The parts as one text; a set holds the answers of an expression, none of them or one."""
+    """The parts as one text. A set stands for an expression: its one member is written, an empty
+    set as `<undefined>`; more members end the evaluation with a conflict error.
+    """
     return "".join([part if type(part) is str else _text(part) for part in parts])
 
 
@@ -44,13 +46,13 @@ def _text(part: Value) -> str:
 
 @builtin("internal.print", array(set_(any_)), returns=None)
 def internal_print(_operands: list[Value]) -> bool:
-    """True. The engine prints; see `Environment.on_print`."""
+    """Return true and do nothing else: generated code prints, by `Environment.on_print`."""
     return True
 
 
 @builtin("print", variadic=any_, returns=None)
 def print_(*_operands: Value) -> bool:
-    """True. The compiler turns calls into `internal.print`, or removes them."""
+    """Return true. The compiler turns calls of `print` into `internal.print`, or removes them."""
     return True
 
 

@@ -156,7 +156,9 @@ def net_cidr_contains(cidr: str, cidr_or_ip: str) -> bool:
     inverse=inverse("cidr"),
 )
 def net_cidr_overlap(cidr: str, cidr_or_ip: str) -> bool:
-    """Return true if a network holds a whole other network, or an address."""
+    """Return true if a network holds a whole other network, or an address; false if they are of
+    different IP versions. A text that is neither is an error.
+    """
     return _contains(cidr, cidr_or_ip)
 
 
@@ -202,7 +204,9 @@ def net_cidr_is_valid(cidr: Value) -> bool:
     inverse=inverse("cidr_expand"),
 )
 def net_cidr_expand(cidr: str) -> frozenset[Key]:
-    """The set of all addresses in a network; LimitError for more than `MAX_EXPANDED`."""
+    """The set of all addresses in a network. A text that is not a CIDR is an error; LimitError for
+    more than `MAX_EXPANDED` addresses.
+    """
     network = _network(cidr)
     if network.last - network.first >= MAX_EXPANDED:
         raise LimitError(f"network has more than {MAX_EXPANDED} addresses")
@@ -226,8 +230,9 @@ def net_cidr_contains_matches(
 ) -> frozenset[Key]:
     """Pairs of keys: of a network in the first collection and of an address or network inside it in
     the second. A key is the index in an array, the key in an object, or the member of a set itself;
-    a string counts as a collection of itself. An item that is not a network is an error, unless the
-    other collection is empty.
+    a string counts as a collection of itself. Of an item that is an array the first element counts.
+    An item that is not a network or, in the second collection, an address, is an error; if one
+    collection is empty, the texts in the other are not parsed.
     """
     matches: list[Value] = []
     inner: list[tuple[Value, _Network]] | None = None
@@ -287,8 +292,8 @@ def _candidates(position: int, collection: Value) -> Iterator[tuple[Value, Value
 )
 def net_cidr_merge(addrs: Value) -> frozenset[Key]:
     """The smallest set of networks that covers the given addresses and networks. An IPv4 address
-    without a prefix length has that of its class: 10.0.0.1 is 10.0.0.1/8; an IPv6 one is an error.
-    LimitError for more than `MAX_MERGED` items.
+    without a prefix length has that of its class: 10.0.0.1 is 10.0.0.1/8; an IPv6 one, and another
+    text, is an error. LimitError for more than `MAX_MERGED` items.
     """
     if not isinstance(addrs, (list, frozenset)):
         raise BuiltinError("operand must be an array")

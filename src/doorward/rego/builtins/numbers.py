@@ -87,7 +87,7 @@ def plus(x: Any, y: Any) -> int | Number:
 def minus(x: Any, y: Any) -> int | Number | frozenset[Key]:
     """The difference of two numbers (exact for integers, otherwise rounded to 64 bits of mantissa),
     or the members of the first set that the second one lacks. A number and a set together are an
-    error.
+    error; LimitError for a result with too many digits.
     """
     if type(x) is int and type(y) is int:
         rest = x - y
@@ -126,7 +126,7 @@ def mul(x: Any, y: Any) -> int | Number:
 @builtin("div", number, number, returns=number, infix="/", checked=False, inverse=inverse("div"))
 def div(x: Any, y: Any) -> int | Number:
     """The quotient of two numbers: exact if it is an integer, otherwise rounded to 64 bits of
-    mantissa. Dividing by zero is an error.
+    mantissa. Dividing by zero is an error; LimitError for a result with too many digits.
     """
     if type(x) is int and type(y) is int and x and y:
         quotient, rest = divmod(x, y)
@@ -166,7 +166,9 @@ def rem(x: Any, y: Any) -> int:
 
 @builtin("abs", number, returns=number, inverse=inverse("abs"))
 def abs_(x: AnyNumber) -> int | Number:
-    """The absolute value of a number."""
+    """The absolute value of a number: exact for an integer, otherwise rounded to 64 bits of
+    mantissa.
+    """
     mantissa, exponent = binary_operand(x)
     if exponent:
         return binary_result(*rounded(abs(mantissa), exponent))
@@ -221,8 +223,8 @@ def numbers_range(context: Context, a: Value, b: Value) -> list[int]:
 )
 def numbers_range_step(context: Context, a: Value, b: Value, step: Value) -> list[int]:
     """The integers from `a` up or down to `b`, at intervals of `step`; `b` is included if a step
-    meets it. A `step` that is not above 0 is an error; LimitError for more than `MAX_RANGE`
-    numbers.
+    meets it. A `step` that is not above 0, or an operand that is not an integer, is an error;
+    LimitError for more than `MAX_RANGE` numbers.
     """
     start, stop = integer_operand(1, a), integer_operand(2, b)
     distance = integer_operand(3, step)

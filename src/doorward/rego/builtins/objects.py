@@ -65,7 +65,9 @@ _KEYS = any_of(_OBJECT, set_(any_), array(any_))
     inverse=inverse("object_get"),
 )
 def object_get(object_: Value, key: Value, default: Value) -> Value:
-    """Return the value under `key`, or at the path where `key` is an array; else `default`."""
+    """Return the value under `key`, or at the path where `key` is an array ([]: the object itself);
+    else `default`.
+    """
     if type(object_) is not dict:
         raise operand_error(1, object_, "object")
     if type(key) is str:
@@ -208,7 +210,7 @@ _SUBSETS = any_of(_OBJECT, set_(any_), array(any_))
 def object_subset(super_: Value, sub: Value) -> bool:
     """Return true if `super` contains `sub`: the pairs of an object (recursively), the members of a
     set, or consecutive items of an array. An array contains a set if it has all its members and at
-    least one item. Any other two kinds are an error.
+    least one item. Any other pair of kinds is an error.
     """
     if isinstance(super_, list) and isinstance(sub, frozenset):
         # An empty set is in no empty array: OPA looks at the items only.
@@ -287,7 +289,8 @@ _PATCHES = array(object_(any_, any_, op=string, path=any_))
 )
 def json_filter(context: Context, object_: Object, paths: list[Value] | frozenset[Key]) -> Value:
     """The object with only what lies at the paths, each a JSON pointer (its first `/` may be left
-    out) or an array of keys. Paths that lead to nothing are ignored.
+    out) or an array of keys. Of a path that leads to nothing, what exists on the way stays:
+    containers, emptied, and a scalar where the path goes on.
     """
     return select(object_, context.checked_iter(_in_order(paths), 1))
 
@@ -314,8 +317,9 @@ def _in_order(paths: list[Value] | frozenset[Key]) -> list[Value]:
 @builtin("json.patch", any_, _PATCHES, returns=any_, context=True, inverse=inverse("document_edit"))
 def json_patch(context: Context, document: Value, patches: list[Value]) -> Value:
     """The document after the operations of a JSON patch (RFC 6902): add, remove, replace, move,
-    copy, test. If one operation fails, the result is undefined. Set members are addressed by their
-    values.
+    copy, test. Set members are addressed by their values. An operation that is malformed or fails,
+    and a patch that removes the whole document, are errors; LimitError above the limits of
+    `EditTree`.
     """
     tree = EditTree(context, document)
     for patch in context.checked_iter(patches, 1):
@@ -344,7 +348,8 @@ _FINDING: Final = ObjectType(
 def json_match_schema(context: Context, document: Value, schema: Value) -> list[Value]:
     """`[true, []]` if the document matches the JSON Schema, else `[false, errors]` with the first
     `MAX_ERRORS` violations. Both operands are objects or JSON texts; invalid JSON, or an invalid
-    schema, is an error.
+    schema, is an error. LimitError for a document or schema nested too deeply, or a schema with a
+    cycle of `$ref`.
     """
     instance = read_json(document)
     read = prepare_schema(context, schema)

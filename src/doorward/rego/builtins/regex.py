@@ -97,8 +97,8 @@ def regex_is_valid(expression: Value) -> bool:
 )
 def regex_split(context: Context, expression: str, value: str) -> list[str]:
     """The parts of `value` between the matches of the expression. An empty `value` gives `[""]`, or
-    [] if the expression is empty too. LimitError for more than `MAX_MATCHES` matches, groups
-    included.
+    [] if the expression is empty too. An invalid expression is an error; LimitError for more than
+    `MAX_MATCHES` matches, groups included, or if `value` is too long for the expression.
     """
     regex = pattern(expression)
     if expression and not value:
@@ -157,8 +157,9 @@ def _text(data: bytes) -> str:
     inverse=inverse("regex_find"),
 )
 def regex_find_n(context: Context, expression: Value, value: Value, count: Value) -> list[str]:
-    """The first `count` matches; all of them for a negative `count`. [] if there are none;
-    LimitError for more than `MAX_MATCHES` matches, groups included.
+    """The first `count` matches; all of them for a negative `count`, [] if there are none. An
+    invalid expression is an error; LimitError for more than `MAX_MATCHES` matches, groups included,
+    or if `value` is too long for the expression.
     """
     regex, text, limit = _find(expression, value, count)
     data = _bytes(text)
@@ -181,7 +182,9 @@ def regex_find_n(context: Context, expression: Value, value: Value, count: Value
 def regex_find_all_string_submatch_n(
     context: Context, expression: Value, value: Value, count: Value
 ) -> list[list[str]]:
-    """The first `count` matches, each with its groups; "" for a group that did not take part."""
+    """The first `count` matches, each with its groups; "" for a group that did not take part. All
+    matches for a negative `count`, [] if there are none.
+    """
     regex, text, limit = _find(expression, value, count)
     data = _bytes(text)
     return [
@@ -193,7 +196,7 @@ def regex_find_all_string_submatch_n(
 def _find(expression: Value, value: Value, count: Value) -> tuple[Pattern, str, int]:
     """Check the operands of `regex.find_n` and its like. Return the compiled pattern, the text, and
     the limit on matches, -1 for none. OperandError for a wrong kind, BuiltinError for an invalid
-    pattern.
+    pattern, LimitError for one that is too large.
     """
     if not isinstance(expression, str):
         raise operand_error(1, expression, "string")
@@ -354,5 +357,7 @@ def _outermost_spans(template: str, start: str, end: str) -> list[tuple[int, int
 
 @builtin("regex.globs_match", string, string, returns=boolean, context=True)
 def regex_globs_match(context: Context, glob1: str, glob2: str) -> bool:
-    """Return true if some text matches both globs; `.`, `[a-z]`, `*`, `+` and `\\` are special."""
+    """Return true if some non-empty text matches both globs; `.`, `[a-z]`, `*`, `+` and `\\` are
+    special. An invalid glob is an error.
+    """
     return intersect(glob1, glob2, context.check_deadline)

@@ -37,7 +37,8 @@ _REPEATED: Final = ("illegal", "unexpected", "var cannot", "invalid")
 )
 def rego_parse_module(context: Context, filename: str, rego: str) -> Value:
     """The AST of the Rego module in `rego` as an object, as OPA has it; `filename` is used in
-    errors. A module that cannot be parsed is an error; LimitError above `MAX_TEXT` characters.
+    errors. A module that cannot be parsed is an error; LimitError above `MAX_TEXT` characters or
+    for one nested too deeply.
     """
     if len(rego) > MAX_TEXT:
         raise LimitError(f"module is longer than {MAX_TEXT} characters")

@@ -78,7 +78,9 @@ _CACHED_TEXT: Final = 64
 
 @lru_cache(maxsize=256)
 def _cached_parts(text: str) -> _Parts | None:
-    """`_parse`, cached: policies compare many versions with the same few."""
+    """Parse a version to its three numbers and its pre-release parts; None if it is invalid.
+    Cached: policies compare many versions with the same few.
+    """
     return _parse(text)
 
 

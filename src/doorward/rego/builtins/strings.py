@@ -63,26 +63,26 @@ def contains(haystack: str, needle: str) -> bool:
 
 @builtin("lower", string, returns=string, inverse=inverse("lower"))
 def lower(x: str) -> str:
-    """Lower case, one character for one."""
+    """`x` in lower case, one character for each character."""
     return x.lower() if x.isascii() else go_lower(x)
 
 
 @builtin("upper", string, returns=string, inverse=inverse("upper"))
 def upper(x: str) -> str:
-    """Upper case, one character for one: `ß` stays."""
+    """`x` in upper case, one character for each character: `ß` stays."""
     return x.upper() if x.isascii() else go_upper(x)
 
 
 @builtin("split", string, string, returns=array(string), inverse=inverse("split"))
 def split(x: str, delimiter: str) -> list[str]:
-    """The pieces between the delimiters; without a delimiter, the characters."""
+    """The pieces between the delimiters; with an empty delimiter, the characters."""
     return x.split(delimiter) if delimiter else list(x)
 
 
 @builtin("strings.split_n", string, string, number, returns=array(string), inverse=inverse("split"))
 def strings_split_n(x: str, delimiter: str, n: AnyNumber) -> list[str]:
-    """The first `n` parts of `x` between the delimiters; for a negative `n` the last ones, [] for
-    0.
+    """The first `n` parts of `x` between the delimiters (for an empty delimiter, characters); for a
+    negative `n` the last `-n`, [] for 0. An `n` that is not an integer of 64 bits is an error.
     """
     pieces = split(x, delimiter)
     count = machine_integer(3, n)
@@ -147,7 +147,9 @@ def replace(context: Context, x: str, old: str, new: str) -> str:
 )
 def strings_replace_n(context: Context, patterns: dict[Key, Value], value: str) -> str:
     """`value` with each key of `patterns` replaced by its text, in one pass; of two keys that match
-    at one place, the first in Rego's order wins. A key or text that is not a string is an error.
+    at one place, the first in Rego's order wins. An empty key matches before each byte and at the
+    end. A key or text that is not a string is an error; LimitError for more than `MAX_TEXT`
+    characters.
     """
     context.check_deadline()
     replacements: dict[str, str] = {}
@@ -294,8 +296,8 @@ def trim_space(value: str) -> str:
 )
 def substring(value: Value, offset: Value, length: Value) -> str:
     """`length` characters from `offset` on; with a negative length all characters to the end. ""
-    for an offset beyond the end, fewer characters where the text ends; a negative offset is an
-    error.
+    for an offset beyond the end, fewer characters where the text ends. A negative offset, and an
+    offset or length that is not an integer of 64 bits, is an error.
     """
     if not isinstance(value, str):
         raise operand_error(1, value, "string")
@@ -335,7 +337,9 @@ def indexof_n(context: Context, haystack: str, needle: str) -> list[int]:
 
 @builtin("strings.count", string, string, returns=number, inverse=inverse("strings_count"))
 def strings_count(search: str, substring: str) -> int:
-    """Count `substring` in `search`, without overlaps."""
+    """The number of occurrences of `substring` in `search`, without overlaps; for an empty
+    `substring` the number of characters plus 1.
+    """
     return search.count(substring)
 
 
@@ -357,7 +361,7 @@ def strings_reverse(x: str) -> str:
 )
 def strings_any_prefix_match(context: Context, search: str | Strings, base: str | Strings) -> bool:
     """Return true if any string in `search` starts with any string in `base`; false if one of them
-    is empty. An item that is not a string is an error.
+    is an empty collection. An item that is not a string is an error.
     """
     if type(search) is str and type(base) is list and len(base) <= _FEW_TEXTS:
         return search.startswith(tuple(_texts(2, base)))
@@ -379,7 +383,7 @@ def strings_any_prefix_match(context: Context, search: str | Strings, base: str 
 )
 def strings_any_suffix_match(context: Context, search: str | Strings, base: str | Strings) -> bool:
     """Return true if any string in `search` ends with any string in `base`; false if one of them is
-    empty. An item that is not a string is an error.
+    an empty collection. An item that is not a string is an error.
     """
     if type(search) is str and type(base) is list and len(base) <= _FEW_TEXTS:
         return search.endswith(tuple(_texts(2, base)))
@@ -411,8 +415,8 @@ _BASES: Final = {2: "b", 8: "o", 10: "d", 16: "x"}
 
 @builtin("format_int", number, number, returns=string, inverse=inverse("format_int"))
 def format_int(value: AnyNumber, base: AnyNumber) -> str:
-    """The number, cut to an integer, as text in base 2, 8, 10 or 16, without a prefix; another base
-    is an error.
+    """The number, its fraction dropped, as text in base 2, 8, 10 or 16, without a prefix; another
+    base is an error.
     """
     form = _BASES.get(base) if type(base) is int else None
     if form is None:

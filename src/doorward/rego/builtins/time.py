@@ -128,7 +128,10 @@ def _check(seconds: int, nanoseconds: int) -> int:
     "time.format", _STAMP_LAYOUT, returns=string, checked=False, inverse=inverse("time_format")
 )
 def time_format(x: Value) -> str:
-    """The time as text: in RFC 3339, or in Go's layout if the operand is `[ns, zone, layout]`."""
+    """The time as text: in RFC 3339, or for an operand `[ns, zone, layout]` in Go's layout (or a
+    layout's name, such as RFC822). An unknown zone, or a time that is not an integer of 64 bits, is
+    an error.
+    """
     instant = _instant(x)
     layout = str(x[2]) if isinstance(x, list) and len(x) > 2 else ""
     layout = _LAYOUTS.get(layout, layout) or _RFC3339_NANO
@@ -205,7 +208,8 @@ def time_weekday(x: Value) -> str:
 )
 def time_add_date(x: Value, years: Value, months: Value, days: Value) -> int:
     """The time in nanoseconds with years, months and days added, in the calendar of its zone. Days
-    beyond the end of a month go into the next one. A result outside of 1677 to 2262 is an error.
+    beyond the end of a month go into the next one. A number that is not an integer of 64 bits, an
+    unknown zone, and a result outside of 1677 to 2262, are errors.
     """
     instant = _instant(x)
     local = _local(instant)
@@ -256,7 +260,7 @@ def time_diff(ns1: Value, ns2: Value) -> list[int]:
 def _instant(x: Value) -> Instant:
     """The nanoseconds and zone of a time operand, a number or `[number, zone, …]`; UTC without a
     zone. OperandError for another form; it names operand 1 always, as in OPA. BuiltinError for an
-    unknown zone or a time that does not fit 64 bits.
+    unknown zone, or a time that has a fraction or does not fit 64 bits.
     """
     if type(x) is int and -_LIMIT <= x < _LIMIT:
         return x, UTC

@@ -73,8 +73,8 @@ _NAMED: Final = object_(string, any_)
 )
 def io_jwt_decode(jwt: str) -> list[Value]:
     """`[header, payload, signature]` of a token, the signature in hexadecimal; of nested tokens, of
-    the innermost one. Nothing is verified. A malformed token is an error; LimitError for more than
-    `MAX_NESTING` tokens inside each other.
+    the innermost one. Nothing is verified. A malformed token is an error; LimitError for one that
+    is too long, or for more than `MAX_NESTING` tokens inside each other.
     """
     for _ in range(MAX_NESTING):
         encoded, claims_encoded, signature_encoded = split_token(jwt)
@@ -98,8 +98,9 @@ def _declare_hmac(size: int) -> None:
     name = f"io.jwt.verify_hs{size}"
 
     def verified(jwt: str, secret: str) -> bool:
-        """Return True if the token's signature is that of the secret; BuiltinError if the token is
-        malformed.
+        """Return True if the token's signature is that of the secret; the header is not read.
+        BuiltinError if the token does not have three parts or its signature is not base64,
+        LimitError if it is too long.
         """
         header, payload, signature = split_token(jwt)
         signed = signed_text(header, payload)
@@ -112,11 +113,13 @@ def _declare_hmac(size: int) -> None:
 
 
 def _declare_asymmetric(algorithm: Algorithm, name: str) -> None:
-    """Register the built-in `name`, which verifies tokens with a public key and this algorithm."""
+    """Register the built-in `name`, which verifies tokens with a public key and this algorithm,
+    whatever `alg` the token's header names.
+    """
 
     def verified(jwt: str, certificate: str) -> bool:
-        """Return True if one of the keys in the PEM or JWK text verifies the token; BuiltinError if
-        token or keys are malformed.
+        """Return True if one of the keys in the PEM or JWK text verifies the token. BuiltinError if
+        token or keys are malformed, LimitError if they are too large.
         """
         encoded, payload, encoded_signature = split_token(jwt)
         keys = verification_keys(certificate)
@@ -140,9 +143,9 @@ def _cache_verification(
     """
 
     def verify(context: Context, jwt: str, key: str) -> bool:
-        """Return True if the token verifies, without computing if the cache has it; BuiltinError
-        for a malformed token or key. A token that verifies is put into the cache, unless it is
-        longer than `MAX_CACHED`.
+        """Return True if the token verifies, without computing if the cache has it. A token that
+        verifies is put into the cache, unless it is longer than `MAX_CACHED`. BuiltinError for a
+        malformed token or key, LimitError for one that is too large.
         """
         tokens = context.environment.tokens
         entry = (name, jwt, key)
@@ -157,8 +160,8 @@ def _cache_verification(
 
 
 def _refuse_certificate(jwt: Value, certificate: Value) -> None:
-    """Raise the token's own BuiltinError if it is malformed: OPA reads it before it checks the kind
-    of the certificate.
+    """Raise BuiltinError if the token does not have three parts, LimitError if it is too long: OPA
+    reads it before it checks the kind of the certificate.
     """
     if isinstance(jwt, str):
         split_token(jwt)
@@ -210,7 +213,9 @@ def io_jwt_decode_verify(context: Context, jwt: str, constraints: Object) -> lis
     """`[true, header, payload]` if the token verifies, is within its `nbf` and `exp`, and meets
     every constraint, else `[false, {}, {}]`. Constraints: `secret` or `cert`, and `alg`, `iss`,
     `aud`, `time` (nanoseconds; by default the decision's time). A token with an `aud` needs that
-    constraint. A token that cannot be decoded, and an invalid constraint, are errors.
+    constraint. A token that cannot be decoded, an `nbf` or `exp` that is not a number, and an
+    invalid constraint, are errors; LimitError for a token or key that is too large, or more than
+    `MAX_NESTING` nested tokens.
     """
     tokens = context.environment.tokens
     if tokens is None:
@@ -242,10 +247,11 @@ def verified_token(environment: Environment, jwt: str) -> tuple[Object, Object, 
 
 
 def _decode_verify(jwt: str, options: Object, now: int) -> tuple[list[Value], int, int]:
-    """Return the result of `io.jwt.decode_verify`, and the first and last time in nanoseconds at
-    which it holds; `[false, {}, {}]` and 0, 0 for a token that does not verify. `now` is the
-    decision's time. BuiltinError for a malformed token or constraint, LimitError above
-    `MAX_NESTING` nested tokens.
+    """Return the result of `io.jwt.decode_verify`, and the nanoseconds since the epoch from which
+    on, and before which, it holds; `[false, {}, {}]` and 0, 0 for a token that does not verify.
+    `now` is the decision's time. BuiltinError for a malformed token or claim, or an invalid
+    constraint; LimitError for a token or key that is too large, or above `MAX_NESTING` nested
+    tokens.
     """
     constraints = constraints_of(options)
     invalid: tuple[list[Value], int, int] = [False, {}, {}], 0, 0

@@ -10,5 +10,5 @@ __all__: list[str] = []
 
 @builtin("trace", string, returns=boolean)
 def trace(note: str) -> bool:
-    """True. The note is for explanations of a decision."""
+    """Return true. The note is for explanations of a decision."""
     return True

@@ -37,8 +37,9 @@ _BYTES: Final = {
 
 @builtin("units.parse", string, returns=number, inverse=inverse("units"))
 def units_parse(x: str) -> int | Number:
-    """The number that an amount with an SI unit states, to ten decimal places; `m` means milli and
-    `M` means mega. A space, a missing number or an unknown unit is an error.
+    """The number that an amount with an SI or binary unit states, with ten decimal places if it has
+    a fraction; `m` means milli and `M` means mega. A space, an unknown unit, and a missing or
+    invalid number are errors; LimitError for a text or exponent that is too large.
     """
     text = x.replace('"', "")
     amount, unit = _split(text, "units.parse", "amount")
@@ -53,7 +54,7 @@ def units_parse(x: str) -> int | Number:
 
 def _factor(unit: str) -> tuple[int, int]:
     """The factor of an SI or binary unit as numerator and denominator; "" is 1, `m` a thousandth.
-    The first letter may be of either case, other than of `m`. BuiltinError for an unknown unit.
+    The first letter of other units may be of either case. BuiltinError for an unknown unit.
     """
     if unit == "m":
         return _MILLI
@@ -76,8 +77,9 @@ def _decimal(numerator: int, denominator: int) -> str:
 
 @builtin("units.parse_bytes", string, returns=number, inverse=inverse("units"))
 def units_parse_bytes(x: str) -> int:
-    """The number of bytes that an amount states, rounded down; units in any case. A space, a
-    missing number or an unknown unit is an error.
+    """The number of bytes that an amount states, rounded down; units in any case. A space, an
+    unknown unit, and a missing or invalid number are errors; LimitError for a text or exponent that
+    is too large.
     """
     text = lower(x).replace('"', "")
     amount, unit = _split(text, "units.parse_bytes", "byte amount")
@@ -110,7 +112,7 @@ def _split(text: str, name: str, part_name: str) -> tuple[str, str]:
 
 def _amount(text: str, name: str, part: str) -> tuple[int, int]:
     """The number of an amount, `1.5` or `1e3`, as numerator and denominator. BuiltinError if the
-    text is not a number, LimitError for too large an exponent.
+    text is not a number or longer than `MAX_DIGITS`, LimitError for too large an exponent.
     """
     if text.isdecimal() and text.isascii() and len(text) <= MAX_DIGITS:
         return int(text), 1

@@ -42,8 +42,9 @@ def uuid_rfc4122(context: Context, k: str) -> str:
 
 @builtin("uuid.parse", string, returns=object_(string, any_), inverse=inverse("uuid"))
 def uuid_parse(uuid: str) -> dict[Key, Value] | Undefined:
-    """The version and variant of a UUID, and for versions 1 and 2 its time and node; undefined for
-    an invalid UUID.
+    """The version and variant of a UUID, and for versions 1 and 2 its time (nanoseconds since the
+    epoch), node, kind of address and clock sequence, for version 2 also its id and domain;
+    undefined for an invalid UUID.
     """
     match = _UUID.fullmatch(uuid.encode("utf-8", "surrogatepass"))
     if not match:

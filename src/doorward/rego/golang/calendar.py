@@ -16,12 +16,12 @@ def is_leap(year: int) -> bool:
 
 
 def days_before_month(year: int, month: int) -> int:
-    """Days of the year before the first of `month` (from 1)."""
+    """The number of days of the year before the first of `month` (from 1)."""
     return _BEFORE[month - 1] + (month > 2 and is_leap(year))
 
 
 def days_in_month(year: int, month: int) -> int:
-    """Days that the month has."""
+    """The number of days in `month` (from 1) of a year."""
     return _BEFORE[month] - _BEFORE[month - 1] + (month == 2 and is_leap(year))
 
 

@@ -233,7 +233,7 @@ _TOKENS: Final = re.compile(
 def indent(compact: str, prefix: str, step: str, most: int | None = None) -> str:
     """Indent compact JSON as Go's `MarshalIndent` does: each new line begins with `prefix` and one
     `step` for each level; the first line has no prefix. LimitError if the white space is more than
-    `most` characters.
+    `most` characters; None for no limit.
     """
     out: list[str] = []
     line = f"\n{prefix}"

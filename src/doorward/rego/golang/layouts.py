@@ -131,7 +131,7 @@ def format_time(layout: str, moment: Moment) -> str:
 @lru_cache(maxsize=512)
 def plain_layout(layout: str) -> Callable[[datetime], str] | None:
     """Return a function that formats a datetime by a layout of numbers only, such as `2006-01-02`;
-    None for a layout with other elements or with none. Cached.
+    None for a layout with other elements or with none. LimitError above `MAX_LAYOUT` bytes. Cached.
     """
     template, names = "", list[str]()
     for text, element in chunks(as_bytes(layout)):
@@ -166,7 +166,7 @@ _PLAIN: Final = {
 
 def time_text(layout: str, time_ns: int) -> str:
     """Format nanoseconds since the epoch, in UTC, by Go's `layout`. OverflowError or ValueError for
-    a year outside of 1 to 9999.
+    a year outside of 1 to 9999, LimitError for a layout above `MAX_LAYOUT` bytes.
     """
     seconds, nanosecond = divmod(time_ns, _SECOND)
     t = datetime.fromtimestamp(seconds, UTC)
@@ -258,7 +258,10 @@ def parse_time(layout: str, value: str) -> tuple[int, int]:
 
 
 def read_by_elements(layout: str, value: str) -> tuple[int, int]:
-    """Do what `parse_time` does, element by element, for any layout and with Go's errors."""
+    """Parse `value` by Go's `layout`, any layout, element by element. Return the seconds since the
+    epoch and the nanoseconds. BuiltinError, in Go's words, if it does not match or a part is out of
+    range; LimitError for a layout above `MAX_LAYOUT` bytes.
+    """
     reader = _Reader(as_bytes(value))
     layout = as_bytes(layout)
     head = f"parsing time {quote_bytes(reader.rest)}"
@@ -350,8 +353,10 @@ def _shape(layout: str) -> _Shape | None:
 
 
 def _read_at_once(layout: str, value: str) -> tuple[int, int] | None:
-    """Parse a value whose layout has fixed positions; return as `parse_time`. None if it does not
-    match in this simple way: it must then be read by elements, which also finds the error.
+    """Parse a value whose layout has fixed positions. Return the seconds since the epoch and the
+    nanoseconds. None if the layout or the value is not that simple, or the value is invalid: then
+    call `read_by_elements`, which parses it or raises the error. LimitError for a layout above
+    `MAX_LAYOUT` bytes.
     """
     shape = _shape(layout)
     if shape is None or not value.isascii():
@@ -452,8 +457,8 @@ class _Reader:
         return int(self.take(count))
 
     def within(self, name: str, low: int, high: int, *, fixed: bool) -> int:
-        """Read and return a number of up to two digits, of exactly two if `fixed`; _RangeError,
-        with `name`, if it is not from `low` to `high`.
+        """Read and return a number of up to two digits, of exactly two if `fixed`. _BadValueError
+        if there is none; _RangeError, with `name`, if it is not from `low` to `high`.
         """
         number = self.number(fixed=fixed)
         if not low <= number <= high:
@@ -567,7 +572,7 @@ class _Reader:
 
     def zone_offset(self, element: str) -> None:
         """Read a zone's offset such as `-07:00`, or `Z` for an element that begins with it, and
-        store it in seconds. _RangeError if a part is too large.
+        store it in seconds. _BadValueError for other text, _RangeError if a part is too large.
         """
         if element[0] == "Z" and self.rest.startswith("Z"):
             self.rest = self.rest[1:]

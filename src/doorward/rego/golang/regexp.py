@@ -211,7 +211,7 @@ def next_character(data: bytes, at: int) -> int:
 @lru_cache(maxsize=CACHED)
 def pattern(text: str) -> Pattern:
     """Return the compiled pattern, from a cache if it was used recently. BuiltinError, in Go's
-    words, if it is invalid; LimitError if it is too large.
+    words, if it is invalid; LimitError if it is too large or has too many groups.
     """
     return Pattern(text)
 

@@ -586,8 +586,9 @@ _HEX_FLOAT: Final = re.compile(
 
 
 def _number(text: str) -> Constant | Overflow:
-    """Parse a number in Go's notation: an integer of 64 bits in base 2, 8, 10 or 16, or a float.
-    BuiltinError if it is invalid, out of range or too long.
+    """Parse a number in Go's notation: an integer of 64 bits in base 2, 8, 10 or 16, or a float; an
+    `Overflow` for an integer that fits 64 bits only without a sign. BuiltinError if it is invalid,
+    out of range or too long.
     """
     if len(text) > 400:
         raise _fail("bad number syntax")

@@ -89,7 +89,8 @@ class _Reader:
 
     def value(self, node: Node) -> Value:
         """Return the value of a node; a collection with an anchor is converted once and shared by
-        its aliases. BuiltinError or LimitError as in `unmarshal`.
+        its aliases. BuiltinError for an invalid scalar or key, or excessive aliases; LimitError
+        above `max_nodes`.
         """
         if node.kind == "scalar":
             self._spend(1)
@@ -164,7 +165,9 @@ class _Reader:
             yield self.value(item)  # type: ignore[misc] # a mapping's value
 
     def _key(self, node: Node) -> str | None:
-        """Return a key as text, None for null; BuiltinError for a collection."""
+        """Return a key as text, None for null. BuiltinError for a collection or an invalid
+        scalar.
+        """
         if node.target.kind != "scalar":
             self.value(node)  # which bounds what is shown
             key_text = go_syntax(node, _scalar, _is_text_map)
@@ -329,9 +332,9 @@ def _go_g(value: float, *, single: bool = False) -> str:
 
 def marshal(value: Value, checked: Callable[[Iterator[Any]], Iterator[Any]] = iter) -> str:
     """Return the YAML text of a value, with keys in natural order (`a9` before `a10`). LimitError
-    if its JSON is longer than `MAX_TEXT`, BuiltinError for a string with control characters.
-    `checked` wraps the iterator of PyYAML's events for the value, of which 100 take about two
-    milliseconds; it may raise to stop the work.
+    if its JSON is longer than `MAX_TEXT`, BuiltinError for a string with U+FFFE, U+FFFF or a byte
+    that is not UTF-8. `checked` wraps the iterator of PyYAML's events for the value, of which 100
+    take about two milliseconds; it may raise to stop the work.
     """
     import yaml  # only policies that use YAML need it
 
@@ -389,7 +392,7 @@ def _check_size(value: Value) -> None:
 
 def _events(yaml: Any, value: Value) -> Iterator[Any]:
     """Yield PyYAML's events for a value; keys that are not strings become the string of their JSON.
-    BuiltinError, when it is reached, for a string with control characters.
+    BuiltinError, when it is reached, for a string that YAML cannot hold (see `_string`).
     """
     if isinstance(value, dict):
         yield yaml.MappingStartEvent(None, None, implicit=True, flow_style=not value)
@@ -421,7 +424,7 @@ def _plain_text(value: Value) -> str:
 
 def _string(yaml: Any, text: str) -> Any:
     """Return the event of a string: in quotes if it would read as another type, as a block if it
-    has several lines. BuiltinError for control characters.
+    has several lines. BuiltinError for U+FFFE, U+FFFF and bytes that are not UTF-8.
     """
     if re.search("[\ufffe\uffff\ud800-\udfff]", text):
         raise BuiltinError("yaml: control characters are not allowed")

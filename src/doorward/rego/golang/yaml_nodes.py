@@ -66,8 +66,9 @@ def compose(text: str, *, is_old: bool = False) -> Node | None:
 
 
 def compose_slow(text: str, *, is_old: bool = False) -> Node | None:
-    """Do what `compose` does, with its parameters, result and errors, by the corrected parser in
-    Python; `compose` also takes its errors from here.
+    """Parse the first document of `text` to nodes by the corrected parser in Python; None if there
+    is none. YamlError, in the words of Go's library, if it is invalid; `is_old` as in `compose`,
+    which takes its errors from here.
     """
     import yaml  # only policies that use YAML need it
 
@@ -107,8 +108,9 @@ a kilobyte further than the event that it returns.
 
 
 def compose_fast(text: str) -> Node | None:
-    """Do what `compose` does with libyaml. None if it is not installed, cannot parse the text, or
-    might read it in another way; then `compose_slow` decides.
+    """Parse the first document of `text` to nodes by libyaml. None if libyaml is not installed,
+    cannot parse the text, finds no document, or might read it in another way; then `compose_slow`
+    decides.
     """
     import yaml
 

@@ -140,8 +140,9 @@ class _Tokenizer:
         raise self.refuse("found [ without matching ]")
 
     def range_end(self, previous: str) -> str:
-        """Parse the character after `-` in a set and return the range from `previous` to it.
-        BuiltinError if `previous` is "", if no character follows, or if it is before `previous`.
+        """Parse and return the character after a `-` in a set, the end of the range that begins
+        with `previous`. BuiltinError if `previous` is "" (no character before the `-`), if the glob
+        ends there, or if the character is an unescaped `]` or `-` or comes before `previous`.
         """
         if not previous:
             raise self.refuse("range character '-' must be preceded by a Unicode character")
@@ -174,9 +175,9 @@ def _in_order(ranges: list[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
 
 
 def intersect(one: str, other: str, check_deadline: Callable[[], None]) -> bool:
-    """Return True if some non-empty string matches both globs, as OPA's library decides that.
-    BuiltinError for an invalid glob, LimitError for globs above the limits of this module.
-    `check_deadline` is called now and then, and may raise.
+    """Return True if some non-empty string matches both globs, as OPA's library decides that; also
+    for two empty globs. BuiltinError for an invalid glob, LimitError for globs above the limits of
+    this module. `check_deadline` is called now and then, and may raise.
     """
     if max(len(one), len(other)) > MAX_TEXT:
         raise LimitError(f"glob is longer than {MAX_TEXT} characters")
@@ -205,8 +206,9 @@ _SPECIAL: Final = frozenset("\\[]*+.")
 
 @lru_cache(maxsize=256)
 def _text_matcher(glob: str) -> Callable[[str], bool] | None:
-    """Return a function that tells if an ASCII text meets `glob`, by one regular expression; None
-    if only `_Meeting` can tell.
+    """Return a function that returns True if an ASCII text without special characters and `glob`
+    have a text in common, by one regular expression; None if only `_Meeting` can decide that.
+    BuiltinError for an invalid glob.
 
     Mostly one of the two globs is such a text. As in OPA's library, `t*` at the end of the glob
     needs at least one character. With a `t*` after another flag no regular expression agrees with

@@ -94,8 +94,8 @@ def _fragment(node: Any) -> Object:
 
 
 def _variable(node: Any) -> Object:
-    """The object of a variable definition, with its type and, if there is one, its default
-    value.
+    """The object of a variable definition, with its type and, if there are any, its default value
+    and directives.
     """
     variable: Object = {"Variable": _name(node.variable), "Type": _type(node.type), "Used": False}
     if node.default_value is not None:
@@ -183,8 +183,8 @@ def _value(node: Any) -> Object:
 
 def _block_text(node: Any) -> str:
     """The text of a block string without the common indentation of its lines and without blank
-    lines at both ends; "" if all lines are blank. As in OPA, and other than in the specification,
-    the first line counts for the common indentation.
+    lines at both ends; "" if all lines are blank. The first line keeps its indentation, which, as
+    in OPA and other than in the specification, counts for the common one.
     """
     source = node.loc.source.body[node.loc.start + 3 : node.loc.end - 3].replace('\\"""', '"""')
     lines = source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
@@ -250,8 +250,8 @@ def _directive_definition(node: Any) -> Object:
 
 
 def _definition(node: Any, kind: str) -> Object:
-    """The object of a type definition; `kind` is graphql-core's node kind without `_definition` or
-    `_extension`.
+    """The object of the definition or extension of a type; `kind` is graphql-core's node kind
+    without `_definition` or `_extension`.
     """
     fields: list[Value] = []
     if kind == "input_object_type":
@@ -346,8 +346,9 @@ def _string(node: Value, name: str) -> str:
 
 
 def _word(node: Value, name: str) -> str:
-    """The name in field `name`, "" if it is absent. BuiltinError for a text that is more than one
-    GraphQL token, which would become part of the document's text.
+    """The string in field `name`, "" if absent. BuiltinError if it is not a string of ASCII
+    letters, digits and `_`, since other text would become part of the document, or if `node` is not
+    an object.
     """
     text = _string(node, name)
     if text and not (text.isascii() and text.replace("_", "a").isalnum()):
@@ -356,14 +357,17 @@ def _word(node: Value, name: str) -> str:
 
 
 def _names(node: Value, name: str) -> list[str]:
-    """The names in the array of field `name`; BuiltinError if an item is not a GraphQL name."""
+    """The strings in the array of field `name`, [] if absent. BuiltinError if it is not an array,
+    or an item is not a string of ASCII letters, digits and `_`.
+    """
     items: list[Value] = [{"Name": item} for item in _items(node, name)]
     return [_word(item, "Name") for item in items]
 
 
 def query_text(query: Value) -> str:
     """Write a query document's object back as GraphQL text; operations first, then fragments.
-    BuiltinError for an object that is not a query.
+    BuiltinError for a field of the wrong kind, or a name that is not one of GraphQL; unknown fields
+    are ignored.
     """
     parts = [_operation_text(item) for item in _items(query, "Operations")]
     for item in _items(query, "Fragments"):
@@ -440,8 +444,8 @@ def _default_text(node: Value) -> str:
 
 
 def _value_text(node: Value) -> str:
-    """A value's object as GraphQL text, by its `Kind`. BuiltinError for a `Raw` text that is more
-    than one token.
+    """A value's object as GraphQL text, by its `Kind`; strings are quoted. BuiltinError for the
+    `Raw` of another scalar if it has characters that no number, name or variable has.
     """
     kind, raw = _get(node, "Kind") or 0, _string(node, "Raw")
     if kind == _VARIABLE:
@@ -462,7 +466,8 @@ def _value_text(node: Value) -> str:
 
 def schema_text(schema: Value) -> str:
     """Write a schema document's object back as GraphQL text, one definition a line. BuiltinError
-    for an object that is not a schema.
+    for a field of the wrong kind, a name that is not one of GraphQL, or an unknown kind of
+    definition; unknown fields are ignored.
     """
     parts = [_schema_text(item, "schema") for item in _items(schema, "Schema")]
     parts += [_schema_text(item, "extend schema") for item in _items(schema, "SchemaExtension")]

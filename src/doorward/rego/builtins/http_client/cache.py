@@ -110,9 +110,7 @@ class ResponseCache:
 
     @property
     def counts(self) -> CacheCounts:
-        """The number of stored responses, of requests that a fresh response answered, and of the
-        others.
-        """
+        """The numbers of stored responses, and of hits and misses that `note_use` counted."""
         return CacheCounts(len(self), self.hits, self.misses)
 
     def __len__(self) -> int:

@@ -43,9 +43,9 @@ def keep(response: HTTPResponse, now: int, forced_seconds: int | None) -> Stored
 
 
 def revalidate(stored: StoredResponse, answer: HTTPResponse, now: int) -> StoredResponse:
-    """Return the stored entry with the headers of a 304 response over its own and a new lifetime
-    from `now` on. If the server no longer allows to store it, the entry is stale at once and has no
-    validators.
+    """Return the stored entry with its headers updated by those of the 304 response `answer`,
+    without Content-Length, and with a new lifetime from `now` on. If the response must not, or need
+    not, be stored any more, the entry is stale at once and has no validators.
     """
     renewed = {**dict(stored.response.headers), **dict(answer.headers)}
     headers = tuple((name, value) for name, value in renewed.items() if name != "content-length")
@@ -70,8 +70,9 @@ def _validators(response: HTTPResponse) -> tuple[tuple[str, str], ...]:
 
 
 def _lifetime(response: HTTPResponse, directives: dict[str, str]) -> int:
-    """The seconds for which a response stays fresh, less its Age; may be negative. `max-age` counts
-    before `Expires`; 0 if neither can be read. At most `MAX_AGE`.
+    """The seconds for which a response stays fresh, less its Age; may be negative. If there is a
+    `max-age`, it counts alone, as 0 if it is invalid; otherwise the time from Date to Expires
+    counts, and the result is 0 if one of them is missing or invalid. At most `MAX_AGE`.
     """
     age = response.header("age")
     aged = int(age) if age.isascii() and age.isdecimal() and len(age) < 10 else 0

@@ -68,5 +68,7 @@ class HTTPResponse:
     body: bytes = field(default=b"", repr=False)
 
     def header(self, name: str) -> str:
-        """The header's value, several joined by commas; empty if there is none."""
+        """The value of the header `name`, which is in lower case; several are joined by commas. ""
+        if there is none.
+        """
         return ", ".join([value for key, value in self.headers if key == name])

@@ -87,9 +87,10 @@ class HTTPXSender:
 
     def send(self, request: HTTPRequest, deadline: float | None) -> HTTPResponse:
         """Send the request and return the response; after a failure, wait 0.1 s, then twice as long
-        each time, and repeat it up to `request.retries` times. SendError if none comes by
-        `deadline` (monotonic seconds; None: `request.timeout` from now). EvaluationAborted if the
-        sending thread raised an unexpected exception or cannot be started.
+        each time (at most `_LONGEST_PAUSE`), and repeat it up to `request.retries` times. SendError
+        if the last attempt fails or the time is over at `deadline` (monotonic seconds; None:
+        `request.timeout` from now). EvaluationAborted if the sending thread raised an unexpected
+        exception or cannot be started.
         """
         end = time.monotonic() + request.timeout if deadline is None else deadline
         pause = _FIRST_PAUSE
@@ -129,8 +130,8 @@ class _Exchange:
         self.end = end
 
     def answer(self) -> HTTPResponse | SendError:
-        """Send the request, and return its response or the failure. Exceptions that are not about
-        network, TLS or the URL are raised.
+        """Send the request, and return its response or, for an error of the network, TLS, a file or
+        the URL (httpx's errors, OSError, ValueError), a SendError. Other exceptions are raised.
         """
         try:
             return self._exchange()
@@ -143,8 +144,9 @@ class _Exchange:
 
     def _exchange(self) -> HTTPResponse:
         """Return the response, after at most `MAX_REDIRECTS` redirects if the request follows them.
-        SendError if there are more, the time is over, or a redirect leads to a host that is not
-        allowed. `self.request` becomes the request of the last hop.
+        `self.request` becomes the request of the last hop. SendError if there are more redirects,
+        the time is over, the TLS settings or the socket of a unix URL cannot be used, or `_hop`
+        raises it, also for a redirect to a host that is not allowed; httpx's errors otherwise.
         """
         request = self.request
         url, socket = _split_socket(request.url)
@@ -165,9 +167,10 @@ class _Exchange:
         raise SendError(f"{_request_text(self.request)}: stopped after {MAX_REDIRECTS} redirects")
 
     def _follow_redirect(self, request: HTTPRequest, status: int, url: str) -> HTTPRequest:
-        """Build the request for a redirect to `url`. Another scheme, host or port gets no
-        credentials; 303, and 301 or 302 after POST, make it a GET without a body. SendError if the
-        host is not allowed.
+        """Build the request for a redirect to `url`. The headers Authorization, Cookie and
+        Proxy-Authorization are left out for another scheme, host or port, and Host always; the TLS
+        client certificate stays. 303, and 301 or 302 after POST, make it a GET (a HEAD stays one)
+        without a body. SendError if the host is not allowed.
         """
         old, new = httpx.URL(request.url), httpx.URL(url)
         # A server that is allowed could otherwise send the decision point to any host.
@@ -194,10 +197,11 @@ class _Exchange:
         )
 
     def _hop(self, client: httpx.Client, url: str, left: float) -> tuple[HTTPResponse, str]:
-        """Send one request within `left` seconds, without redirects. Return its response, and the
-        URL it redirects to or "". SendError for a host that is not allowed, a body that is too
-        large, or an overdue one; httpx's errors otherwise. Gzip is decoded if the policy set no
-        Accept-Encoding.
+        """Send `self.request` to `url` within `left` seconds, without redirects. Return its
+        response, and the URL it redirects to or "". Gzip is decoded if the policy set no
+        Accept-Encoding. SendError for a host that is not allowed or is an IP address in an unusual
+        spelling, an invalid header, or a body that is too large, late or cannot be decoded; httpx's
+        errors otherwise.
         """
         request = self.request
         host = httpx.URL(url).host
@@ -240,7 +244,8 @@ class _Exchange:
 
     def _read(self, response: httpx.Response, encoding: str) -> bytes:
         """Read and decompress the body; `encoding` is "gzip" or "". SendError if it is larger than
-        `MAX_BODY`, incomplete after `self.end`, or cannot be decoded.
+        `MAX_BODY`, incomplete after `self.end`, or cannot be decoded; httpx's errors for a failing
+        connection.
         """
         chunks: list[bytes] = []
         size = 0
@@ -388,7 +393,8 @@ def _tls(certificates: Certificates) -> ssl.SSLContext:
 
 def _load_chain(context: ssl.SSLContext, certificate: Source, key: Source) -> None:
     """Load the client certificate and key into the context, through a private temporary file.
-    SendError if they cannot be used or are encrypted.
+    SendError if they cannot be used or are encrypted, or an environment variable is not set;
+    OSError or ValueError if a file cannot be read.
     """
     # Python reads a key from a file only; the directory is ours alone, and gone a moment later.
     with TemporaryDirectory() as directory:
@@ -406,7 +412,7 @@ def _load_chain(context: ssl.SSLContext, certificate: Source, key: Source) -> No
 
 def _text(source: Source) -> str:
     """The PEM text of a source: inline, from an environment variable, or read from a file.
-    SendError if the variable is not set, OSError if the file cannot be read.
+    SendError if the variable is not set, OSError or ValueError if the file cannot be read.
     """
     if source.kind == "text":
         return source.value

@@ -96,8 +96,9 @@ def invert_order(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 def invert_member(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
     """Candidates for operand `i` of `x in collection` (or of `k, x in collection`) for which the
-    result is `want`: the first 64 members or keys of the collection, or a collection with the item
-    added. If false is wanted: other values, or empty collections.
+    result may be `want`. If true is wanted: the first 64 members or keys of the collection, or a
+    collection with the item added. If false is wanted: values near the first members, the same
+    keys, or empty collections.
     """
     item, collection = o[-2:]
     kind = kind_name(collection)
@@ -165,8 +166,8 @@ def _quotients(value: Any, divisor: Any) -> Iterator[Any]:
 
 
 def invert_rem(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Candidates for operand `i` of `%`, dividend (0) or divisor (1), for which the remainder is
-    `want`.
+    """Candidates for operand `i` of `%`, dividend (0) or divisor (1), for which the remainder may
+    be `want`.
     """
     value, divisor = o
     if i == 0:
@@ -223,9 +224,9 @@ def invert_count(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def _resize(value: Any, size: int) -> Iterator[Any]:
-    """Yield collections of the kind of `value` with `size` items: its first items, then new ones,
-    different from each other; for an array also with copies of the last item. Last, a text of
-    `size` characters.
+    """Yield a collection of the kind of `value` with `size` items: its first items, then new ones,
+    different from each other; for an array also one with copies of the last item. For another kind
+    an array of new items. Last, a text of `size` characters.
     """
     missing = range(size - len(value) if kind_name(value) in (*_HOLDING, "string") else size)
     match kind_name(value):
@@ -255,8 +256,8 @@ def invert_sum(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_one_item(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Candidates for `product`, `max` and `min`: arrays of `want` alone, with the first 64 present
-    items, or with other values.
+    """Candidates for `product`, `max` and `min`: arrays of `want` alone, of the first 64 present
+    items (or all but the first of them) with `want` added, and of `want` with another value.
     """
     rest: list[Any] = [value for _, value in iterate(o[0])][:64]
     beside = [[*rest, want], [*rest[1:], want]] if rest else []
@@ -269,8 +270,8 @@ def invert_same(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_flatten(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Return arrays that `array.flatten` turns into `want`: flat, cut into two arrays, or with a
-    nested end.
+    """Return arrays that `array.flatten` turns into `want`: `want` itself, `want` with its end in a
+    nested array, cut into two nested arrays, or nested as a whole.
     """
     cuts = [[want[:n], want[n:]] for n in range(1, min(len(want), 8))]
     last = [[*want[:n], want[n:]] for n in range(1, min(len(want), 8))]
@@ -299,8 +300,8 @@ def invert_array_reverse(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_array_slice(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Arrays whose slice is `want` for operand 0 (none for a start above 256); the integers from 0
-    to 16 for the bounds.
+    """Arrays whose slice is `want` for operand 0 ([] for a start that is not from 0 to 256); the
+    integers from 0 to 16 for the bounds.
     """
     items, start, stop = o
     if i == 0 and 0 <= start <= 256:
@@ -309,8 +310,9 @@ def invert_array_slice(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_object_get(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Candidates for operand `i` of `object.get`: objects in which the key or path has the value
-    `want` (0), keys that have it, of the first 256 (1), or `want` as the default (2).
+    """Candidates for operand `i` of `object.get`: the present object with `want` under the key or
+    path, and {} (0); keys that have the value `want`, of the first 256 (1); or `want` as the
+    default (2).
     """
     owner, key, _ = o
     if i == 0:
@@ -390,8 +392,8 @@ def invert_union_n(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_reachable(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Initial nodes (operand 1) for `graph.reachable`: those in `want`, then each of the first 64
-    nodes of the graph alone. [] for the graph.
+    """Initial nodes (operand 1) for `graph.reachable`: an array of the nodes in `want`, then arrays
+    of each of the first 64 nodes of the graph alone. [] for the graph (operand 0).
     """
     if i != 1:
         return []
@@ -400,9 +402,9 @@ def invert_reachable(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_object_subset(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Candidates for operand `i` of `object.subset`. If true is wanted: the other operand, or for a
-    superset of the same kind both together. Otherwise empty collections, or a subset with a member
-    that the superset lacks.
+    """Candidates for operand `i` of `object.subset`, superset (0) or subset (1). If true is wanted:
+    the other operand, or for the superset, if both are of one kind, the two together. If not: empty
+    collections (0), or collections with a member that the superset probably lacks (1).
     """
     if want is not True:
         return [{}, []] if i == 0 else [{"~": "~"}, ["~"]]
@@ -468,9 +470,10 @@ def invert_contains(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_any_match(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Candidates for operand `i` of `strings.any_prefix_match` or `strings.any_suffix_match`: the
-    first 16 texts of the other operand, alone or in place of the first item. If false is wanted:
-    values that do not match.
+    """Candidates for operand `i` of `strings.any_prefix_match` or `strings.any_suffix_match`. If
+    true is wanted: the first 16 texts of the other operand, each in place of the first item of
+    operand `i`, if that is an array of several items, and then each alone. If not: values that
+    probably match nothing.
     """
     other = o[1 - i]
     texts = [other] if isinstance(other, str) else [value for _, value in iterate(other)][:16]
@@ -487,8 +490,8 @@ def invert_upper(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_split(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Texts that split into `want` (operand 0; items that are not strings count as any text), or
-    usual delimiters (operand 1).
+    """Texts that split into `want` (operand 0; an item that is null may be any text), or usual
+    delimiters (operand 1).
     """
     if i != 0:
         return ["/", ",", " ", ".", ":", "-"]
@@ -512,8 +515,9 @@ def invert_concat(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_replace(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Texts for `replace` (operand 0) with which the result is `want`: with the new text turned
-    back into the old one, or unchanged. [] for the other operands.
+    """Texts for `replace` (operand 0) with which the result may be `want`: `want` with the new text
+    turned back into the old one or, if the new text is empty, with the old one once to three times
+    in front; and `want` itself. [] for the other operands.
     """
     _, old, new = o
     if i != 0:
@@ -523,8 +527,8 @@ def invert_replace(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_replace_n(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Texts for `strings.replace_n` (operand 1): `want` with the first 16 replacements undone, and
-    `want` itself. [] for the patterns (operand 0).
+    """Texts for `strings.replace_n` (operand 1): `want` with the first 16 replacements undone, as
+    far as their new text is not empty, and `want` itself. [] for the patterns (operand 0).
     """
     if i == 0:
         return []
@@ -535,8 +539,9 @@ def invert_replace_n(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_trim(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Texts for `trim` and its variants (operand 0): `want`, alone and with characters of the cut
-    set around it, also so many that it is as long as the present text. [] for the cut set.
+    """Texts for `trim` and its variants (operand 0): `want` alone, between two of the first
+    character of the cut set, and with that repeated on one side until it is as long as the present
+    text. [] for the cut set (operand 1).
     """
     if i != 0:
         return []
@@ -764,7 +769,9 @@ def invert_marshal(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_yaml_marshal(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Return the value that the YAML text `want` means. BuiltinError if it is not YAML."""
+    """Return the value that the YAML text `want` means. BuiltinError if it is not YAML, LimitError
+    beyond the limits of `golang.yaml`.
+    """
     from doorward.rego.golang import yaml as go_yaml  # it brings a parser that few need
 
     return [go_yaml.unmarshal(want)]

@@ -42,7 +42,8 @@ def signed_text(header: str, payload: str) -> bytes:
 
 def decode_header(encoded: str) -> Object:
     """Return the header of a token, still in base64, as an object; short ones come from a cache, so
-    the caller must not modify it. BuiltinError if it is invalid or that of a JWE.
+    the caller must not modify it. BuiltinError if it is invalid or that of a JWE, LimitError if its
+    JSON nests too deeply or has a number that is too large.
     """
     if len(encoded) <= MAX_HEADER_CACHED:
         return _cached_header(encoded)
@@ -50,8 +51,10 @@ def decode_header(encoded: str) -> Object:
 
 
 def understand_header(encoded: str) -> Header:
-    """Return the fields of an encoded header that verification reads; short headers from a cache.
-    BuiltinError if the header, or the type of one of these fields, is invalid.
+    """Return the fields of a header, still in base64, that verification reads; those of short
+    headers come from a cache. BuiltinError if the header, or the type of one of these fields, is
+    invalid, or if it is that of a JWE; LimitError if its JSON nests too deeply or has a number that
+    is too large.
     """
     if len(encoded) <= MAX_HEADER_CACHED:
         return _cached_understood(encoded)
@@ -70,7 +73,8 @@ def decode_payload(encoded: str) -> str:
 
 def _decode_header(encoded: str) -> Object:
     """Decode a header to an object. BuiltinError, in OPA's words, for invalid base64, invalid JSON,
-    another value than an object, or an encrypted token (JWE).
+    another value than an object, or an encrypted token (JWE); LimitError for JSON that nests too
+    deeply or has a number that is too large.
     """
     try:
         text = from_bytes(base64.url_decode(encoded))
@@ -87,7 +91,9 @@ def _decode_header(encoded: str) -> Object:
 
 @lru_cache(maxsize=256)
 def _cached_header(encoded: str) -> Object:
-    """`_decode_header`, cached: an issuer's tokens all begin with the same header."""
+    """Decode a header to an object, which the caller must not modify, with the errors of
+    `_decode_header`. Cached: an issuer's tokens all begin with the same header.
+    """
     return _decode_header(encoded)
 
 
@@ -109,7 +115,9 @@ def split_token(text: str) -> tuple[str, str, str]:
 
 
 def json_object(text: str) -> Object:
-    """Parse a JSON text that must be an object; BuiltinError if it is another value or invalid."""
+    """Parse a JSON text that must be an object. BuiltinError if it is another value or invalid,
+    LimitError if it nests too deeply or has a number that is too large.
+    """
     try:
         value = unmarshal(text)
     except BuiltinError as error:

@@ -55,7 +55,8 @@ class Constraints:
 
 def read_constraints(options: Object) -> Constraints:
     """Read the constraints object as OPA does. BuiltinError for an unknown or invalid constraint,
-    or if there is not exactly one of `cert` and `secret`.
+    or if there is not exactly one of `cert` and `secret` (an empty `secret` is none); LimitError
+    for a `cert` that is too large.
     """
     values: dict[str, Any] = {}
     for key in sorted_keys(options):
@@ -83,8 +84,9 @@ def read_constraints(options: Object) -> Constraints:
 
 
 def constraints_of(options: Object) -> Constraints:
-    """Return what `read_constraints` does, with its errors; from a cache if all constraints are
-    strings, since a policy uses the same ones for every token.
+    """Read the constraints object; from a cache if all constraints are strings, since a policy uses
+    the same ones for every token. BuiltinError for an unknown or invalid constraint, or if there is
+    not exactly one of `cert` and `secret`; LimitError for a `cert` that is too large.
     """
     for value in options.values():
         if type(value) is not str:

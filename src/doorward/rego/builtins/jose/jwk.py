@@ -139,14 +139,14 @@ def _public_key(block: pem.Block) -> Any:
 @lru_cache(maxsize=128)
 def parse_key_set(text: str) -> tuple[VerificationKey, ...]:
     """The keys, private ones too, of a JWK or a JWK set. BuiltinError if one of them cannot be
-    read, LimitError for more than `MAX_KEYS`. Cached.
+    read, LimitError for more than `MAX_KEYS` or an RSA key that is too long. Cached.
     """
     return _key_set(text, "jwk.Parse")
 
 
 def _key_set(text: str, context: str) -> tuple[VerificationKey, ...]:
     """The keys of a JWK or JWK set. BuiltinError, with `context` before its text, if one of them
-    cannot be read; LimitError for more than `MAX_KEYS`.
+    cannot be read; LimitError for more than `MAX_KEYS` or an RSA key that is too long.
     """
     try:
         document = unmarshal(text)
@@ -166,7 +166,7 @@ def _key_set(text: str, context: str) -> tuple[VerificationKey, ...]:
 
 def _parse_key(key: object) -> VerificationKey:
     """The key in one JWK object, read by its `kty`. BuiltinError for an unknown kind, or for an
-    invalid field, also one that is not used.
+    invalid field, also one that is not used; LimitError for an RSA key that is too long.
     """
     if not isinstance(key, dict):
         raise BuiltinError("a JWK must be an object")
@@ -204,7 +204,7 @@ _ALGORITHMS: Final = frozenset(
 
 
 def _optional(key: Mapping[Any, Any], name: str) -> str:
-    """The string in field `name`, "" if absent; BuiltinError if it is not a string."""
+    """The string in field `name`, "" if absent or null; BuiltinError if it is not a string."""
     text = key.get(name)
     if text is None:
         return ""
@@ -244,7 +244,7 @@ _STANDARD: Final = bytes.maketrans(b"-_", b"+/")
 
 def _octets(key: Mapping[Any, Any], name: str) -> bytes:
     """The bytes of a required field in base64, URL-safe or standard, with or without padding, line
-    breaks ignored. BuiltinError if it is absent, not a string, or invalid.
+    breaks ignored. BuiltinError if it is absent or null, not a string, or invalid.
     """
     text = key.get(name)
     if text is None:
@@ -269,8 +269,9 @@ def _symmetric(key: Mapping[Any, Any]) -> bytes:
 
 def _rsa(key: Mapping[Any, Any]) -> Any:
     """The RSA key of a JWK, private if it has `d`; `USELESS` for a public key that no signature can
-    match. BuiltinError if its numbers do not fit each other; LimitError above `MAX_RSA_BITS`, or
-    above `MAX_FACTORED_BITS` for a private key without its factors.
+    match. BuiltinError for a missing or invalid field, an exponent above `MAX_EXPONENT_BITS`, or
+    numbers of a private key that do not fit each other; LimitError above `MAX_RSA_BITS`, or above
+    `MAX_FACTORED_BITS` for a private key without its factors.
     """
     from cryptography.hazmat.primitives.asymmetric import rsa  # loaded by those who use it
 
@@ -326,8 +327,9 @@ def is_rsa_key(numbers: Any) -> bool:
 
 
 def _elliptic(key: Mapping[Any, Any]) -> Any:
-    """The EC key of a JWK, private if it has `d`. BuiltinError for an unknown curve, coordinates of
-    the wrong length, a point that is not on the curve, or a `d` that does not fit it.
+    """The EC key of a JWK, private if it has `d`. BuiltinError for a missing or invalid field, an
+    unknown curve, coordinates of the wrong length, a point that is not on the curve, or a `d` that
+    does not fit it.
     """
     from cryptography.hazmat.primitives.asymmetric import ec  # loaded by those who use it
 
@@ -350,7 +352,8 @@ def _elliptic(key: Mapping[Any, Any]) -> Any:
 
 def _octet_pair(key: Mapping[Any, Any]) -> Any:
     """The Ed25519 key of a JWK, private if it has `d`; `USELESS` for a public X25519 key, which
-    signs nothing. BuiltinError for other curves, or if `d` and `x` do not fit each other.
+    signs nothing. BuiltinError for other keys, such as a private X25519 key, for a missing or
+    invalid field, or if `d` and `x` do not fit each other.
     """
     from cryptography.hazmat.primitives.asymmetric import ed25519  # loaded by those who use it
 

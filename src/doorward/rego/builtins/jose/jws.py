@@ -109,8 +109,8 @@ def _rsa(name: str, digest: str, *, pss: bool, any_salt: bool = False) -> Algori
 
 
 def _ecdsa(name: str, digest: str, *, any_length: bool = False) -> Algorithm:
-    """The ECDSA algorithm with this digest, for keys of any curve; `any_length` accepts signatures
-    of any length, cut in the middle.
+    """The ECDSA algorithm with this digest, for keys of any curve. A signature is two numbers of
+    the curve's length; `any_length` accepts one of any length, whose halves are the numbers.
     """
 
     def scheme() -> Any:

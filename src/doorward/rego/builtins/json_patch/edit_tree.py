@@ -59,7 +59,9 @@ class EditTree:
         return self.value_at([])
 
     def value_at(self, path: Path) -> Value:
-        """Return the present value at `path`. BuiltinError, in OPA's words, if there is none."""
+        """Return the present value at `path`. BuiltinError, in OPA's words, if there is none or the
+        whole document was deleted.
+        """
         if self._root is None:
             raise BuiltinError("the whole document is removed")
         node = self._root
@@ -68,9 +70,10 @@ class EditTree:
         return node.to_value()
 
     def insert(self, path: Path, value: Value) -> None:
-        """Insert `value` at `path`: in an array before the item there, in an object or set under
-        the key, with [] as the whole document. BuiltinError if the parent does not exist or does
-        not take it; LimitError above `MAX_DEPTH` levels.
+        """Insert `value` at `path`: in an array before the item there, in an object under the key,
+        in a set as the member that the last step must equal, with [] as the whole document.
+        BuiltinError if the parent does not exist, is a scalar, or has no such index; LimitError
+        above `MAX_DEPTH` levels.
         """
         depth = self._sizes.of(value)[1] if isinstance(value, _CONTAINERS) else 0
         if len(path) + depth > MAX_DEPTH:
@@ -83,7 +86,8 @@ class EditTree:
     def copy(self, source: Path, path: Path) -> None:
         """Insert the value at `source` also at `path`. Its items count against the evaluation's
         `max_items`. BuiltinError if there is no value at `source` or none can be inserted at
-        `path`; LimitError above `MAX_COPIED` items in all.
+        `path`; LimitError above `MAX_COPIED` items in all copies, `max_items`, or `MAX_DEPTH`
+        levels.
         """
         value = self.value_at(source)
         items, _ = self._sizes.of(value)
@@ -131,7 +135,7 @@ class _Sizes:
 
     def of(self, value: Value) -> tuple[int, int]:
         """Return the number of items in `value`, itself included, and its depth: `[1, [2]]` has 4
-        items and depth 2. Checks the deadline on the way.
+        items and depth 2. A long text counts as several items. Checks the deadline on the way.
         """
         waiting = [value]
         checks = self._context.checked_iter(repeat(None), 256)
@@ -292,8 +296,8 @@ class _Node:
         )
 
     def insert(self, step: Value, value: Value) -> None:
-        """Insert `value` before the index, or under the key, `step`. BuiltinError for an index out
-        of range, for a value of a set that does not equal `step`, or in a scalar.
+        """Insert `value` before the index, or under the key, `step`. BuiltinError for an index that
+        is invalid or out of range, for a value of a set that does not equal `step`, or in a scalar.
         """
         self._settle(step)
         self._unfold()
@@ -314,8 +318,8 @@ class _Node:
         self.parts[key] = value
 
     def delete(self, step: Value) -> None:
-        """Remove the child at `step`; its kind is kept in `gone` for later errors. BuiltinError if
-        there is none.
+        """Remove the child at `step`; in an object or set its kind is stored in `gone` for later
+        errors. BuiltinError if there is none.
         """
         self._settle(step)
         self._unfold()

@@ -17,7 +17,8 @@ Object = dict[Key, Value]
 
 def apply_patch(tree: EditTree, patch: Value) -> None:
     """Apply one operation of a JSON patch (RFC 6902) to the tree. BuiltinError, in OPA's words, if
-    the operation is malformed or fails; the tree may then be changed in part.
+    the operation is malformed or fails, LimitError above the limits of `EditTree`; the tree may
+    then be changed in part.
     """
     if not isinstance(patch, dict):
         raise BuiltinError(
@@ -58,8 +59,8 @@ def _replace(tree: EditTree, path: Path, patch: Object) -> None:
 
 
 def _move(tree: EditTree, path: Path, patch: Object) -> None:
-    """Move the value at the operation's `from` to `path`. BuiltinError if there is none, or it
-    cannot be inserted there.
+    """Move the value at the operation's `from` to `path`. BuiltinError if `from` is missing or
+    leads to nothing, or if the value cannot be inserted at `path`.
     """
     source = read_path(_attribute(patch, "from"))
     value = tree.value_at(source)
@@ -72,8 +73,8 @@ def _copy(tree: EditTree, path: Path, patch: Object) -> None:
 
 
 def _test(tree: EditTree, path: Path, patch: Object) -> None:
-    """Raise BuiltinError, with both values, unless the value at `path` equals the operation's
-    `value`.
+    """Raise BuiltinError, with both values, if the value at `path` differs from the operation's
+    `value`; also if there is nothing at `path` or no `value`.
     """
     value = tree.value_at(path)
     expected_value = _attribute(patch, "value")

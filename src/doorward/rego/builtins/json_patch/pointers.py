@@ -44,9 +44,10 @@ _cached_steps: Final = lru_cache(maxsize=512)(_steps)
 
 
 def select(value: Value, paths: Iterable[Value]) -> Value:
-    """The value with only what lies at the paths, and the containers around it; paths that lead to
-    nothing are ignored. Without paths it is an empty collection. OperandError for an item of
-    `paths` that is not a path.
+    """The value with only what lies at the paths, and the containers around it. Of a path that
+    leads to nothing, what exists on the way stays: containers, emptied, and a scalar where the path
+    goes on. Without paths it is an empty collection. OperandError for an item of `paths` that is
+    not a path.
     """
     return _filter(value, _tree(paths))
 
@@ -80,8 +81,9 @@ def _tree(paths: Iterable[Value]) -> _Tree:
 
 
 def _filter(value: Value, tree: _Tree | None) -> Value:
-    """Return the parts of `value` at the paths of the tree, with the containers around them; all of
-    it for None. A scalar where a path goes on is kept as it is. For `json.filter`.
+    """Return the parts of `value` at the paths of the tree, with the containers around them, also
+    where a path then leads to nothing; all of `value` if `tree` is None. A scalar where a path goes
+    on is returned as it is. For `json.filter`.
     """
     if tree is None:
         return value

@@ -124,7 +124,9 @@ def _is_uri_template(text: str) -> bool:
 
 
 def _is_regex(text: str) -> bool:
-    """Return True for a regular expression that RE2 accepts."""
+    """Return True for a regular expression that RE2 accepts; LimitError for one that is too long or
+    too large.
+    """
     try:
         matcher(text)
     except BuiltinError:

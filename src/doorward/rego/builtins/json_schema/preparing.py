@@ -16,7 +16,8 @@ __all__ = ["prepare_schema", "read_json"]
 
 def read_json(value: Value) -> Value:
     """Return the document itself, or parse a string as JSON. BuiltinError for invalid JSON, or for
-    a value that is not a string, object or array.
+    a value that is not a string, object or array; LimitError for JSON that nests too deeply or has
+    a number that is too large.
     """
     if isinstance(value, str):
         try:
@@ -29,8 +30,9 @@ def read_json(value: Value) -> Value:
 
 
 def prepare_schema(context: Context, schema: Value) -> Schema:
-    """Compile a schema for matching documents; the schemas used last are cached. BuiltinError for
-    an invalid one, LimitError for one nested too deeply. Stops at the decision's deadline.
+    """Compile a schema, an object or its JSON text, for matching documents; the schemas used last
+    are cached. BuiltinError for an invalid one or another kind of value, LimitError for one nested
+    too deeply or with a number or pattern that is too large. Stops at the decision's deadline.
     """
     text = _canonical(schema) if isinstance(schema, str) else marshal(read_json(schema))
     with context.enforce_deadline(len(text)):

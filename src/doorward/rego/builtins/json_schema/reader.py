@@ -72,7 +72,7 @@ class _Reader:
     def _resolve(self, node: Any, base: str) -> None:
         """Make all `$ref` below `node` absolute, in place, and record every schema with an id in
         `known`. `base` is the URI that they are relative to. BuiltinError if two schemas have one
-        id.
+        id, or an id or `$ref` is not a URI.
         """
         waiting: list[tuple[Any, str]] = [(node, base)]
         while waiting:
@@ -85,7 +85,7 @@ class _Reader:
     def _resolve_ids(self, node: dict[str, Any], base: str) -> Iterator[tuple[Any, str]]:
         """Record the node's id and make its `$ref` absolute, in place. Yield its parts with the
         base URI for each, without `const` and `enum`, which hold values. BuiltinError for an id
-        that another schema has.
+        that another schema has, or an id or `$ref` that is not a URI.
         """
         name = node.get("id" if "id" in node else "$id")
         if isinstance(name, str):
@@ -522,7 +522,7 @@ def _branch(part: _Part, keyword: str, value: Any) -> None:
 
 
 def _condition(part: _Part, keyword: str, value: Any) -> Schema:
-    """Read a schema for `if`, `then` or `else`; BuiltinError if it is not one."""
+    """Read a schema for `not`, `if`, `then` or `else`; BuiltinError if it is not one."""
     if not _is_schema(value):
         raise BuiltinError(f"{keyword} must be of an object")
     return part.read(value)

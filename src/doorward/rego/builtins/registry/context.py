@@ -161,7 +161,7 @@ class Context:
     def charge(self, items: int) -> None:
         """Count `items` against the limit on items; for built-ins whose result shares parts, so
         that it holds more than is visible in it. Here nothing is counted: the engine overrides this
-        where a limit is set.
+        where a limit is set, and raises LimitError above it.
         """
 
     def checked_iter(self, items: Iterable[T], every: int = 128) -> Iterator[T]:

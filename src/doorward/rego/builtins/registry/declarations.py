@@ -86,7 +86,7 @@ def _type(type_: Type) -> dict[str, Any]:
 
 def declared(entry: dict[str, Any]) -> Builtin:
     """Return a built-in without code from an entry of a capabilities file; calling it ends the
-    evaluation. ValueError for an invalid name or type.
+    evaluation. ValueError for an invalid name or type, KeyError without a `name`.
     """
     name, declaration = str(entry["name"]), entry.get("decl")
     check_name(name)

@@ -53,14 +53,14 @@ def foreign_code() -> Iterator[None]:
 
 
 def is_foreign(body: Callable[..., Any]) -> bool:
-    """Return True if a built-in's body is not part of this package."""
+    """Return True if a built-in's body is from a module outside of `doorward.rego`."""
     return not str(getattr(body, "__module__", "")).startswith(_OURS)
 
 
 def guarded(name: str, body: Callable[..., Any], *, relation: bool) -> Callable[..., Any]:
     """Wrap a custom built-in. Its result becomes a Rego value (of a `relation`, each solution
-    does). BuiltinError is passed on; any other exception, and a result that Rego does not have,
-    ends the evaluation. ValueError for an async function.
+    does). BuiltinError, KeyboardInterrupt and SystemExit are passed on; any other exception, and a
+    result that Rego does not have, ends the evaluation. ValueError if `body` is an async function.
     """
     if iscoroutinefunction(body):
         raise ValueError(f"built-in `{name}` is a coroutine: policies cannot await")
@@ -68,8 +68,9 @@ def guarded(name: str, body: Callable[..., Any], *, relation: bool) -> Callable[
 
     @wraps(body)
     def call(*operands: Any) -> Any:
-        """Call the body and convert its result. EvaluationAborted if it raises anything other than
-        BuiltinError; the exception's text goes into `hint` only.
+        """Call the body and convert its result. BuiltinError, KeyboardInterrupt and SystemExit are
+        passed on, and an EvaluationAborted for a passed deadline; anything else is raised as
+        EvaluationAborted, with the exception's text in `hint` only.
         """
         try:
             result = body(*operands)

@@ -72,8 +72,8 @@ def binary_operand(value: AnyNumber) -> Binary:
 
 
 def exact_operand(value: AnyNumber) -> int | Fraction:
-    """The exact value of a number operand, an int if it has no fraction. Raises as `binary_operand`
-    does.
+    """The exact value of a number operand, an int if it has no fraction. BuiltinError for infinity
+    and NaN, LimitError for a literal beyond `MAX_BITS`.
     """
     binary_operand(value)
     return exact(value)
@@ -81,8 +81,8 @@ def exact_operand(value: AnyNumber) -> int | Fraction:
 
 def integer_operand(position: int, value: Value, expected: str = "integer") -> int:
     """Return operand `position` (from 1) as an integer; `2.0` counts as one. OperandError for a
-    fraction, or for another kind of value; its text then names `expected`. Raises as
-    `binary_operand` does for a number that is too large or not finite.
+    fraction, or for another kind of value; its text then names `expected`. BuiltinError for
+    infinity and NaN, LimitError for a literal beyond `MAX_BITS`.
     """
     if type(value) is int:
         return value
@@ -96,8 +96,9 @@ def integer_operand(position: int, value: Value, expected: str = "integer") -> i
 
 
 def machine_integer(position: int, value: Value) -> int:
-    """Return operand `position` as an integer of 64 bits. OperandError for a number that is not
-    written as an integer (`2e0`) or does not fit, and for other kinds.
+    """Return operand `position` (from 1) as an integer of 64 bits; `2.0` counts as one.
+    OperandError for a number that has a fraction or an exponent (`2e0`) or does not fit, and for
+    other kinds.
     """
     if not is_number(value):
         refuse_operand(position, "number", kind_name(value))

@@ -67,7 +67,8 @@ class Builtin:
 
     def answered_by(self, call: Callable[..., Any], *, context: bool) -> Builtin:
         """Return a copy of the declaration with `call` in place of the code; `call` gets unchecked
-        operands, after the `Context` if `context` is set. The copy counts as impure.
+        operands, after the `Context` if `context` is set. The copy counts as impure, and has no
+        `infix` and no `prepare`.
         """
         return Builtin(
             name=self.name,
@@ -176,8 +177,9 @@ class Registry:
 
         An exception of a function from outside of this package, other than BuiltinError, ends the
         evaluation, and its result is converted by `from_python`. ValueError for a name that is
-        taken, also by a built-in of OPA, or not callable, for parameters that do not fit the
-        operands, and for anything that is not a type.
+        taken, also by a built-in of OPA, or that policies cannot call, for parameters that do not
+        fit the operands, for `variadic` with a result, for an async function, and for anything that
+        is not a type.
         """
 
         def register(body: Body) -> Body:

@@ -31,8 +31,9 @@ _threads: Final = BoundedThreads("net.lookup_ip_addr", MAX_PENDING)
 
 
 def resolve(name: str, seconds: float) -> list[str]:
-    """The IP addresses of a host, without duplicates; an IP address is its own, without its zone.
-    TimeoutError if there is no answer after `seconds`, OSError if the host cannot be resolved.
+    """The IP addresses of a host, without duplicates; for an IP address that address alone, without
+    its zone. TimeoutError if there is no answer after `seconds`, OSError if the host cannot be
+    resolved, EvaluationAborted if the look-up raised another exception or no thread can be started.
     """
     end = time.monotonic() + seconds
     address, _, zone = name.partition("%")
@@ -60,7 +61,9 @@ def _is_address(text: str) -> bool:
 
 
 def _look_up(name: str) -> list[str] | OSError:
-    """The addresses of a host from the system's resolver, or its error. Blocks until it answers."""
+    """Return the addresses of a host from the system's resolver, or its OSError, which is not
+    raised. Blocks until it answers.
+    """
     import socket  # as above
 
     try:

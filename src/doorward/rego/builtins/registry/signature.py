@@ -103,12 +103,12 @@ any_: Final = AnyOf()
 
 
 def array(of: Type) -> ArrayType:
-    """An array of any length whose items are `of`."""
+    """The type of arrays of any length whose items have the type `of`."""
     return ArrayType((), of)
 
 
 def tuple_(*items: Type) -> ArrayType:
-    """An array of exactly these items."""
+    """The type of arrays with exactly these types of items, in this order."""
     return ArrayType(items)
 
 

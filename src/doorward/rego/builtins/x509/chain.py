@@ -102,8 +102,8 @@ class _Search:
 
     def check(self, index: int, chain: list[int]) -> None:
         """Raise Unverified if the certificate is not valid at the time, has a critical extension
-        that is not understood, or may not issue the certificates in `chain`. An empty chain means
-        that it is the leaf.
+        that is not understood, or may not issue the certificates in `chain` (the root need not be
+        an authority). An empty chain means that it is the leaf. Checks the deadline.
         """
         self.check_deadline()
         certificate = self.certificates[index]
@@ -123,8 +123,9 @@ class _Search:
             raise Unverified("too many intermediates for path length constraint")
 
     def check_signature(self, child: int, parent: int) -> None:
-        """Raise Unverified unless `parent` may sign certificates and has signed `child`; also after
-        more than `MAX_SIGNATURES` checks, which are counted in `signatures`.
+        """Raise Unverified unless `parent` may sign certificates and has signed `child`, with a
+        hash other than MD5 and SHA-1; also after more than `MAX_SIGNATURES` checks, which are
+        counted in `signatures`.
         """
         # only chains need it
         from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -244,14 +245,18 @@ def _in_domain(name: str, constraint: str) -> bool:
 
 
 def _in_mailbox(name: str, constraint: str) -> bool:
-    """Return True if an e-mail address equals the constraint or is at its host or domain."""
+    """Return True if an e-mail address equals the constraint, or is at its host or, if the
+    constraint begins with a dot, below its domain.
+    """
     if "@" in constraint:
         return name == constraint
     return _in_host(name.rpartition("@")[2], constraint)
 
 
 def _in_uri_domain(name: str, constraint: str) -> bool:
-    """Return True if the URI's host is in the constraint's domain; False for an invalid URI."""
+    """Return True if the URI's host is the constraint's or, if the constraint begins with a dot,
+    below its domain; False for an invalid URI.
+    """
     try:
         return _in_host(urlsplit(name).hostname or "", constraint)
     except ValueError:

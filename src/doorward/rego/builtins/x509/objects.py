@@ -183,8 +183,8 @@ class _Parts:
 
 
 def _parts(certificate: Element) -> _Parts:
-    """Split a certificate into the parts of its signed sequence. ValueError if it is malformed, or
-    if its two signature algorithms differ.
+    """Split a certificate into the parts of its signed sequence. ValueError or IndexError if it is
+    malformed, ValueError if its two signature algorithms differ.
     """
     signed, outer, *_ = certificate.children()
     items = signed.children()
@@ -436,7 +436,7 @@ def _signature_algorithm(algorithm: Element) -> int:
 
 def public_key_object(key: Element) -> Value:
     """The object of a public key, with the fields of Go's types; null for a kind of key that Go
-    does not know. An EC point must be uncompressed.
+    does not know. An EC point is read as an uncompressed one, without a check.
     """
     algorithm, bits = key.children()
     oid = algorithm.children()[0].oid()
@@ -528,8 +528,8 @@ _EXTENSION_REQUEST: Final = (1, 2, 840, 113549, 1, 9, 14)
 
 
 def request_object(octets: bytes) -> Object:
-    """The object that OPA shows for a certificate request in DER. ValueError or IndexError if it is
-    malformed.
+    """The object that OPA shows for a certificate request in DER; of its attributes only requested
+    extensions are in it. ValueError or IndexError if it is malformed.
     """
     request = read(octets)
     signed, algorithm, signature = request.children()

@@ -34,7 +34,7 @@ _PURPOSES: Final = (
 def read_options(fields: Object, now: int) -> Options:
     """Read the verification options of a policy; `now`, in seconds, holds without `CurrentTime`
     (which is in nanoseconds). BuiltinError for an unknown or invalid option.
-    `MaxConstraintComparisons` is only checked.
+    `MaxConstraintComparisons` is only checked, and empty `KeyUsages` count as none.
     """
     name, purposes = "", Options(now).purposes
     for key in sorted_keys(fields):

@@ -105,7 +105,8 @@ def request_of(text: str) -> Object:
 
 def pair_of(cert: str, pem: str) -> Object:
     """The object of a certificate chain and its private key, as Go's `tls.Certificate`.
-    BuiltinError if one is missing or malformed, or if the key is not that of the first certificate.
+    BuiltinError if one is missing or malformed, or if the key is not that of the first certificate
+    or is of X25519; LimitError above `MAX_TEXT` or `MAX_CERTIFICATES`.
     """
     certificates = split_certificates(cert)
     if not certificates:
