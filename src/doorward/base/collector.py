@@ -47,8 +47,9 @@ def gc_once() -> Iterator[None]:
 
 @contextmanager
 def gc_frozen() -> Iterator[None]:
-    """Context without garbage collection, for the start of a process. At its end all objects are
-    frozen: the collector never traverses or frees them. `freezes` returns True inside.
+    """Context without garbage collection, for the start of a process. Unless an exception ends it,
+    all objects are frozen at its end: the collector never traverses or frees them. `freezes`
+    returns True inside.
     """
     global _is_freezing
     _is_freezing = True
@@ -61,7 +62,7 @@ def gc_frozen() -> Iterator[None]:
 
 
 def freezes() -> bool:
-    """Return True inside of `gc_frozen`."""
+    """Return True inside of `gc_frozen`, in any thread."""
     return _is_freezing
 
 

@@ -43,7 +43,8 @@ def record(*, guarded: bool = ..., kw_only: bool = ...) -> Callable[[type[_C]], 
 def record(
     cls: type[_C] | None = None, *, guarded: bool = True, kw_only: bool = False
 ) -> type[_C] | Callable[[type[_C]], type[_C]]:
-    """The dataclass that `cls` declares, with slots, equality and a hash.
+    """Return the dataclass that `cls` declares, immutable, with slots, equality and a hash. Without
+    `cls`, return a decorator.
 
     `guarded=False`: only mypy refuses to set a field. `kw_only`: as in `dataclasses`.
     """
@@ -60,8 +61,9 @@ def mutable(*, eq: bool = ...) -> Callable[[type[_C]], type[_C]]: ...
 def mutable(
     cls: type[_C] | None = None, *, eq: bool = True
 ) -> type[_C] | Callable[[type[_C]], type[_C]]:
-    """The dataclass that `cls` declares, with slots; its fields can be set. Instances with equal
-    fields are equal and have no hash; with `eq=False` each is equal to itself only.
+    """Return the dataclass that `cls` declares, with slots; its fields can be set. Without `cls`,
+    return a decorator. Instances with equal fields are equal and have no hash; with `eq=False` each
+    is equal to itself only.
     """
     if cls is None:
         return lambda declared: _mutable(declared, eq=eq)
@@ -104,8 +106,7 @@ def _compiled_copy(kind: type) -> Callable[[Any], Any]:
 
 def _record(cls: type[_C], *, guarded: bool, kw_only: bool) -> type[_C]:
     """Turn a class into a slotted dataclass with shared methods; `guarded` makes it immutable.
-
-    Methods that the class defines itself remain.
+    Methods that the class defines itself remain, except `__init__`.
     """
     attributes = dict(cls.__dict__)
     record_class = _slotted(cls, kw_only=kw_only)
@@ -129,7 +130,7 @@ def _record(cls: type[_C], *, guarded: bool, kw_only: bool) -> type[_C]:
 
 def _mutable(cls: type[_C], *, eq: bool) -> type[_C]:
     """Turn a class into a slotted dataclass with shared methods, whose fields can be set. Methods
-    that the class defines itself remain.
+    that the class defines itself remain, except `__init__`.
     """
     own = set(cls.__dict__)
     class_ = _slotted(cls, kw_only=False)
@@ -144,8 +145,8 @@ def _mutable(cls: type[_C], *, eq: bool) -> type[_C]:
 
 
 def _slotted(cls: type, *, kw_only: bool) -> Any:
-    """Return the dataclass that `cls` declares, with slots and without methods. `kw_only` as in
-    `dataclasses`.
+    """Return the dataclass that `cls` declares, with slots and without generated methods. `kw_only`
+    as in `dataclasses`.
     """
     if cls.__doc__ is None:
         cls.__doc__ = f"{cls.__name__}."  # dataclasses would look for a signature

@@ -73,7 +73,7 @@ class AuditLog:
 
     def _open(self) -> tuple[int, bool]:
         """Open the log for appending, `-` for standard output. Return the descriptor, and True if
-        the last line is cut off. Raise AuditLogError.
+        the last line is cut off. Raise AuditLogError if the file cannot be opened.
         """
         if self._path == "-":
             # A copy, so that `close` and `reopen` leave standard output itself alone.
@@ -155,7 +155,9 @@ class AuditLog:
 
 
 def _word(text: str) -> str:
-    """Return a text as JSON, cut to `_LONGEST` characters; short ones are cached."""
+    """Return a text as a JSON string: one line of at most `_LONGEST` printable characters. Short
+    ones are cached.
+    """
     return _short_word(text) if len(text) <= _SHORT else _quoted(clean(text)[:_LONGEST])
 
 

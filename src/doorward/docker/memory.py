@@ -19,6 +19,8 @@ _M_MMAP_THRESHOLD: Final = -3
 
 
 def return_large_blocks() -> None:
-    """Fix the size from which blocks are the system's; other C libraries have no such setting."""
+    """Set glibc, for this process, to return each freed block of `LARGE` bytes or more to the
+    system; do nothing with other C libraries, which have no such setting.
+    """
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, LARGE)

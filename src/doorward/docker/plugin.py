@@ -168,7 +168,9 @@ class Plugin:
         host: HostFacts | None = None,
         waits: bool = False,
     ) -> None:
-        """Take the decider and the sources of input that a decision uses.
+        """Take the decider and the sources of input that a decision uses: `resolve` follows links
+        of host paths, `facts` asks the daemon about objects, `host` reads the host's files; without
+        `audit` no line is logged.
 
         `waits`: the decider asks another server, so that each decision runs in a thread of the
         pool.
@@ -249,7 +251,8 @@ class Plugin:
     def judge(
         self, request: AuthzRequest, *, may_wait: bool, prepare: Prepare | None = None
     ) -> Judged:
-        """Decide a request that a proxy has read; `prepare` may change the input before.
+        """Decide a request that a proxy has read; `prepare` may change the draft of its input
+        before.
 
         Raise WaitError if the decision has to wait and `may_wait` is False; the caller then calls
         again in a thread.
@@ -264,11 +267,11 @@ class Plugin:
         return Judged(verdict, call.draft, call.input, call.decision_id)
 
     def _decide(self, call: _Call, *, may_wait: bool) -> Verdict:
-        """Return the verdict on a call, and write its line of the audit log; pings are allowed
-        without one.
+        """Return the verdict on a call, and write its line of the audit log. Pings and this
+        plugin's own requests are allowed at once: no policy is asked and no line is written.
 
         Malformed requests and internal faults are denied, and so is a request whose line cannot be
-        written if `deny_unlogged` is set. Raise WaitError if it has to wait and `may_wait` is
+        written if `deny_unlogged` is set. Raise WaitError if a wait is needed and `may_wait` is
         False.
         """
         try:
@@ -290,10 +293,12 @@ class Plugin:
         return verdict
 
     def _input_of(self, call: _Call, *, may_wait: bool) -> Input | None:
-        """Return the policy's input for a call, from the cache if the same bytes came before.
+        """Return the policy's input for a call, from the cache if the same bytes came before, with
+        what the host and the daemon say added; it is stored as `call.input`.
 
         None for pings and this plugin's own requests, which are allowed without policies. Raise
-        WaitError if a wait is needed and `may_wait` is False.
+        RequestError for a malformed request, and WaitError if a wait is needed, or calls have been
+        slow, and `may_wait` is False.
         """
         if not call.is_keyed and call.body and call.phase == "request":
             call.is_keyed = True
@@ -319,12 +324,15 @@ class Plugin:
 
     def _read(self, call: _Call, *, may_wait: bool) -> Input:
         """Return the policy's input for a parsed call, built from the request and from the host's
-        links of mounted paths. Raise WaitError if the host must be asked for more than a few paths
-        and `may_wait` is False.
+        links of mounted paths. The draft is stored in `call`, and an input that depends on nothing
+        else in the cache.
+
+        Raise RequestError for a malformed request. Raise WaitError if `may_wait` is False and a
+        link cannot be followed at once, or there are more than `FEW_PATHS`.
         """
         request = call.request
         assert request is not None
-        resolve = self._resolve if may_wait else _few(self._resolve_now)
+        resolve = self._resolve if may_wait else _limit_paths(self._resolve_now)
         # What was read before somebody had to wait need not be read again.
         draft = call.draft or begin_input(request, self._options.inputs)
         if call.draft is None and call.prepare is not None:
@@ -352,8 +360,8 @@ class Plugin:
         return True
 
     def _ask(self, call: _Call, input_doc: Input) -> Verdict:
-        """Return the decider's verdict; its failure is a denial unless --allow-on-failure is
-        set.
+        """Return the decider's verdict; its failure is a denial, or with `allow_on_failure` allowed
+        with a warning. The decision's id in `call` becomes the decider's, if it has one.
         """
         try:
             answer = self._decider.decide(input_doc)
@@ -371,9 +379,9 @@ class Plugin:
         return to_verdict(answer.result)
 
 
-def _few(resolve: Resolve) -> Resolve:
-    """Return `resolve` for the `FEW_PATHS` paths of a usual request; it raises WaitError for any
-    further one.
+def _limit_paths(resolve: Resolve) -> Resolve:
+    """Return a function like `resolve` for the first `FEW_PATHS` paths, enough for a usual request;
+    it raises WaitError for any further one.
     """
     left = FEW_PATHS
 

@@ -317,7 +317,7 @@ def _protect_own_paths(options: ServiceOptions) -> PluginOptions:
 
 def bind(options: ServiceOptions) -> tuple[socket.socket, bool]:
     """Return the listening socket, and True if this process must remove its file. Raise BindError
-    if there is none.
+    if none can be inherited or bound.
     """
     sockets = take_inherited()
     if sockets is not None:

@@ -45,7 +45,7 @@ def with_deadlines(client: httpx.Client) -> httpx.Client:
     return client
 
 
-def _left(timeout: float | None, error: type[Exception]) -> float | None:
+def _seconds_left(timeout: float | None, error: type[Exception]) -> float | None:
     """Return the seconds that one wait may take, None for no limit; raise `error` if the deadline
     has passed.
     """
@@ -73,7 +73,7 @@ class _Backend(httpcore.NetworkBackend):
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
         """Connect over TCP within the exchange's deadline; httpcore.ConnectTimeout after it."""
-        left = _left(timeout, httpcore.ConnectTimeout)
+        left = _seconds_left(timeout, httpcore.ConnectTimeout)
         return _Stream(
             self._inner.connect_tcp(host, port, left, local_address, socket_options=socket_options)
         )
@@ -87,7 +87,7 @@ class _Backend(httpcore.NetworkBackend):
         """Connect over a Unix socket within the deadline of the exchange; httpcore.ConnectTimeout
         after it.
         """
-        left = _left(timeout, httpcore.ConnectTimeout)
+        left = _seconds_left(timeout, httpcore.ConnectTimeout)
         return _Stream(self._inner.connect_unix_socket(path, left, socket_options=socket_options))
 
     def sleep(self, seconds: float) -> None:
@@ -107,14 +107,16 @@ class _Stream(httpcore.NetworkStream):
         self._inner = inner
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        return self._inner.read(max_bytes, _left(timeout, httpcore.ReadTimeout))
+        return self._inner.read(max_bytes, _seconds_left(timeout, httpcore.ReadTimeout))
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         """Write all bytes in pieces of `_PIECE`, each within the deadline; httpcore.WriteTimeout
         after it.
         """
         for at in range(0, len(buffer), _PIECE):
-            self._inner.write(buffer[at : at + _PIECE], _left(timeout, httpcore.WriteTimeout))
+            self._inner.write(
+                buffer[at : at + _PIECE], _seconds_left(timeout, httpcore.WriteTimeout)
+            )
 
     def close(self) -> None:
         self._inner.close()
@@ -128,7 +130,7 @@ class _Stream(httpcore.NetworkStream):
         """Perform the TLS handshake within the deadline of the exchange; httpcore.ConnectTimeout
         after it.
         """
-        left = _left(timeout, httpcore.ConnectTimeout)
+        left = _seconds_left(timeout, httpcore.ConnectTimeout)
         return _Stream(self._inner.start_tls(ssl_context, server_hostname, left))
 
     def get_extra_info(self, info: str) -> Any:

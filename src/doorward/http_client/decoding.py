@@ -36,8 +36,9 @@ class Response(Protocol):
 
 
 def decoded_body(response: Response) -> Iterator[bytes]:
-    """Return an iterator over the decoded body of a response. It raises DecodingError as `decoded`
-    does.
+    """Return an iterator over the decoded body of a response. It raises DecodingError if the
+    content encoding is not supported, or the body is invalid or truncated. A body that httpx has
+    already read is returned in one piece, as httpx decoded it.
     """
     if response.is_stream_consumed:  # a transport without a network has read it
         return iter((response.content,))
@@ -67,15 +68,15 @@ def decoded(pieces: Iterable[bytes], encoding: str) -> Iterator[bytes]:
 
 
 def _has_header(piece: bytes) -> bool:
-    """Return True if a body of `deflate` is in zlib's format, as RFC 9110 requires; some servers
-    send it raw.
+    """Return True if a body of `deflate`, by its first bytes, is in zlib's format, as RFC 9110
+    requires; some servers send it raw.
     """
     return piece[0] & 0x0F == 8 and int.from_bytes(piece[:2].ljust(2, b"\0")) % 31 == 0
 
 
 def _steps(unzip: zlib._Decompress, piece: bytes, name: str) -> Iterator[bytes]:
-    """Yield the decompressed bytes of a piece, at most `STEP` at once; DecodingError if they are
-    not valid in the encoding `name`.
+    """Yield the decompressed bytes of a piece, at most `STEP` at once; bytes behind the end of the
+    compressed data are ignored. DecodingError if the data are not valid in the encoding `name`.
     """
     while not unzip.eof:
         try:

@@ -541,7 +541,7 @@ def test_plugin_that_decides_nothing_is_taken_back(
     daemon: PrivateDaemon, wanted: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its process may see other files and servers than the installer does."""
-    monkeypatch.setattr("doorward.docker.install.installer._check_given", lambda _wanted: None)
+    monkeypatch.setattr("doorward.docker.install.installer._check_options", lambda _wanted: None)
     refused(replace(wanted, extra=("--decision", "other")), daemon, "is undefined")
     assert not Path(wanted.listens).exists()
     install(wanted, nothing)

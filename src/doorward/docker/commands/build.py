@@ -36,7 +36,8 @@ class _Build:
 
 
 def read_build(words: Sequence[str], command: str) -> dict[str, str | list[str]]:
-    """Return the query parameters of the request that `docker build` sends with these arguments.
+    """Return the query parameters of the request that `docker build` sends with these arguments;
+    `command` is its name in errors.
 
     Raise CommandError for options that are unknown or belong to BuildKit, for invalid values, and
     unless exactly one folder follows the options.

@@ -108,7 +108,10 @@ Reader: TypeAlias = Callable[[Sequence[str], str], Call]
 
 
 def _create(words: Sequence[str], command: str) -> Call:
-    """Return the call of `docker create`. CommandError for words that it does not take."""
+    """Return the call that creates a container, of `docker create` and `docker run`; `command` is
+    its name in errors. Raise CommandError for unknown options, for invalid values, and if no image
+    is named.
+    """
     container = read_run(words, command)
     query = {"name": container.name, "platform": container.platform}
     present = {name: value for name, value in query.items() if value}
@@ -135,8 +138,8 @@ def _into_query(name: str, value: str = "") -> Callable[[_Read, str], None]:
 
 
 def _time_into_query(name: str) -> Callable[[_Read, str], None]:
-    """Return the setter of an option with a point in time, which sets the parameter `name`. It
-    raises CommandError for an invalid time.
+    """Return the setter of an option with a point in time, which sets the parameter `name`, unless
+    the value is empty. It raises CommandError for an invalid time.
     """
 
     def put(state: _Read, text: str) -> None:
@@ -185,15 +188,15 @@ def _of_client(_state: object, _text: str) -> None:
 def _about(
     method: str, path: str, values: Options = _NONE, switches: Options = _NONE, query: str = ""
 ) -> Reader:
-    """Return the reader of a command about one object, whose name replaces NAME in `path`.
-
-    `query` are parameters that the request always has. The reader raises CommandError unless there
-    is exactly one name.
+    """Return the reader of a command about one object, whose name replaces NAME in `path`. `values`
+    and `switches` are its options with and without a value, `query` the parameters that the request
+    always has. The reader raises CommandError for invalid options, and unless there is exactly one
+    name.
     """
 
     def read(words: Sequence[str], command: str) -> Call:
-        """Return the call of a command about one object. CommandError unless there is exactly one
-        name.
+        """Return the call of a command about one object. CommandError for invalid options, and
+        unless there is exactly one name.
         """
         state = _Read(dict(parse_qsl(query)))
         names = read_options(words, values, switches, state, command)
@@ -210,12 +213,14 @@ def _build(words: Sequence[str], command: str) -> Call:
 
 
 def _list(path: str, values: Options, switches: Options) -> Reader:
-    """Return the reader of a command that lists objects and takes options only. `path`: that of the
-    request; `values`, `switches`: its options with and without a value.
+    """Return the reader of a command that lists objects and takes options only. `path` is that of
+    the request; `values` and `switches` are its options with and without a value.
     """
 
     def read(words: Sequence[str], command: str) -> Call:
-        """Return the call of a command that lists objects. CommandError if a name is given."""
+        """Return the call of a command that lists objects. CommandError for invalid options, and
+        for a name.
+        """
         state = _Read()
         if read_options(words, values, switches, state, command):
             raise CommandError(f"`{command}` takes no name here")
@@ -225,8 +230,8 @@ def _list(path: str, values: Options, switches: Options) -> Reader:
 
 
 def _exec(words: Sequence[str], command: str) -> Call:
-    """Return the call of `docker exec`; raise CommandError unless a container and a command are
-    given.
+    """Return the call of `docker exec`; raise CommandError for invalid options, and unless a
+    container and a command follow them.
     """
     state = _Read(body={"User": "", "Privileged": False, "Tty": False, "AttachStdin": False})
     state.body |= {"DetachKeys": "", "Env": None, "WorkingDir": "", "Detach": False}
@@ -239,7 +244,9 @@ def _exec(words: Sequence[str], command: str) -> Call:
 
 
 def _pull(words: Sequence[str], command: str) -> Call:
-    """Return the call of `docker pull`; raise CommandError unless exactly one image is given."""
+    """Return the call of `docker pull`; raise CommandError for invalid options, and unless exactly
+    one image follows them.
+    """
     state = _Read()
     names = read_options(words, _PULL, _PULL_SWITCHES, state, command)
     if len(names) != 1:
@@ -251,7 +258,9 @@ def _pull(words: Sequence[str], command: str) -> Call:
 
 
 def _create_volume(words: Sequence[str], command: str) -> Call:
-    """Return the call of `docker volume create`; raise CommandError for more than one name."""
+    """Return the call of `docker volume create`; raise CommandError for invalid options, and for
+    more than one name.
+    """
     state = _Read(body={"Driver": "local"})
     names = read_options(words, _VOLUME, {}, state, command)
     if len(names) > 1:

@@ -44,13 +44,14 @@ class Container:
 
     @property
     def host(self) -> dict[str, Any]:
-        """Return the part of the body that is about the host."""
+        """The `HostConfig` of the body, not a copy."""
         host: dict[str, Any] = self.body["HostConfig"]
         return host
 
 
 def read_run(words: Sequence[str], command: str) -> Container:
     """Return the container that `docker run` or `docker create` makes with these arguments.
+    `command` is its name in errors; only if it ends with `run` does `-d` detach.
 
     Raise CommandError for unknown options, for invalid values, and if no image is named.
     """
@@ -123,10 +124,10 @@ def _endpoint_defaults() -> dict[str, Any]:
 
 
 def _set_networks(container: Container) -> None:
-    """Set NetworkMode to the first network, or to `default`, and an endpoint for each network that
-    has a name.
+    """Set NetworkMode to the first network of the options, or to `default`, and EndpointsConfig to
+    an endpoint for each network except `host`, `none` and `container:NAME`.
 
-    Addresses and aliases from options are those of the first one.
+    Addresses and aliases from options are those of the first network.
     """
     names = container.networks or ["default"]
     container.host["NetworkMode"] = names[0]
@@ -137,8 +138,8 @@ def _set_networks(container: Container) -> None:
 
 
 def _set_capabilities(host: dict[str, Any]) -> None:
-    """Write `CapAdd` and `CapDrop` as docker's client does: full names, sorted, and no capability
-    that is added is also dropped.
+    """Rewrite `CapAdd` and `CapDrop` of a HostConfig as docker's client does: full names, sorted,
+    None instead of an empty list, and dropped capabilities only if they are not also added.
     """
     added = {_capability(each) for each in host["CapAdd"] or ()}
     # As docker/cli: what is added and dropped is added.
@@ -228,7 +229,9 @@ def _fields(text: str) -> list[tuple[str, str]]:
 
 
 def _pairs(text: str) -> list[tuple[str, str]]:
-    """Split a value into pairs as `_fields` does, with names as they are written."""
+    """Split a line of CSV into pairs of name and value, with names as they are written; a name
+    without `=` has the value `""`. Raise CommandError if the text is not one line of CSV.
+    """
     columns = (each.partition("=") for each in _columns(text))
     return [(name, value) for name, _, value in columns]
 
@@ -245,7 +248,8 @@ def _columns(text: str) -> list[str]:
 def _put_volume(container: Container, value: str) -> None:
     """Add the value of `-v` to Binds, or to Volumes if it has no colon.
 
-    Raise CommandError for a source relative to the client's folder.
+    Raise CommandError if it has one and begins with `.` or `~`: the source is relative to a folder
+    of the client.
     """
     if ":" not in value:
         container.body["Volumes"] = {**container.body["Volumes"], value: {}}
@@ -259,7 +263,7 @@ def _put_volume(container: Container, value: str) -> None:
 def _mount(text: str) -> dict[str, Any]:
     """Return the entry of Mounts for a value of `--mount`, a volume by default.
 
-    Raise CommandError for unknown fields and invalid values.
+    Raise CommandError for unknown fields, invalid values, and a text that is not one line of CSV.
     """
     mount: dict[str, Any] = {"Type": "volume"}
     for name, value in _fields(text):
@@ -303,8 +307,8 @@ def _mount_option(*path: str) -> Setter:
 
 
 def _true(text: str) -> bool:
-    """Return the boolean of an option: True for no text, `1` and `true`. CommandError for anything
-    but these, `0` and `false`.
+    """Return the boolean of an option: True for no text, `1` and `true`, False for `0` and `false`,
+    in any case. CommandError for other texts.
     """
     if text.lower() not in ("", "1", "true", "0", "false"):
         raise CommandError(f"`{text}` is neither true nor false")
@@ -442,8 +446,8 @@ def _gpus(text: str) -> dict[str, Any]:
     fields `count=N`, `driver=x`, `capabilities=x`, `options=NAME=VALUE` and `"device=ID,ID"`, those
     with commas in quotes. The count -1 means all; it is 1 if neither a count nor devices are given.
 
-    Raise CommandError for a count that is not an integer, and for a name that is unknown or is
-    there twice.
+    Raise CommandError for a count that is not an integer, for a name that is unknown or is there
+    twice, and for a text that is not one line of CSV.
     """
     request: dict[str, Any] = {"Driver": "", "Count": 0, "DeviceIDs": None, "Options": {}}
     request["Capabilities"] = [["gpu"]]
@@ -494,7 +498,9 @@ def _put_health(name: str, read: Callable[[str], Any]) -> Setter:
 
 
 def _put_network(container: Container, value: str) -> None:
-    """Add the network of `--network NAME` or `name=NAME`. CommandError for any other field."""
+    """Add the network of `--network NAME` or `name=NAME`. CommandError for any other field, and for
+    a text that is not one line of CSV.
+    """
     fields = dict(_fields(value)) if "=" in value else {"name": value}
     if set(fields) != {"name"}:
         raise CommandError("`--network` takes only a name here: leave its other fields out")

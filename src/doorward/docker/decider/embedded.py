@@ -83,8 +83,9 @@ class EmbeddedPdp:
         return self._pdp.snapshot.revision
 
     def _read(self, before: Snapshot | None = None) -> Snapshot:
-        """Read the policies, generate the code of the decision, and return their snapshot.
-        Unchanged modules of the snapshot `before` are used again.
+        """Read the policies and data, generate the code of the decision, set `_question`, and
+        return the snapshot. Unchanged modules of the snapshot `before` are used again. Raise
+        LoadError or RegoError if they cannot be loaded.
         """
         snapshot = read(self._paths, ignore=_IGNORED, settings=self._settings, before=before)
         # While nobody waits: the first request after a reload would pay for the code otherwise.
@@ -93,10 +94,9 @@ class EmbeddedPdp:
         return snapshot
 
     def _ask_for_members(self, snapshot: Snapshot) -> str:
-        """Return a query for the members that matter if a request is allowed, and compile it.
-
-        `""` if the policies do not define all of them as rules; then the complete document is
-        evaluated.
+        """Return a query for the members that matter if a request is allowed, and compile it. `""`
+        if the policies do not define all of them as rules or the query cannot be compiled; then the
+        complete document is evaluated.
         """
         if not all(snapshot.has_rule_at(f"{self._path}/{name}") for name in self._members):
             return ""
@@ -140,7 +140,9 @@ class EmbeddedPdp:
 
 
 def _code_of(error: Exception) -> str:
-    """Return the code of an error, to be shown in place of its text, which may quote the input."""
+    """Return the code of a policy's error, or `internal error` for another one, to be shown in
+    place of its text, which may quote the input.
+    """
     if isinstance(error, RegoError) and error.diagnostics:
         return error.diagnostics[0].code
     return "internal error"

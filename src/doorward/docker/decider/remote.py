@@ -101,8 +101,8 @@ def _trusting_system() -> ssl.SSLContext:
 
 
 def accepts_writes(url: _Url) -> bool:
-    """Send a change of data that changes nothing, without credentials; return True if the server
-    accepts it, False if it refuses it or gives no answer.
+    """Send an empty JSON Patch, which changes no data, to the server at `url` over TCP, without
+    credentials. Return True if the server accepts it, False if it refuses it or gives no answer.
     """
     kind = http.client.HTTPSConnection if url.secure else http.client.HTTPConnection
     connection = kind(url.host, url.port, timeout=DEADLINE)
@@ -168,8 +168,10 @@ class RemotePdp:
             self._idle.pop().close()
 
     def _ask(self, body: bytes, until: float) -> tuple[int, bytes]:
-        """Send a question, on an idle connection if one is still open, and return status and body.
-        It is sent again, on a new connection, only if an idle one ends without a byte of an answer.
+        """Send the request, on an idle connection if one is still open, and return the status and
+        body of the response. It is sent again, on a new connection, only if an idle one ends
+        without a byte of a response. The first loopback address that answered is stored for later
+        connections.
         """
         with contextlib.suppress(IndexError):
             idle = self._idle.pop()
@@ -186,7 +188,10 @@ class RemotePdp:
         return answer
 
     def _exchange(self, connection: _Connection, body: bytes, until: float) -> tuple[int, bytes]:
-        """Send a question on a connection, and keep it for the next one if it stays open."""
+        """Send the request on a connection and return the status and body of the response. The
+        connection becomes idle, for the next request, if it stays open and `MAX_IDLE` are not idle
+        yet; otherwise it is closed.
+        """
         keep = False
         try:
             status, content, keep = connection.ask(self._url.target, body, until)
@@ -268,7 +273,7 @@ def _connect_unix(path: str, timeout: float) -> socket.socket:
 
 
 def _remaining(until: float) -> float:
-    """Return the seconds until a time; TimeoutError if it has passed."""
+    """Return the seconds until `until` by `time.monotonic`; TimeoutError if it has passed."""
     left = until - time.monotonic()
     if left <= 0:
         raise TimeoutError
@@ -297,8 +302,8 @@ class _TimedTlsSocket(ssl.SSLSocket):
     has_received = False
 
     def recv_into(self, *args: Any, **kwargs: Any) -> int:
-        """Read as the base class does, but wait until the deadline at most. TimeoutError after
-        it.
+        """Read as the base class does, but wait at most until the deadline `until`, if it is not 0.
+        TimeoutError after it.
         """
         if self.until:
             self.settimeout(_remaining(self.until))
@@ -308,11 +313,12 @@ class _TimedTlsSocket(ssl.SSLSocket):
 
 
 def _read(status: int, content: bytes) -> Answer:
-    """Return the answer in a response of the policy server: its `result`, or the body if that has
-    `allow`.
+    """Return the answer in a response of the policy server: the member `result` of its JSON object,
+    or the object itself if that has no `result` but `allow`, else UNDEFINED, since OPA leaves
+    `result` out for undefined documents. JSON that is not an object is the result itself.
 
-    UNDEFINED if there is neither: OPA leaves `result` out for undefined documents. Raise PdpError
-    for a status other than 200, a large body or invalid JSON.
+    Raise PdpError for a status other than 200, a body over `MAX_ANSWER` bytes, invalid JSON and a
+    repeated key.
     """
     if 300 <= status < 400:
         raise PdpError("policy server answered with a redirect, which is not followed")

@@ -40,8 +40,8 @@ class CertificateError(Exception):
 
 
 def make_authority(folder: Path) -> None:
-    """Write `ca.pem` and `ca-key.pem` of a new authority to `folder`. Raise CertificateError if one
-    exists.
+    """Write `ca.pem` and `ca-key.pem` of a new authority to `folder`, which is created if it is
+    missing. Raise CertificateError if one of the files exists or cannot be written.
     """
     key = ec.generate_private_key(ec.SECP256R1())
     name = _name("Doorward Docker authority")
@@ -58,7 +58,8 @@ def issue_server(folder: Path, hosts: Sequence[str], *, days: int = 365) -> None
     """Write `server-cert.pem` and `server-key.pem` for a daemon with these names and addresses.
 
     Raise CertificateError if `hosts` is empty or has one that is neither a name in ASCII nor an
-    address, for other `days` than 1 to 3650, if a file exists, or the folder has no authority.
+    address, for other `days` than 1 to 3650, if a file exists or cannot be written, or if the
+    folder has no authority that can be read.
     """
     if not hosts:
         raise CertificateError("a server needs at least one name or address")
@@ -71,8 +72,8 @@ def issue_server(folder: Path, hosts: Sequence[str], *, days: int = 365) -> None
 def issue_client(folder: Path, user: str, *, days: int = 365) -> None:
     """Write `USER-cert.pem` and `USER-key.pem`, with which a client is `user` to the daemon.
 
-    Raise CertificateError for an invalid name, other `days` than 1 to 3650, an existing file, or a
-    folder without an authority.
+    Raise CertificateError for an invalid name, for other `days` than 1 to 3650, if a file exists or
+    cannot be written, or if the folder has no authority that can be read.
     """
     # The files of these two names are those of the authority and the daemon.
     if not _USER.fullmatch(user) or user in ("ca", "server"):
@@ -94,8 +95,8 @@ def _issue(
     """Write a new key, and its certificate signed by the folder's authority, as files that begin
     with `stem`.
 
-    Raise CertificateError for `days` longer than those of an authority, without an authority, or if
-    a file cannot be written.
+    Raise CertificateError for other `days` than 1 to 3650, if the authority is missing or cannot be
+    read, or if a file exists or cannot be written.
     """
     if not 1 <= days <= _AUTHORITY_DAYS:
         raise CertificateError(f"a certificate must be for 1 to {_AUTHORITY_DAYS} days")
@@ -116,7 +117,8 @@ def _issue(
 def _read_authority(folder: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
     """Return the certificate and key of the folder's authority.
 
-    Raise CertificateError if there is none, or it was not made by this command.
+    Raise CertificateError if there is none, a file is damaged, or the key is encrypted or not an EC
+    key.
     """
     try:
         certificate = x509.load_pem_x509_certificate((folder / "ca.pem").read_bytes())
@@ -172,7 +174,7 @@ def _builder(
 
 def _usage(*, signs: bool) -> x509.KeyUsage:
     """Return the key usage of a certificate: signing certificates and revocation lists if `signs`,
-    else signatures.
+    else digital signatures.
     """
     return x509.KeyUsage(
         digital_signature=not signs,

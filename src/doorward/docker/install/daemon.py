@@ -59,10 +59,11 @@ class ConfigFile:
     path: Path
 
     def read(self) -> dict[str, Any]:
-        """Return the members of daemon.json in their order; `{}` if there is no file.
+        """Return the members of daemon.json in their order; `{}` if there is no file, or it is
+        empty.
 
-        Raise DaemonError if it cannot be read, is not a JSON object, repeats a key, or its plugins
-        are not a list of names.
+        Raise DaemonError if it cannot be read, is larger than `_MAX_CONFIG` bytes, is not a JSON
+        object, repeats a key, or its plugins are not a list of names.
         """
         try:
             content = self.path.read_bytes()
@@ -85,13 +86,13 @@ class ConfigFile:
 
     def plugins(self) -> list[str]:
         """Return the names of the authorization plugins, in the order in which they are asked; []
-        if there are none. Raise DaemonError as `read` does.
+        if there are none. Raise DaemonError if daemon.json cannot be read or is not valid.
         """
         return list(self.read().get(KEY, []))
 
     def write(self, document: dict[str, Any], *, keep_old: bool) -> None:
-        """Replace the file in one step, with the same owner and mode; `keep_old` copies the old one
-        to `backup`.
+        """Replace the file in one step, with the same owner and mode, 0644 for a new file;
+        `keep_old` copies the old one to `backup` first.
 
         Raise DaemonError if that fails.
         """
@@ -175,8 +176,8 @@ class Daemon:
     socket: str
 
     def pid(self) -> int | None:
-        """Return the process in the pidfile, or else the one that listens on the socket; None
-        unless it is a dockerd.
+        """Return the id of the process in the pidfile, or else of the one that listens on the
+        socket; None unless it is a dockerd.
         """
         try:
             pid: int | None = int(self.pidfile.read_text())
@@ -263,8 +264,9 @@ class Daemon:
         return self.reach(plugin_socket) is Reach.IN_FORCE
 
     def reach(self, plugin_socket: str) -> Reach:
-        """Send a request to the daemon and return how far it got: to the plugin, refused, answered,
-        or nowhere.
+        """Send a ping to the daemon and return the outcome: IN_FORCE if the plugin at
+        `plugin_socket` was asked, else OPEN, REFUSED, LOCKED_OUT or NO_DAEMON by the daemon's
+        response.
         """
         nonce = secrets.token_hex(16)
         status = self.probe(nonce)

@@ -290,7 +290,8 @@ def _open_writes(url: str) -> Iterator[Finding]:
 
 
 def _is_for_everybody(path: str) -> bool:
-    """Return True if a user without any right of its own may connect to a Unix socket.
+    """Return True if a user without any right of its own may connect to a Unix socket; False also
+    if it cannot be examined.
 
     The kernel is asked as such a user, since access lists may say more than modes; without the
     rights for that, the modes of the socket and of the folders around it count.

@@ -207,17 +207,18 @@ def _check(installation: Installation) -> dict[str, Any]:
 
     Raise DaemonError with the first obstacle.
     """
-    _check_given(installation)
+    _check_options(installation)
     for reason in _obstacles(installation):
         raise DaemonError(reason)
     return installation.config.read()
 
 
-def _check_given(installation: Installation) -> None:
+def _check_options(installation: Installation) -> None:
     """Check the options that do not depend on this machine: the name, and that usual requests are
     decided.
 
-    Raise DaemonError if the URL or the policies cannot be used, or decide nothing.
+    Raise DaemonError if the name is invalid, if the URL or the policies cannot be used, or, unless
+    `may_be_undecided`, if they decide nothing.
     """
     check_name(installation.name)
     decider: RemotePdp | EmbeddedPdp
@@ -242,10 +243,10 @@ def _check_given(installation: Installation) -> None:
 
 
 def _find_shipped(folder: Path) -> Sequence[str]:
-    """Return the shipped policies with the data in `folder`, or with the shipped data if it does
-    not exist.
+    """Return the paths of the shipped policies and of the data in `folder`, or of the shipped data
+    if it does not exist.
 
-    Raise DaemonError if `folder` has copies of shipped policies of an earlier version.
+    Raise DaemonError if `folder` has copies of shipped policies.
     """
     if not folder.exists():
         return [str(PACK)]
@@ -305,10 +306,10 @@ def _option(options: Sequence[str], name: str, default: str) -> str:
 
 
 def copy_pack(folder: Path, say: Say, *, whole: bool = False) -> None:
-    """Copy the shipped data to `folder`, and the policies too if `whole` is True; do nothing if it
-    exists.
+    """Copy the shipped `data.json` to a new `folder`, and with `whole` the shipped policies too. Do
+    nothing if `folder` exists. `say` prints where the data are.
 
-    Raise DaemonError if that fails.
+    Raise DaemonError if copying fails.
     """
     if folder.exists():
         return
@@ -325,7 +326,9 @@ def copy_pack(folder: Path, say: Say, *, whole: bool = False) -> None:
 
 
 def _show_plan(installation: Installation, say: Say) -> None:
-    """Print each step of the installation, and each obstacle on this machine; change nothing."""
+    """Print each step of the installation, and each obstacle on this machine; change nothing. Raise
+    DaemonError for an invalid name.
+    """
     check_name(installation.name)
     try:
         named = installation.name in installation.config.plugins()
@@ -334,7 +337,7 @@ def _show_plan(installation: Installation, say: Say) -> None:
     for step in _plan(installation, named=named):
         say(step if step.startswith(" ") else f"would {step}")
     try:
-        _check_given(installation)
+        _check_options(installation)
     except DaemonError as error:
         say(f"but: {error}")
     for reason in _obstacles(installation):
@@ -360,7 +363,8 @@ def _plan(installation: Installation, *, named: bool) -> Iterator[str]:
 def _take_service(installation: Installation, say: Say) -> None:
     """Start the service and check that it decides usual requests.
 
-    Raise DaemonError otherwise; with `may_be_undecided` only print a warning.
+    Raise DaemonError if it does not start, or decides none of them; with `may_be_undecided` only
+    print a warning for the latter.
     """
 
     def ask() -> str:
@@ -398,10 +402,10 @@ def _undo(installation: Installation, before: bytes | None, *, named: bool) -> N
 
 def uninstall(installation: Installation, say: Say, *, dry_run: bool = False) -> None:
     """Remove the plugin from daemon.json, wait until no request reaches it, and then end its
-    service.
+    service. With `dry_run` only print that.
 
-    With `dry_run` only print that. Raise DaemonError unless root runs it, and if requests still
-    reach it.
+    Raise DaemonError for an invalid name, unless root runs it, if another installer is at work, if
+    requests still reach the plugin, and if a step fails.
     """
     check_name(installation.name)
     if installation.systemd and not has_systemd():
@@ -422,10 +426,11 @@ def uninstall(installation: Installation, say: Say, *, dry_run: bool = False) ->
 
 
 def _uninstall(installation: Installation, say: Say) -> None:
-    """Remove the plugin's name, reload dockerd, wait until no request reaches it, and end the
-    service.
+    """Remove the plugin's name from daemon.json, reload dockerd, wait until no request reaches the
+    plugin, and end the service.
 
-    If requests still do, restore the configuration and raise DaemonError; the service stays.
+    If requests still reach it, or dockerd does not answer, restore daemon.json and raise
+    DaemonError; the service stays. Raise DaemonError also if a step fails.
     """
     config = installation.config
     document = config.read()

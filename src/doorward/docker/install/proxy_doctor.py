@@ -134,8 +134,8 @@ def _get(path: str, target: str) -> Any:
     """Send a GET request to the Unix socket at `path` and return the body: parsed JSON if it begins
     with `[` or `{`, else bytes.
 
-    None for a status other than 200, invalid JSON (also of more than `_MOST` bytes), and if no
-    answer comes.
+    None for a status other than 200, for JSON that is invalid or longer than `_MOST` bytes, and if
+    no response comes.
     """
     connection = UnixConnection(path, _TIMEOUT)
     try:

@@ -53,7 +53,7 @@ Check: TypeAlias = Callable[[], None]
 
 
 def no_check() -> None:
-    """Accept any answer."""
+    """Do nothing: whatever plugin answers is accepted."""
 
 
 class Supervisor(Protocol):
@@ -72,8 +72,9 @@ def has_systemd() -> bool:
 
 
 def wait_for(socket: str, instance: str, seconds: float = _START) -> bool:
-    """Return True if the process that was started as `instance` answers at `socket` in that
-    time."""
+    """Wait until the plugin whose process was started as `instance` answers at `socket`; return
+    False if it does not within `seconds`.
+    """
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         answer = call_plugin(socket, "/Doorward.Instance", timeout=1.0)
@@ -236,8 +237,8 @@ class Systemd:
     def start(self, arguments: Sequence[str], check: Check = no_check) -> None:
         """Write the units, restart the service and call `check`.
 
-        If systemctl fails, the new process does not answer or `check` raises DaemonError, the old
-        units are restored and the error is raised; without old units the new ones are removed.
+        If a step fails, the new process does not answer or `check` raises DaemonError, the old
+        units are restored and DaemonError is raised; without old units the new ones are removed.
         """
         old = self._texts()
         instance = secrets.token_hex(16)
@@ -257,8 +258,8 @@ class Systemd:
             raise
 
     def _undo(self, old: dict[str, str]) -> None:
-        """Restore the unit files in `old`, by name, and enable them; remove the new files if `old`
-        is empty. Errors of systemctl are ignored.
+        """Restore the unit files in `old`, by name, and restart the service; if `old` is empty, end
+        the service and remove the new files. DaemonErrors on the way are ignored.
         """
         with suppress(DaemonError):
             if old:
@@ -449,8 +450,8 @@ class Process:
         return _message(lines[-1])[:300] if lines else f"see {self.log}"
 
     def pid(self) -> int | None:
-        """Return the plugin's process: from the pidfile, or else the one that listens or is
-        starting; None if there is none.
+        """Return the id of the plugin's process: from the pidfile, or else of the one that listens
+        or is starting; None if there is none.
         """
         try:
             pid: int | None = int(self._pidfile.read_text())
@@ -461,15 +462,16 @@ class Process:
         return pid if self._serves(pid) else self._starting()
 
     def _starting(self) -> int | None:
-        """Return a plugin process that does not listen yet, None if there is none.
-
-        Its installer was killed before it could write the pidfile.
+        """Return the id of a plugin process that does not listen yet, None if there is none. Its
+        installer was killed before it could write the pidfile.
         """
         pids = {int(path.name) for path in Path("/proc").glob("[0-9]*") if self._is_ours(path)}
         return next((pid for pid in sorted(pids) if _parent(pid) not in pids), None)
 
     def _is_ours(self, process: Path) -> bool:
-        """Return True if a process of this user serves this installation; False if it has ended."""
+        """Return True if the process of the folder `process` in /proc is one of this user and
+        serves this installation; False if it has ended.
+        """
         try:
             return process.stat().st_uid == os.geteuid() and self._serves(int(process.name))
         except OSError:

@@ -105,10 +105,11 @@ def _as_set(values: Any) -> dict[str, bool]:
 
 
 def editor(action: str, view: View) -> Edit | None:
-    """Return the function that filters and masks the body of a response to `action`.
+    """Return the function that filters and masks the body of a response to `action`; None if this
+    response passes unchanged.
 
-    None if this response passes unchanged. The function takes and returns JSON as bytes; it raises
-    ValueError or the like for a body that does not have the expected form.
+    The function takes and returns JSON as bytes. It raises ValueError, KeyError, TypeError or
+    AttributeError for a body that does not have the expected form.
     """
     filter_ = _FILTERS.get(action) if view.owner else None
     masks = not view.env and action in _MASKED

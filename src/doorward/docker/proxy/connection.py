@@ -83,8 +83,8 @@ class ClientConnection(Wire):
         return self._since if self._is_idle else None
 
     def expire(self) -> None:
-        """Abort the connection if it is past a time limit or its client is gone; called in each
-        sweep.
+        """Abort the connection if it is past a time limit or, while a request is streaming, its
+        client is gone; called in each sweep.
         """
         now = self._connections.now
         if self._closing_since is not None:
@@ -129,8 +129,8 @@ class ClientConnection(Wire):
     # Requests
 
     async def _run(self) -> None:
-        """Serve requests until the client or the proxy ends the connection; abort it after a
-        fault.
+        """Serve requests until the client or the proxy ends the connection; abort it if it is cut,
+        and after a fault, which is reported.
         """
         try:
             while not self._is_closing and await self._next():
@@ -148,7 +148,8 @@ class ClientConnection(Wire):
 
         Waits without a limit for the first byte. A head that cannot be parsed is answered with the
         status of its HeadError, and a connection of HTTP/2 is carried to its end; both return
-        False, as does a client that ends.
+        False, as does a client that ends between two requests. Raise CutError if it ends within
+        one.
         """
         self._is_idle, self._since = True, self._connections.now
         try:

@@ -104,8 +104,9 @@ class PluginDecisions:
             raise
 
     def _judge(self, request: AuthzRequest, *, may_wait: bool) -> Judged:
-        """Return the plugin's verdict on a request; a fault is reported and refused. WaitError and
-        `may_wait` as for `Plugin.judge`.
+        """Return the plugin's verdict on a request, which creates objects with the user's label if
+        there are owners. A fault is reported and denied. Raise WaitError if the decision has to
+        wait and `may_wait` is False.
         """
         try:
             prepare = None
@@ -153,8 +154,9 @@ def _label(owner: str, draft: Draft) -> Draft:
 
 
 def _has_folders(judged: Judged) -> bool:
-    """Return True if a request was allowed that mounts folders of the host. Those of admins are not
-    pinned: they may mount everything."""
+    """Return True if the bind mounts of a request have to be pinned: it was allowed, its action is
+    in `PINNED`, and it has some. Those of admins are not pinned: they may mount everything.
+    """
     verdict, draft, input_doc = judged.verdict, judged.draft, judged.input
     if not verdict.allow or verdict.rule == ADMIN or draft is None or input_doc is None:
         return False

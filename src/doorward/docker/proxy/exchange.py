@@ -175,7 +175,7 @@ class Exchange:
 
         The request line of the preface was read already. If the caller is refused or the daemon
         cannot be reached, the relay runs without a daemon and refuses each call. Raise CutError if
-        the rest of the preface is malformed.
+        the rest of the preface or, without a daemon, a frame of the client is malformed.
         """
         self._may_half_close = True
         # The head of the preface went through `ClientConnection._next` as if it were HTTP/1.
@@ -243,9 +243,10 @@ class Exchange:
         """Judge one request, pass it to the daemon, and relay the response; return True if the
         connection can carry another one.
 
-        Raise RefusedError if the request is denied, malformed or cannot be recorded. A body that is
-        still on its way is uploaded by a task, which is cancelled when the response has been
-        relayed.
+        Raise RefusedError if the request is malformed, denied or cannot be recorded, or if the
+        daemon gives no response that can be relayed; CutError if the client has left or a response
+        that has begun is cut. A body that is still on its way is uploaded by a task, which is
+        cancelled when the response has been relayed.
         """
         reading = read_request(head)
         self._may_half_close = reading.is_taken_over
@@ -284,8 +285,8 @@ class Exchange:
         unread.
 
         Sends `100 Continue` if the client waits for it. Raise RefusedError 413 for a body of more
-        than `MOST_JSON` bytes and 400 for one that cannot be read or that the route does not have;
-        CutError if the client ended.
+        than `MOST_JSON` bytes, 400 for one that cannot be read or that the route does not have, and
+        503 if the budget has no room; CutError if the client ended.
         """
         if reading.kind == "stream" and not reading.is_taken_over:
             return None
@@ -316,8 +317,9 @@ class Exchange:
             self._client.write(_CONTINUE)
 
     async def _judge(self, reading: Reading, content: bytes | None) -> Judged:
-        """Identify the caller and judge the request; RefusedError 403 if either fails. `content` is
-        the `body` of `to_authz`.
+        """Identify the caller and judge the request, whose JSON body is `content`; raise
+        RefusedError 403 if the caller is unknown or the request is denied. A request whose archive
+        is inspected later is stored as `_archived`.
         """
         try:
             caller = await self._sides.identify(self._client)
@@ -468,7 +470,9 @@ class Exchange:
         kept.
 
         A response that takes the connection over is carried until one side ends, and then the
-        result is False. Raise RefusedError 502 if the daemon upgrades without being asked.
+        result is False. Raise RefusedError if the daemon upgrades without being asked (502) or a
+        response that must be filtered cannot be, and CutError if the response is cut or the client
+        has left.
         """
         upstream = self._upstream
         assert upstream is not None
@@ -523,7 +527,7 @@ class Exchange:
         """Relay a JSON response after `edit` has filtered and masked it, with its new length.
 
         Raise RefusedError 502 if the response does not have the form that `edit` expects, is cut,
-        or is too large.
+        or is too large, and 503 if the budget has no room; CutError if the client has left.
         """
         try:
             content = await self._edit_answer(body, edit)

@@ -83,7 +83,9 @@ called."""
 
 
 def is_preface(content: bytes) -> bool:
-    """Return True for what looks like a head, and begins a connection of HTTP/2."""
+    """Return True if `content`, which was read as the head of a request, is the first line of the
+    preface of HTTP/2.
+    """
     return content == _FIRST_LINES
 
 
@@ -168,9 +170,10 @@ class Relay:
         self._highest = 0
 
     async def run(self) -> None:
-        """Relay frames until one side ends; the client's preface must have been read.
+        """Relay frames until one side ends, or the client sends a malformed frame; the client's
+        preface must have been read.
 
-        Without a daemon, each call of the client is refused.
+        Without a daemon, each call of the client is refused, and a malformed frame raises CutError.
         """
         if self._daemon is None:
             self._client.write(bytes(Frame(FrameType.SETTINGS, 0, 0, b"")))
@@ -191,7 +194,9 @@ class Relay:
     # From the client
 
     async def _from_client(self) -> None:
-        """Relay frames of the client until it ends; CutError for a malformed one."""
+        """Relay frames of the client until it ends; raise CutError for a malformed or forbidden
+        one.
+        """
         frames = Frames(self._client)
         try:
             while (frame := await frames.next()) is not None:
@@ -203,10 +208,11 @@ class Relay:
             raise CutError from None
 
     async def _take(self, frame: Frame, frames: Frames) -> None:
-        """Handle one frame of the client by its type; frames of unknown streams are dropped.
+        """Handle one frame of the client by its type; frames of unknown streams or types, and of
+        priority, are dropped.
 
-        Raise CutError for a CONTINUATION without its HEADERS and for PUSH_PROMISE, which clients
-        never send.
+        Raise CutError for a malformed frame, a CONTINUATION without its HEADERS and a PUSH_PROMISE,
+        which clients never send; HpackError or MalformedError for invalid headers.
         """
         kind = frame.kind
         if kind == FrameType.HEADERS:
@@ -320,7 +326,8 @@ class Relay:
         trailers.
 
         Raise CutError if a continuation is missing, if the block is too large, if there are too
-        many streams, or if the stream's number is even (RFC 9113, 5.1.1).
+        many streams, or if the stream's number is even (RFC 9113, 5.1.1); HpackError or
+        MalformedError for invalid headers.
         """
         block = _without_padding(frame)
         flags, parts = frame.flags, 1
@@ -346,9 +353,10 @@ class Relay:
         await self._request(frame, to_request(headers))
 
     def _trailers(self, frame: Frame, headers: list[Header]) -> None:
-        """Relay the trailers of a judged stream if they end it; drop those of other streams.
+        """Relay the trailers of a judged stream if they end it; drop others.
 
-        Raise CutError if the stream still waits for its verdict.
+        Raise CutError if the stream still waits for its verdict, MalformedError for invalid
+        trailers.
         """
         check_trailers(headers)
         # The message is not decided yet, and trailers would end it at the daemon.
@@ -464,8 +472,8 @@ _ACTIONS: Final = {b"Prune": ("POST", "/build/prune")}
 
 def method_of(path: bytes) -> tuple[str, str]:
     """Return the method and path of the HTTP/1 request that stands for a gRPC method of BuildKit in
-    policies: its action decides on the call. `("POST", "/grpc")` for all methods but a few of
-    `Control`.
+    policies: its action decides on the call. `("POST", "/build/prune")` for `Prune` of `Control`,
+    `("POST", "/grpc")` for all other methods.
     """
     name = path.rpartition(b"/")[2]
     is_control = path.startswith(b"/moby.buildkit.v1.Control/")

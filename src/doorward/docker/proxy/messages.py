@@ -96,9 +96,9 @@ class ResponseHead(NamedTuple):
 def parse_request_head(content: bytes) -> RequestHead:
     """Parse a request's head: request line and headers, without the empty line at the end.
 
-    Raise HeadError, which carries the status for the client, if the head is malformed, has no Host,
-    repeats a header in `SINGLE`, or gives a length that cannot be read. A request without a length
-    has length 0.
+    Raise HeadError, which carries the status for the client, if the head is malformed or has too
+    many headers, has no Host, repeats a header in `SINGLE`, or gives a length or transfer coding
+    that is not supported. A request without a length has length 0.
     """
     line, _, rest = content.partition(b"\r\n")
     match = _REQUEST.fullmatch(line)
@@ -151,7 +151,7 @@ def _length(length: str | None, coding: str | None) -> int | None:
     """Return the length of a body in bytes; -1 if it is chunked, None if neither header is present.
 
     Raise HeadError if both headers are present (RFC 9112, 6.1), for a coding other than chunked,
-    and for a length that is not a number.
+    and for a length that is not a number of at most `_MOST_DIGITS` digits.
     """
     # RFC 9112, 6.1: the two together are how requests are smuggled past a reader.
     if coding is not None:

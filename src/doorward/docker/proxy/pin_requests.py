@@ -78,8 +78,8 @@ class PinJudge:
         )
 
     def why_refused(self, document: Mapping[str, Any]) -> str:
-        """Return the reason why a stored request would be refused now; "" if it would be
-        allowed.
+        """Return the reason why a stored request would be refused now; `""` if it would be allowed.
+        The decision gets its line in the audit log.
         """
         try:
             caller = self._caller(document)
@@ -97,10 +97,11 @@ class PinJudge:
         return "" if verdict.allow is True else verdict.reason or "denied by policy"
 
     def _caller(self, document: Mapping[str, Any]) -> Caller:
-        """Return the caller of a stored request with the groups that the user has now.
+        """Return the caller of a stored request, for a user of this host with the groups that the
+        user has now.
 
-        Raise ValueError if a field has another type; PeerError if the user's number now has another
-        name.
+        Raise ValueError if a field has an unexpected type, KeyError or TypeError if one is missing
+        or not a list; PeerError if the user's number cannot be looked up or has another name now.
         """
         name, method, uid = document["user"], document["method"], document["uid"]
         container, groups = document["container"], tuple(document["groups"])

@@ -78,7 +78,8 @@ class Pins:
         in_use: Callable[[], bytes | None] = lambda: None,
         why_refused: Callable[[PinnedRequest], str] | None = None,
     ) -> None:
-        """Prepare both folders, read the stored pins, and restore their mounts.
+        """Prepare `folder`, read the stored pins, and restore their mounts. Raise PinError if
+        the stored pins cannot be read, OSError if `folder` cannot be created.
 
         `folder` is the place of the mounts, in the mount namespace of the daemon; `state` is the
         file that stores the pins. `in_use` returns the daemon's documents that name all mounts in
@@ -102,8 +103,9 @@ class Pins:
     # Between runs
 
     def _read(self) -> dict[str, str]:
-        """Return the paths of the stored pins by name, and keep their requests; {} if there is no
-        file. Raise PinError if it cannot be read or is not a JSON object.
+        """Return the paths of the stored pins by name, and put their requests into `_requests`; {}
+        if there is no file. Stored pins that are not valid are left out. Raise PinError if the file
+        cannot be read or is not a JSON object.
         """
         try:
             document = json.loads(self._state.read_bytes())
@@ -184,7 +186,7 @@ class Pins:
 
         A pin of the same folder under the same path is used again. `request` is stored with the
         pin. Raise PinError if `path` does not exist or cannot be mounted, if a symbolic link is on
-        the way, or if `MOST_PINS` pins are in use.
+        the way, if `MOST_PINS` pins are in use, or if the pin cannot be stored.
         """
         with self._lock:
             descriptor = _open(path)
@@ -257,7 +259,9 @@ class Pins:
         return None
 
     def _mount(self, path: str, point: str) -> None:
-        """Mount a path of the host, opened once, on a mount point."""
+        """Mount a path of the host, opened once, on a mount point; raise PinError if it cannot be
+        opened or mounted.
+        """
         descriptor = _open(path)
         try:
             _mount_on(descriptor, point)
@@ -353,7 +357,7 @@ class Pins:
 
     def _volume(self, body: dict[str, Any], name: str, pin: _Pin) -> Any:
         """Return `body` with the `device` in its options `name` replaced by a pin; the same body if
-        the device is not an absolute path.
+        the device is not an absolute path. Raise PinError if the pin cannot be made.
         """
         options = body.get(name) or {}
         device = options.get("device") or ""
@@ -364,7 +368,9 @@ class Pins:
     def _pin_source(
         self, resolved: Mapping[str, str], request: PinnedRequest | None, source: str
     ) -> str:
-        """Return the pin of a path that was judged; PinError for any other path."""
+        """Return the pin of a source by the path to which it led when it was judged; PinError if it
+        was not judged, or the pin cannot be made.
+        """
         path = resolved.get(source)
         if not path:
             raise PinError(f"host path {source} was not part of the request when it was decided")

@@ -106,8 +106,8 @@ class Recordings:
             raise RecordingError(f"{folder}: {describe_os_error(error)}") from None
 
     def begin(self, decision_id: str, about: Mapping[str, Any]) -> Recording:
-        """Return a new recording of a decided stream; raise RecordingError if its file cannot be
-        created.
+        """Return a new recording of a decided stream, with `about` in its first line; raise
+        RecordingError if its file cannot be created or written.
         """
         now = time.gmtime()
         name = "".join([c if c.isalnum() or c == "-" else "_" for c in decision_id[:64]])

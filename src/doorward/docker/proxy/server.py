@@ -268,7 +268,10 @@ class _Caller:
             self._counted = ""
 
     async def _by_socket(self, wire: Wire) -> Caller:
-        """Return the caller at the other end of a Unix socket; PeerError if it has gone."""
+        """Return the caller at the other end of a Unix socket: the listener's consumer, a
+        container, or a user of this host. Raise PeerError if the process has gone or cannot be
+        examined, or its user cannot be looked up.
+        """
         end = wire.transport.get_extra_info("socket")
         if end is None:
             raise PeerError("the calling process has ended")
@@ -292,8 +295,8 @@ class _Caller:
         """Look up a user by number in a thread of the pool, since that may wait for a directory
         server.
 
-        Raise PeerError for a user of another user namespace, which has no number on this host, and
-        if too many requests wait for a thread.
+        Raise PeerError for a user of another user namespace, which has no number on this host, if
+        the lookup fails, and if too many requests wait for a thread.
         """
         result: asyncio.Future[Caller | PeerError] = self._loop.create_future()
 

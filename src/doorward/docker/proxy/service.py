@@ -280,7 +280,7 @@ def open_listeners(options: ProxyOptions) -> tuple[list[Listener], list[tuple[st
     remove.
 
     Sockets inherited from systemd come first and are not bound again. Raise BindError if a socket
-    cannot be bound or if there are none.
+    cannot be inherited or bound, or if there are none.
     """
     listeners = list(_inherit_listeners())
     files: list[tuple[str, int]] = []

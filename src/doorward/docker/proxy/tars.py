@@ -124,13 +124,17 @@ class TarReader:
             self._read_block()
 
     def close(self) -> None:
-        """End the archive; raise TarError if an entry is cut or there was no entry."""
+        """End the archive; raise TarError if an entry is cut, there was no entry, or attributes
+        have no entry behind them.
+        """
         if self._skip or (self._head and self._head != _ZEROS) or self._is_first:
             raise TarError("archive is cut")
         self._check_end()
 
     def _read_content(self, data: bytes, at: int) -> int:
-        """Skip or keep content of the current entry and return how many bytes it took."""
+        """Skip or store the content of the current entry that `data` has from offset `at` on.
+        Return the offset behind it.
+        """
         piece = data[at : at + self._skip] if self._kept is not None else b""
         size = min(self._skip, len(data) - at)
         self._skip -= size
@@ -145,8 +149,9 @@ class TarReader:
         return at + size
 
     def _read_block(self) -> None:
-        """Handle a header block, or the two empty blocks that end an archive; TarError for
-        bytes after them.
+        """Handle `_head` if it is a header block or the two empty blocks that end an archive; wait
+        for more bytes otherwise. Raise TarError for a malformed header, a single empty block and an
+        archive without entries.
         """
         block = self._head
         # The daemon's reader wants two empty blocks at the end.
@@ -170,8 +175,8 @@ class TarReader:
             raise TarError("archive ends where an entry should follow its attributes")
 
     def _read_header(self, block: bytes) -> None:
-        """Read the header of an entry; TarError if its checksum is wrong or it resembles
-        another format.
+        """Read the header of an entry. Raise TarError if its checksum is wrong, it is malformed or
+        of an old format, or the first one resembles another format.
         """
         checksum = block[148:156]
         if _octal(checksum) != sum(block) - sum(checksum) + len(checksum) * ord(" "):
@@ -228,7 +233,8 @@ class TarReader:
     def _read_extension(self, content: bytes) -> None:
         """Store the long name, long link or pax attributes of the next entry.
 
-        Raise TarError for a NUL within a name and for global attributes other than a comment.
+        Raise TarError for a NUL within a name, for malformed or unknown attributes, and for global
+        attributes other than a comment.
         """
         kind, self._of_extension = self._of_extension, b""
         if kind in (_LONG_NAME, _LONG_LINK):

@@ -67,7 +67,9 @@ class TlsLayer(asyncio.Protocol):
         self._flush()
 
     def _read(self) -> None:
-        """Hand on decrypted data until more bytes are needed or the peer has ended."""
+        """Hand on decrypted data until the peer has ended; ssl.SSLWantReadError when more bytes are
+        needed.
+        """
         while not self._has_ended:
             try:
                 data = self._tls.read(_READ)
@@ -79,7 +81,9 @@ class TlsLayer(asyncio.Protocol):
             self._wire.data_received(data)
 
     def eof_received(self) -> bool:
-        """Return True to keep the connection if TLS was ended properly; abort it otherwise."""
+        """Return True, which keeps the connection open for writing, if TLS was ended properly;
+        otherwise abort the connection and return False.
+        """
         # Without an end of TLS before, somebody may have cut the connection.
         if self._is_open and self._has_ended:
             return True

@@ -94,8 +94,9 @@ class Upload:
         """Inspect a piece of the upload; return the pieces that may go to the daemon now.
 
         Pieces that may hold the end of the archive are kept back until it is allowed, so that the
-        daemon never gets a complete archive before. `is_last` keeps this piece back until `end`.
-        Errors that `decide` raises, which refuse the upload, pass through.
+        daemon never gets a complete archive before. `is_last` keeps this piece back until `end`. A
+        malformed archive is judged as unreadable. Errors that `decide` raises, which refuse the
+        upload, pass through.
         """
         if self._is_through:
             return [piece]
@@ -165,8 +166,8 @@ class Upload:
             raise TarError("archive does not come to its end")
 
     async def _feed(self, piece: bytes) -> None:
-        """Feed a piece to the tar reader and judge the archive again when it shows something
-        new.
+        """Feed a piece to the tar reader, and judge the archive when it shows something new and
+        when it ends. Raise TarError if it is malformed; errors that `decide` raises pass through.
         """
         pieces: Iterator[bytes] = iter((piece,))
         if self._gunzip is not None:

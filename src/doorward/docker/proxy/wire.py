@@ -220,7 +220,8 @@ class Body:
     async def next(self) -> bytes:
         """Return the next piece of the body; `b""` at its end, and then `ended` is True.
 
-        Raise CutError if the peer ends before the length or the last chunk is reached.
+        Raise CutError if the peer ends before the length or the last chunk is reached, and for a
+        malformed chunk.
         """
         if self.ended:
             return b""
@@ -264,7 +265,7 @@ class Body:
 
     async def all(self, most: int, reserve: Callable[[int], object] = bool) -> bytes:
         """Return the complete body. `reserve` is called with each piece's size before the next is
-        read.
+        read; its errors pass through.
 
         Raise CutError if the body has more than `most` bytes, is cut, or comes in too many tiny
         chunks.

@@ -54,7 +54,9 @@ def build_view(query: Mapping[str, list[str]]) -> dict[str, Any]:
 
 
 def build_ulimits(query: Mapping[str, list[str]]) -> list[dict[str, Any]]:
-    """Return the `ulimits` view for the query of a build."""
+    """Return the `ulimits` view for the query of a build. Raise MalformedRequestError if the
+    parameter is JSON that the daemon would refuse.
+    """
     return ulimits_view(_document(query, "ulimits", _ULIMITS, Notes()))
 
 

@@ -171,7 +171,8 @@ def _parse_path(text: str) -> tuple[str, str, str]:
     `("/v1.43/info", "/info", "1.43")`.
 
     The version is `""` if there is none, and the route too if the path is not absolute. Raise
-    AmbiguousRequestError for empty or dot segments.
+    AmbiguousRequestError for empty or dot segments and control characters, MalformedRequestError
+    for a broken escape or bytes that are not UTF-8.
     """
     path = _decode(text, "path")
     if not path.startswith("/"):
@@ -211,7 +212,7 @@ def _query(text: str) -> dict[str, list[str]]:
     """Return all parameters with their values in order, empty values included.
 
     Raise AmbiguousRequestError for a semicolon and for a repeated parameter that the daemon does
-    not read as a list.
+    not read as a list, MalformedRequestError for a broken escape or bytes that are not UTF-8.
     """
     parameters: dict[str, list[str]] = {}
     if not text:

@@ -226,7 +226,7 @@ class _Reader:
         self._line = 0
 
     def read(self, text: str) -> Dockerfile:
-        """Return the images, remote sources, instructions and frontend of a Dockerfile.
+        """Return the images, URLs, entitlements, instructions and frontend of a Dockerfile.
 
         Raise DockerfileError for anything that cannot be judged: unknown instructions, constructs
         that builders read differently, build arguments `BUILDKIT_…`, and a file without a stage.
@@ -310,7 +310,10 @@ class _Reader:
             self._arguments[name] = value
 
     def _read_stage(self, text: str) -> None:
-        """Read a FROM: its image, or an earlier stage, and the name of the stage."""
+        """Read a FROM: its image, or an earlier stage, and the name of the stage. Raise
+        DockerfileError for another form, a variable without a known value, and a number or name
+        that builders read differently.
+        """
         words = text.split()
         while words and _PLATFORM.fullmatch(words[0]):
             words = words[1:]
@@ -354,9 +357,9 @@ class _Reader:
     # Steps
 
     def _read_step(self, name: str, text: str, *, later: bool) -> None:
-        """Read the flags and sources of ADD, COPY or RUN. `later`: it stands after ONBUILD.
-        DockerfileError for an unknown flag or value, and for a variable in a flag that is not in
-        `_EXPANDED`.
+        """Read the flags of ADD, COPY or RUN, and the sources of ADD. `later`: it stands after
+        ONBUILD. Raise DockerfileError for an unknown flag or value, for a variable in a flag that
+        is not in `_EXPANDED`, and for a source that is neither a plain path nor a URL.
         """
         flags, rest = self._split_flags(text)
         known = {"ADD": _ADD_FLAGS, "COPY": _COPY_FLAGS, "RUN": _RUN_FLAGS}[name]
@@ -412,8 +415,8 @@ class _Reader:
             self._images.add(reference)
 
     def _read_mount(self, value: str, *, later: bool) -> None:
-        """Read a RUN --mount: the image or stage that it mounts, as `_take_from` does.
-        DockerfileError for an unknown type.
+        """Read a RUN --mount, and add the image that it mounts to the images. Raise DockerfileError
+        for an unknown type, and for a `from` that is neither an image nor an earlier stage.
         """
         for pair in value.split(","):
             key, _, content = pair.partition("=")
@@ -423,11 +426,9 @@ class _Reader:
                 self._refuse(f"type {content[:_LONGEST_SHOWN]} of --mount is unknown")
 
     def _read_sources(self, text: str) -> None:
-        """Read the sources of ADD or COPY, as words or as a JSON array; the last one is the
-        destination.
-
-        URLs are added to the remotes. Raise DockerfileError for Git addresses and others that are
-        neither a plain path nor a URL.
+        """Add the URLs among the sources of ADD, words or a JSON array whose last one is the
+        destination, to the remotes. Raise DockerfileError for invalid JSON, and for Git addresses
+        and others that are neither a plain path nor a URL.
         """
         if text.startswith("["):
             try:

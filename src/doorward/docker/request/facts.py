@@ -342,18 +342,22 @@ class _Questions:
 
     def ask(self, kind: str, name: str, rest: str = "") -> Any:
         """Return the daemon's JSON object about `name`; _MISSING if there is no such object, None
-        without a usable answer.
+        without a usable answer. WaitError if the caller must not wait.
         """
         answer = self._answer(f"/{kind}/{quote(name, safe='')}{rest}" if name else f"/{kind}")
         return answer if type(answer) is dict or answer is _MISSING else None
 
     def ask_list(self, target: str) -> list[Any] | None:
-        """Return the daemon's JSON list at `target`; None without a usable answer."""
+        """Return the daemon's JSON list at `target`; None without a usable answer. WaitError if the
+        caller must not wait.
+        """
         answer = self._answer(target)
         return answer if type(answer) is list else None
 
     def _answer(self, target: str) -> Any:
-        """Return the daemon's answer to a GET; _MISSING for 404, None for any other failure."""
+        """Return the daemon's answer to a GET; _MISSING for 404, None for any other failure.
+        WaitError if the caller must not wait.
+        """
         try:
             status, content = self._get(target)
             if status == 404:
@@ -395,7 +399,8 @@ _UNKNOWN_SECURITY: Final[dict[str, list[str]]] = {
 
 def _view(document: Mapping[str, Any], resolve: Resolve) -> dict[str, Any]:
     """Return the view of an inspected container, in the form that a request to create it would
-    have.
+    have. LookupError, TypeError, AttributeError or RequestError if `document` does not have the
+    daemon's form.
     """
     config, notes = document["Config"], Notes()
     host = _READ(document["HostConfig"], notes, "HostConfig")

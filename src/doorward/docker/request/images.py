@@ -123,7 +123,9 @@ def registry_of_address(address: str) -> str:
 
 
 def registry_of_name(name: str) -> str:
-    """Return the registry of the images with this name, which may be only a part of one."""
+    """Return the registry of the images with this name, which may be only a part of one;
+    `docker.io` if it names none.
+    """
     domain, slash, _ = name.partition("/")
     return registry_of_address(domain) if slash and _is_domain(domain) else _HUB
 

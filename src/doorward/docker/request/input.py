@@ -133,8 +133,8 @@ def resolver(root: str) -> Resolve:
                 if error.errno != errno.EINVAL:  # EINVAL: there is something, and no link
                     return None
                 link = ""
-            # An absolute link begins again at the root of the host, not of this
-            # process.== docker/proxy/server.py
+            # An absolute link begins again at the root of the host, not of
+            # this process.
             if link.startswith("/"):
                 done = []
             if link:
@@ -194,7 +194,8 @@ def begin_input(request: AuthzRequest, options: InputOptions | None = None) -> D
 def finish_input(draft: Draft, resolve: Resolve = resolve_path) -> Input:
     """Return the policy's input for a request: OPA's fields, and the views with credentials masked.
 
-    Errors of `resolve`, such as WaitError, pass through.
+    Raise MalformedRequestError for a query parameter of a build with JSON that the daemon would
+    refuse. Errors of `resolve`, such as WaitError, pass through.
     """
     request, options, target, route, name, notes, body, visible, trusted = draft
     views = _views_by_template(body, target, notes, resolve)
@@ -561,7 +562,9 @@ def _of_name(_body: Any, _target: Target, name: str, _resolve: Resolve) -> _View
 
 
 def _build(_body: Any, target: Target, _name: str, _resolve: Resolve) -> _Views:
-    """Return the views of a classic build by its query."""
+    """Return the views of a classic build by its query. Raise MalformedRequestError for a parameter
+    with JSON that the daemon would refuse.
+    """
     query = target.query
     images = [parse_image(name) for name in query.get("t", [])]
     build = builds.build_view(query)

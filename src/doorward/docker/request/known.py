@@ -42,8 +42,8 @@ class KnownCalls:
     def key(self, call: bytes) -> bytes | None:
         """Return the key under which the input of a call is cached.
 
-        None if the call is long and has a body, or if it was not seen lately: the first time only
-        marks it.
+        None if the call is longer than `LONGEST`, or than `SHORT` with a body, or if it was not
+        seen lately: the first time only marks it.
         """
         if len(call) > SHORT and (len(call) > LONGEST or _BODY in call):
             return None

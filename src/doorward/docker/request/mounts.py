@@ -218,7 +218,9 @@ def mount_list(mounts: Sequence[Mapping[str, Any] | None], resolve: Resolve) -> 
 
 
 def _of_mounts(item: Mapping[str, Any], resolve: Resolve) -> list[Mount]:
-    """Return the views of an entry of `Mounts`, in the newer form of the API."""
+    """Return the rows for an entry of `Mounts`: its own, and behind a volume's those for its driver
+    options.
+    """
     kind = item.get("Type") or ""
     source, target = item.get("Source") or "", item.get("Target") or ""
     readonly = bool(item.get("ReadOnly"))

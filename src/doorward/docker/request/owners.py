@@ -71,7 +71,9 @@ _KINDS: Final = frozenset(("config", "container", "exec", "network", "secret", "
 
 
 def _objects_of_creation(view: Mapping[str, Any]) -> Iterator[Named]:
-    """Return the objects that a container or a service will use once it is created or changed."""
+    """Yield the objects that a container or a service will use once it is created or changed, with
+    an empty name where a field is empty.
+    """
     if view["action"] == "service.update":
         yield "service", view["target"]
     network = view["network"]

@@ -39,7 +39,9 @@ def protected_paths(used: Iterable[str]) -> tuple[str, ...]:
 
 
 def daemon_paths(config: str = DAEMON_CONFIG) -> list[str]:
-    """Return the paths that daemon.json moves; [] for a file that cannot be read."""
+    """Return the path `config` of the daemon's configuration, and the paths that it sets, such as
+    `data-root`; [] if it cannot be read or is not a JSON object.
+    """
     try:
         content = Path(config).read_bytes()[:_MAX_CONFIG]
         document = json.loads(content or b"{}")

@@ -192,7 +192,9 @@ def _drop(_body: Any, _env: bool) -> Any:
 
 
 def _secret(body: Any, _env: bool) -> Any:
-    """Return a request that creates a secret, without its data and driver options."""
+    """Return a request that creates a secret or config, with its data and the secrets in its driver
+    options masked.
+    """
     masked = {**body, **({"Data": MASK} if "Data" in body else {})}
     for name in ("Driver", "Templating"):
         driver = masked.get(name)
@@ -202,8 +204,8 @@ def _secret(body: Any, _env: bool) -> Any:
 
 
 def _create(body: Any, env: bool) -> Any:
-    """Return the body of a container creation with driver options masked and, with `env`, the
-    values of environment variables.
+    """Return the body of a container creation with the secrets in the options of its log and volume
+    drivers masked and, with `env`, the values of environment variables.
     """
     if env and body.get("Env"):
         body = {**body, "Env": mask_env(body["Env"])}
@@ -234,7 +236,7 @@ def _mounts(mounts: list[Any]) -> list[Any]:
 
 
 def _mount(item: dict[str, Any]) -> dict[str, Any]:
-    """Return a mount with the options of its volume driver masked."""
+    """Return a mount with the secrets in the options of its volume driver masked."""
     # CIFS has its password among the options of the volume's driver.
     options = item["VolumeOptions"]
     driver = options.get("DriverConfig")

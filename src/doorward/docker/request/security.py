@@ -106,7 +106,7 @@ def create_security(host: Mapping[str, Any], config: Mapping[str, Any]) -> Secur
 
     `unresolved` is True if it joins a namespace of another container.
     """
-    if _is_usual(host):
+    if _has_default_security(host):
         user = config.get("User")
         return {**NO_SECURITY, "user": user} if user else NO_SECURITY
     shared, joined = _namespaces(host)
@@ -134,8 +134,11 @@ def create_security(host: Mapping[str, Any], config: Mapping[str, Any]) -> Secur
     return view
 
 
-def _is_usual(host: Mapping[str, Any]) -> bool:
-    """Return True if a HostConfig asks for nothing beyond a usual container, as most do."""
+def _has_default_security(host: Mapping[str, Any]) -> bool:
+    """Return True if a HostConfig has none of the fields that the `security` view reads and joins
+    neither the host's network nor a container's: the view is then `NO_SECURITY`, except for the
+    user. Mounts and devices are not looked at.
+    """
     mode = host.get("NetworkMode") or ""
     return _FIELDS.isdisjoint(host) and mode != "host" and not mode.startswith("container:")
 

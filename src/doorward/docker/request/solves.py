@@ -200,7 +200,8 @@ class _Request:
 def _control(content: bytes) -> dict[str, Any]:
     """Return the views of a SolveRequest of BuildKit's control API.
 
-    Raise _UnreadableError for fields that are unknown or repeated.
+    Raise _UnreadableError for fields that are unknown or repeated, UnicodeDecodeError or
+    RequestError for values that cannot be read.
     """
     fields = _fields(content, _OF_CONTROL)
     for number in (1, 2, 5, 8, 11, 14):
@@ -220,7 +221,11 @@ def _control(content: bytes) -> dict[str, Any]:
 
 
 def _bridge(content: bytes) -> dict[str, Any]:
-    """Return the views of a SolveRequest that a frontend sends through the bridge."""
+    """Return the views of a SolveRequest that a frontend sends through the bridge.
+
+    Raise _UnreadableError for fields that are unknown or repeated, UnicodeDecodeError or
+    RequestError for values that cannot be read.
+    """
     fields = _fields(content, _OF_BRIDGE)
     for number in (1, 5, 6, 10, 11, 14):
         _one(fields, number)
@@ -342,8 +347,8 @@ def _read_named_context(value: str, request: _Request) -> None:
 
 
 def _read_imports(text: str, request: _Request) -> None:
-    """Read the cache imports that a frontend option holds as JSON; _UnreadableError if it is
-    malformed.
+    """Read the cache imports that a frontend option holds as JSON. Raise RequestError if it is not
+    JSON, _UnreadableError if it has another form.
     """
     entries: Any = parse_json(text.encode())
     if type(entries) is not list:

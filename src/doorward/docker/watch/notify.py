@@ -56,7 +56,9 @@ class Notifier:
         return "systemd" if self._socket is not None and watchdog_seconds() is not None else ""
 
     def send(self, *states: str) -> bool:
-        """Send the states to the watchdog or service manager; return False if that fails."""
+        """Send the states to the watchdog or service manager; return False if there is none, or if
+        that fails. A failure sets `orphaned`, to True if our watchdog has ended.
+        """
         if self._socket is None:
             return False
         datagram = "\n".join(states).encode()

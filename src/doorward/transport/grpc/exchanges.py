@@ -79,7 +79,8 @@ class Exchanges:
     def open(self, call: Call) -> _Turns:
         """Return the handler of a new call and set its time limits.
 
-        Raise GrpcError RESOURCE_EXHAUSTED if too many calls are open.
+        Raise GrpcError RESOURCE_EXHAUSTED if too many calls are open; errors of `make` pass
+        through.
         """
         if self.open_calls >= self.limits.calls:
             message = f"more than {self.limits.calls} calls are open"
@@ -136,7 +137,9 @@ class _Turns:
         self._is_closed = False
 
     def receive(self, message: bytes) -> None:
-        """Queue a message for its turn; GrpcError RESOURCE_EXHAUSTED beyond a limit."""
+        """Queue a message, and answer what waits unless an answer is being made in a thread. Raise
+        GrpcError RESOURCE_EXHAUSTED beyond a limit, and the GrpcError of an answer.
+        """
         limits = self._exchanges.limits
         self._count += 1
         if self._count > limits.messages:

@@ -97,7 +97,9 @@ class _Watch:
         self._last: int | None = None
 
     def receive(self, message: bytes) -> None:
-        """Begin to watch the service that the message names; GrpcError for a second message."""
+        """Begin to watch the service that the message names, and send its state. Raise GrpcError
+        for a second or malformed message, and if too many watches are open.
+        """
         if self._service is not None:
             raise GrpcError(Status.INTERNAL, "a call takes one message only")
         self._service = _service(message)

@@ -271,7 +271,7 @@ class Services:
     def _resolve(self, request: Request) -> Route:
         """Return the route of a request, or a refusal for another HTTP method or content type.
 
-        Raise GrpcError if the gRPC method, the encoding or the timeout is unknown.
+        Raise GrpcError if the gRPC method or the encoding is unknown, or the timeout malformed.
         """
         if request.method != b"POST":
             # An HTTP status, since a client that is not gRPC's does not look at trailers.
@@ -402,7 +402,8 @@ class _Unary:
         """Collect a message from several frames; run the method once the client has ended the
         stream.
 
-        Raise GrpcError if there is a second message, or if it is missing or cut off.
+        Raise GrpcError if there is a second message, or if it is missing, cut off, too large,
+        cannot be decompressed or exceeds the budget.
         """
         state = stream.state
         if state is None:
@@ -427,7 +428,8 @@ class _Unary:
 
     def _answer(self, stream: Stream, message: bytes) -> None:
         """Run the method, on the loop or in a thread as the runner decides, and send the answer
-        when it is there. The request's own deadline no longer applies: the evaluation has one.
+        when it is there. With a runner the request's own deadline no longer applies: the evaluation
+        has one.
         """
         if self._runner is None:
             self._finish(stream, call_method(self._method, message))
@@ -452,7 +454,9 @@ class _Unary:
             stream.state = cancellation
 
     def _finish(self, stream: Stream, answer: bytes | GrpcError) -> None:
-        """Send an answer with its trailers; an error, or RESOURCE_EXHAUSTED if it is too large."""
+        """Send an answer with its trailers. End the call with the error that it is, or with
+        RESOURCE_EXHAUSTED if it is too large.
+        """
         if isinstance(answer, GrpcError):
             self._fail(stream, answer)
         elif len(answer) > self._max_send:

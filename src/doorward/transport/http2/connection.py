@@ -435,8 +435,9 @@ class Connection:
     def _end_block(self, flags: int, stream_id: int, block: bytes) -> None:
         """Open a stream for a complete header block, or handle it as trailers of an open one.
 
-        Raise StreamError for a malformed request or too many streams; a header list over the limit
-        is answered with 431. The block is decoded in any case.
+        Raise StreamError for a malformed request or too many streams, Http2Error if the block
+        cannot be decoded or the credit is used up; a header list over the limit is answered with
+        431. The block is decoded in any case.
         """
         ended = flags & Flag.END_STREAM != 0
         # A known number: trailers, or a stream that is closed. Numbers only rise (RFC 9113, 5.1.1).
@@ -480,10 +481,10 @@ class Connection:
             self._complete.append((stream, b""))
 
     def _trailers(self, stream_id: int, block: bytes, ended: bool) -> None:
-        """Check trailers and end the request.
+        """Check trailers and end the request. `ended`: their frame has END_STREAM.
 
-        Raise StreamError if they are malformed, too large or do not end the stream. `ended`: their
-        frame has END_STREAM.
+        Raise StreamError if they are malformed, too large or do not end the stream, Http2Error if
+        they cannot be decoded; for a stream that is not open, the error of `_check_closed`.
         """
         # Before any check of the stream, to keep the peer's table.
         headers, size = self._headers.decode(block)
@@ -512,7 +513,9 @@ class Connection:
         self._sender.refuse(stream_id, _TOO_LARGE, ended=ended)
 
     def _on_priority(self, _flags: int, stream_id: int, payload: bytes) -> None:
-        """Check a PRIORITY frame and ignore it (RFC 9113, 5.3.2)."""
+        """Check a PRIORITY frame and ignore it (RFC 9113, 5.3.2); it costs credit. Raise Http2Error
+        if it has no stream or another length, or its stream depends on itself.
+        """
         self._charge(1)
         if not stream_id:
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "PRIORITY without a stream")
@@ -598,7 +601,10 @@ class Connection:
         self._sender.write_goaway(self._final, ErrorCode.NO_ERROR)
 
     def _on_goaway(self, _flags: int, stream_id: int, payload: bytes) -> None:
-        """Check a GOAWAY frame (RFC 9113, 6.8); the client closes the connection by itself."""
+        """Check a GOAWAY frame of the client (RFC 9113, 6.8) and do nothing else: it closes the
+        connection by itself. The frame costs credit. Raise Http2Error if it is on a stream or cut
+        off.
+        """
         self._charge(1)
         if stream_id:
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "GOAWAY on a stream")

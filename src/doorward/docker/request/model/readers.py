@@ -288,8 +288,8 @@ def map_reader(key: ValueType, scalar: Scalar | None, inner: Reader) -> Reader:
 
     def read(value: Any, notes: Notes, at: str) -> Any:
         """Return the object with each value read and the zero value in place of null, or None for
-        null; raise MalformedRequestError for another type. Keys that are not accepted are added to
-        `notes.faults`.
+        null; raise MalformedRequestError for another type or too many members. Keys that are not
+        accepted are added to `notes.faults`.
         """
         if value is None:
             return None
@@ -349,8 +349,8 @@ def struct_reader(
         mean nothing; None for null. The object is changed in place unless a field has to be
         renamed.
 
-        Raise MalformedRequestError for another type. Faults, unknown fields and views to judge are
-        added to `notes`.
+        Raise MalformedRequestError for another type, AmbiguousRequestError for a field that is
+        named twice. Faults, unknown fields and views to judge are added to `notes`.
         """
         if value is None:
             return None
@@ -437,7 +437,8 @@ def _rename(
     """Return an object with its keys in the struct's spelling; the daemon ignores their case.
 
     Unknown keys stay and are added to `unknown`. Raise AmbiguousRequestError if two keys name the
-    same field, or for a HostConfig field outside of HostConfig.
+    same field, or for a HostConfig field outside of HostConfig; `check_loose` raises for the value
+    of an unknown key.
     """
     members: dict[str, Any] = {}
     folded: list[str] = []

@@ -82,7 +82,8 @@ class Templates:
         tail.
 
         The template is stored in `notes`. None if the tail has no template yet, or if the body must
-        be read in full; a tail that comes again gets a template.
+        be read in full; a tail that comes again gets a template. Raise RequestError if the text
+        before the tail is malformed, ambiguous or of other types.
         """
         start = body.find(_HOST)
         end = body.find(_BEHIND, start)
