@@ -537,6 +537,13 @@ def test_policies_that_decide_nothing_are_refused(
     install(wanted, nothing)
 
 
+@pytest.mark.parametrize("words", [("--timeout", "soon"), ("--timeout",), ("--timeout=61",)])
+def test_timeout_that_the_plugin_would_refuse_is_refused(words: tuple[str, ...]) -> None:
+    unreachable = Installation(url="http://127.0.0.1:1/v1/data/p", extra=words)
+    with pytest.raises(DaemonError, match="--timeout must be above 0 and at most 60 seconds"):
+        install(unreachable, nothing)
+
+
 def test_plugin_that_decides_nothing_is_taken_back(
     daemon: PrivateDaemon, wanted: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -39,6 +39,8 @@ _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}")
 _PLUGINS: Final = Path("/run/docker/plugins")
 _TRIAL: Final = 300.0
 """Seconds for the plugin to put a few requests to the decision point."""
+_MOST_TIMEOUT: Final = 60.0
+"""Seconds for a decision that `doorward docker serve` accepts at most."""
 _TRIALS: Final = 5
 """How often that is tried: a decision point on a busy machine may miss its deadline once."""
 
@@ -217,14 +219,14 @@ def _check_options(installation: Installation) -> None:
     """Check the options that do not depend on this machine: the name, and that usual requests are
     decided.
 
-    Raise DaemonError if the name is invalid, if the URL or the policies cannot be used, or, unless
-    `may_be_undecided`, if they decide nothing.
+    Raise DaemonError if the name or `--timeout` is invalid, if the URL or the policies cannot be
+    used, or, unless `may_be_undecided`, if they decide nothing.
     """
     check_name(installation.name)
     decider: RemotePdp | EmbeddedPdp
     try:
         if installation.url:
-            deadline = float(_option(installation.extra, "--timeout", str(DEADLINE)))
+            deadline = _read_timeout(installation.extra)
             decider = RemotePdp(installation.url, deadline=deadline)
         else:
             policies = installation.policies or _find_shipped(installation.pack_folder)
@@ -303,6 +305,19 @@ def _option(options: Sequence[str], name: str, default: str) -> str:
         if key == name:
             default = value if equals else (*options, "")[number + 1]
     return default
+
+
+def _read_timeout(options: Sequence[str]) -> float:
+    """Return the seconds of `--timeout` among the options of `doorward docker serve`, its default
+    without it. Raise DaemonError for a value that `serve` refuses.
+    """
+    try:
+        seconds = float(_option(options, "--timeout", str(DEADLINE)))
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= _MOST_TIMEOUT:
+        raise DaemonError(f"--timeout must be above 0 and at most {_MOST_TIMEOUT:g} seconds")
+    return seconds
 
 
 def copy_pack(folder: Path, say: Say, *, whole: bool = False) -> None:
