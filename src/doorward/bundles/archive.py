@@ -57,8 +57,8 @@ def read_archive(path: str, limits: Limits) -> Iterator[Member]:
 
 
 def unpack(raw: BinaryIO, limits: Limits) -> Iterator[Member]:
-    """Yield the files of an open archive. Raise `ArchiveError` as `read_archive` does, except for
-    the size of the archive itself, which is not checked.
+    """Yield the files of an open archive. Raise `ArchiveError` if it is broken, exceeds a limit or
+    contains anything but files and folders; the size of the archive itself is not checked.
     """
     with _translate_errors(), gzip.GzipFile(fileobj=raw) as unzipped:
         yield from _members(_Bounded(unzipped, limits.unpacked_bytes), limits)

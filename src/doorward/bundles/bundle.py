@@ -203,10 +203,11 @@ def read_download(
     timers: Timers | None = None,
 ) -> Bundle:
     """Read the bundle `name` from the bytes of an archive; it may be a delta bundle. Its `digest`
-    is set and its `members` are empty. Raise BundleError if it cannot be used. Signatures are
-    verified with `verification` before anything is parsed; if that is None, a bundle without
-    signatures passes and one with signatures is refused. `limits` and `timers` as for
-    `read_bundle`.
+    is set and its `members` are empty. Raise BundleError if it cannot be used.
+
+    Signatures are verified with `verification` before anything is parsed; if that is None, a bundle
+    without signatures passes and one with signatures is refused. `limits`: by default `Limits()`.
+    Times are added to `timers`, if any.
     """
     members = unpack(io.BytesIO(content), limits or Limits())
     return _read_here(name, members, v0=v0, verification=verification, timers=timers)
@@ -221,8 +222,9 @@ def read_local_bundle(
     limits: Limits | None = None,
     timers: Timers | None = None,
 ) -> Bundle:
-    """Read the bundle at `path`, a file or a folder, under the name `name`; otherwise like
-    `read_download`.
+    """Read the bundle at `path`, a file or a folder, under the name `name`; it may be a delta
+    bundle. Its `digest` is set and its `members` are empty. Raise BundleError if it cannot be used.
+    Signatures, `limits` and `timers` are treated as by `read_download`.
     """
     members = _members(path, (), limits or Limits(), everything=True)
     return _read_here(name, members, v0=v0, verification=verification, timers=timers)
@@ -237,7 +239,7 @@ def _read_here(
     timers: Timers | None,
 ) -> Bundle:
     """Verify and read a bundle from its files. Each error becomes a `BundleError` with the bundle's
-    name. `verification` as for `_verify`.
+    name. If `verification` is None, a bundle with signatures is refused.
     """
     try:
         everything = sorted(members)

@@ -219,7 +219,8 @@ def data_files(
     paths: Sequence[str], *, ignore: Sequence[str] = (), limits: Limits | None = None
 ) -> list[tuple[str, tuple[str, ...]]]:
     """Return the data files that `load` would read, each with the path of its document below
-    `data`. Archives and missing files are left out. Raise LoadError as `list_files` does.
+    `data`. Archives and missing files are left out. Raise LoadError if there are too many files,
+    folders are too deep, or one cannot be read.
     """
     entries = _find(paths, ignore, limits or Limits(), [])
     return [(entry.path, entry.prefix) for entry in entries if entry.path.endswith(_DATA)]

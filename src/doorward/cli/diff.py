@@ -153,5 +153,5 @@ def _version(paths: tuple[str, ...], options: dict[str, Any]) -> Version:
 
 
 def _path(query: str) -> str:
-    """`data.a.b` or `a/b` as `a/b`."""
+    """Return the path `a/b` of a document that is written `data.a.b` or `a/b`."""
     return query.removeprefix("data.").replace(".", "/").strip("/")

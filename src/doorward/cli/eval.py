@@ -341,9 +341,10 @@ def _why(request: _Request, *, as_json: bool) -> int:
 
 
 def _change(request: _Request, answer: _Answer) -> Change | None:
-    """Return the smallest change of the input that makes the document of the query true.
+    """Return the smallest change of the input that makes the document of the query true, or a
+    `Change` which says that none was found.
 
-    None if the query is not a document, has no input or is true, or if no change was found.
+    None, without a search, if the query is not a document, has no input or is true.
     """
     path = request.query.strip().split(".")
     is_document = path[0] == "data" and len(path) > 1 and all(map(str.isidentifier, path))

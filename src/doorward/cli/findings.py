@@ -59,8 +59,8 @@ def github(findings: Sequence[Diagnostic]) -> str:
 
 
 def _annotation(finding: Diagnostic) -> str:
-    """Return a finding as a workflow command of GitHub Actions: `::error
-    file=…,line=…::message`.
+    """Return a finding as one line for GitHub Actions: `::error
+    title=CODE,file=…,line=…,col=…::message`. Fields that are not known are left out.
     """
     fields = {"title": finding.code}
     span = finding.span

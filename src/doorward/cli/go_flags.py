@@ -60,7 +60,7 @@ def rewrite_subcommand(
 ) -> list[str]:
     """Return the arguments of a subcommand of the group `ctx` belongs to, in click's form.
 
-    Raise UsageError like `rewrite_flags`.
+    Raise UsageError for an unknown flag, or a value that is missing or not a boolean.
     """
     inner = click.Context(
         subcommand, info_name=name, parent=ctx, resilient_parsing=ctx.resilient_parsing

@@ -77,8 +77,8 @@ def envoy_input(
 ) -> Any:
     """Return the policy's input for a CheckRequest, JSON or protobuf.
 
-    Raise LoadError if the request is malformed or the sidecar would refuse it. The options are
-    those of the sidecar.
+    Raise LoadError if the request is malformed, the sidecar would refuse it or the descriptor set
+    cannot be read. The options are those of the sidecar.
     """
     from doorward.enforcement.errors import RequestError
     from doorward.envoy.options import Options

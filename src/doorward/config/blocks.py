@@ -120,8 +120,9 @@ def _hint(key: str, known: Sequence[str]) -> str:
 
 
 def overlaid(below: Block, above: Block) -> Block:
-    """Merge two mappings, also below; if both have a value, the one in `above` wins. Warnings of
-    both are kept.
+    """Merge two blocks and the mappings nested in them; keep the warnings of both.
+
+    If both have a value under a name, the one in `above` wins.
     """
     values, lines = dict(below.values), dict(below.lines)
     for key, value in above.values.items():

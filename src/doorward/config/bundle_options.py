@@ -98,7 +98,9 @@ class Polling:
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
-        """Raise ConfigError as `check_delays` does."""
+        """Raise ConfigError if only one of `min_delay_seconds` and `max_delay_seconds` is set, one
+        is out of bounds, or the maximum is below the minimum.
+        """
         check_delays(block)
 
 

@@ -26,8 +26,9 @@ def _read_fixed(block: Block, key: str, warnings: list[str]) -> None:
 
 
 def _read_named(block: Block, key: str, warnings: list[str]) -> int:
-    """Return the size of the cache of verified tokens; other caches of values have a fixed size,
-    and their keys become warnings. ConfigError for a negative size.
+    """Return the size of the cache of verified tokens (`io_jwt`), its default if it is 0 or
+    missing; other caches of values have a fixed size, and their keys become warnings. ConfigError
+    for a negative size.
     """
     named = block.block(key)
     tokens = 0

@@ -172,7 +172,7 @@ HTTP_BUCKETS: Final = (1e-6, 5e-6, 1e-5, 5e-5, 1e-4, 5e-4, 1e-3, 0.01, 0.1, 1.0)
 
 
 def _document_paths(texts: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Strip the slashes of document paths; raise ValueError if one is the root."""
+    """Return document paths without slashes around them; raise ValueError if one is the root."""
     paths = tuple(path.strip("/") for path in texts)
     if not all(paths):
         raise ValueError("must not contain the root: name documents, such as a/b")
@@ -642,8 +642,8 @@ def _config(top: Block) -> Config:
 def _bundles(
     read: Config, top: Block, services: Mapping[str, Service], warnings: list[str]
 ) -> dict[str, BundleOptions]:
-    """Return the bundles with their services. The older key `bundle` is used too, with a
-    warning.
+    """Return the bundles with their services. The older key `bundle` is accepted in place of
+    `bundles`, with a warning.
     """
     older = read.older_bundle
     if older is not None:

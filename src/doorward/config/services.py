@@ -228,7 +228,7 @@ class _RoleSigning:
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
-        """Raise ConfigError unless one of the sources is configured."""
+        """Raise ConfigError unless at least one of the sources is configured."""
         if not _has_any(block, ["environment", "profile", "metadata"]):
             raise ConfigError(
                 f"{block.path}: unsupported AWS signing plugin with AssumeRole credential provider"
@@ -307,7 +307,7 @@ class _AwsBlock:
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
-        """Raise ConfigError unless one of the sources is configured."""
+        """Raise ConfigError unless at least one of the sources is configured."""
         if not _has_any(block, _SOURCES):
             where = f"{block.file}: {block.path}" if block.file else block.path
             raise ConfigError(
@@ -438,7 +438,9 @@ class OAuth2:
 
     def complete_keys(self, block: Block, keys: Mapping[str, Key]) -> OAuth2:
         """Return the credentials with the keys that they name. Raise `ConfigError` if the URL is
-        not https, a key is missing, or not exactly one way to authenticate is configured.
+        not https, a key is missing, or the options do not fit the grant: client credentials need
+        exactly one way to authenticate, and a client id unless they are signed; `aws_kms` is for
+        them only.
         """
         if not self.token_url.startswith("https://"):
             raise ConfigError(f"{block.location('token_url')} required to use https scheme")

@@ -668,8 +668,8 @@ def _check_kind(request: Request) -> None:
 
 
 def _cursor(text: str) -> list[int] | None:
-    """Parse the cursor of a page, time, worker and number with points between; None for "".
-    FilterError if it is invalid.
+    """Return the cursor of a page as a list: time in milliseconds, worker and number, which points
+    separate in `text`; None for "". FilterError if it is invalid.
     """
     if not text:
         return None

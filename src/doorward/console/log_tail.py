@@ -67,7 +67,9 @@ def _text(event: dict[str, Any], name: str) -> str | None:
 
 
 def _verdict(event: dict[str, Any]) -> str:
-    """Return the verdict of an event, as `rows.verdict` does for a decision."""
+    """Return the verdict of an event: `error`, `undefined`, `allow`, `deny`, or `value` for a
+    result that is neither a boolean nor an object.
+    """
     if event.get("error") is not None:
         return "error"
     if "result" not in event:

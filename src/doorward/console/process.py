@@ -129,8 +129,9 @@ class Process:
     def try_text(self, text: str, path: str, user: str, *, changes: bool) -> dict[str, Any]:
         """Return the decision on a pasted request by the document at `path`, explained; `user` is
         the caller of a command of `docker`, and `changes` adds the smallest change of the input
-        that would be allowed. PastedError if the text cannot be read, or unless a kept decision is
-        about `path`: only documents that clients have read may be evaluated here.
+        that would be allowed. PastedError if the text cannot be read, if no kept decision is about
+        `path` (only documents that clients have read may be evaluated here), or if this process
+        makes no decisions.
         """
         if self.pdp is None or self.ring is None:
             raise PastedError(
@@ -148,7 +149,7 @@ class Process:
 
     def compare(self, revision: str) -> dict[str, Any] | None:
         """Return the changes from an earlier revision to the policies in force, in texts and
-        decisions; None if the revision is no longer kept.
+        decisions; None if the revision is no longer kept, or without a decision point.
         """
         ring, pdp = self.ring, self.pdp
         versions = [] if ring is None else ring.versions()

@@ -76,8 +76,8 @@ class Sessions:
 
 
 def digest_of(name: str) -> str:
-    """Return the digest by which a session is kept, so that its cookie cannot be read from
-    memory.
+    """Return the SHA-256 of a session's name in hexadecimal, by which the session is stored: the
+    name itself, which is the cookie, stays out of memory.
     """
     return hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()
 

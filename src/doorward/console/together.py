@@ -93,8 +93,8 @@ def _silent(answers: _Answers, count: int) -> list[int]:
 
 
 def _seconds(parts: Sequence[Sequence[Sequence[int]]]) -> list[list[int]]:
-    """Add up the counts of all processes by second; `longest` is the greatest, `mean` is
-    weighted.
+    """Return the counts of all processes by second: second, decisions, refusals and errors, the
+    weighted mean and the greatest of their longest evaluations.
     """
     if len(parts) == 1:
         return [[*each] for each in parts[0]]

@@ -203,8 +203,9 @@ def versions(ring: Ring) -> list[dict[str, Any]]:
 
 def change_of(entry: Entry, path: str = "") -> dict[str, Any]:
     """Return, as JSON, the smallest change of the input with which a refused decision would be
-    true, searched for `CHANGING` seconds; `error` if there is nothing to change or the evaluation
-    fails.
+    true, searched for `CHANGING` seconds (`found` is False if there is none); `error` if there is
+    nothing to change or the evaluation fails. `path` is the document that must be true, "" for the
+    one that was decided on.
     """
     decision = entry.decision
     if decision.query is not None or not entry.has_input or decision.allowed:

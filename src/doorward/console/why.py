@@ -142,8 +142,8 @@ class _Tree:
                 rows[row] = state
 
     def _color_head(self, span: Span, state: str, *, has_body: bool) -> None:
-        """Set the state of a rule's first row, whatever it was; of all its rows if it has no
-        body.
+        """Set the state of a rule's first row, also if it has one already; of all its rows if it
+        has no body.
         """
         rows = self.rows.setdefault(span.file, {})
         rows[span.row] = state

@@ -39,7 +39,7 @@ class KmsSigner:
 
     def token(self, claims: Mapping[str, Any], header: Mapping[str, str]) -> str:
         """Return a JWT with these claims and header fields, signed by KMS. CredentialsError if KMS
-        refuses or cannot be reached.
+        refuses, cannot be reached or returns no valid signature.
         """
         algorithm = KMS_ALGORITHMS[self._key.algorithm]
         text = signing_input(claims, algorithm, header)

@@ -59,8 +59,9 @@ Statuses = Mapping[str, BundleStatus]
 
 
 def backoff(longest: float, attempt: int) -> float:
-    """Return the seconds to wait after `attempt` failures in a row: `FIRST_RETRY`, 1.6 times as
-    long each time up to `longest`, less a random part.
+    """Return the seconds to wait after a failure that `attempt` others preceded in a row:
+    `FIRST_RETRY` after the first one, 1.6 times as long each time up to `longest`, less a random
+    part.
     """
     if attempt <= 0:
         return min(FIRST_RETRY, longest)

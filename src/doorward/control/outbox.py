@@ -55,8 +55,8 @@ class Outbox(Protocol):
         """
 
     def take(self) -> tuple[object, Chunk] | None:
-        """Return the oldest chunk and its key; None if none waits. No other thread gets it; the
-        caller passes it to `done` or `give_back`.
+        """Return the key of the oldest chunk, and the chunk; None if none waits. No other thread
+        gets it; the caller passes it to `done` or `give_back`.
         """
 
     def done(self, key: object) -> None:
@@ -96,7 +96,7 @@ class MemoryOutbox:
             return self._trim()
 
     def take(self) -> tuple[object, Chunk] | None:
-        """Remove and return the oldest chunk; None if none waits."""
+        """Remove and return the oldest chunk, with None as its key; None alone if none waits."""
         with self._lock:
             if not self._chunks:
                 return None
@@ -229,8 +229,9 @@ class DiskOutbox:
             self._locks = [lock]
 
     def _take_over(self, part: str) -> None:
-        """Move the chunks of a part into that of this outbox, and encode the events of its
-        journal.
+        """Move the chunks of a part that another process left to this outbox's part, and encode the
+        events of its journal into chunks. Unfinished chunk files are deleted, torn lines are
+        counted as lost, and the journal is deleted.
         """
         for name in sorted(os.listdir(part)):
             if name.endswith(_END):
@@ -322,8 +323,8 @@ class DiskOutbox:
             raise
 
     def take(self) -> tuple[object, Chunk] | None:
-        """Return the oldest readable chunk with its file name; None if none waits. The file stays
-        until `done`. Damaged files are deleted and counted as lost. None after `close`.
+        """Return the file name and the content of the oldest readable chunk; None if none waits, or
+        after `close`. The file stays until `done`. Damaged files are deleted and counted as lost.
         """
         with self._lock:
             # After `close` the files may be another's.

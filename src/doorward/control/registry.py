@@ -148,8 +148,8 @@ def _expect(answer: Answer, subject: str) -> None:
 
 
 def _verify(content: bytes, digest: str) -> None:
-    """Raise ServiceError unless the content has this SHA-256 digest, and RegistryError if it is not
-    such a digest.
+    """Raise RegistryError if `digest` is not `sha256:` and 64 hexadecimal digits, and ServiceError
+    unless the content has it.
     """
     if (match := _DIGEST.fullmatch(digest)) is None:
         raise RegistryError(f"digest `{digest[:80]}` is not a SHA-256 digest")

@@ -47,7 +47,8 @@ class Address:
 
 
 def parse_address(text: str) -> Address:
-    """Return the listen address for `:9191`, `host:port`, `grpc://host:port` or `unix://PATH`.
+    """Return the listen address for `:9191`, `host:port`, `grpc://host:port`, `unix://PATH` or
+    `unix://@NAME` (an abstract socket).
 
     Names are not resolved and nothing is opened. Raise AddressError for another scheme or form, a
     port above 65535, or a socket path of more than `MAX_SOCKET_PATH` bytes.

@@ -63,8 +63,9 @@ def make_check(
     version.
 
     With `on-error: deny` it never raises: what fails is denied. With `fail-call` it raises
-    CallFailedError unless the request itself is unreadable or ambiguous, which is still answered
-    with 400. `services` decodes gRPC bodies; `observer` is told durations and failures.
+    CallFailedError if the bytes are not a CheckRequest or no decision can be made; only a request
+    whose path, query or body cannot be parsed, or that is ambiguous, is still answered with 400.
+    `services` decodes gRPC bodies; `observer` is told durations and failures.
     """
     fails_calls = options.on_error == "fail-call"
     flow: CheckFlow[bytes, _Answer] = CheckFlow(

@@ -208,7 +208,9 @@ class Http2CheckServer:
         return self._listener.address
 
     def start(self) -> None:
-        """Listen and serve in a thread; raise StartError if the address is not available."""
+        """Listen and serve in a thread; raise StartError if the address is not available or the
+        server does not start.
+        """
         self._listener.start()
 
     def _services(self, loop: asyncio.AbstractEventLoop, states: health.Health) -> methods.Services:

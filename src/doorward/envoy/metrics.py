@@ -37,7 +37,7 @@ class Metrics:
         registry.register(self._errors)
 
     def observe(self, seconds: float) -> None:
-        """Record the duration of one decision that was answered."""
+        """Record the duration of one answered Check, in seconds."""
         self._duration.observe(seconds)
 
     def count_error(self, reason: str) -> None:

@@ -329,7 +329,7 @@ class PolicyQuerySet(models.QuerySet):
         self, user: Any, permission: str = "", tables: Mapping[str, str] = THIS_ROW
     ) -> PolicyQuerySet:
         """Return the rows that the policy permits; the default permission is Django's for viewing
-        the model. Raises what `rows_for` raises.
+        the model. Raise FilterError or RegoError if the policy cannot be a condition.
         """
         meta = self.model._meta
         permission = permission or f"{meta.app_label}.view_{meta.model_name}"
@@ -374,7 +374,7 @@ class PolicyBackend:
         return bool(user_obj.is_active) and decide(user_obj, perm, obj).allowed
 
     async def ahas_perm(self, user_obj: Any, perm: str, obj: Any = None) -> bool:
-        """Return what `has_perm` returns, computed in a thread."""
+        """Return True if `has_perm` does, which runs in a thread."""
         from asgiref.sync import sync_to_async
 
         return bool(await sync_to_async(self.has_perm)(user_obj, perm, obj))

@@ -89,11 +89,13 @@ def check(
     """Return a dependency whose value is the `Decision` of the document at `path`, allowed or not.
 
     `input` returns the input; without it, the input is the sidecar's, read with `options`. A
-    request that strict mode refuses is a decision with an error.
+    request that cannot be parsed, or that strict mode refuses, is a decision with an error.
     """
 
     async def decide(connection: HTTPConnection, point: Point) -> Decision:
-        """Return the decision; a request that strict mode refuses is a decision with an error."""
+        """Return the decision; one with an error for a request that cannot be parsed or that strict
+        mode refuses.
+        """
         try:
             document = await _input_of(connection, input, options or _DEFAULTS)
         except RequestError as error:
@@ -108,7 +110,8 @@ def require(
     path: str, *, input: MakeInput | None = None, options: HttpOptions | None = None
 ) -> Callable[..., Awaitable[Decision]]:
     """Return a dependency that ends the request unless the document at `path` allows it; its value
-    is the `Decision`. `input` and `options` as for `check`.
+    is the `Decision`. `input` returns the input; without it, the input is the sidecar's, read with
+    `options`.
 
     The dependency raises HTTPException for a denial, with the policy's `http_status` (403),
     `headers`, and `body` as `detail`; with `debug`, a header gives the reason of a failure.
@@ -121,8 +124,8 @@ def require(
         """Return the decision if it allows the request; otherwise raise `HTTPException` with the
         policy's status.
 
-        A request that strict mode refuses is 400; an error of the policy, or a result of a wrong
-        form, is 403.
+        A request that cannot be parsed, or that strict mode refuses, is 400; an error of the
+        policy, or a result of a wrong form, is 403.
         """
         decision = await ask(connection, point)
         why = log_failure(decision, point.snapshot)
@@ -205,7 +208,8 @@ async def _input_of(
     connection: HTTPConnection, make: MakeInput | None, options: HttpOptions
 ) -> Any:
     """Return the input of the decision: the value of `make`, or the HTTP request as the sidecar's
-    input. Raise RequestError if strict mode refuses the request.
+    input. Raise RequestError if the request cannot be parsed or strict mode refuses it, and
+    RuntimeError if FastAPI has read its body as a form.
     """
     if make is not None:
         return await _build_input(connection, make)

@@ -166,7 +166,8 @@ def _verdict(extension: Doorward, path: str, make: Callable[[], Any] | None) -> 
 
 def _input(extension: Doorward) -> Any:
     """Return the current request as the sidecar's input. A body that is too long is not read; the
-    policy gets a body that is marked as cut. Raise RequestError if strict mode refuses the request.
+    policy gets a body that is marked as cut. Raise RequestError if the request cannot be parsed or
+    strict mode refuses it.
     """
     options = extension.options
     environ = dict(request.environ)

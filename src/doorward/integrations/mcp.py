@@ -99,8 +99,9 @@ class SqliteBudget:
         return closing(sqlite3.connect(self._path, timeout=self._timeout, isolation_level=None))
 
     def spend(self, key: str, cost: int, limit: int, seconds: int) -> bool:
-        """Spend as `Budget` describes, in one statement, which is atomic. Raise BudgetError if the
-        database fails or stays locked.
+        """Add `cost` to the costs of `key` in the present window of `seconds` and return True;
+        return False, and add nothing, if the sum would exceed `limit`. It is one statement, and so
+        atomic. Raise BudgetError if the database fails or stays locked.
         """
         began = int(time.time()) // seconds * seconds
         try:

@@ -74,8 +74,10 @@ class Authorization:
 
     def decide(self, environ: Environ) -> Verdict:
         """Return the verdict on a request, and store it in the environ. Headers that clients may
-        not send are removed, and the policy's set. A request that strict mode refuses is denied
-        with 400.
+        not send are removed, and the policy's set.
+
+        A request that cannot be read, or that strict mode refuses, is denied with 400, and its
+        verdict is not stored.
         """
         try:
             request = read_request(environ, self._options, derive_target=self._derive_target)
@@ -105,7 +107,8 @@ def read_request(
     """Return the request of an environ, from which headers in `stripped` are removed. The
     application can read the body again.
 
-    With `strict`, raise AmbiguousRequestError for a request that the application may read
+    Raise AmbiguousRequestError for a Content-Length that is not a number, for a root path that a
+    header of the client has set and, with `strict`, for a request that the application may read
     differently. `derive_target`: the target may be built from the path.
     """
     root = environ.get("SCRIPT_NAME", "")

@@ -205,8 +205,9 @@ class PDP:
         is_parsed: bool = False,
     ) -> Decision:
         """Evaluate a query of a single expression, and return its value as the result; UNDEFINED
-        without a solution. Several values are an error of the decision. `strict` and `is_parsed` as
-        for `decide`.
+        without a solution. Several values are an error of the decision. With `strict`, errors of
+        built-ins are errors of the decision. `is_parsed` promises that the input was read from
+        JSON.
         """
         return self._decide_query(text, input, _only_value, strict=strict, is_parsed=is_parsed)
 
@@ -231,8 +232,9 @@ class PDP:
     ) -> Decision:
         """Evaluate a query as a decision; `read` turns its solutions into the result.
 
-        Errors and internal faults become the decision's error; none is raised. `strict` and
-        `is_parsed` as for `decide`.
+        Errors and internal faults become the decision's error; none is raised. With `strict`,
+        errors of built-ins are errors of the decision. `is_parsed` promises that the input was read
+        from JSON.
         """
         snapshot = self._snapshot
         result: Value | Undefined = UNDEFINED

@@ -130,7 +130,7 @@ def residual_of_rows(
     snapshot: Snapshot, turns: BuildGate, path: PathKey, unknowns: Sequence[str], input: Value
 ) -> Partial:
     """Return the residual of a filter of rows: the conditions under which the document at `path` is
-    true. Raises what `residual` raises.
+    true. Raise the errors of `Engine.partial`, and CompileError if a limit is exceeded.
 
     It is cached with the snapshot; a hit does not evaluate anything.
     """

@@ -294,9 +294,10 @@ class Snapshot:
         return self.engine.has_rule_at(_operands(path))
 
     def query(self, text: str, *, strict: bool = False) -> Query:
-        """Return the compiled query `text`, from the cache if it is there; `strict` as for
-        `document`. Raise CompileError if it does not compile, and EvalError if other threads
-        compile for so long that the wait for them times out.
+        """Return the compiled query `text`, from the cache if it is there. With `strict`, an error
+        of a built-in is raised; otherwise it makes its expression undefined. Raise CompileError if
+        it does not compile, and EvalError if other threads compile for so long that the wait for
+        them times out.
         """
         next(self._lookups)
         key = (None, text, strict)
@@ -335,8 +336,8 @@ class Snapshot:
 
     def _document(self, key: object, path: PathKey, *, strict: bool) -> Document:
         """Prepare the document at a path that is not among the recent ones; the data itself if no
-        rule or package is at or below the path. Raise CompileError if the path has more than
-        `MAX_SEGMENTS` names. `strict` as for `document`.
+        rule or package is at or below the path. With `strict`, its evaluation raises errors of
+        built-ins. Raise CompileError if the path has more than `MAX_SEGMENTS` names.
         """
         operands = _operands(path)
         if not (self.engine.has_rules(operands) or self.engine.has_package(operands)):
@@ -352,8 +353,8 @@ class Snapshot:
 
     def _prepare(self, key: object, text: str, *, strict: bool) -> Document:
         """Take a query from the older generation of the cache, or compile it, and put it into the
-        newer one. Texts of more than `MAX_CACHED` characters are not cached. `strict` as for
-        `document`.
+        newer one. With `strict`, its evaluation raises errors of built-ins. Texts of more than
+        `MAX_CACHED` characters are not cached.
         """
         document = self._before.get(key)
         if document is None:
@@ -508,7 +509,8 @@ def read(
     """Load files and folders, log their warnings, and build a snapshot. Raise LoadError if a file
     cannot be loaded, and CompileError if the policies are wrong.
 
-    `before` as for `build`. An archive with signatures is refused: there is no key to verify them.
+    `before` is the active snapshot, whose unchanged modules are used again. An archive with
+    signatures is refused: there is no key to verify them.
     """
     settings = settings or Settings()
     loaded = Sources(paths, ignore=ignore, v0=settings.v0, signed=True).load()

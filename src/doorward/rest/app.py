@@ -168,8 +168,8 @@ class Api:
             return "catchall", internal_error(_EDGE.report(fault))
 
     async def _trace(self, tracer: Tracer, request: Request, raw: bytes) -> tuple[str, Response]:
-        """Return the same as `_answer`, computed in a span that is named after the endpoint, as in
-        OPA.
+        """Answer a request in a span that is named after the endpoint, as in OPA; return the
+        endpoint's name in metrics and the response. A status from 500 on marks the span as failed.
         """
         path, headers = raw.decode("latin-1"), request.headers
         method = request.method
@@ -222,7 +222,9 @@ class Api:
         return match.routes[0].name, await self._answer_match(request, match)
 
     def _is_open(self, request: Request, path: Sequence[str]) -> bool:
-        """Return True if a browser may send this request to the console before its login."""
+        """Return True if a browser may send this request to the console before its login; False for
+        other requests, and if the console has no login.
+        """
         login = self._login
         names = tuple(path)
         is_console = login is not None and names[:1] == ("console",)
@@ -356,8 +358,8 @@ class Api:
 
 
 def _not_allowed(exchange: Exchange, match: Match, method: str) -> Response:
-    """Return 405 in the form of the route, of OPA's endpoint or of its router, which names the
-    methods.
+    """Return 405: in the route's own form if it has one, with the methods in `allow`, as OPA's
+    router writes it, if the route says so, and otherwise without a body.
     """
     row = match.routes[0]
     methods = {method for each in match.routes for method in each.methods}

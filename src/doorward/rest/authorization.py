@@ -52,8 +52,8 @@ def authorize(
 ) -> Response | None:
     """Return the refusal of the system policy for a request, or None if it is allowed.
 
-    A policy that fails or is undefined refuses with 500. `body` is None if the policy does not see
-    it.
+    A policy that fails or is undefined refuses with 500; a path or body that cannot be parsed is
+    refused with 400, without asking the policy. `body` is None if the policy does not see it.
     """
     try:
         input = _input(access, request, parameters, body)

@@ -71,7 +71,7 @@ def error(status: int, message: str) -> Response:
 def get_metadata(options: Authzen, path: tuple[str, ...]) -> Response:
     """Return the endpoint URLs of this decision point (GET /.well-known/authzen-configuration).
 
-    404 if none is configured, or for another base path.
+    404 if `policy_decision_point` is not configured, or `path` is not that of its URL.
     """
     base = options.policy_decision_point
     if not base or path != options.base_path:
@@ -94,10 +94,11 @@ def post_evaluation(
     *,
     many: bool = False,
 ) -> Response:
-    """Return the decision on an evaluation, or with `many` on each of a batch; 400 if it is
-    malformed.
+    """Return the decision on an evaluation, or with `many` on each of a batch. A batch without
+    `evaluations` is a single evaluation.
 
-    A batch without `evaluations` is a single evaluation.
+    400 if the request is malformed; 500 if a single evaluation fails. In a batch, an item that is
+    malformed or fails is a denial.
     """
     try:
         request = request_of(body)
@@ -208,7 +209,8 @@ def to_answer(decision: Decision, deadline: float | None) -> tuple[Decision, str
     """Return a decision and its JSON answer; an undefined result or an error is false.
 
     If the result is neither a boolean nor an object with a boolean `decision`, or its `context` is
-    not an object, the returned decision has an error, and the answer is not to be used.
+    not an object or cannot be encoded in `deadline` seconds, the returned decision has an error,
+    and the answer is not to be used.
     """
     result = decision.result
     if decision.error is not None or isinstance(result, (bool, Undefined)):

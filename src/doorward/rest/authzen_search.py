@@ -161,8 +161,8 @@ class _Search:
         return None if decision.error is not None else text.startswith(PERMITTED)
 
     def _show(self, candidate: Any) -> Value:
-        """Return the members that identify an entity; its properties are not shown to the
-        client.
+        """Return the members of an entity that identify it: `name` of an action, else `type` and
+        `id`. Its properties are not shown to the client.
         """
         names = ("name",) if self._kind == "action" else ("type", "id")
         return {name: candidate[name] for name in names}

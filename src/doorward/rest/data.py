@@ -202,7 +202,8 @@ def get_v1(
 ) -> Response:
     """Return the response to GET /v1/data/PATH with the input in the parameter `input`.
 
-    400 for a malformed input, 500 if the evaluation failed; an undefined document has no `result`.
+    400 for a malformed input, 500 if the evaluation failed or the path has a quote or NUL; an
+    undefined document has no `result`.
     """
     return _response(get_v1_text(pdp, path, parameters, context), parameters)
 
@@ -231,7 +232,8 @@ def post_v1(
 ) -> Response:
     """Return the response to POST /v1/data/PATH with the body `{"input": …}`.
 
-    400 for a malformed body, 500 if the evaluation failed; an undefined document has no `result`.
+    400 for a malformed body, 500 if the evaluation failed or the path has a quote or NUL; an
+    undefined document has no `result`.
     """
     return _response(post_v1_text(pdp, path, parameters, body, context), parameters)
 
@@ -353,7 +355,8 @@ def post_v0(
 ) -> Response:
     """Return the document itself (POST /v0/data/PATH), with the whole body as input.
 
-    404 if it is undefined, 400 for a malformed body, 500 if the evaluation failed.
+    404 if it is undefined, 400 for a malformed body, 500 if the evaluation failed or the path has a
+    quote or NUL.
     """
     call = Call(pdp, path, context)
     call.size = body.size

@@ -182,8 +182,8 @@ class Exchange:
     ) -> Response:
         """Return the response of `function` to the request's body, run in a worker thread. Raise
         BadRequest if the body cannot be read, NoRoomError if its memory is not free in time,
-        AbandonedError if the client left before, and what `function` raises. `workers` as for
-        `run`.
+        AbandonedError if the client left before, and what `function` raises. `workers`: by default
+        those of the service.
         """
         with self.service.memory.room() as room:
             body: Body | None = self.request.scope.get(_BODY)

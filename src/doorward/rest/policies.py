@@ -41,7 +41,8 @@ def get_policy(store: Store, name: str, parameters: Parameters) -> Response:
 def put_policy(
     store: Store, name: str, parameters: Parameters, body: bytes, read_ns: int
 ) -> Response:
-    """Create or replace a policy (PUT /v1/policies/ID); 400 if it does not compile.
+    """Create or replace a policy (PUT /v1/policies/ID); 400 if it does not compile or cannot be
+    changed, as one of a bundle, and 503 if too many changes wait.
 
     `read_ns` are the nanoseconds that reading the body took, for the metrics.
     """
@@ -55,7 +56,10 @@ def put_policy(
 
 
 def delete_policy(store: Store, name: str, parameters: Parameters) -> Response:
-    """Delete a policy (DELETE /v1/policies/ID); 400 if the others do not compile without it."""
+    """Delete a policy (DELETE /v1/policies/ID); 404 if there is none, 400 if the others do not
+    compile without it or it cannot be changed, as one of a bundle, and 503 if too many changes
+    wait.
+    """
     timers = Timers(())
 
     def delete() -> None:

@@ -26,8 +26,9 @@ __all__ = ["get_query", "post_query"]
 
 
 def get_query(pdp: PDP, parameters: Parameters, context: RequestContext | None = None) -> Response:
-    """Return the solutions of the query in the parameter `q`, the last one (GET /v1/query); 400
-    without it, 500 if it is empty.
+    """Return the solutions of the query in the parameter `q`, the last one (GET /v1/query).
+
+    400 without it or if it does not compile, 500 if it is empty or its evaluation fails.
     """
     queries = parameters.values("q")
     if not queries:
@@ -41,7 +42,8 @@ def post_query(
     """Return the solutions of the query in the JSON body `{"query": …, "input": …}` (POST
     /v1/query).
 
-    400 if the body or the query is malformed, 500 if the query is missing or empty.
+    400 if the body is malformed or the query does not compile, 500 if the query is missing or
+    empty, or its evaluation fails.
     """
     try:
         query, input = _request(any_document(body), body)

@@ -183,7 +183,9 @@ class ShortPath:
     def _answer_traced(
         self, tracer: Tracer, path: tuple[str, ...], request: Request, query: bytes, number: int
     ) -> Response:
-        """Return the same as `_decide`, computed in a span as `Api` makes it for other requests."""
+        """Decide on a document and return the response, in a span with the attributes of the HTTP
+        request. A status from 500 on marks the span as failed.
+        """
 
         def header(name: str) -> str | None:
             value = request.fields.get(name.encode())

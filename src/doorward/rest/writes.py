@@ -36,8 +36,9 @@ class _ForbiddenError(Exception):
 def put_data(
     store: Store, path: tuple[str, ...], parameters: Parameters, body: bytes, *, only_new: bool
 ) -> Response:
-    """Replace the document at PATH by the body (PUT /v1/data/PATH); at an index of an array it is
-    inserted, as in OPA. With `only_new` an existing document stays, and the answer is 304.
+    """Create or replace the document at PATH by the body (PUT /v1/data/PATH); at an index of an
+    array it is inserted, as in OPA. With `only_new` an existing document stays, and the answer is
+    304.
     """
     timers = Timers(())
 
@@ -90,9 +91,8 @@ def delete_data(store: Store, path: tuple[str, ...], parameters: Parameters) -> 
 
 
 def _change(change: Callable[[], bool], timers: Timers, parameters: Parameters) -> Response:
-    """Run a change of data and return the response: 204, 304 if nothing changed, or the refusal.
-
-    With `?metrics` it is 200 with the timers.
+    """Run a change of data and return the response: 204 (with `?metrics` 200 and the timers), 304
+    if nothing changed, or the refusal.
     """
     try:
         with timers.measure("server_handler"):

@@ -86,8 +86,9 @@ class Sidecar:
     """All parts of one decision point. Call `start`, then `run`, which returns after `stop`."""
 
     def __init__(self, options: SidecarOptions, shared: Shared | None = None) -> None:
-        """Load the policies, and create and bind all parts without serving. `shared` is set in one
-        of several workers, which gets snapshot and sockets from its parent.
+        """Load the policies, create all parts and bind the sockets of the HTTP API, without
+        serving. `shared` is set in one of several workers, which gets snapshot and sockets from its
+        parent.
 
         Raise StartupError, ConfigError, LoadError or CompileError if that is impossible.
         """
@@ -317,8 +318,9 @@ class Sidecar:
         self._bundle_metrics.note(statuses)
 
     def _envoy_server(self) -> Server | None:
-        """Return the server of Envoy's authorization API, bound but not started; None if it is not
-        configured. Raise StartupError if it cannot be bound.
+        """Return the server of Envoy's authorization API, which `start` makes listen; None if it is
+        not configured. Raise StartupError if its address is malformed or its `proto-descriptor`
+        cannot be read.
         """
         options = self._envoy_options
         if options is None:
@@ -349,8 +351,8 @@ class Sidecar:
         self.health.set(EXT_AUTHZ, State(state))
 
     def _ext_proc_server(self) -> ExtProcServer | None:
-        """Return the server of Envoy's external processing, bound but not started; None if it is
-        not configured. Raise StartupError if it cannot be bound.
+        """Return the server of Envoy's external processing, which `start` makes listen; None if it
+        is not configured. Raise StartupError if its address is malformed.
         """
         options = self._ext_proc_options
         if options is None:

@@ -224,21 +224,21 @@ def forward_options(config: Config) -> ForwardOptions | None:
 
 
 def _envoy_section() -> type[Options]:
-    """Return the options of the Envoy plugin, imported when they are first read."""
+    """Import the module of the options of Envoy's authorization now; return their class."""
     from doorward.envoy.options import Options
 
     return Options
 
 
 def _ext_proc_section() -> type[ExtProcOptions]:
-    """Return the options of response filtering, imported when they are first read."""
+    """Import the module of the options of response filtering now; return their class."""
     from doorward.envoy.ext_proc.options import Options
 
     return Options
 
 
 def _forward_section() -> type[ForwardOptions]:
-    """Return the options of forward-auth, imported when they are first read."""
+    """Import the module of the options of forward-auth now; return their class."""
     from doorward.forward.options import Options
 
     return Options

@@ -482,8 +482,9 @@ class _Report:
         self._ran = 0
 
     def is_due(self) -> bool:
-        """Return True if the worker should report now: its health changed, it used the processor
-        and `STATES` seconds have passed, or `SELDOM` seconds have passed.
+        """Return True if the worker should report now: if its health has changed, if it has used
+        the processor and `STATES` seconds have passed since its last report, or if `SELDOM` seconds
+        have.
         """
         now = time.monotonic()
         seen = list(self._health.own_down), list(self._health.own_stopped)

@@ -449,7 +449,7 @@ def _show(text: str, *, is_encoded: bool, is_body: bool = False) -> str:
     """Return `text` with the credentials in it masked. If it is not known where one ends, the
     result is `MASKED` alone; without credentials, `text` itself. `is_encoded`: the text may be
     base64, which is decoded and searched too. `is_body`: it is the body of a request; in one of
-    unknown format, any name of a credential counts.
+    unknown format, a mere mention of a credential's name makes the result `MASKED`.
     """
     masked_text = _without_looks(text)
     if "=" in text:
@@ -470,7 +470,10 @@ def _show(text: str, *, is_encoded: bool, is_body: bool = False) -> str:
 
 
 def _show_under(named: int, text: str) -> str:
-    """Return a text masked as `_show` does for a member whose name has the kind `named`."""
+    """Return a text with the credentials in it masked; `named` is the kind of its name in `_kinds`.
+    A text of base64 is decoded and searched too; a body of unknown format that mentions the name of
+    a credential becomes `MASKED`.
+    """
     return _show(text, is_encoded=named == _ENCODED, is_body=named == _BODY)
 
 

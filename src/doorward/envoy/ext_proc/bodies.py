@@ -67,11 +67,12 @@ def state_of(status: int, headers: Mapping[str, str], *, has_body: bool) -> Stat
 
 
 def parse_body(body: bytes, encoding: str, max_size: int) -> tuple[Value, bytes]:
-    """Return the JSON value of a body, and its bytes after decompression (`encoding`: gzip or
-    none).
+    """Return the JSON value of a body, and its bytes after decompression. `encoding` is its
+    content-encoding: `gzip` or `x-gzip`; with any other text the body is read as it is.
 
-    Raise BodyError if the decompressed body is larger than `max_size` bytes, is not exactly one
-    JSON value in UTF-8, has a key twice or has half a surrogate pair.
+    Raise BodyError if the decompressed body is larger than `max_size` bytes, is malformed gzip, is
+    not exactly one JSON value in UTF-8, is nested too deeply, has a key twice or has half a
+    surrogate pair.
     """
     if encoding.strip().lower() in _GZIP:
         body = _unzip(body, max_size)

@@ -105,11 +105,13 @@ def change(
     set: Iterable[tuple[Path, Value]],
     drop: Mapping[Path, AbstractSet[int]] = _NO_ITEMS,
 ) -> Any:
-    """Return the body with its paths kept, removed and set; `HIDDEN` if nothing of it is left.
+    """Return the body with only the paths in `keep` (None: all), without those in `remove`, and
+    with the values of `set` in place of existing ones; `HIDDEN` if nothing of it is left.
 
-    `keep` None keeps everything. `drop` has, for the path of a list, the indexes of the items to
-    leave out. `body` itself is not changed, and unchanged parts are shared with the result. Raise
-    PathError if a path does not fit the body or two different values are set at one path.
+    A path to a member that the body does not have changes nothing, and removal wins over keeping
+    and setting. `drop` has, for the path of a list, the indexes of the items to leave out. `body`
+    itself is not changed, and unchanged parts are shared with the result. Raise PathError if a path
+    does not fit the body or two different values are set at one path.
     """
     values, removed = tuple(set), tuple(remove)
     names = None if keep is None else tuple(keep)

@@ -135,8 +135,8 @@ class Processor:
     def reads_body(self, snapshot: Snapshot, name: str) -> bool:
         """Return True if the field `name` of the decision may contain parts of the response body.
 
-        That is so for `set`, and for a rule whose input paths include or cannot exclude the body.
-        The answers are remembered for the latest snapshot.
+        That is so for the field `set`, and for a field whose rule reads the body, or may read it as
+        far as is known. The answers are remembered for the latest snapshot.
         """
         known, fields = self._body_fields
         if known is not snapshot:
@@ -184,7 +184,8 @@ class ResponseExchange:
         stage.
 
         Raise GrpcError, which ends the call, if the bytes are not a message, the message comes out
-        of order or the filter's body modes are wrong.
+        of order, the response has no valid status, or the filter has the wrong modes
+        (`_check_modes`).
         """
         read = messages.read_message(message)
         # Envoy sends its modes with the first message of a stream only.
@@ -224,8 +225,8 @@ class ResponseExchange:
         self._input = {}
 
     def _check_modes(self, first: Message) -> None:
-        """Raise GrpcError unless Envoy sends whole response bodies and follows answers; also log
-        the reason.
+        """Raise GrpcError, and log the reason, unless Envoy sends response bodies whole (BUFFERED),
+        sends no request bodies, and follows answers (no `observability_mode`).
         """
         # Envoy would ignore the answers: better an error at once than a filter that
         # filters nothing.
@@ -247,7 +248,7 @@ class ResponseExchange:
 
         The answer removes headers that would lead to a compressed or partial response, and for GET
         and HEAD the conditions too; it removes nothing if the response passes unread anyway. A
-        malformed or ambiguous request is denied (400), logged and counted.
+        request that is malformed or, with `strict`, ambiguous is denied (400), logged and counted.
         """
         options = self._processor.options
         started = perf_counter_ns()
@@ -353,7 +354,8 @@ class ResponseExchange:
         return self._answer_guarded("parsed", message.body, len(message.body))
 
     def _on_unread_body(self) -> bytes:
-        """Deny a response whose body came although the policy let it pass unread.
+        """Return the denial (403) of a response whose body came although the policy let it pass
+        unread.
 
         That happens if the filter does not accept `mode_override`.
         """
@@ -365,7 +367,8 @@ class ResponseExchange:
     def _answer_guarded(self, state: State, body: bytes | None, size: int) -> bytes:
         """Return the answer to a response; any exception of the decision becomes a denial (403).
 
-        The fault is logged with an id. `size` is the body's in bytes. `body` as for `_decide`.
+        The fault is logged with an id. `body` None means that no body will be read; `size` is the
+        body's size in bytes.
         """
         started = perf_counter_ns()
         # INVARIANT: decided from here on, or on its way out by an exception, which is not OK.
@@ -382,7 +385,8 @@ class ResponseExchange:
         """Decide on a response, log the decision, and return the serialized answer.
 
         `body` None means that no body will be read; `b""` that it is empty. What cannot be parsed,
-        decided or applied is denied (403).
+        decided or applied is denied (403), in a dry run too; a dry run lets all other responses
+        pass unchanged.
         """
         processor = self._processor
         options = processor.options
@@ -483,7 +487,8 @@ class ResponseExchange:
     ) -> Hidden:
         """Return the list items that the rules of the configured lists hide.
 
-        Raise _Denied if the verdict names an unknown list or a list cannot be filtered.
+        Raise _Denied if the verdict names an unknown list or a list cannot be filtered, and
+        RegoError if a rule fails.
         """
         lists = self._processor.options.lists
         if verdict.lists is not None:

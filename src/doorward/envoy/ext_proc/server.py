@@ -59,7 +59,7 @@ class ExtProcServer:
         )
 
     def _services(self, loop: asyncio.AbstractEventLoop, states: health.Health) -> methods.Services:
-        """Return the gRPC services of this server: processing, health and reflection."""
+        """Return the gRPC services of this server: processing and health checks."""
         options = self._options
         calls = methods.Options(max_receive=options.grpc_max_recv_msg_size)
         self._runner = AdaptiveRunner(loop, options.threads, calls.budget)
@@ -83,7 +83,9 @@ class ExtProcServer:
         return self._listener.address
 
     def start(self) -> None:
-        """Listen and serve in a thread; raise StartError if the address is not available."""
+        """Listen and serve in a thread; raise StartError if the address is not available or the
+        server does not start.
+        """
         self._listener.start()
 
     def stop(self, grace: float = 5.0) -> None:

@@ -79,8 +79,9 @@ class ResponseVerdict(NamedTuple):
 def read_response_verdict(result: Value | Undefined) -> ResponseVerdict:
     """Return the verdict that the policy's result describes.
 
-    Raise ResultError for a boolean or another type than an object, an unknown field, a field of the
-    wrong type, a denial without a usable status, or a header that frames the body.
+    Raise ResultError for a boolean or another type than an object, an unknown field, a field with a
+    value of the wrong type or form, a denial whose status is below 200, 204 or 304, or a header
+    that frames the body.
     """
     # A policy for requests by mistake: `true` would let every response pass as it is.
     if isinstance(result, bool):

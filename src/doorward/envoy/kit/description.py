@@ -120,8 +120,8 @@ class Description:
         self.redirect()
 
     def redirect(self, *, host: bool = False) -> Redirect:
-        """Return the options of the redirect; with `host` only the application's port is
-        redirected.
+        """Return the options of the redirect: all inbound ports but the diagnostic one or, with
+        `host`, only the application's port, and connections over loopback too.
         """
         return Redirect(
             port=self.port,
@@ -133,7 +133,7 @@ class Description:
 
     def redirect_arguments(self, *, host: bool = False) -> list[str]:
         """Return the arguments of `doorward` that install the redirect, beginning with `envoy
-        redirect`. `host` as for `redirect`.
+        redirect`. With `host` only the application's port is redirected.
         """
         options = self.redirect(host=host)
         words = ["envoy", "redirect", "-p", str(options.port), "-u", str(options.user)]
@@ -159,7 +159,9 @@ class Description:
         return f"[::]:{self.port}" if self.dual_stack else f"0.0.0.0:{self.port}"
 
     def envoy_yaml(self, places: Places) -> str:
-        """Return the text of `envoy.yaml`; ValueError if a field of `bootstrap` does not fit."""
+        """Return the text of `envoy.yaml`. ValueError if an option in `bootstrap` has a value that
+        Envoy could not use (see `Bootstrap`); TypeError if `Bootstrap` has no option of that name.
+        """
         options = {
             "listen": places.listen,
             "upstream": f"127.0.0.1:{self.app_port}",

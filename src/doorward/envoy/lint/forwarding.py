@@ -194,8 +194,8 @@ def check_haproxy(file: str, text: str) -> Iterator[Finding]:
 
 
 def check_caddy(file: str, text: str) -> Iterator[Finding]:
-    """Yield findings for each `forward_auth` of a Caddyfile: headers of clients not removed before
-    it.
+    """Yield findings for a Caddyfile: headers of clients that are not removed before a
+    `forward_auth`, and identity headers that are filled from a client's header.
     """
     taken: set[str] = set()
     for number, words in _lines(text):

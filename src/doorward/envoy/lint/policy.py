@@ -230,8 +230,12 @@ class _Package:
 
 
 def _last_step(node: Expr | Not) -> Iterator[Node]:
-    """Return the call that may be undefined under a negation: without `future.keywords.not` the
-    operands of calls are evaluated before it, and an undefined one fails the expression."""
+    """Yield the terms that make a negation true if they are undefined: the operands of an equality
+    that are variables or references, or the negated term if it is one itself or another `not`.
+
+    Of other calls none: without `future.keywords.not` the operands of calls are evaluated before
+    the negation, and an undefined one fails the expression.
+    """
     term = node.term if isinstance(node, Expr) else node
     if isinstance(term, Call) and term.name in {"equal", "eq"}:
         yield from (side for side in term.args if isinstance(side, Ref | Var))

@@ -102,7 +102,9 @@ class Iptables:
         return self._run(family, "", *_PATIENCE, "-t", "nat", "-S").splitlines()
 
     def _restore(self, family: Family, script: str) -> None:
-        """Apply a script by `iptables-restore`, keeping the rules that it does not mention."""
+        """Apply a script by `iptables-restore --noflush`: rules that it does not mention stay.
+        Raise RedirectError if the program is missing or fails.
+        """
         self._run(family, "-restore", "--noflush", *_PATIENCE, script=script)
 
     def _run(self, family: Family, suffix: str, *arguments: str, script: str = "") -> str:

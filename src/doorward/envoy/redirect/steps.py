@@ -77,8 +77,8 @@ def stay(
     """Install the rules, and again every `every` seconds if something is missing; blocks until
     `until` is set.
 
-    `say` gets a text when something changed. The rules stay in force afterwards. Raise
-    RedirectError if they cannot be installed.
+    `say` gets the text of the first installation, and one whenever something changed. The rules
+    stay in force afterwards. Raise RedirectError if they cannot be installed.
     """
     message = ""
     while True:
@@ -106,20 +106,20 @@ def _clear_others(chosen: BackEnd) -> None:
 
 def verify(options: Redirect, name: str | None = None) -> list[str]:
     """Return one text for each missing rule, and for each rule that takes connections out of
-    tracking.
+    tracking; [] if everything is in force. `name` selects a back end, as for `install`.
 
-    [] if everything is in force. Raise RedirectError if no back end can list rules. `name` as for
-    `install`.
+    Raise MissingCapability without NET_ADMIN, RedirectError if no back end can list rules.
     """
     check_capability()
     return [*_choose(options, name)[1], *find_untracked(find_families())]
 
 
 def remove(name: str | None = None) -> list[str]:
-    """Remove our rules in every back end, and return the names of the back ends that had some.
+    """Remove our rules in every installed back end, or only in that of `name`, and return the names
+    of the back ends that had some.
 
-    `name` limits it to one. MissingCapability, before anything is tried, without NET_ADMIN. All are
-    tried before the first RedirectError is raised; also raised if none is installed.
+    Raise MissingCapability without NET_ADMIN, before anything is tried; RedirectError if no back
+    end is installed or, after all were tried, the first error of one.
     """
     check_capability()
     removed, failures = [], []
