@@ -65,11 +65,11 @@ def compile(
     Python's compiler refuses a rule.
 
     `options`: by default `Options()`. `before`: policies compiled earlier, whose results for
-    unchanged modules are reused; they are returned if nothing changed. `prepare`: a function that
-    returns the modules to compile in place of the parsed ones, and notes for `Policies.notes`; it
-    must depend on nothing else. With `Options.saved` and without `before`, a program that an
-    earlier run saved is loaded instead, and a new one is saved, by `Policies.warm` if it includes
-    code.
+    unchanged modules are reused unless a preparation changed them; they are returned if nothing
+    changed. `prepare`: a function that returns the modules to compile in place of the parsed ones,
+    and notes for `Policies.notes`; it must depend on nothing else. With `Options.saved` and without
+    `before`, a program that an earlier run saved is loaded instead, and a new one is saved, by
+    `Policies.warm` if it includes code.
     """
     options = options or Options()
     if before is not None and prepare is None and before.is_from(modules, options):
@@ -94,7 +94,8 @@ def compile(
                 )
     with options.measure("rego_module_parse"):
         same: dict[str, Module] = {}
-        if before is not None:
+        # A preparation has changed the modules: they are no longer those of their texts.
+        if before is not None and before.notes is None:
             same = unchanged_modules(modules, options, before.modules, before.options)
         parsed = parse_modules({**modules, **same}, options)
         notes: object = None
@@ -174,7 +175,8 @@ class Policies:
     def question(self, query: str, unknowns: tuple[str, ...], options: PartialOptions) -> Question:
         """Return a query prepared for partial evaluation, from a cache of at most `MAX_QUESTIONS`.
         CompileError if it cannot be compiled, ParseError for an invalid `package` or import in the
-        options; ValueError if an unknown, a path of `disable_inlining` or the namespace is invalid.
+        options; ValueError if an unknown, a path of `disable_inlining`, the namespace or the name
+        for helpers is invalid.
         """
         key = query, unknowns, options
         question = self._questions.get(key)
@@ -284,7 +286,9 @@ class Policies:
         with self._lock:
             if indexed not in self._traced:
                 options = replace(self.options, traced=True, indexed=indexed)
-                self._traced[indexed] = Policies(self.modules, options, self.program)
+                self._traced[indexed] = Policies(
+                    self.modules, options, self.program, notes=self.notes
+                )
             return self._traced[indexed]
 
     def code_for(self, mocked: frozenset[str]) -> Code:

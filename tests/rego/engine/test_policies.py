@@ -143,3 +143,13 @@ def test_modules_that_callers_parsed_or_changed_are_compiled() -> None:
     assert list(after.modules) == ["a.rego"]
     again = compile({"a.rego": POLICY["a.rego"]}, options, before=after)
     assert again.notes is None
+
+
+def test_modules_that_a_preparation_changed_are_parsed_again() -> None:
+    def prepare(modules: dict[str, Module]) -> tuple[dict[str, Module], object]:
+        return {name: replace(module, rules=()) for name, module in modules.items()}, "notes"
+
+    modules = {**POLICY, "c.rego": "package c\n"}
+    prepared = compile(POLICY, prepare=prepare)
+    for before in (prepared, prepared.traced()):
+        assert compile(modules, before=before).modules == compile(modules).modules
