@@ -40,9 +40,9 @@ class _Search:
 
 def join_of(state: FunctionState, body: Body, position: int) -> Join | None:
     """Return the join for the loop that the expression at `position` begins: the path below an item
-    that must equal a value, and code for that value, written before the loop. With it the loop only
-    visits items that match. None if no equation allows this, the loop runs once, or the code is
-    exact, traced or counts items.
+    that must equal a value, and code for that value, written before the loop. With it the loop may
+    skip items that do not match. None if no equation allows this, the loop runs once, or the code
+    is exact, traced or counts items.
     """
     if state.plan.in_order or state.plan.limited:
         return None
