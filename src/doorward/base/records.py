@@ -154,7 +154,9 @@ def _slotted(cls: type, *, kw_only: bool) -> Any:
 
 
 def _compared(record_class: Any) -> Callable[[Any], Any]:
-    """Return a function that returns the values by which instances are compared."""
+    """Return a function that returns the values of an instance's fields with `compare`, by which
+    instances are compared: a tuple, or the value itself of a single field.
+    """
     names = [each.name for each in fields(record_class) if each.compare]
     return attrgetter(*names) if names else lambda self: ()
 
@@ -180,7 +182,7 @@ def _hash_once(compared: Callable[[Any], Any]) -> Callable[[Any], int]:
     """
 
     def kept(self: Any) -> int:
-        """Return the stored hash, computing it at the first call."""
+        """Return the stored hash of an instance, computing and storing it at the first call."""
         try:
             known: int = self._hash
         except AttributeError:

@@ -168,7 +168,9 @@ def _short_word(text: str) -> str:
 
 @lru_cache(maxsize=4)
 def _second(seconds: int) -> str:
-    """Return seconds since the epoch as a time in UTC; cached, since many lines share one."""
+    """Return seconds since the epoch as a time in UTC, `2024-05-01T12:30:00`; cached, since many
+    lines share one.
+    """
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 

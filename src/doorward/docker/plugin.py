@@ -348,7 +348,9 @@ class Plugin:
         return input_doc
 
     def _is_ping(self, request: AuthzRequest) -> bool:
-        """Return True for Docker's ping, and note the nonce of a probe of ours."""
+        """Return True for Docker's ping, a GET or HEAD. The nonce of an installer's probe in it is
+        stored, so that `_probe` can tell that it came.
+        """
         if request.method not in ("GET", "HEAD"):
             return False
         if not _PING.fullmatch(request.uri.partition("?")[0]):

@@ -290,7 +290,7 @@ class PluginServer:
 
     @property
     def _has_name(self) -> bool:
-        """True if the daemon can reach this socket."""
+        """True if a file has the name of this Unix socket, by which the daemon reaches it."""
         name = self._listener.getsockname()
         return isinstance(name, str) and os.path.exists(name)
 
@@ -328,7 +328,8 @@ class PluginServer:
     def _answer(
         self, pool: Pool, long: Pool, request: Request, respond: Respond
     ) -> messages.Response:
-        """Answer an HTTP request: at once, or by `respond` after work in a thread.
+        """Return the answer to an HTTP request, or LATER if `respond` gets it after work in a
+        thread.
 
         405 for methods other than POST, 503 if too many calls wait. Long bodies have their own
         pool.

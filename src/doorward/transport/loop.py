@@ -353,7 +353,9 @@ class LoopServer:
             self._next_sweep = self._loop.call_later(seconds, self._sweep)
 
     def _drain(self, grace: float) -> None:
-        """Accept what waits, shut connections down, and end after `grace` seconds at the latest."""
+        """Accept what waits at direct listeners, stop listening if other processes share the
+        sockets, shut connections down, and end after `grace` seconds at the latest.
+        """
         self._draining = True
         for each in self._listening:
             if isinstance(each, DirectListener):

@@ -82,7 +82,7 @@ class Http2Server:
         self._server.start()
 
     def call(self, function: Callable[[], object]) -> None:
-        """Run `function` on the loop's thread, soon."""
+        """Run `function` on the loop's thread, soon; a fault of it is reported."""
         self._server.call(function)
 
     def stop(self, grace: float) -> None:

@@ -127,7 +127,7 @@ class TlsContext(ssl.SSLContext):
 
     def refresh(self) -> None:
         """Load the certificate files again if they changed; does nothing within `refresh` seconds
-        of the last time.
+        of the last time, or if `refresh` is 0.
 
         Call it often. Files that cannot be used are logged once, and the old certificates stay.
         """

@@ -127,8 +127,8 @@ class _Read:
 
 
 def _into_query(name: str, value: str = "") -> Callable[[_Read, str], None]:
-    """Return the setter of an option that sets the parameter `name`: to `value`, or to the option's
-    own value.
+    """Return the setter of an option that sets the parameter `name` to `value`, or to the option's
+    own value if `value` is empty.
     """
 
     def put(state: _Read, text: str) -> None:

@@ -298,7 +298,7 @@ def _obstacles(installation: Installation) -> Iterator[str]:
 
 def _option(options: Sequence[str], name: str, default: str) -> str:
     """Return the value of an option among those of `doorward docker serve`, the last one if it is
-    repeated; `default` without it.
+    repeated; `default` without the option, `""` if it has no value.
     """
     for number, each in enumerate(options):
         key, equals, value = each.partition("=")

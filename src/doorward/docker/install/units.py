@@ -334,7 +334,7 @@ _ERROR: Final = "Error: "
 
 
 def _message(line: str) -> str:
-    """Return the message in a line of the log; the line itself if it is not JSON."""
+    """Return the member `msg` of a line of the log; the line itself if it has none."""
     try:
         return str(json.loads(line)["msg"])
     except (ValueError, LookupError, TypeError, RecursionError):
@@ -442,7 +442,7 @@ class Process:
 
     def _last_words(self, begun: int) -> str:
         """Return the last error, or else the last line, in the log behind offset `begun`, at most
-        300 characters.
+        300 characters; `see FILE` if there is no line.
         """
         if errors := self._errors(begun):
             return errors[-1][:300]

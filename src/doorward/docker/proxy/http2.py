@@ -246,7 +246,9 @@ class Relay:
             self._client.write(bytes(Frame(frame.kind, Flag.ACK, 0, payload)))
 
     def _forget(self, stream: int) -> None:
-        """Forget a stream, and give the client back the credit of what was held of it."""
+        """Forget a stream, and widen the client's window of the connection by what was held of its
+        request.
+        """
         self._streams.discard(stream)
         pending = self._pending.pop(stream, None)
         if pending is not None:

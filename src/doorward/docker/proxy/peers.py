@@ -44,7 +44,7 @@ class Peer:
     def __init__(self, end: socket.socket) -> None:
         raw = end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
         self.pid, self.uid, self.gid = _CREDENTIALS.unpack(raw)
-        self._fd = _hold(end, self.pid)
+        self._fd = _open_pidfd(end, self.pid)
         self._container: str | None = None
 
     def container(self) -> str | None:
@@ -57,8 +57,9 @@ class Peer:
         return self._container or None
 
     def _find_container(self) -> str | None:
-        """Return the container as `container` does, None on the host, without its cache; PeerError
-        if the process has ended or cannot be examined.
+        """Return the identifier of the container that the process runs in, `?` if it has no known
+        one, None on the host; nothing is cached. PeerError if the process has ended or cannot be
+        examined.
         """
         if self._fd < 0:
             raise PeerError("the calling process ended before it could be examined")
@@ -85,7 +86,7 @@ def read_peer(end: socket.socket) -> Peer:
     return Peer(end)
 
 
-def _hold(end: socket.socket, pid: int) -> int:
+def _open_pidfd(end: socket.socket, pid: int) -> int:
     """Return a descriptor of the process at the other end of a socket; -1 if it has ended or runs
     in a PID namespace that is not visible here.
     """

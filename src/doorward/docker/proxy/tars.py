@@ -103,7 +103,7 @@ class TarReader:
 
     @property
     def may_be_ending(self) -> bool:
-        """Return True from the first byte on that may belong to the end of the archive."""
+        """True if the archive has ended, or if a block that may be its end is not complete."""
         return self.ended or bool(self._head)
 
     def feed(self, data: bytes) -> None:
@@ -293,7 +293,7 @@ def _number(content: bytes) -> int:
 
 
 def _octal(content: bytes) -> int | None:
-    """The number in a field of a header; None for one that is not octal."""
+    """Return the number in a field of a header, 0 for an empty one; None if it is not octal."""
     digits = content.strip(_PADDING)
     return int(digits or b"0", 8) if _OCTAL.fullmatch(digits) else None
 

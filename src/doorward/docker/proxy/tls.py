@@ -118,7 +118,9 @@ class TlsLayer(asyncio.Protocol):
     # To the protocol: a transport
 
     def write(self, data: bytes) -> None:
-        """Encrypt and send data; ignored after the end was sent, aborted if TLS fails."""
+        """Encrypt and send data; ignored after the end was sent or while the connection closes. If
+        TLS fails, the connection is aborted.
+        """
         if self._has_said_end or self._transport.is_closing():
             return
         try:

@@ -267,7 +267,9 @@ def _owner(action: str, body: Any, target: Target) -> dict[str, Any]:
 
 
 def _is_import(query: Mapping[str, list[str]]) -> bool:
-    """Return True if a creation of an image reads an archive; with `fromImage` it pulls."""
+    """Return True if a request to create an image imports an archive: its query has `fromSrc` and
+    no `fromImage`.
+    """
     return not query.get("fromImage", [""])[0] and bool(query.get("fromSrc", [""])[0])
 
 

@@ -121,7 +121,7 @@ def _images(view: Mapping[str, Any]) -> Iterator[Named]:
 
 
 def _objects_of_tag(view: Mapping[str, Any]) -> Iterator[Named]:
-    """Yield the image, and the one that has its new name so far."""
+    """Yield the image that gets a tag, and the image that has the new name so far."""
     yield "image", view["target"]
     yield "image", view["image"]["reference"]
 
@@ -132,8 +132,8 @@ def _objects_of_commit(view: Mapping[str, Any]) -> Iterator[Named]:
 
 
 def _new(view: Mapping[str, Any]) -> Iterator[Named]:
-    """Yield the object that has the name already: the daemon would reuse that volume, or make a
-    second network.
+    """Yield the kind and name of the volume or network to create: the daemon would reuse an
+    existing volume of that name, or make a second network.
     """
     yield view["action"].partition(".")[0], str((view["body"] or {}).get("Name") or "")
 

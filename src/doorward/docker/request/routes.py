@@ -83,8 +83,8 @@ _INDEX: Final = _index()
 
 
 def _match(method: str, path: str) -> tuple[Route, str]:
-    """Return the route of a method and path, and the object that it names; an unknown route if
-    none matches.
+    """Return the route of a method and path, `UNKNOWN` if none matches, and the name of the object
+    in the path, `""` if it has none.
     """
     first = _FIRST.match(path)
     for route in _INDEX.get((method, first[0] if first else ""), ()):

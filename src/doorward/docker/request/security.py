@@ -144,7 +144,7 @@ def _has_default_security(host: Mapping[str, Any]) -> bool:
 
 
 def _apply(view: Security, key: str, value: str) -> None:
-    """Set the field of a view that a security option determines."""
+    """Set the field of a view that a security option determines; most options determine none."""
     if key in ("seccomp", "apparmor"):
         # A profile is a whole file; that it is not the default is what counts.
         view[key] = value if value in ("unconfined", "builtin", "docker-default") else "custom"
@@ -180,7 +180,9 @@ def _paths(value: list[str] | None, usual: frozenset[str]) -> str:
 
 
 def _namespaces(host: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """Return the namespaces shared with the host, and those joined from other containers."""
+    """Return the names of the namespaces shared with the host, and the containers of which a
+    namespace or the control group is joined.
+    """
     shared, joined = [], []
     for field, name in _NAMESPACES.items():
         mode = host.get(field) or ""

@@ -277,8 +277,8 @@ def _read_cache(type_: str, attributes: Mapping[str, str], request: _Request) ->
 
 
 def _read_output(type_: str, attributes: Mapping[str, str], request: _Request) -> None:
-    """Read one exporter: its kind, the images that it tags, whether it pushes them, and its unknown
-    attributes.
+    """Read one exporter into `request`: its type, the images that it names (if it pushes them, also
+    as caches, since their registries are contacted), and its unknown attributes as options.
     """
     request.outputs.append(type_[:64])
     names = attributes.get("name", "")

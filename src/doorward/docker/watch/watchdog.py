@@ -179,7 +179,9 @@ class Watchdog:
             self._inode = os.stat(listener.getsockname()).st_ino
 
     def _take_signals(self, plugin: _Plugin | None) -> bool:
-        """Return True for a signal that ends the service; pass SIGHUP on to the plugin."""
+        """Return True if a signal that ends the service has come, False otherwise, without waiting;
+        SIGHUP is passed on to the plugin.
+        """
         while (taken := signal.sigtimedwait(SIGNALS, 0)) is not None:
             if taken.si_signo != signal.SIGHUP:
                 return True

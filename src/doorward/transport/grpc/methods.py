@@ -125,8 +125,8 @@ class Call:
         self._set_deadline()
 
     def note_arrival(self, *, completed: bool) -> None:
-        """Restart the time limit of messages after data has arrived; `completed`: it completed a
-        message.
+        """Start the time limit of a message with its first byte, and end it when data has
+        `completed` a message. Further bytes do not extend it.
         """
         if completed:
             self._message_ends_at = 0.0

@@ -190,7 +190,7 @@ class HttpConnection(asyncio.Protocol):
     @property
     def idle_since(self) -> float | None:
         """The time since which the client is silent, in monotonic seconds; None while we work on a
-        request.
+        request whose body has arrived.
         """
         # Who sends a body slowly counts as silent, so that it can be replaced by a new connection.
         return None if self._current is not None and self._message != "body" else self._since

@@ -633,8 +633,8 @@ class Connection:
         """Raise an error for a frame of a stream that is not open, unless this side ended the
         stream.
 
-        After the client's END_STREAM it is an Http2Error, after its RST_STREAM a StreamError (RFC
-        9113, 5.1).
+        After the client's RST_STREAM it is a StreamError (RFC 9113, 5.1), after its END_STREAM and
+        for a stream that was never open, or ended long ago, an Http2Error.
         """
         if stream is not None:
             raise Http2Error(ErrorCode.STREAM_CLOSED, "stream was ended by the client")
