@@ -17,25 +17,25 @@ __all__: list[str] = []
 
 @builtin("bits.and", number, number, returns=number, checked=False, inverse=inverse("bits", "and"))
 def bits_and(x: Value, y: Value) -> int:
-    """The bits that both have."""
+    """The bits that both `x` and `y` have. A number that is not an integer is an error."""
     return integer_operand(1, x) & integer_operand(2, y)
 
 
 @builtin("bits.or", number, number, returns=number, checked=False, inverse=inverse("bits", "or"))
 def bits_or(x: Value, y: Value) -> int:
-    """The bits that either has."""
+    """The bits that `x` or `y` has. A number that is not an integer is an error."""
     return integer_operand(1, x) | integer_operand(2, y)
 
 
 @builtin("bits.xor", number, number, returns=number, checked=False, inverse=inverse("bits", "xor"))
 def bits_xor(x: Value, y: Value) -> int:
-    """The bits that exactly one has."""
+    """The bits that `x` or `y` has, not both. A number that is not an integer is an error."""
     return integer_operand(1, x) ^ integer_operand(2, y)
 
 
 @builtin("bits.negate", number, returns=number, checked=False, inverse=inverse("bits", "negate"))
 def bits_negate(x: Value) -> int:
-    """Every bit turned over: `-x - 1`."""
+    """`x` with every bit turned over: `-x - 1`. A number that is not an integer is an error."""
     return ~integer_operand(1, x)
 
 

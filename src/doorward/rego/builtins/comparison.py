@@ -72,7 +72,9 @@ def gte(x: Value, y: Value) -> bool:
 
 @builtin("internal.member_2", any_, any_, returns=boolean, infix="in", inverse=inverse("member"))
 def member_2(x: Value, collection: Value) -> bool:
-    """`x in collection`: an item of an array, a value of an object, a member of a set."""
+    """Return true if `x` is an item of an array, a value of an object, or a member of a set; false
+    for another kind of collection.
+    """
     if type(collection) is list:
         # Only a string equals a string, in Python too.
         return x in collection if type(x) is str else any([equal(x, i) for i in collection])
@@ -93,7 +95,9 @@ def member_2(x: Value, collection: Value) -> bool:
     inverse=inverse("member"),
 )
 def member_3(key: Value, x: Value, collection: Value) -> bool:
-    """`key, x in collection`: `x` is under `key`; in a set each member is its own key."""
+    """Return true if `x` is under `key` in an array, object or set (whose members are their own
+    keys); false for another kind of collection.
+    """
     if type(collection) is list:
         item = item_at(collection, key)
         return not isinstance(item, Undefined) and equal(x, item)

@@ -221,7 +221,7 @@ def urlquery_encode(x: str) -> str:
     inverse=inverse("query_decode"),
 )
 def urlquery_decode(x: str) -> str:
-    """`x` with `+` and `%xx` undone."""
+    """`x` without its escapes: `+` becomes a space, `%xx` a byte. An invalid escape is an error."""
     return go_url.query_unescape(x)
 
 
@@ -240,8 +240,8 @@ _QUERY_VALUE: Final = any_of(string, array(string), set_(string))
 )
 def urlquery_encode_object(context: Context, object: dict[Key, Value]) -> str:
     """The names and values of an object as a URL query string, sorted by name; each item of an
-    array or set becomes a pair of its own. Values other than strings, and arrays and sets of
-    strings, are an error; LimitError for more than `MAX_QUERY` characters.
+    array or set becomes a pair of its own. A value that is neither a string nor an array or set of
+    strings is an error; LimitError for more than `MAX_QUERY` characters.
     """
     pairs: list[str] = []
     size = 0

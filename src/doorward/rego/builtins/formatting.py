@@ -140,7 +140,8 @@ def _argument(value: Any) -> Argument:
 
 @builtin("strings.render_template", string, object_(string, any_), returns=string, context=True)
 def strings_render_template(context: Context, value: str, variables: dict[Key, Value]) -> str:
-    """Go's `text/template` with `variables` as its dot; a missing key is `<undefined>`. A template
-    that cannot be parsed or executed is an error.
+    """The text that the Go template `value` (`text/template`) gives with `variables` as its dot; a
+    missing key is `<undefined>`. A template that cannot be parsed or executed is an error;
+    LimitError above the limits of `golang.templates`.
     """
     return render(value, variables, context.check_deadline)

@@ -188,7 +188,7 @@ def round_(x: AnyNumber) -> int:
 
 @builtin("ceil", number, returns=number, inverse=inverse("rounding"))
 def ceil(x: AnyNumber) -> int:
-    """The smallest integer not below the number. As in OPA, the result between -1 and 0 is 1."""
+    """The smallest integer not below the number; but as in OPA, 1 for a number between -1 and 0."""
     form = binary_operand(x)
     integral = whole_part(*form)
     return integral if integral < 0 or is_integer(*form) else integral + 1
@@ -196,7 +196,7 @@ def ceil(x: AnyNumber) -> int:
 
 @builtin("floor", number, returns=number, inverse=inverse("rounding"))
 def floor(x: AnyNumber) -> int:
-    """The largest integer not above the number. As in OPA, the result between -1 and 0 is 0."""
+    """The largest integer not above the number; but as in OPA, 0 for a number between -1 and 0."""
     form = binary_operand(x)
     integral = whole_part(*form)
     return integral - 1 if integral < 0 and not is_integer(*form) else integral

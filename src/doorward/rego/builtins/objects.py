@@ -369,7 +369,8 @@ def json_match_schema(context: Context, document: Value, schema: Value) -> list[
 )
 def json_verify_schema(context: Context, schema: Value) -> list[Value]:
     """`[true, null]` for a valid JSON Schema, else `[false, message]`, also for invalid JSON and
-    other kinds. LimitError for one nested too deeply.
+    other kinds. LimitError for one nested too deeply, or with a number or pattern that is too
+    large.
     """
     try:
         prepare_schema(context, schema)

@@ -217,8 +217,9 @@ def _find(expression: Value, value: Value, count: Value) -> tuple[Pattern, str, 
 )
 def regex_replace(context: Context, base: str, expression: str, value: str) -> str:
     """`base` with every match replaced by `value`, in which `$1` and `${name}` mean groups and `$$`
-    a dollar sign; a group that does not exist or did not match gives nothing. LimitError if more
-    than `MAX_TEXT` bytes are inserted, or if `base` is too long for the pattern.
+    a dollar sign; a group that does not exist or did not match gives nothing. An invalid expression
+    is an error; LimitError if more than `MAX_TEXT` bytes are inserted, or if `base` is too long for
+    the pattern.
     """
     regex = pattern(expression)
     data = _bytes(base)
@@ -305,7 +306,8 @@ def _resolve(template: list[bytes | str | int], compiled: Pattern) -> list[bytes
 def regex_template_match(template: str, value: str, start: str, end: str) -> bool:
     """Return true if all of `value` matches the template, which is plain text with regular
     expressions between the delimiters `start` and `end`. A delimiter that is not one byte,
-    delimiters that are not balanced, and an invalid expression are errors.
+    delimiters that are not balanced, and an invalid expression are errors; LimitError for an
+    expression that is too large, or a `value` too long for it.
     """
     for which, delimiter in (("start", start), ("end", end)):
         size = len(delimiter.encode("utf-8", "surrogatepass"))
@@ -321,7 +323,8 @@ def regex_template_match(template: str, value: str, start: str, end: str) -> boo
 @lru_cache(maxsize=_CACHED)
 def _template_matcher(template: str, start: str, end: str) -> Any:
     """Compile a template, whose expressions stand between `start` and `end`, to a matcher of
-    complete texts. BuiltinError for an invalid expression or unbalanced delimiters. Cached.
+    complete texts. BuiltinError for an invalid expression or unbalanced delimiters, LimitError for
+    one that is too large. Cached.
     """
     expression = "^"
     copied = 0

@@ -52,8 +52,8 @@ def rego_parse_module(context: Context, filename: str, rego: str) -> Value:
 
 
 def _show(diagnostics: tuple[Diagnostic, ...]) -> str:
-    """Write diagnostics as OPA does: the number of errors, then each of them. There is at least
-    one.
+    """Write diagnostics as OPA does: the number of errors, then each of them, but for an empty
+    module only its error. There is at least one.
     """
     lines = [_with_line(diagnostic) for diagnostic in diagnostics]
     if len(lines) > 1:

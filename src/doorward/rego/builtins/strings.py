@@ -190,8 +190,9 @@ quick enough to go without checks of the deadline.
 
 
 def _replace_each(context: Context, value: str, replacements: dict[str, str]) -> str:
-    """Do what `_replace_all` does for texts or patterns that are long: with checks of the result's
-    size (LimitError) and of the deadline.
+    """Replace each key by its value, in one pass from the left, for long texts or patterns; where
+    several keys match, the first in the order of `replacements` wins. LimitError if the result is
+    too long. Checks the deadline on the way.
     """
     # The keys that fit at a place begin each other, so the first one is the shortest: it is enough
     # to ask for one length after the other.

@@ -307,7 +307,7 @@ def _local(instant: Instant) -> datetime:
 
 
 def _offset(seconds: int, zone: tzinfo) -> int:
-    """The offset of the zone from UTC in seconds, at this time."""
+    """The offset of the zone from UTC, in seconds, at a time in seconds since the epoch."""
     if zone is UTC:
         return 0
     offset = (_START + timedelta(seconds=seconds)).astimezone(zone).utcoffset()
@@ -315,8 +315,8 @@ def _offset(seconds: int, zone: tzinfo) -> int:
 
 
 def _moment(instant: Instant) -> Moment:
-    """The fields of a time that Go's layouts can show: date, clock, weekday (0 is Sunday), and the
-    name and offset of its zone.
+    """The fields of a time that Go's layouts can show: date, clock with nanoseconds, weekday (0 is
+    Sunday), and the name and offset of its zone.
     """
     local = _local(instant)
     offset = local.utcoffset() or timedelta()

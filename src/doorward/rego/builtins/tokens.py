@@ -192,8 +192,8 @@ _Verified: TypeAlias = tuple[Object, list[Value], int, int]
 
 
 def _refuse_to_verify(jwt: Value, constraints: Value) -> None:
-    """Raise the BuiltinError of invalid constraints: OPA reads them before it checks the kind of
-    the token.
+    """Raise the BuiltinError or LimitError of invalid constraints: OPA reads them before it checks
+    the kind of the token.
     """
     if isinstance(constraints, dict):
         read_constraints(constraints)
@@ -307,7 +307,8 @@ def _refuse_to_sign(headers: Value, payload: Value, key: Value) -> None:
 )
 def io_jwt_encode_sign(headers: Object, payload: Object, key: Object) -> str:
     """The signed token of a header and a payload; `key` is a JWK. It is an error if the header has
-    no known `alg`, or the key is invalid or does not fit it.
+    no known `alg`, or the key is invalid or does not fit it; LimitError for a key that is too
+    large.
     """
     return _sign(marshal(headers), marshal(payload), marshal(key))
 
@@ -316,7 +317,7 @@ def io_jwt_encode_sign(headers: Object, payload: Object, key: Object) -> str:
 def io_jwt_encode_sign_raw(headers: str, payload: str, key: str) -> str:
     """The signed token of a header and a payload that are texts; `key` is the text of a JWK. It is
     an error if the header has no known `alg`, if the key is invalid or does not fit it, or if `typ`
-    is missing, empty or JWT and the payload is not JSON.
+    is missing, empty or JWT and the payload is not JSON; LimitError for a key that is too large.
     """
     return _sign(headers, payload, key)
 
@@ -324,7 +325,8 @@ def io_jwt_encode_sign_raw(headers: str, payload: str, key: str) -> str:
 def _sign(header_text: str, payload: str, key_text: str) -> str:
     """Return the signed compact token of a JSON header and a payload with a JWK. BuiltinError for
     an invalid key, a header without a known `alg`, a payload that is not JSON although `typ` is
-    missing, empty or JWT, or a key that does not fit the algorithm.
+    missing, empty or JWT, or a key that does not fit the algorithm; LimitError for a key or JSON
+    that is too large.
     """
     key = _signing_key(key_text)
     name, kind = _algorithm_and_type(header_text)
@@ -371,7 +373,9 @@ def _algorithm_and_type(header_text: str) -> tuple[str, Value]:
 
 
 def _signing_key(text: str) -> VerificationKey:
-    """The first key of a JWK or JWK set; BuiltinError if it cannot be read or is empty."""
+    """The first key of a JWK or JWK set. BuiltinError if it cannot be read or is empty, LimitError
+    for too many keys or an RSA key that is too long.
+    """
     keys = parse_key_set(text)
     if not keys:
         raise BuiltinError("jwk.Parse: the key set is empty")

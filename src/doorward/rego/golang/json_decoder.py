@@ -59,8 +59,8 @@ def read_again(
     text: bytes, why: ValueError, *, first: bool = False, most: int = MAX_EXPLAINED
 ) -> Value:
     """Parse a text that Python's decoder refused with `why`. JSONError, in Go's words, if it is
-    invalid; JSONLimitError if it exceeds a limit of ours. With `first`, text after the first value
-    is ignored, as Go's decoder does; otherwise only one `null` may follow, as in OPA's own
+    invalid; JSONLimitError if it exceeds a limit of Doorward. With `first`, text after the first
+    value is ignored, as Go's decoder does; otherwise only one `null` may follow, as in OPA's own
     function. A text of more than `most` bytes is not read again: its error says `invalid JSON`
     without a position.
     """

@@ -121,8 +121,8 @@ def chunks(layout: str) -> tuple[tuple[str, str], ...]:
 
 
 def format_time(layout: str, moment: Moment) -> str:
-    """Format the moment as `layout`, which is Go's reference time in the wanted form. LimitError
-    for a layout above `MAX_LAYOUT` bytes.
+    """Format the moment by `layout`, Go's reference time written in the form of the result.
+    LimitError for a layout above `MAX_LAYOUT` bytes.
     """
     out = "".join([text + _print(element, moment) for text, element in chunks(as_bytes(layout))])
     return out.encode("latin-1").decode("utf-8", "surrogatepass")

@@ -35,8 +35,8 @@ def from_float(value: float) -> int | Number | str:
 
 
 def json_float(value: float) -> int | Number | str:
-    """Return a float as a number with the text that Go's JSON has: plain digits from 1e-6 up to
-    1e21. Infinity and NaN become the strings of protojson.
+    """Return a float as a number with the text that Go's JSON has: plain digits from 1e-6 up to,
+    not including, 1e21. Infinity and NaN become the strings of protojson.
     """
     return _special_name(value) or parse_number(_layout(value, low=-6, high=21, pad=False))
 

@@ -87,7 +87,9 @@ def format_text(template: str, arguments: Sequence[Argument]) -> str:
 
 
 def _format(template: str, arguments: Sequence[Argument]) -> str:
-    """Format as `format_text` does; bytes of different parts that are UTF-8 together stay bytes."""
+    """Format a template as Go's `fmt.Sprintf`, as `format_text` does, but leave bytes of different
+    parts that are UTF-8 only together as lone surrogates. LimitError if the result is too long.
+    """
     plain = _plain_template(template)
     if plain is None or len(plain.verbs) != len(arguments):
         return _Printer(template, arguments).run()

@@ -188,8 +188,9 @@ class _Run:
             self.block(node.otherwise, dot)
 
     def range(self, node: Branch, value: Any, dot: Any) -> None:
-        """Execute the block for each item of `value`, which becomes the dot and is set to the
-        variables, or the `else` block if there is no item.
+        """Execute the block for each item of `value`; the item becomes the dot, and the value of
+        the variable, or of two variables its key and the item. Without items execute the `else`
+        block.
         """
         names = node.pipeline.variables
         outer = len(self.scope)
@@ -240,8 +241,9 @@ class _Run:
             self.scope[position] = (name, value)
 
     def pipeline(self, pipeline: Pipeline, dot: Any) -> Any:
-        """Return the value of the last command, and set the pipeline's variables to it. Each
-        command gets the value of the one before as its last operand.
+        """Return the value of the last command, and set the pipeline's variable to it; two
+        variables (of a `range`) are only declared. Each command gets the value of the one before as
+        its last operand.
         """
         value: Any = _MISSING
         for command in pipeline.commands:

@@ -186,7 +186,8 @@ class _Composer:
 
     def document(self) -> Node | None:
         """Build the nodes of the first document and return the root; None if there is none.
-        YamlError for a version other than YAML 1.1, or for what `_add` refuses.
+        YamlError for a version other than YAML 1.1, an unknown anchor, or more than `deepest` open
+        collections; PyYAML's errors for invalid text.
         """
         import yaml
 

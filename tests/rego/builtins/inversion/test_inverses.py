@@ -156,6 +156,11 @@ def test_candidates_are_bounded() -> None:
         assert all(len(each) < 10_000 for each in values if hasattr(each, "__len__")), name
 
 
+def test_no_text_is_proposed_for_an_offset_out_of_range() -> None:
+    for offset in (-1, 10**12):
+        assert list(candidates(REGISTRY["substring"], 0, "a", ["abc", offset, 1])) == []
+
+
 def test_variants_are_other_values() -> None:
     for value in witnesses(()):
         assert not any(equal(value, each) for each in variants(value) if value != 0)

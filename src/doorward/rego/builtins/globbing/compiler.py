@@ -242,7 +242,9 @@ def _around_no(stops: str, head: str, tail: str) -> Matcher:
     start, cut = len(head), len(tail)
 
     def match_one(value: str) -> bool:
-        """Match where `stops` is a single delimiter: one search in the text is enough."""
+        """Return True if the value matches, where `stops` is a single delimiter: one search in the
+        text is enough.
+        """
         end = len(value) - cut
         return (
             end >= start
@@ -252,7 +254,7 @@ def _around_no(stops: str, head: str, tail: str) -> Matcher:
         )
 
     def match_many(value: str) -> bool:
-        """Match where `stops` has several delimiters, or none."""
+        """Return True if the value matches, where `stops` has several delimiters."""
         end = len(value) - cut
         if end < start or not (value.startswith(head) and value.endswith(tail)):
             return False

@@ -565,15 +565,17 @@ def invert_trim_space(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_substring(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Candidates for `substring`: texts with `want` at the offset (0), the offset of `want` in the
-    present text (1), or its length and -1 (2).
+    """Candidates for `substring`: texts with `want` at the offset (0; [] for a negative offset or
+    one above `LONGEST`), the offset of `want` in the present text (1), or its length and -1 (2).
     """
     text, offset, length = o
-    if i == 0 and 0 <= offset <= LONGEST:
-        head = text[:offset].ljust(offset, "a")
-        rest = [text[offset + length :]] if length >= 0 else []
-        return [*[f"{head}{want}{each}" for each in rest], f"{head}{want}", f"{head}{want}a"]
-    return [text.find(want)] if i == 1 else [len(want), -1]
+    if i != 0:
+        return [text.find(want)] if i == 1 else [len(want), -1]
+    if not 0 <= offset <= LONGEST:
+        return []
+    head = text[:offset].ljust(offset, "a")
+    rest = [text[offset + length :]] if length >= 0 else []
+    return [*[f"{head}{want}{each}" for each in rest], f"{head}{want}", f"{head}{want}a"]
 
 
 def invert_indexof(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:

@@ -51,7 +51,7 @@ def _remove_at(tree: EditTree, path: Path, patch: Object) -> None:
 
 def _replace(tree: EditTree, path: Path, patch: Object) -> None:
     """Replace the value at `path` by the operation's `value`. BuiltinError if `value` is missing or
-    there is nothing at `path`.
+    there is nothing at `path`; LimitError if the result nests too deeply.
     """
     value = _attribute(patch, "value")
     tree.delete(path)
@@ -60,7 +60,8 @@ def _replace(tree: EditTree, path: Path, patch: Object) -> None:
 
 def _move(tree: EditTree, path: Path, patch: Object) -> None:
     """Move the value at the operation's `from` to `path`. BuiltinError if `from` is missing or
-    leads to nothing, or if the value cannot be inserted at `path`.
+    leads to nothing, or if the value cannot be inserted at `path`; LimitError if the result nests
+    too deeply.
     """
     source = read_path(_attribute(patch, "from"))
     value = tree.value_at(source)

@@ -42,7 +42,8 @@ def prepare_schema(context: Context, schema: Value) -> Schema:
 @lru_cache(maxsize=64)
 def _canonical(text: str) -> str:
     """The JSON text that an object with the content of this JSON string would have, so that both
-    share a cached schema; BuiltinError for invalid JSON.
+    share a cached schema. BuiltinError for invalid JSON, LimitError for JSON that nests too deeply
+    or has a number that is too large.
     """
     return marshal(read_json(text))
 

@@ -112,8 +112,9 @@ class _Reader:
         return schema
 
     def fill(self, schema: Schema, document: Any, draft: int) -> None:
-        """Compile `document` into `schema`, keyword by keyword; the keywords beside a `$ref` may be
-        ignored. BuiltinError for an invalid one.
+        """Compile `document` into `schema`, keyword by keyword; after the first `$ref` to a place
+        the keywords beside it are ignored. BuiltinError for an invalid keyword, or a document that
+        is neither an object nor, from draft 6 on, a boolean.
         """
         if isinstance(document, bool) and draft >= 6:
             schema.passes = document
@@ -208,8 +209,8 @@ class _Part:
         self.more_items: Schema | bool = True
 
     def finish(self) -> None:
-        """Add the rules for items and for names that no keyword mentions; each depends on several
-        keywords, so this comes last.
+        """Add the rules of `patternProperties` and `additionalProperties`, and of a list in `items`
+        with `additionalItems`; each depends on several keywords, so this comes last.
         """
         if self.patterns or self.other_names is not True:
             rule = rules.other_names(self.names, self.patterns, self.other_names)
@@ -388,9 +389,9 @@ def _limit(part: _Part, keyword: str, value: Any) -> None:
 
 
 def _exclusive_limit(part: _Part, keyword: str, value: Any) -> None:
-    """Read `exclusiveMinimum` or `exclusiveMaximum`: a number, or in draft 4 a boolean that changes
-    the limit beside it (see `_limit`). BuiltinError for another value, or for a boolean without
-    that limit.
+    """Read `exclusiveMinimum` or `exclusiveMaximum`: in draft 4 a boolean, which changes the limit
+    beside it (see `_limit`), in later drafts a number, without `$schema` either. BuiltinError for
+    another value, or for a boolean without that limit.
     """
     beside = keyword.removeprefix("exclusive").lower()
     by_boolean = part.draft in (4, _HYBRID)

@@ -164,7 +164,7 @@ class Match:
         return result
 
     def bound(self, result: Result) -> None:
-        """Drop the errors beyond the `most` that are reported."""
+        """Drop the errors of `result` beyond the `most` that are reported, in place."""
         del result.errors[self.most :]
 
     def ask(self, schema: Schema, value: Any, path: Path, result: Result) -> None:

@@ -179,9 +179,9 @@ class Context:
     @contextmanager
     def enforce_deadline(self, size: int) -> Iterator[None]:
         """Return a context manager that stops library code in its body at the deadline, with
-        EvaluationAborted. Python's profiler then calls us at each call that the code makes, which
-        doubles its time; so this is done only if `size`, the length of a text, is at least `LONG`,
-        there is a deadline, and no profiler is in use.
+        EvaluationAborted. For this Python's profiler calls a function at each call that the code
+        makes, which doubles its time; so it is done only if `size`, the length of a text, is at
+        least `LONG`, there is a deadline, and no profiler is in use.
         """
         if size < LONG or (self.origin or self).deadline is None or sys.getprofile() is not None:
             yield

@@ -231,7 +231,7 @@ class Registry:
 
     def restricted(self, names: Container[str], others: Iterable[Builtin] = ()) -> Registry:
         """Return a registry with only those of the present built-ins that are in `names`, and with
-        each of `others` whose name it does not have. This registry is not changed; nothing is
+        those of `others` whose names are not among them. This registry is not changed; nothing is
         imported.
         """
         new = Registry()
@@ -337,7 +337,7 @@ def _check(body: Callable[..., Any], refusal: _Refusal, *, context: bool) -> Cal
         return _ternary(body, refusal, classes[0], classes[1], classes[2])
 
     def call(*operands: Value) -> Any:
-        """Call the body; a wrong kind of operand raises OperandError."""
+        """Call the body; OperandError, or the built-in's own error, for a wrong kind."""
         for want, operand in zip(classes, operands, strict=False):
             if type(operand) not in want:
                 refusal.refuse(operands)
@@ -352,7 +352,7 @@ def _context_n(
     """Wrap a body with a context and any number of operands in the check."""
 
     def call(context: object, *operands: Value) -> Any:
-        """Call the body; a wrong kind of operand raises OperandError."""
+        """Call the body; OperandError, or the built-in's own error, for a wrong kind."""
         for want, operand in zip(classes, operands, strict=False):
             if type(operand) not in want:
                 refusal.refuse(operands)
@@ -367,7 +367,7 @@ def _context_1(
     """Wrap a body with a context and one operand in the check."""
 
     def call(context: object, a: Value) -> Any:
-        """Call the body; a wrong kind of operand raises OperandError."""
+        """Call the body; OperandError, or the built-in's own error, for a wrong kind."""
         if type(a) not in want:
             refusal.refuse((a,))
         return body(context, a)
@@ -384,7 +384,7 @@ def _context_2(
     """Wrap a body with a context and two operands in the check."""
 
     def call(context: object, a: Value, b: Value) -> Any:
-        """Call the body; a wrong kind of operand raises OperandError."""
+        """Call the body; OperandError, or the built-in's own error, for a wrong kind."""
         if type(a) not in first or type(b) not in second:
             refusal.refuse((a, b))
         return body(context, a, b)
@@ -398,7 +398,7 @@ def _unary(
     """Wrap a body with one operand in the check."""
 
     def call(a: Value) -> Any:
-        """Call the body; a wrong kind of operand raises OperandError."""
+        """Call the body; OperandError, or the built-in's own error, for a wrong kind."""
         if type(a) not in want:
             refusal.refuse((a,))
         return body(a)
@@ -415,7 +415,7 @@ def _binary(
     """Wrap a body with two operands in the check."""
 
     def call(a: Value, b: Value) -> Any:
-        """Call the body; a wrong kind of operand raises OperandError."""
+        """Call the body; OperandError, or the built-in's own error, for a wrong kind."""
         if type(a) not in first or type(b) not in second:
             refusal.refuse((a, b))
         return body(a, b)
@@ -433,7 +433,7 @@ def _ternary(
     """Wrap a body with three operands in the check."""
 
     def call(a: Value, b: Value, c: Value) -> Any:
-        """Call the body; a wrong kind of operand raises OperandError."""
+        """Call the body; OperandError, or the built-in's own error, for a wrong kind."""
         if type(a) not in first or type(b) not in second or type(c) not in third:
             refusal.refuse((a, b, c))
         return body(a, b, c)
