@@ -55,6 +55,10 @@ def test_what_cannot_be_read_is_refused_in_gos_words(body: bytes, message: str) 
     assert str(raised.value) == message
 
 
+def test_the_largest_number_of_parts_is_read() -> None:
+    assert len(parts(b"--b\r\n\r\n\r\n" * MAX_PARTS + b"--b--")) == MAX_PARTS
+
+
 def test_an_empty_boundary_is_refused() -> None:
     with pytest.raises(RequestParseError, match="boundary is empty"):
         parts(b"--\r\n", "")

@@ -132,7 +132,7 @@ def _decode_extended(text: str) -> str:
 def parse_parts(body: bytes, boundary: str) -> Iterator[Part]:
     """Yield the parts of a form in order.
 
-    Raise RequestParseError for what Go's reader refuses, and after `MAX_PARTS` parts.
+    Raise RequestParseError for what Go's reader refuses, and for more than `MAX_PARTS` parts.
     """
     if not boundary:
         raise RequestParseError("multipart: boundary is empty")
@@ -142,7 +142,8 @@ def parse_parts(body: bytes, boundary: str) -> Iterator[Part]:
         if part is None:
             return
         yield part
-    raise RequestParseError(f"multipart: more than {MAX_PARTS} parts")
+    if reader.next_part() is not None:
+        raise RequestParseError(f"multipart: more than {MAX_PARTS} parts")
 
 
 class _Reader:
@@ -243,7 +244,8 @@ class _Reader:
     def _headers(self) -> dict[str, str]:
         """Return the headers of a part, the first value of each name; moves behind the blank line.
 
-        Raise RequestParseError if a line is malformed, too long or missing.
+        Raise RequestParseError if a line is malformed, too long or missing, or if there are
+        `MAX_PART_HEADERS` lines without a blank one.
         """
         headers: dict[str, str] = {}
         last = ""
