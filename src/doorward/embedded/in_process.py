@@ -169,7 +169,8 @@ class DecisionPoint:
     def _load(self) -> Loaded:
         """Read the files, and add the policies and data that were passed in.
 
-        Raise `LoadError` if files cannot be used, or both define a value.
+        Raise LoadError if files cannot be used, or if they and the passed data define the same
+        value.
         """
         loaded = self._sources.load() if self._sources else Loaded()
         data = {**loaded.data}
@@ -242,8 +243,8 @@ class DecisionPoint:
         return decision
 
     def _history(self, path: PathKey) -> History:
-        """Return the times of decisions at a path; all are forgotten when there are `MAX_HISTORIES`
-        paths.
+        """Return the recorded times of decisions at a path, empty for a new one; those of all paths
+        are forgotten when there are `MAX_HISTORIES` paths.
         """
         if len(self._histories) >= MAX_HISTORIES:
             self._histories.clear()
@@ -274,8 +275,8 @@ class DecisionPoint:
         """Evaluate the document at `path` once more, traced, and return the reasons of its value
         for `input`.
 
-        `now_ns` is the time for policies that read the clock, since the epoch. Credentials in the
-        input are masked. Raise InputError for an input that has no Rego value.
+        `now_ns` is the time for policies that read the clock, in nanoseconds since the epoch.
+        Credentials in the input are masked. Raise InputError for an input that has no Rego value.
         """
         value: Any = input if input is UNDEFINED else from_python(input, "input")
         path_text = path if isinstance(path, str) else "/".join(path)
@@ -322,7 +323,9 @@ class DecisionPoint:
         return self
 
     def close(self) -> None:
-        """End the watch and the threads, and write the queued events of the decision log."""
+        """End the watch, the fetching of keys and the threads, and write the queued events of the
+        decision log.
+        """
         with self._lock:
             watcher, self._watcher = self._watcher, None
             threads, self._threads = self._threads, None

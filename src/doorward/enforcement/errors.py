@@ -35,8 +35,8 @@ class AmbiguousRequestError(RequestError):
 
 
 def shown(text: str) -> str:
-    """Return a client's text for an error message: in quotes, ASCII, at most `LONGEST_EXCERPT`
-    characters.
+    """Return a client's text for an error message: in quotes, as ASCII with other characters
+    escaped, and cut after `LONGEST_EXCERPT` characters.
     """
     cut = text if len(text) <= LONGEST_EXCERPT else text[:LONGEST_EXCERPT] + "..."
     return '"' + cut.encode("ascii", "backslashreplace").decode().replace('"', '\\"') + '"'

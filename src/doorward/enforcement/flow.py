@@ -162,7 +162,7 @@ class CheckFlow(Generic[RequestT_contra, AnswerT]):
 
     def refuse(self, error: RequestError) -> AnswerT:
         """Return the denial of a request that the adapter could not read, and log it without an
-        input.
+        input unless the codec's denial has none to log.
         """
         denial = self._codec.deny(self._refusal(error))
         if denial.logged is not None and self._pdp.logs_decisions:
@@ -185,8 +185,8 @@ class CheckFlow(Generic[RequestT_contra, AnswerT]):
         request: RequestT_contra,
         started: int,
     ) -> AnswerT:
-        """Return the protocol's denial of a failed check, and log it; if that fails as well, return
-        the prepared denial `last_resort`.
+        """Return the protocol's denial of a failed check, and log it unless it has none to log; if
+        that fails as well, return the denial at hand, which is `last_resort` if the codec failed.
         """
         # INVARIANT: a denial is at hand before anything that may fail.
         answer = self._last_resort

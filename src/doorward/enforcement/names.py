@@ -68,10 +68,11 @@ def check_pairs(text: str, what: str) -> None:
 
 
 def check_names(names: Iterable[str], what: str) -> None:
-    """Raise AmbiguousRequestError unless each name is one variable of its own to every known
-    reader.
+    """Raise AmbiguousRequestError if a known reader, such as PHP or Node's qs, could take two names
+    for one variable, divide a name in another way or leave it out.
 
-    The names must already be in one case. `what` is as in `check_pairs`.
+    The names must already be in one case. `what` names them in the error, such as `query
+    parameter`.
     """
     values: set[Path] = set()
     numbers: dict[Path, set[int]] = {}

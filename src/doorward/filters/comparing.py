@@ -348,7 +348,9 @@ def _replaces(target: Term, read: Sequence[tuple[object, ...]]) -> bool:
 
 
 def _path(term: Term) -> tuple[object, ...]:
-    """Return the constant beginning of a reference."""
+    """Return the head and the constant keys at the beginning of a reference, the name of a variable
+    alone, or () for any other term.
+    """
     if not isinstance(term, Ref):
         return (term.name,) if isinstance(term, Var) else ()
     path: list[object] = [term.head.name] if isinstance(term.head, Var) else []

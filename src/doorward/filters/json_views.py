@@ -82,7 +82,9 @@ class PostgresJson:
         return (f"{element}.value" if element else column), steps
 
     def value(self, column: str, path: str, kind: str) -> str:
-        """Return the SQL of a value as text, boolean or number; NULL if it is of another type."""
+        """Return the SQL of a value as text, boolean or number. `type_test` must test beside it
+        that the value has that type: of another type, only a number is certain to be NULL.
+        """
         views = {
             "text": "({0} #>> '{{}}')",
             "boolean": "(({0} #>> '{{}}') = 'true')",

@@ -219,8 +219,8 @@ class _Maker(Generic[T]):
         return rows[name] if name in rows else self._schema.table(name)
 
     def _comparison(self, comparison: Comparison, rows: Mapping[str, _Row[T]]) -> Predicate:
-        """Return the predicate for a comparison, which holds for no row in which an operand has no
-        value.
+        """Return the predicate for a comparison. It holds for no row in which an operand has no
+        value, except a negated `eq`, which holds there.
 
         Raise FilterError if a column is not declared or cannot be compared in this way.
         """

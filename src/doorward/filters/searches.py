@@ -34,7 +34,9 @@ def search_of_regex(pattern: str) -> tuple[str, str] | None:
 
 
 def _plain(pattern: str) -> str | None:
-    """Return the only text that a pattern without anchors matches; None if there are several."""
+    """Return the only text that a pattern without anchors matches; None if it has special
+    characters that are not escaped, or an escaped letter.
+    """
     letters: list[str] = []
     rest = iter(pattern)
     for letter in rest:

@@ -200,8 +200,8 @@ class _Writer:
         return json_place(self._dialect, column, element, field.path)
 
     def _elements(self, elements: Elements) -> str:
-        """Return the SQL test that an array or document has an element for which something
-        holds.
+        """Return the SQL test that an array or document has an element for which something holds
+        or, if negated, has none.
         """
         self._aliases += 1
         alias = f"element_{self._aliases}"
@@ -220,7 +220,9 @@ class _Writer:
         return f" {operator} ".join([f"({self.predicate(part)})" for part in parts])
 
     def _related_rows(self, related: Related) -> str:
-        """Return the SQL test that a relation leads to a row for which something holds."""
+        """Return the SQL test that a relation leads to a row for which something holds or, if
+        negated, to none.
+        """
         table, _ = self._rows.get(related.table, (related.table, ""))
         relation = self._schema.relation(table, related.relation)
         assert relation is not None

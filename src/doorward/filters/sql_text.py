@@ -71,7 +71,9 @@ class _Writer:
         return _join("AND", [self._comparison(each) for each in comparisons(body)])
 
     def _comparison(self, comparison: Comparison) -> str:
-        """Return a comparison as SQL text, with `NOT` if it is negated."""
+        """Return a comparison as SQL text, with `NOT` if it is negated; a negated `in` without
+        values becomes `IS NOT NULL`.
+        """
         if comparison.negated and comparison.operator == "in" and not comparison.value:
             # `NOT` over what knows no NULL would let rows through where the column has none.
             return f"{self._field(comparison.field)} IS NOT NULL"
@@ -79,7 +81,9 @@ class _Writer:
         return f"NOT {text}" if comparison.negated else text
 
     def _positive(self, comparison: Comparison) -> str:
-        """Return a comparison as SQL text, ignoring its negation; one with no values is never true.
+        """Return a comparison as SQL text, ignoring its negation; `in` without values becomes `0 =
+        1`.
+
         ValueError for an order with null, a text with a NUL, or a number with too many digits for
         the dialect.
         """

@@ -215,7 +215,9 @@ class _Mapped:
 
 
 def describe(type_: TypeEngine[Anything]) -> Column:
-    """Return the kind of a column type, or the reason why it has none."""
+    """Return the kind of a column type, or the reason why it has none, such as variants that a
+    policy sees as different values.
+    """
     columns = [_describe(each) for each in (type_, *type_._variant_mapping.values())]
     if any(each != columns[0] for each in columns[1:]):
         return refused("has types that a policy sees as different values")
@@ -280,7 +282,9 @@ def _choice(type_: Anything) -> Column:
 
 
 def _array(type_: Anything) -> Column:
-    """Return the description of an array type; refused if its elements cannot be compared."""
+    """Return the description of an array type; refused if its elements cannot be compared or are
+    arrays.
+    """
     item = describe(type_.item_type)
     if item.kind is None:
         return refused(item.reason, item.hint)
@@ -372,8 +376,8 @@ class _Writer:
         return location_of(column, element, field.path)
 
     def _exists(self, elements: Elements) -> ColumnElement[bool]:
-        """Return the condition that an array or document has an element for which something
-        holds.
+        """Return the condition that an array or document has an element for which something holds
+        or, if negated, has none.
         """
         self._count += 1
         name = f"element_{self._count}"
@@ -389,7 +393,9 @@ class _Writer:
         return not_(exists) if elements.negated else exists
 
     def _related_rows(self, related: Related) -> ColumnElement[bool]:
-        """Return the condition that a relation leads to a row for which something holds."""
+        """Return the condition that a relation leads to a row for which something holds or, if
+        negated, to none.
+        """
         table = self._table(related.table)
         row = self._rows[related.row] = table.row(related.relation)
         holds = RelatedRow(table.leads_to(related.relation, row, self.predicate(related.holds)))

@@ -51,7 +51,8 @@ PYTHON: Final = Target("python", "", _ALL, _SQL, "Python")
 
 
 def target_of(kind: str, variant: str) -> Target:
-    """Return the target of a kind and variant; an unknown UCAST variant is `minimal`.
+    """Return the target of a kind and a variant, which may be in any case; an unknown UCAST variant
+    is `minimal`.
 
     Raise ValueError in OPA's words for others.
     """

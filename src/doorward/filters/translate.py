@@ -109,7 +109,9 @@ class _Reader:
     # What an expression is
 
     def _check_call(self, expr: Expr) -> None:
-        """Record an error for an expression that is not a plain call."""
+        """Record an error for an expression that is not a call, that has a `with`, or that is
+        negated where a target has no `not`.
+        """
         is_call = isinstance(expr.term, Call)
         if expr.negated:
             if not is_call:

@@ -33,9 +33,10 @@ def _json(dialect: SQLDialect) -> JsonViews:
 def json_place(
     dialect: SQLDialect, column: str, element: str, names: Sequence[str]
 ) -> tuple[str, str]:
-    """Return a document and the path to a value in it, in the dialect's notation, as the other
-    functions take them. `element`: the alias, given by `elements_of`, of the element that `names`
-    are in, or "".
+    """Return a document and the path to a value in it, in the dialect's notation, for the other
+    functions here. `element`: the alias, given by `elements_of`, of the element that `names` are
+    in, or "". FilterError if the database does not read documents as programs do, or for a name
+    with a quote or the like.
     """
     return _json(dialect).location(column, element, names)
 
@@ -76,7 +77,8 @@ def check_zones(dialect: SQLDialect) -> None:
 def function_of(dialect: SQLDialect, function: str, operand: str, text: str) -> str:
     """Return the SQL of a function of a text: replaced letters, or trimmed ones.
 
-    Raise FilterError if the dialect does not trim as Rego does.
+    Raise FilterError if the dialect does not trim as Rego does, or for letters that databases read
+    differently.
     """
     if function == REPLACE:
         for pair in pairs_of(operand):

@@ -99,22 +99,26 @@ class Value:
 
     @property
     def is_shared(self) -> bool:
-        """Return True for a value of a shipped role, and not of one user."""
+        """True for a value of a shipped role; False for a value of one user, and for the assignment
+        of a role to a user.
+        """
         return self.setting != ROLES and self.holder in roles()
 
     @property
     def is_limit(self) -> bool:
-        """Return True for a ceiling."""
+        """True for a limit of memory, processors or processes."""
         return self.setting[0] == "limits"
 
     @property
     def is_odd(self) -> bool:
-        """Return True for what is looked at first: few calls of its users need it."""
+        """True for a granted role, image or folder that less than `ODD` of its users' calls need:
+        it is to be reviewed first.
+        """
         return self.is_granted and self.share < ODD and self.setting in (ROLES, _IMAGES, _FOLDERS)
 
     @property
     def identifier(self) -> str:
-        """The key of a decision about it."""
+        """The key by which a review names the value: its setting, holder and value as JSON."""
         return json.dumps([*self.setting, self.holder, self.value])
 
     @property
@@ -185,7 +189,7 @@ class _Learner:
         self._members: Mapping[str, frozenset[str]] = {}
 
     def read(self, calls: Calls) -> None:
-        """Count the calls by setting, value and user."""
+        """Store the calls by setting, value and user, and their numbers by user and setting."""
         for (user, section, name, value), cell in sorted(calls.used.items()):
             if section == "roles":
                 self._actions[user][value] = cell
@@ -273,8 +277,8 @@ class _Learner:
         )
 
     def _role_for(self, setting: Setting, cells: Cells) -> str:
-        """Return the role whose users use a value alike, as `_is_spread` tells; `""` if there is
-        none.
+        """Return the role whose users use a value about as widely as chance would have it
+        (`_is_spread`); `""` if there is none.
 
         Of several roles, the smallest that has most of the value's users.
         """
@@ -379,8 +383,9 @@ def _near_ports(ranges: Mapping[str, Cell]) -> Iterator[tuple[str, list[str]]]:
 def settle(learned: LearnedCalls) -> None:
     """Apply decisions about one value to the others; changes the values in place.
 
-    A form of a denied value, or a range that contains one, becomes a question; a value that the
-    user's role or a wider value already grants is marked as covered.
+    A value that was denied to the user's role, or to a user of the role, becomes a question, and so
+    does a folder or port range with a denied part; a value that the user's role or a wider value
+    already grants is marked as covered.
     """
     members = _members_of(learned.values)
     by_key: defaultdict[tuple[Setting, str], list[Value]] = defaultdict(list)

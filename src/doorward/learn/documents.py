@@ -194,7 +194,7 @@ def _tests(
 
 
 def _request(grant: Grant, claims: Claims) -> dict[str, Any]:
-    """Return an input for the policy that a grant allows."""
+    """Return an input for the policy: a request that the grant allows."""
     request: dict[str, Any] = {}
     _put(request, claims, ("claims", "sub"), "subject-1")
     if claims.location and claims.location[1]:
@@ -247,9 +247,9 @@ def _http(grant: Grant, claims: Claims, path: list[str]) -> dict[str, Any]:
 
 
 def _near(grant: Grant, request: dict[str, Any], claims: Claims) -> Iterable[dict[str, Any]]:
-    """Return inputs for tests that nothing may allow: a request of a grant with one difference,
-    such as another owner, subject or word, or a longer path. The most telling differences come
-    first.
+    """Return inputs for tests that should be denied, unless another rule allows them: a request of
+    a grant with one difference, such as another owner, subject or word, or a longer path. The most
+    telling differences come first.
     """
     path = [_example(part, request, claims) for part in grant.parts]
     order = {"own": 0, "set": 2, "type": 3, "prefix": 3, "word": 4}
@@ -268,7 +268,7 @@ def _near(grant: Grant, request: dict[str, Any], claims: Claims) -> Iterable[dic
 
 def _put(request: dict[str, Any], claims: Claims, attribute: Attribute, value: Any) -> None:
     """Set an attribute of the subject in an input, in place. A list is appended to a list that is
-    there.
+    there; otherwise the value replaces what is there.
     """
     inner: dict[str, Any] = request
     *above, last = claims.location_of(attribute)

@@ -87,7 +87,8 @@ def expected_distinct(amounts: Collection[int], draws: float) -> float:
 
 def is_unlikely(seen: int, draws: int, share: float) -> bool:
     """Return True if chance would hardly give `seen` hits, or a number still farther from the
-    expected one, in `draws` draws that hit with probability `share`. False without draws.
+    expected one, in `draws` draws that hit with probability `share`. False without draws; True for
+    any other number than the certain one if `share` is 0 or 1.
     """
     if draws <= 0 or not 0 < share < 1:
         return draws > 0 and seen != (draws if share >= 1 else 0)

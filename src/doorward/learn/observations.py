@@ -71,7 +71,9 @@ class Cell:
     """
 
     def add(self, seconds: int, example: str) -> None:
-        """Count an access; the lowest decision id is kept as the example, whatever the order."""
+        """Count an access at a time in seconds since the epoch, 0 if it is not known; the lowest
+        decision id is kept as the example, whatever the order.
+        """
         self.count += 1
         if seconds:
             self.days |= 1 << (seconds // _DAY % _DAYS)
@@ -294,7 +296,9 @@ class Observations:
         self.searching[subject] = number
 
     def _refuse(self) -> None:
-        """Raise LearnError for too many subjects, or too many combinations."""
+        """Raise LearnError: for too many subjects if there are more than `MAX_SUBJECTS`, else for
+        too many combinations.
+        """
         if len(self.activity) > MAX_SUBJECTS:
             raise LearnError(
                 f"the log has more than {MAX_SUBJECTS:,} subjects: learn from the log of one "

@@ -35,7 +35,9 @@ def code(text: str) -> str:
 def markdown(
     rows: Iterable[Row], learned: Learned, observations: Observations, limits: Limits
 ) -> str:
-    """Return the report as Markdown."""
+    """Return the text of learned.md: each rule and question with its evidence, and what was left
+    out.
+    """
     return "\n".join(_lines(list(rows), learned, observations, limits)) + "\n"
 
 
@@ -78,8 +80,8 @@ def _lines(
 
 
 def _unseen(learned: Learned, observations: Observations) -> Iterator[str]:
-    """Yield the share of requests that were the only one of their subject and path: an estimate of
-    what the log does not show. Nothing for no requests.
+    """Yield a sentence with the share of requests that were the only one of their subject and path:
+    an estimate of what the log does not show. Nothing for no requests.
     """
     once = sum(
         [cell.count == 1 for cells in observations.allowed.values() for cell in cells.values()]

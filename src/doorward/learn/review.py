@@ -66,14 +66,18 @@ class Row:
 
     @property
     def is_granted(self) -> bool:
-        """True if the person's decision, or without one the proposal, is to allow."""
+        """True if the person's decision is to allow; without a decision, if the proposal is and the
+        log still shows the row.
+        """
         if self.decision:
             return self.decision == ALLOW
         return self.grant.proposal == ALLOW and not self.is_unused
 
     @property
     def order(self) -> tuple[int, float, str]:
-        """The sort key of the review: suspicious grants, then questions, then the rest."""
+        """The sort key of the review: suspicious grants, then questions, then other grants, and
+        last the rows that the log no longer shows.
+        """
         score = self.grant.score
         if self.is_unused:
             return 3, 0.0, self.identifier
@@ -85,7 +89,7 @@ class Row:
 def review(learned: Learned, before: Iterable[Row]) -> list[Row]:
     """Return the rows of this run with earlier decisions, in the order of the review. Rows of
     `before` that the log no longer shows are kept, and marked as unused in place, if they grant
-    something or have a decision or note.
+    something, have a decision or note, or were unused before.
     """
     rows: dict[str, Row] = {}
     for grant in learned.grants:

@@ -174,7 +174,9 @@ class _Log:
         self._learned = learned
 
     def __iter__(self) -> Iterator[Event]:
-        """Yield the events of the decided documents; each iteration reads the files."""
+        """Yield the events of the documents in `paths`, of all if it is empty; each iteration reads
+        the files. The path of an event may be replaced by that of the learned policy.
+        """
         for chunk in chunks_of(self._files):
             for event in events_of(chunk.read()):
                 if event is None or (self._paths and event.path not in self._paths):
@@ -348,8 +350,8 @@ def _mentions(module: Module) -> Iterator[str]:
 
 
 def _positive(rule: Rule) -> Iterator[str]:
-    """Yield the names in a rule's conditions that consist of a reference alone, which must be true;
-    negated conditions and those with `with` are left out.
+    """Yield the names in those conditions of a rule that are only a variable or a constant path
+    below `data`, and must be true; negated conditions and those with `with` are left out.
     """
     for expr in rule.body:
         if expr.negated or expr.withs or expr.before:

@@ -85,8 +85,8 @@ class _Narrowing:
         return [each.location for each in inner]
 
     def read(self, log: Iterable[Event]) -> bool:
-        """Restore the members that events of the log need, as few as possible; return True if there
-        were any.
+        """Restore the members that events of the log need to stay allowed, as few as possible;
+        return True if there were any.
         """
         before = len(self._needers)
         for event in log:

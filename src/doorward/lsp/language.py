@@ -236,8 +236,8 @@ class Policies:
         )
 
     def _check_free(self, symbol: Symbol, places: list[Occurrence], name: str) -> None:
-        """Raise RenameError if `name` already has a meaning beside the symbol or in a file with one
-        of `places`.
+        """Raise RenameError if `name` already has a meaning: beside the symbol, or in a file in
+        which one of `places` is written without a path.
         """
         if symbol.kind == "data" and self._of(Symbol("data", (*symbol.path[:-1], name))):
             raise RenameError(f"`{name}` names something else already: choose another name")
@@ -277,7 +277,8 @@ class Policies:
 
     def signatures(self, file: str, offset: int) -> tuple[list[Signature], int]:
         """Return the signatures of the function whose operands contain the offset, one for each
-        definition, and the number of the present operand from 0. [] and 0 outside of calls.
+        definition, and the number of the present operand from 0. [] for an unknown function; [] and
+        0 outside of calls.
         """
         call = call_at(self._tokens_before(file, offset))
         if call is None:
@@ -364,8 +365,9 @@ class Policies:
         return {head.name for head in heads if isinstance(head, Var)}
 
     def _symbol_in_text(self, file: str, offset: int) -> tuple[Symbol, Span] | None:
-        """Do what `symbol_at` does in a statement that cannot be parsed: resolve the dotted name up
-        to the offset. None if there is none or its meaning is unknown.
+        """Return the symbol that a dotted name up to the part at the offset stands for, and the
+        span of this much of the name, in a statement that cannot be parsed. None if there is no
+        name or its meaning is unknown.
         """
         module = self._module(file)
         if module is None or self._is_quoted(file, offset):

@@ -453,7 +453,7 @@ class _Editor:
 
     def formatting(self, params: types.DocumentFormattingParams) -> list[types.TextEdit] | None:
         """Return one edit that replaces the whole text by the formatted one; None if it cannot be
-        parsed.
+        parsed or formatted.
         """
         uri = params.text_document.uri
         formatted = self.policies.formatted(uri)

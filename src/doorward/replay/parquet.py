@@ -43,8 +43,8 @@ def events_in(path: str) -> Iterator[tuple[bytes, float]]:
 
 
 def _events(connection: Any, path: str) -> Iterator[tuple[bytes, float]]:
-    """Yield the pairs of `events_in`, by a DuckDB connection; ParquetError for a file without
-    decisions.
+    """Yield lines of JSON, and the share of the file read so far (0 to 1), by a DuckDB connection;
+    ParquetError for a file without decisions or with a column of another type.
     """
     # Nothing of the file is SQL: its path is a parameter, names of columns are among ours.
     connection.execute("DESCRIBE SELECT * FROM read_parquet(?)", [path])

@@ -172,7 +172,9 @@ def _large_array(path: str) -> ReplayError:
 
 
 def _is_array(file: BinaryIO) -> bool:
-    """Return True if the file begins with `[`. The file is at its beginning afterwards."""
+    """Return True if the file begins with `[`, apart from white space. The file is at its beginning
+    afterwards.
+    """
     start = file.read(64).lstrip()
     file.seek(0)
     return start[:1] == b"["

@@ -68,7 +68,9 @@ def _text(tally: Tally) -> Iterator[str]:
 
 
 def summary(tally: Tally) -> str:
-    """Return one line: the number of decisions, their time span, and how many change."""
+    """Return one line: how many of the decisions change, how many are not replayable, and their
+    time span if it is known.
+    """
     span = ""
     if tally.first_ns is not None:
         span = f" from {time_text(tally.first_ns)} to {time_text(tally.last_ns)}"
@@ -109,8 +111,8 @@ def as_json(tally: Tally) -> str:
 
 
 def _example(example: Example) -> dict[str, Any]:
-    """Return one example for JSON. `was`, `is` and `input` are missing if they are undefined, and
-    `{"characters": …}` if they are too long.
+    """Return one example for JSON. `was`, `is` and `input` are missing if they are undefined,
+    `{"characters": …}` if they are too long, and `{"error": …}` if the evaluation failed.
     """
     fields = {"was": example.before, "is": example.now, "input": example.input}
     return {
@@ -123,7 +125,9 @@ def _example(example: Example) -> dict[str, Any]:
 
 
 def markdown(tally: Tally) -> str:
-    """Format a tally for a pull request: a table of kinds, and the changes by each dimension."""
+    """Format a tally for a pull request: tables of the kinds, of the changes by each dimension, and
+    of what the log lacks.
+    """
     return "\n".join(_markdown(tally)) + "\n"
 
 

@@ -100,7 +100,7 @@ class Shadow:
     def _round(self) -> bool:
         """Wait at most `_ROUND` seconds for decisions, and decide those in the queue with the
         candidate. Pauses after each, so that this thread uses at most `share` of a processor.
-        Return False when stopped.
+        Return True to be called again, False when stopped.
         """
         self._part.rest()
         if not self._waits.wait(_ROUND):

@@ -583,8 +583,8 @@ def _simpler(value: Any) -> Iterator[Any]:
 
 
 def _is_of_tests(path: Sequence[str]) -> bool:
-    """Return True if the path names a test, a property (`never_`), or a rule of a package that ends
-    in `_test`.
+    """Return True if the path names a test or a property (`never_`), or anything below a package
+    whose name ends in `_test`.
     """
     *packages, name = path
     is_test = name.startswith(("test_", "todo_test_", PROPERTY))

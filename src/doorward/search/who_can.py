@@ -393,9 +393,9 @@ def _lookups(term: Term, path: Path, engine: Engine) -> Iterator[str]:
 
 
 def _lookups_within(term: Term, path: Path, engine: Engine) -> Iterator[str]:
-    """Yield queries as `_lookups` does, for a term that only has to have a value, which may be
-    false: `data.users[input.x]` gives `_ = data.users[found]`. Equations and memberships limit
-    nothing here.
+    """Yield queries whose solutions for the variable `found` are the only values at an input path
+    with which a term has a value, which may be false: `data.users[input.x]` gives `_ =
+    data.users[found]`. Equations and memberships limit nothing here.
     """
     match term:
         # If an operand or item is undefined, so is the term around it.

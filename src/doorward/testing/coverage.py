@@ -61,8 +61,8 @@ class Coverage:
     def trace(
         self, evaluation: Evaluation, node: Rule | Expr, holds: bool, bound: Mapping[str, Any]
     ) -> None:
-        """Record the row of a rule that holds, or of an expression that is evaluated; if it holds,
-        also the rows of the operands evaluated with it.
+        """Record the row of a rule that holds, or of an expression that is about to be evaluated
+        (`holds` is False); if either holds, also the rows of the operands evaluated with it.
         """
         if _is_case(node) or (isinstance(node, Expr) and isinstance(node.term, SomeDecl)):
             return
@@ -76,8 +76,8 @@ class Coverage:
                 self._below.setdefault(id(owner), set()).update(rows)
 
     def note(self, span: Span, *, holds: bool, is_rule: bool) -> None:
-        """Record the row of a rule that holds, or of an expression that is evaluated, from a
-        partial evaluation.
+        """Record, from a partial evaluation, the row of a rule that holds, or of an expression that
+        is about to be evaluated (`holds` is False).
         """
         if holds is is_rule:
             self.hits.add((span.file, span.row))

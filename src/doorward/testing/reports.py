@@ -33,9 +33,9 @@ Why = Callable[[Result], str]
 
 
 def pretty(results: Sequence[Result], *, verbose: bool = False, why: Why | None = None) -> str:
-    """Format the results for people, as `opa test` prints them: the results that did not pass (with
-    `verbose` all) by file, then counts. `why` explains each failure first; None: no explanations.
-    "" without results.
+    """Format the results for people, as `opa test` prints them: those that failed, were skipped or
+    had an error (with `verbose` all) by file, then counts. `why` explains each failure first; None:
+    no explanations. "" without results.
     """
     if not results:
         return ""
@@ -55,8 +55,9 @@ def pretty(results: Sequence[Result], *, verbose: bool = False, why: Why | None 
 
 
 def unmet(results: Iterable[Result], why: Why) -> str:
-    """Return the text that is printed in place of a coverage report if a test did not pass: the
-    tests that did not, with explanations and their cases.
+    """Return the text that is printed in place of a coverage report if a test did not pass:
+    explanations of the failures, then each test that failed, was skipped or had an error, with its
+    cases.
     """
     bad = [result for result in results if result.outcome != "PASS"]
     lines = _explain_failures(bad, why)

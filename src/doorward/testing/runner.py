@@ -201,7 +201,7 @@ def run(
     tracer: Tracer | None = None,
 ) -> Iterator[Result]:
     """Yield the results of `tests`, by default of all, in order. `timeout` is the limit of one test
-    in seconds, None for none.
+    in seconds, None for none; `tracer` gets the reports of the tests' expressions.
     """
     for test in suite.tests if tests is None else tests:
         yield run_one(suite, test, timeout=timeout, tracer=tracer)

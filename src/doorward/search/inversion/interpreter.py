@@ -744,7 +744,9 @@ class Interpreter:
         return self._first(expr.term, env) if is_term else constant(UNDEFINED)
 
     def _ref(self, head: Term, args: Sequence[Term], env: Env) -> Iterator[tuple[Lens, Env]]:
-        """Yield the values of a reference below `input`, `data` or another term."""
+        """Yield the values of a reference below `input`, `data` or another term, each with its
+        bindings.
+        """
         if isinstance(head, Var) and head.name == "input":
             yield from self._below_input((), args, env)
         elif isinstance(head, Var) and head.name == "data":
@@ -776,8 +778,8 @@ class Interpreter:
     def _below_data(
         self, node: RuleNode, args: Sequence[Term], env: Env
     ) -> Iterator[tuple[Lens, Env]]:
-        """Yield the values of a path below `data`: of the first rule on it, otherwise of base data;
-        UNDEFINED if there is neither.
+        """Yield the values of a path below `data`, each with its bindings: of the first rule on it,
+        otherwise of base data; UNDEFINED if there is neither.
         """
         for number, arg in enumerate(args):
             child = node.children.get(to_key(arg.value)) if isinstance(arg, Scalar) else None
@@ -876,8 +878,9 @@ class Interpreter:
     # Calls
 
     def _call(self, call: Call, env: Env) -> Iterator[tuple[Lens, Env]]:
-        """Yield the results of a call of a function or built-in; undefined for an unknown one. A
-        built-in without an inverse is added to `not_inverted` if an operand depends on the input.
+        """Yield the results of a call of a function or built-in, each with its bindings; UNDEFINED
+        for an unknown one. A built-in without an inverse is added to `not_inverted` if an operand
+        depends on the input.
         """
         name = call.name
         if name.startswith("data."):
@@ -906,8 +909,8 @@ class Interpreter:
             )
 
     def _function(self, call: Call, env: Env) -> Iterator[tuple[Lens, Env]]:
-        """Yield the results of a function that the policies define; undefined if it is nested too
-        deeply.
+        """Yield the results of a function that the policies define, each with its bindings;
+        UNDEFINED if it is unknown or nested too deeply.
         """
         path = [arg.value for arg in call.operator.args if isinstance(arg, Scalar)]
         node = self._policy.root.find([to_key(part) for part in path])

@@ -221,7 +221,7 @@ def _key(owner: Lens, key: Any, item: Any) -> Lens:
 
 
 def _absent_keys(paths: Paths, value: Any) -> Iterator[tuple[Lens, Lens, bool]]:
-    """Yield, as `all_items` does, the items that could be added: one appended to an array, and a
+    """Yield the items that could be added, as key, item and False: one appended to an array, and a
     field of a new name in an object.
     """
     if not isinstance(value, dict) or not value:

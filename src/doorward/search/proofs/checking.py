@@ -320,7 +320,7 @@ class Checker:
 
     def _follow(self, term: Any, other: Any) -> bool:
         """Return True if it is certain that `term` <= `other`: they have the same text, are
-        constants in this order, or sums as in `is_below`.
+        constants in this order, or sums of one term with integers in this order.
         """
         if text_of(Expr(term)) == text_of(Expr(other)) or is_below(term, other):
             return True

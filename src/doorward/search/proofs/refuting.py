@@ -172,12 +172,16 @@ class Refuter:
     # Properties of expressions
 
     def _is_pure(self, expr: Expr, allowed: frozenset[str] = frozenset()) -> bool:
-        """Return True if an expression calls only pure built-ins, apart from those in `allowed`."""
+        """Return True if all built-ins that an evaluation of an expression may call, also in the
+        rules that it reads, are known and pure or among `allowed`.
+        """
         builtins = [self._engine.registry.get(name) for name in self._names(expr) - allowed]
         return all(each is not None and each.pure for each in builtins)
 
     def _is_steady(self, expr: Expr) -> bool:
-        """Return True if an expression has a single result in one evaluation."""
+        """Return True if an expression certainly has a single result in one evaluation; False with
+        `with`.
+        """
         builtins = [self._engine.registry.get(n.name) for n in walk(expr) if isinstance(n, Call)]
         has_answers = any(each is not None and each.relation for each in builtins)
         return not expr.withs and not has_answers and self._is_pure(expr, _WITHIN)
@@ -598,8 +602,8 @@ def _contradiction(conjunction: Conjunction, steady: Sequence[bool]) -> Step | N
 
 
 def _empty(conjunction: Conjunction) -> Step | None:
-    """Return a step if the conjunction limits the size of a collection and reads an item beyond the
-    limit; None if not.
+    """Return a step if the conjunction limits the size of a collection, and reads an item beyond
+    the limit or states that something is in an empty one; None if not.
     """
     for position, expr in enumerate(conjunction.exprs):
         for collection, size in _most_items(expr):
