@@ -475,7 +475,9 @@ def _as_search(call: Call) -> Call:
 
 
 def _at_time(expr: Expr, now: Scalar) -> Expr:
-    """Return an expression with `now` in place of `time.now_ns()`."""
+    """Return an expression with `now` in place of `time.now_ns()` as an operand of its call;
+    `time.now_ns(x)` becomes `x = now`.
+    """
     call = expr.term
     if not isinstance(call, Call):
         return expr

@@ -199,7 +199,7 @@ def fault(message: str, hint: str | None = None) -> FilterError:
 def to_scalar(value: object) -> Scalar:
     """Return a Rego scalar as filters represent it: a float becomes a Number.
 
-    Raise AssertionError for other classes.
+    Raise AssertionError for other classes, and for floats that are not finite.
     """
     kind = type(value)
     if value is None or kind is bool or kind is int or kind is str or kind is Number:

@@ -225,8 +225,9 @@ class HasElement(Func):  # type: ignore[misc]  # Django has no types
         negated: bool = False,
         **options: Anything,
     ) -> None:
-        """`holds` is the condition of an element called `name`; `element` and `path` lead to the
-        array in `document`.
+        """`holds` is the condition of an element called `name`. With `in_document`, `element` and
+        `path` lead to the array in the JSON column `document`; otherwise `document` is a column of
+        arrays.
         """
         condition = ExpressionWrapper(holds, output_field=models.BooleanField())
         super().__init__(document, condition, **options)

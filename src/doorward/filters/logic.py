@@ -286,7 +286,10 @@ class _Maker(Generic[T]):
         return opposite_of(condition) if comparison.negated else condition
 
     def _presence(self, field: Field, column: Column) -> list[Predicate]:
-        """Return the predicates that an operand has a value; [] if it always has one."""
+        """Return the predicates that together mean that an operand has a value: [] if it always has
+        one, NEVER among them if it never has. Raise FilterError for a text function of a UUID or
+        the like.
+        """
         if field.function == NANOSECONDS:
             if column.kind != "moment":
                 return [NEVER]

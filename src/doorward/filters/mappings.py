@@ -24,7 +24,7 @@ class Names:
 
     def of(self, field: Field) -> tuple[str, ...]:
         """Return the names of table and column in the database: `("f", "n")`; only the column if
-        the policy names no table.
+        neither the policy nor the mapping names a table.
 
         Raise ValueError if a name in the mapping is not a text.
         """

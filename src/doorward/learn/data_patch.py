@@ -38,8 +38,8 @@ class DataFile:
     """The line of each member that the patch removes."""
 
     def inside(self, locations: Iterable[Location]) -> list[Location]:
-        """Return those of the members that are in this file, as locations in its document. Raise
-        LoadError if its text is not valid.
+        """Return those of the locations below `data` that lead to a member in this file, as
+        locations in its document. Raise LoadError if its text is not valid.
         """
         document = read_document(self.path, self.text.encode())
         number = len(self.prefix)

@@ -256,7 +256,9 @@ class _Learner:
         )
 
     def _for_role(self, setting: Setting, value: str, role: str, cells: Cells) -> Value:
-        """Return a value for all users of a role."""
+        """Return a value for all users of a role, proposed as allowed, with the calls of those who
+        used it as evidence.
+        """
         members = self._members[role]
         users = tuple(sorted(cells.keys() & members))
         total = Cell()

@@ -53,9 +53,9 @@ class Gather:
         return Gathered()
 
     def decide(self, content: bytes) -> Gathered:
-        """Return the counts of the events in some lines of a log: calls of Docker, accesses, and
-        skipped lines by reason. Nothing is decided; jobs have a method of this name. Raise
-        LearnError if there are too many combinations.
+        """Return the counts of the events in some lines of a log: calls of Docker (with the option
+        `only`, those of this user), accesses, and skipped lines by reason. Nothing is decided; jobs
+        have a method of this name. Raise LearnError if there are too many combinations.
         """
         gathered = Gathered()
         observations = gathered.observations

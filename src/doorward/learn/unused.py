@@ -192,9 +192,9 @@ class _Log:
 def _data_parts(
     document: Any, members: Sequence[Location], data: Sequence[DataFile], *, has_tests: bool
 ) -> tuple[list[Part], list[str], tuple[str, ...]]:
-    """Return removed members of the data as parts in the order of their files, a patch for each
-    file, and the files that cannot be patched. With `has_tests`, the patches also remove the tests
-    of removed learned rules.
+    """Return removed members of the data as parts in the order of their files, the lines of a patch
+    for all files, and the files that cannot be patched, with "" for members that are in none. With
+    `has_tests`, the patch also removes the tests of removed learned rules.
     """
     parts: list[Part] = []
     patches: list[str] = []

@@ -171,9 +171,9 @@ class Version:
             return Answer(error=str(first.message), is_late=first.code == CANCEL_ERROR)
 
     def _with_lists(self, event: Event, answer: Answer) -> Answer:
-        """Return the answer with the lists of a response filtered again if the log has its body, or
-        with `missing` set if that is not possible. An answer that refuses, or without lists, is
-        unchanged.
+        """Return the answer with the counts of a response's lists, which these policies filter
+        again; None for counts if the log has no body, or `missing` set if it lacks a part. An
+        answer that refuses, or without lists, is unchanged. RegoError if filtering fails.
         """
         lists = logged_lists(_response_of(event))
         if not lists or not allows(answer):

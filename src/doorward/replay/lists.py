@@ -65,7 +65,7 @@ def filter_lists(
     filter shows all its items.
 
     None if the response has no body, or it is masked completely. A text names what the log lacks.
-    Raise EvalError if a list cannot be filtered.
+    Raise EvalError if a list cannot be filtered, RegoError if its rule fails.
     """
     input: Any = event.input
     response = input.get("response") if isinstance(input, dict) else None

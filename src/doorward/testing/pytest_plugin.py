@@ -153,8 +153,9 @@ class RegoItem(pytest.Item):
         self.test = test
 
     def runtest(self) -> None:
-        """Run the test and write what it prints to standard output. RegoFailure, with the
-        conditions that did not hold, if it fails; a `todo_test_` rule is skipped.
+        """Run the test and write what it prints to standard output. RegoFailure if it fails, with
+        the conditions that did not hold, or if its evaluation has an error; a `todo_test_` rule is
+        skipped.
         """
         from doorward.testing.runner import run_one, why
 

@@ -152,8 +152,8 @@ class Interpreter:
         return known
 
     def _lens_of_rules(self, node: RuleNode) -> Lens:
-        """Evaluate a package, complete rule or partial rule; undefined for functions or too deep
-        nesting.
+        """Evaluate a package, complete rule or partial rule and return its lens; a constant
+        UNDEFINED for functions and too deep nesting.
         """
         if self._depth > DEPTH or node.is_function:
             return constant(UNDEFINED)

@@ -274,8 +274,8 @@ def _search(
 ) -> Verdict:
     """Search for a counterexample for at most `seconds`, and return the verdict with its outcome.
 
-    COUNTEREXAMPLE only if a second engine confirms it; else NONE_FOUND, or UNKNOWN if parts of the
-    property were never reached.
+    COUNTEREXAMPLE only if a second engine confirms it; else NONE_FOUND if the search made each
+    condition of the property hold, UNKNOWN if not.
     """
     path = verdict.subject.path
     names = {str(each[-1]) for each in engine.documents(verdict.subject.name).virtual}
