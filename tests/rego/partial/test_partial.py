@@ -10,6 +10,7 @@ import pytest
 from tests.waiting import PATIENCE
 
 from doorward.rego import (
+    UNDEFINED,
     CompileError,
     Engine,
     EvalError,
@@ -377,3 +378,48 @@ def test_a_function_may_have_nothing_but_a_default() -> None:
     engine = Engine({"p.rego": policy})
     left = engine.partial("data.p.allow", ["input"], only_truth=True)
     assert any("default f(" in text for text in left.support_texts)
+
+
+@pytest.mark.parametrize("only_truth", [True, False])
+@pytest.mark.parametrize(
+    "condition",
+    ["f(1, 9)", "g(1, 9)", "g(1) == 9", "y := 9; g(1, y)", "y := input.y; f(1, y); y == 9"],
+)
+def test_a_default_never_answers_where_a_rule_has_another_value(
+    condition: str, only_truth: bool
+) -> None:
+    policy = f"""package p
+
+default f(_) := 9
+
+f(x) := 1 if x == 1
+
+else := 2 if x == 3
+
+default g(_) := 9
+
+g(x) := 1 if x == 1
+
+allow if {{ {condition}; input.z }}
+"""
+    engine = Engine({"p.rego": policy})
+    document = {"y": 9, "z": True}
+    assert engine.prepare("data.p.allow").value(document) is UNDEFINED
+    left = engine.partial("data.p.allow", ["input"], only_truth=only_truth)
+    assert not any(engine.prepare(text).results(document) for text in left.query_texts)
+
+
+def test_a_known_call_of_a_filter_may_not_have_two_values() -> None:
+    policy = """package p
+
+f(x) := 1 if x == 1
+
+f(x) := 2 if x == 1
+
+allow if { f(1, 2); input.z }
+"""
+    engine = Engine({"p.rego": policy})
+    with pytest.raises(EvalError, match="functions must not produce multiple outputs"):
+        engine.prepare("data.p.allow").value({"z": True})
+    with pytest.raises(EvalError, match="functions must not produce multiple outputs"):
+        engine.partial("data.p.allow", ["input"], only_truth=True)

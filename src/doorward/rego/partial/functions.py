@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from doorward.rego.analysis.variables import ROOTS
 from doorward.rego.errors import CONFLICT_ERROR, INTERNAL_ERROR, EvalError
@@ -25,7 +25,9 @@ from doorward.rego.partial.program import Node
 from doorward.rego.partial.state import Bindings, as_value, plug
 from doorward.rego.partial.support import add_function, known_documents
 from doorward.rego.runtime.evaluation import Site as CallSite
-from doorward.rego.values import UNDEFINED
+from doorward.rego.values import UNDEFINED, Undefined, Value, equal
+
+_CONFLICT: Final = "functions must not produce multiple outputs for same inputs"
 
 
 def call(search: SearchContext, site: Site, operator: Operator, args: Sequence[Term]) -> Solutions:
@@ -177,7 +179,54 @@ class _Function:
             operands = (self.operator, *self.args[: self.count])
             if any(search.is_unknown(term, bindings) for term in operands):
                 return self._support()
+            if needed and self.has_result:
+                return self._known_value()
+        if search.settings.truth and not is_unknown:
+            return self._known_value()
         return self._alternatives() if node.has_else and is_unknown else self._values()
+
+    def _known_value(self) -> Solutions:
+        """Yield for each way in which the output equals the function's value for known operands;
+        without an output, once if the value is not false. No solution if there is no value.
+        """
+        search, bindings = self.search, self.site.bindings
+        # All of the value first: a rule that holds excludes the default, and another rule with
+        # another value is a conflict, also where their values differ from the output.
+        with search.disabled.suspended():
+            value = self._value()
+        if self.has_result and not isinstance(value, Undefined):
+            yield from search.unify(self.args[-1], Constant(value), bindings, bindings, self.site)
+        elif value is not UNDEFINED and value is not False:
+            yield
+
+    def _value(self) -> Value | Undefined:
+        """Return the function's value for known operands, or else its default; UNDEFINED if there
+        is neither. EvalError for two different values.
+        """
+        value: Value | Undefined = UNDEFINED
+        for rule in self.node.rules:
+            for branch in rule.branches():
+                answered = False
+                for each in self._values_of(branch):
+                    if not isinstance(value, Undefined) and not equal(value, each):
+                        raise EvalError(CONFLICT_ERROR, _CONFLICT, branch.span)
+                    value, answered = each, True
+                if answered:
+                    break
+        if value is UNDEFINED and self.node.default is not None:
+            return next(self._values_of(self.node.default), UNDEFINED)
+        return value
+
+    def _values_of(self, rule: Rule) -> Iterator[Value]:
+        """Yield the value of one rule or `else` branch for each of its solutions for known
+        operands, whatever the branches before it do.
+        """
+        search, site, own = self.search, self.site, self.search.child()
+        assert rule.value is not None
+        operands, parameters = self.args[: self.count], rule.args or ()
+        for _ in search.unify_all(operands, parameters, site.bindings, own, site):
+            for _ in search.rule(rule, own):
+                yield as_value(plug(rule.value, own))
 
     def _alternatives(self) -> Solutions:
         """Yield the solutions of all branches for unknown operands, those of an `else` under the
@@ -244,8 +293,7 @@ class _Function:
                 if not self.has_result and result == FALSE:
                     before = state[0]
                     if type(before) is Constant and before != result:
-                        text = "functions must not produce multiple outputs for same inputs"
-                        raise EvalError(CONFLICT_ERROR, text, rule.span)
+                        raise EvalError(CONFLICT_ERROR, _CONFLICT, rule.span)
                     state[0] = result
                     continue
                 state[0] = result
