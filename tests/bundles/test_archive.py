@@ -49,7 +49,7 @@ def test_folders_are_no_files(tmp_path: Path) -> None:
             [member("a/../../x.rego")],
             "`a/../../x.rego`: a name must not contain `..`, which leads out of the bundle",
         ),
-        ([member("a\nb.rego")], r"'a\nb.rego': a name contains characters that cannot be printed"),
+        ([member("a\nb.rego")], r"'a\nb.rego': the name of a file in a bundle must not contain "),
         ([member("a/b/c/d/e/f.rego")], "`a/b/c/d/e/f.rego…`: the name is longer"),
         ([member("x" * 5000)], "characters or more than 5 folders deep"),
         ([link("x.rego", "/etc/passwd")], "x.rego: a bundle must not contain links"),
@@ -181,7 +181,7 @@ def test_links_are_followed_inside_of_a_folder_only(tmp_path: Path) -> None:
     assert folder_names(str(bundle), LIMITS) == ["p.rego"]
     (tmp_path / "secret.json").write_text("{}")
     (bundle / "data.json").symlink_to("../secret.json")
-    with pytest.raises(ArchiveError, match="a link leads out of the bundle"):
+    with pytest.raises(ArchiveError, match="the symbolic link leads out of the bundle"):
         folder_names(str(bundle), LIMITS)
 
 

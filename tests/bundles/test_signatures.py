@@ -150,7 +150,11 @@ def test_a_folder_may_be_signed_by_the_path_to_it(tmp_path: Path) -> None:
         ('{"signatures": ["a.b"]}', FILES, "failed to split compact JWT"),
         ('{"signatures": []}', FILES, ".signatures.json: missing JWT (expected exactly one)"),
         ('{"signatures": ["a", "b"]}', FILES, "multiple JWTs not supported"),
-        ('{"signatures": [1]}', FILES, ".signatures.json: a signature is not a string"),
+        (
+            '{"signatures": [1]}',
+            FILES,
+            ".signatures.json: each item of `signatures` must be a string",
+        ),
         ('{"signatures"', FILES, "bundle load failed on signatures decode: unexpected EOF"),
         ('{"plugin": "x", "signatures": ["a"]}', FILES, "no verifier exists"),
         ("[1]", FILES, "missing JWT"),

@@ -86,7 +86,7 @@ def test_a_hangup_reads_the_configuration_again(
     process.process.send_signal(signal.SIGHUP)
     assert until(lambda: bool(process.messages("Configuration reloaded.")))
     assert process.ask("/", {"user": "ann"})[0] == 404
-    assert process.messages("`server` changed: restart to apply it")
+    assert process.messages("the configuration key `server` changed: restart Doorward to apply it")
     assert process.end() == 0
 
 

@@ -97,7 +97,9 @@ def test_what_the_api_serves_is_read() -> None:
     config = parse("server: {decision_paths: [/a/b/, c]}")
     assert (config.server.decision_paths, config.warnings) == (("a/b", "c"), ())
     assert parse("server: {decision_paths: []}").server.decision_paths == ()
-    with pytest.raises(ConfigError, match=r"^c.yaml:1: server.decision_paths must not"):
+    with pytest.raises(
+        ConfigError, match=r"^c.yaml:1: server.decision_paths must be paths of documents"
+    ):
         parse("server: {decision_paths: [a, /]}")
 
 
@@ -142,9 +144,9 @@ def test_what_is_not_followed_is_an_error() -> None:
             "plugins: {envoy_ext_authz_grpc: {}, envoy.ext_authz.grpc: {}}",
             "c.yaml:1: plugins.envoy.ext_authz.grpc is configured twice",
         ),
-        ("? [a]\n: 1", "c.yaml:1: a key must be a string"),
-        ("[" * 100_000, "c.yaml:1: nested too deeply"),
-        ("a: " + "[" * 70 + "]" * 70, "c.yaml:1: nested deeper than 60 levels"),
+        ("? [a]\n: 1", "c.yaml:1: a key of a YAML mapping must be a string"),
+        ("[" * 100_000, "c.yaml:1: the YAML is nested too deeply"),
+        ("a: " + "[" * 70 + "]" * 70, "c.yaml:1: the YAML is nested deeper than 60 levels"),
     ],
 )
 def test_a_wrong_type_is_an_error_that_names_the_line(text: str, message: str) -> None:
@@ -231,7 +233,7 @@ def test_an_override_may_hold_several_and_reach_into_lists() -> None:
         "y": [1, 2],
         "z": {"a.b": "c"},
     }
-    with pytest.raises(ConfigError, match=r"there is no item 3: the list has 0 so far"):
+    with pytest.raises(ConfigError, match=r"item 3 cannot be set: the list has only 0 items"):
         parse("", "x[3]=1")
 
 

@@ -26,13 +26,13 @@ def with_credentials(**credentials: Any) -> Any:
 @pytest.mark.parametrize(
     ("blocks", "message"),
     [
-        ({"services": {"a": {}}}, "services.a.url must be an http or https URL"),
+        ({"services": {"a": {}}}, "services.a.url must be an http:// or https:// URL"),
         ({"services": {"a": {"url": "ftp://x"}}}, "services.a.url must be"),
         ({"services": [{"url": "http://x"}]}, "a service in a list needs a `name`"),
         ({"services": [1]}, "services must be a list of objects"),
         (
             {"services": {"a": {"url": "http://x", "response_header_timeout_seconds": -1}}},
-            "must not be below 0",
+            "must be 0 seconds or more",
         ),
         ({"keys": {"k": {"algorithm": "HS256"}}}, "no keys provided for key ID k"),
         ({"keys": {"k": {"algorithm": "FOO", "key": "x"}}}, "unsupported algorithm 'FOO'"),
@@ -54,7 +54,7 @@ def with_credentials(**credentials: Any) -> Any:
                 "bundles": {"x": {"polling": {"long_polling_timeout_seconds": 0}}},
                 "services": SERVICE,
             },
-            "must be at least 1",
+            "must be from 1 to 86400 seconds",
         ),
         (
             {"bundles": {"x": {"signing": {"keyid": "z"}}}, "services": SERVICE},
@@ -63,7 +63,7 @@ def with_credentials(**credentials: Any) -> Any:
         ({"bundles": {"x": {"signing": {}}}, "services": SERVICE}, "no key to verify with"),
         ({"bundles": {"x": {"trigger": "now"}}, "services": SERVICE}, "invalid trigger mode"),
         ({"discovery": {}, "services": SERVICE}, "missing required discovery.resource field"),
-        ({"discovery": {"resource": "x"}}, "as there is not exactly one"),
+        ({"discovery": {"resource": "x"}}, "does not have exactly one"),
         ({"status": {"service": "z"}, "services": SERVICE}, 'service name "z" not found'),
         (
             {"status": {"plugin": "z"}},
@@ -105,8 +105,11 @@ def with_kms(**options: Any) -> dict[str, Any]:
             "must not be empty: name the key in AWS KMS",
         ),
         (with_kms(aws_signing={"environment_credentials": {}}), "service must be `kms`"),
-        (with_kms(grant_type="jwt_bearer"), "aws_kms is for client_credentials only"),
-        (with_kms(client_secret="s"), "give one of client_secret"),
+        (
+            with_kms(grant_type="jwt_bearer"),
+            "aws_kms can only be used with the grant type client_credentials",
+        ),
+        (with_kms(client_secret="s"), "set exactly one of client_secret"),
         (
             {"s3_signing": {"environment_credentials": {}, "signature_version": "9"}},
             "signature_version must be 4 or 4a but is `9`",

@@ -163,11 +163,17 @@ def test_nothing_of_a_question_is_sql(text: str, log: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"file": "/etc/passwd"}, "unknown field: file"),
-        ({"verdict": "yes"}, "`verdict` must be one of allow, deny, undefined, error, value"),
-        ({"since": "now()"}, "`since` must be a time, such as 2026-11-23T10:00"),
+        ({"file": "/etc/passwd"}, "unknown query parameter: file"),
+        (
+            {"verdict": "yes"},
+            "the query parameter `verdict` must be one of allow, deny, undefined, error, value",
+        ),
+        (
+            {"since": "now()"},
+            "the query parameter `since` must be a time, such as 2026-11-23T10:00",
+        ),
         ({"text": "x" * 201}, "text is longer than 200 characters"),
-        ({"__slots__": "x"}, "unknown field: __slots__"),
+        ({"__slots__": "x"}, "unknown query parameter: __slots__"),
     ],
 )
 def test_other_questions_are_refused(fields: dict[str, str], said: str) -> None:
@@ -303,7 +309,7 @@ def test_it_says_in_one_line_what_is_missing(log: Path, monkeypatch: pytest.Monk
         LogQueryError, match=r"no decision log is written: set `decision_logs\.file`"
     ):
         Search(lambda: log_files(DecisionLogs())).newest(Question())
-    with pytest.raises(LogQueryError, match="the log cannot be read: "):
+    with pytest.raises(LogQueryError, match="the decision log cannot be read: "):
         Search(lambda: os.listdir(log)).newest(Question())
     monkeypatch.setitem(sys.modules, "duckdb", None)
     with pytest.raises(LogQueryError, match=r"pip install 'doorward\[duckdb\]'$") as caught:

@@ -419,7 +419,7 @@ def test_a_login_ends_with_its_time_and_its_first_answer(monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"issuer": "https://evil.example"}, "another issuer"),
+        ({"issuer": "https://evil.example"}, "is not the configured"),
         ({"authorization_endpoint": None}, "has no authorization_endpoint"),
         ({"authorization_endpoint": "javascript:alert(1)"}, "has no authorization_endpoint"),
         ({"authorization_endpoint": "https://["}, "has no authorization_endpoint"),

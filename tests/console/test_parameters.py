@@ -25,9 +25,9 @@ def test_known_and_short_parameters_pass() -> None:
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"c": "1"}, "unknown field: c: use one of a, b"),
-        ({"c" * 300: "1"}, f"unknown field: {'c' * LONGEST}: use one of a, b"),
-        ({"a": "x" * (LONGEST + 1)}, "a is longer than 200 characters"),
+        ({"c": "1"}, "unknown query parameter: c: use one of a, b"),
+        ({"c" * 300: "1"}, f"unknown query parameter: {'c' * LONGEST}: use one of a, b"),
+        ({"a": "x" * (LONGEST + 1)}, "the query parameter a is longer than 200 characters"),
     ],
 )
 def test_others_are_refused_with_the_error_of_the_caller(

@@ -62,8 +62,8 @@ def test_json_is_the_input(text: str) -> None:
         ("curl -X", "needs a value"),
         ("curl -X DELETE", "has no URL"),
         ("curl -X DELETEGEThttp://localhost/people -H 'a: b'", "has no URL"),
-        ("curl http://x -d @/etc/passwd", "not read"),
-        ("curl http://[x", "cannot be read"),
+        ("curl http://x -d @/etc/passwd", "replace the file of the curl option"),
+        ("curl http://[x", "URL is invalid"),
         ("{" * 300_000, "longer than"),
     ],
 )

@@ -112,8 +112,8 @@ def test_pages_show_the_newest_rows_of_the_docker_plugin_first(
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
-        ({"file": "/etc/passwd"}, "unknown field: file"),
-        ({"__class__": "x"}, "unknown field"),
+        ({"file": "/etc/passwd"}, "unknown query parameter: file"),
+        ({"__class__": "x"}, "unknown query parameter"),
         ({"text": "x" * 201}, "text is longer"),
         ({"verdict": "yes"}, "`verdict` must be one of"),
         ({"since": "now"}, "milliseconds"),

@@ -592,7 +592,7 @@ def test_lines_that_are_cut_off_count_towards_the_size_of_a_file(tmp_path: Path)
         ),
         ({"reporting": {"min_delay_seconds": 9, "max_delay_seconds": 1}}, "must be >="),
         ({"reporting": {"trigger": "x"}}, 'invalid trigger mode "x"'),
-        ({"reporting": {"max_decisions_per_second": -1}}, "must not be below 0"),
+        ({"reporting": {"max_decisions_per_second": -1}}, "must be 0 (no limit) or more"),
         ({"reporting": {"buffer_size_limit_bytes": 0}}, "must be greater than 0"),
         ({"file": {}}, "must be the path of a file"),
         ({"file": {"path": "x", "keep": -1}}, "must be from 0 to 1000"),

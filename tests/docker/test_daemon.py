@@ -203,7 +203,7 @@ def test_allowed_container_prints_what_it_prints(guarded: PrivateDaemon) -> None
 
 PRIVILEGED = {"Image": "img:1", "HostConfig": {"Privileged": True}}
 CREATE = "/v1.41/containers/create"
-UNSEEN = "body is not visible to the policy"
+UNSEEN = "request body is not visible to the policy"
 RAW: list[tuple[str, str, str, bytes, list[tuple[str, str]], str]] = [
     # what, method, target, body, headers, reason
     (
@@ -382,7 +382,7 @@ RAW: list[tuple[str, str, str, bytes, list[tuple[str, str]], str]] = [
         "/v1.41/images/create?fromImage=good",
         b"fromImage=evil",
         FORM,
-        f"{UNSEEN}, and may replace the query",
+        f"{UNSEEN}, and may replace the query parameters",
     ),
     (
         "form behind a second content type",
@@ -390,7 +390,7 @@ RAW: list[tuple[str, str, str, bytes, list[tuple[str, str]], str]] = [
         "/v1.41/images/img:1/tag?repo=good",
         b"repo=evil",
         [*FORM, ("Content-Type", "text/plain")],
-        f"{UNSEEN}, and may replace the query",
+        f"{UNSEEN}, and may replace the query parameters",
     ),
     (
         "parameter twice",

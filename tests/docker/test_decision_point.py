@@ -34,7 +34,9 @@ from doorward.docker.install.doctor import diagnose
 from doorward.docker.install.installer import Installation, install, uninstall
 
 NOBODY: Final[dict[str, Any]] = {"user": 65534, "group": 65534, "extra_groups": []}
-OPEN: Final = "any local user may change the policy server's policies and data, and so decide"
+OPEN: Final = (
+    "any local user can change the policy server's policies and data, and with them its decisions"
+)
 DECISION: Final = "/v1/data/policy/docker/authz"
 LIST: Final = "/v1.41/containers/json"
 TOKENS: Final = """

@@ -105,7 +105,7 @@ def test_without_an_audit_log_everything_else_is_the_same(policy: Path, tmp_path
         status = read_status(path)
         assert status is not None
         findings = [each.what for each in state_findings(status)]
-        assert "no decision leaves a line in an audit log" in findings
+        assert "the plugin writes no audit log" in findings
         process.terminate()
         out, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, out) == (0, b""), err
@@ -269,7 +269,9 @@ def test_doctor_without_a_daemon_says_what_to_do(tmp_path: Path) -> None:
     assert result.return_value == 1
     assert "warn  dockerd does not run" in result.output
     assert "names a plugin twice" in result.output
-    assert "fail  usual requests are not decided: policy server cannot be reached" in result.output
+    assert (
+        "fail  a typical request is not decided: policy server cannot be reached" in result.output
+    )
     assert result.output.count("->") >= 4
 
 

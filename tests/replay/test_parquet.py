@@ -102,9 +102,12 @@ def test_the_documented_command_makes_such_a_file(
 @pytest.mark.parametrize(
     ("select", "message"),
     [
-        ("1 AS n", "there is no column decision_id"),
-        ("'1' AS decision_id, {'user': 'ann'} AS input", "the column input is STRUCT"),
-        ("1 AS decision_id", "the column decision_id is INTEGER, and must be text"),
+        ("1 AS n", "it has no column decision_id"),
+        (
+            "'1' AS decision_id, {'user': 'ann'} AS input",
+            "the column input of this decision log has the type STRUCT",
+        ),
+        ("1 AS decision_id", "the column decision_id of this decision log has the type INTEGER: "),
     ],
 )
 def test_what_could_be_read_in_two_ways_is_refused(

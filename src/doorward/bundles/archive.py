@@ -185,7 +185,10 @@ def _safe_name(name: str, limits: Limits) -> str:
     if ".." in parts:
         raise ArchiveError(f"`{name}`: a name must not contain `..`, which leads out of the bundle")
     if not name.isprintable():  # control characters, and what is not UTF-8
-        raise ArchiveError(f"{name!r}: a name contains characters that cannot be printed")
+        raise ArchiveError(
+            f"{name!r}: the name of a file in a bundle must not contain characters that "
+            "cannot be printed"
+        )
     return "/".join(parts)
 
 
@@ -270,5 +273,5 @@ def _real(path: str, name: str, above: tuple[str, ...]) -> str:
         return os.path.join(above[-1], name)
     real = os.path.realpath(path)
     if os.path.commonpath([real, above[0]]) != above[0]:
-        raise ArchiveError(f"{path}: a link leads out of the bundle")
+        raise ArchiveError(f"{path}: the symbolic link leads out of the bundle")
     return real

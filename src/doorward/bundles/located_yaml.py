@@ -100,7 +100,7 @@ def read_documents(
     except (yaml.YAMLError, ValueError) as error:
         raise LocatedError(str(error).partition("\n")[0], offset + 1) from None
     except RecursionError:
-        raise LocatedError("nested too deeply", offset + 1) from None
+        raise LocatedError("the YAML is nested too deeply", offset + 1) from None
 
 
 class _Reader:
@@ -120,7 +120,9 @@ class _Reader:
         self._left -= 1  # aliases are followed, so that a small file can be a large tree
         if self._left < 0 or depth > MAX_DEPTH:
             raise LocatedError(
-                f"nested deeper than {MAX_DEPTH} levels, or too large with its aliases", line
+                f"the YAML is nested deeper than {MAX_DEPTH} levels, or too large "
+                "with its aliases expanded",
+                line,
             )
         match node:
             case yaml.MappingNode():
@@ -140,7 +142,7 @@ class _Reader:
             line = self._offset + key.start_mark.line + 1
             # JSON has only strings as keys, and configuration is what JSON can express.
             if not isinstance(key, yaml.ScalarNode):
-                raise LocatedError("a key must be a string", line)
+                raise LocatedError("a key of a YAML mapping must be a string", line)
             if key.value in fields:
                 raise LocatedError(f"the key `{key.value}` is repeated", line)
             fields[key.value] = self.read(item, depth + 1, line)

@@ -166,7 +166,7 @@ def _token(signatures: bytes) -> str:
         raise SignatureError(".signatures.json: missing JWT (expected exactly one)")
     texts = [token for token in tokens if isinstance(token, str)]
     if len(texts) < len(tokens):
-        raise SignatureError(".signatures.json: a signature is not a string")
+        raise SignatureError(".signatures.json: each item of `signatures` must be a string")
     # Which of two a reader takes would be up to the reader.
     if len(texts) > 1:
         raise SignatureError(".signatures.json: multiple JWTs not supported (expected exactly one)")

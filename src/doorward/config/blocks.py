@@ -96,7 +96,10 @@ class Block:
         listed = self.get(key, list, [])
         numbers = [float(each) for each in listed if type(each) in (int, float)]
         if len(numbers) < len(listed) or numbers != sorted(set(numbers)):
-            raise ConfigError(f"{self.location(key)} must be increasing numbers")
+            raise ConfigError(
+                f"{self.location(key)} must be a list of finite numbers, each larger than "
+                "the one before"
+            )
         return tuple(numbers)
 
     def unknown(self, known: Sequence[str]) -> tuple[str, ...]:

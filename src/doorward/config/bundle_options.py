@@ -91,7 +91,7 @@ class Polling:
     )
     long_polling: int | None = option(
         "long_polling_timeout_seconds",
-        optional(integer(1, 24 * 3600, message="must be at least 1, and at most a day")),
+        optional(integer(1, 24 * 3600, message="must be from 1 to 86400 seconds")),
         None,
         "seconds for which a server that supports long polling may wait for a new bundle",
     )
@@ -247,7 +247,8 @@ class DiscoveryBlock:
         """
         if not self.service and len(services) != 1 and "file://" not in self.resource:
             raise ConfigError(
-                f"{block.location('service')}: name a service, as there is not exactly one"
+                f"{block.location('service')}: name a service, since `services` does "
+                "not have exactly one"
             )
         bundle = BundleOptions(
             "discovery",

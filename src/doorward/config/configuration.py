@@ -175,7 +175,7 @@ def _document_paths(texts: tuple[str, ...]) -> tuple[str, ...] | None:
     """Return document paths without slashes around them; raise ValueError if one is the root."""
     paths = tuple(path.strip("/") for path in texts)
     if not all(paths):
-        raise ValueError("must not contain the root: name documents, such as a/b")
+        raise ValueError("must be paths of documents, such as a/b: the empty path is not allowed")
     return paths
 
 
@@ -269,8 +269,8 @@ def _read_mapping(top: Block, key: str, warnings: list[str]) -> Mapping[str, tup
         others = [other for other in paths if other is not path]
         if not all(path) or any(other[: len(path)] == path for other in others):
             raise ConfigError(
-                f"{block.location(name)} must be a path in the input that is neither equal to "
-                "nor below another one"
+                f"{block.location(name)} must be a path in the input, such as a.b, "
+                "that is not equal to, above or below the path of another member"
             )
     return mapping
 
@@ -379,7 +379,7 @@ def _secret_paths(texts: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
     """
     paths = tuple(tuple(path.strip("/").split("/")) for path in texts)
     if not all(map(all, paths)):
-        raise ValueError("must be paths below the root, such as a/b")
+        raise ValueError("must be paths of documents, such as a/b, without empty segments")
     return paths
 
 
@@ -393,7 +393,8 @@ def _read_plugins(top: Block, key: str, _warnings: list[str]) -> Mapping[str, Bl
         name = _ALIASES.get(written, written)
         if name in plugins:
             raise ConfigError(
-                f"{block.location(written)} is configured twice: `{written}` is `{name}`"
+                f"{block.location(written)} is configured twice: `{written}` is "
+                f"another name of `{name}`"
             )
         if name not in _PLUGINS:
             raise ConfigError(f'{block.location(written)}: plugin "{written}" not registered')
@@ -499,7 +500,9 @@ class Config:
             if block.values.get(key):
                 raise ConfigError(f"{block.location(key)} is not supported: {instead}")
         if all(block.values.get(key) is not None for key in ("bundle", "bundles")):
-            raise ConfigError(f"{block.location('bundles')}: give either `bundle` or `bundles`")
+            raise ConfigError(
+                f"{block.location('bundles')}: set either `bundle` or `bundles`, not both"
+            )
 
 
 def editor_schema(plugins: Mapping[str, type]) -> dict[str, Any]:
@@ -534,11 +537,11 @@ def read_config(
         except OSError as error:
             raise ConfigError(f"open {path}: {describe_os_error(error)}") from None
         if len(content) > MAX_BYTES:
-            raise ConfigError(f"{path}: file is larger than {MAX_BYTES} bytes")
+            raise ConfigError(f"{path}: the file is larger than {MAX_BYTES} bytes")
         try:
             text = content.decode("utf-8")
         except UnicodeDecodeError as error:
-            raise ConfigError(f"{path}: not UTF-8 at byte {error.start}") from None
+            raise ConfigError(f"{path}: the file is not UTF-8 at byte {error.start}") from None
     return parse_config(
         text, file=path or "", overrides=overrides, files=files, environment=environment
     )

@@ -51,7 +51,9 @@ class LoginClient:
             )
         _check_url("console_url", self.console_url)
         if split_url(self.console_url).path.strip("/"):
-            raise OptionError("console_url", "must be a scheme and a host without a path")
+            raise OptionError(
+                "console_url", "must be a URL without a path, such as https://console.example.com"
+            )
 
 
 @record
@@ -111,4 +113,6 @@ def _check_url(key: str, url: object) -> None:
     if parts is None or not parts.hostname or "@" in parts.netloc or parts.query or parts.fragment:
         raise OptionError(key, "must be a URL without a user, password, query and fragment")
     if parts.scheme != "https" and not (parts.scheme == "http" and is_local):
-        raise OptionError(key, "must begin with https:// (http:// on this host only)")
+        raise OptionError(
+            key, "must begin with https://, or with http:// for a server on this host"
+        )

@@ -450,11 +450,15 @@ class OAuth2:
         if kms_key is not None:
             used.append("aws_kms")
             if grant != "client_credentials":
-                raise ConfigError(f"{block.location('aws_kms')} is for client_credentials only")
+                raise ConfigError(
+                    f"{block.location('aws_kms')} can only be used with the grant type "
+                    "client_credentials"
+                )
         if grant == "client_credentials":
             if len(used) != 1:
                 raise ConfigError(
-                    f"{block.location('client_secret')}: give one of {', '.join(_SECRETS)}, aws_kms"
+                    f"{block.location('client_secret')}: set exactly one of "
+                    f"{', '.join(_SECRETS)}, aws_kms"
                 )
             if used not in (["signing_key"], ["aws_kms"]) and not self.client_id:
                 raise ConfigError(f"{block.location('client_id')} and {used[0]} required")
@@ -488,7 +492,9 @@ class OAuth2:
         if name not in keys:
             raise ConfigError(f"{block.location('signing_key')} refers to non-existent key")
         if not keys[name].private_key:
-            raise ConfigError(f"{block.location('signing_key')}: `{name}` has no private key")
+            raise ConfigError(
+                f"{block.location('signing_key')}: the key `{name}` has no `private_key`"
+            )
         return keys[name]
 
 
@@ -522,7 +528,7 @@ class GcpMetadata:
         """Raise ConfigError unless exactly one of audience and scopes is set."""
         if bool(block.get("audience", str, "")) == bool(block.strings("scopes")):
             raise ConfigError(
-                f"{block.location('audience')}: give either audience or scopes, not both"
+                f"{block.location('audience')}: set either audience or scopes, not both"
             )
 
 
@@ -578,7 +584,7 @@ class _Methods:
 def _seconds(value: int) -> float:
     """Return the seconds as float; raise ValueError if they are negative."""
     if value < 0:
-        raise ValueError("must not be below 0")
+        raise ValueError("must be 0 seconds or more")
     return float(value)
 
 
@@ -627,7 +633,7 @@ class Service:
         """Raise `ConfigError` unless the URL is http or https with a host."""
         url = block.get("url", str, "").rstrip("/")
         if not url.startswith(("http://", "https://")) or not url.partition("://")[2].strip("/"):
-            raise ConfigError(f"{block.location('url')} must be an http or https URL")
+            raise ConfigError(f"{block.location('url')} must be an http:// or https:// URL")
 
 
 def with_keys(

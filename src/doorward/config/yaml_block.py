@@ -76,9 +76,9 @@ def override_by_file(top: Block, setting: str) -> Block:
     except OSError as error:
         raise ConfigError(f"--set-file: open {file}: {describe_os_error(error)}") from None
     except UnicodeDecodeError:
-        raise ConfigError(f"--set-file: {file}: not UTF-8") from None
+        raise ConfigError(f"--set-file: {file}: the file is not UTF-8") from None
     if len(text) > _MAX_FILE:
-        raise ConfigError(f"--set-file: {file}: larger than {_MAX_FILE} characters")
+        raise ConfigError(f"--set-file: {file}: the file is larger than {_MAX_FILE} characters")
     changed: Block = _put(top, keys, text, path)
     return replace(changed, warnings=top.warnings)
 
@@ -150,7 +150,9 @@ class _Reader:
         except LocatedError as error:
             raise ConfigError(f"{self.file}:{error.line}: {error}") from None
         if len(documents) > 1:
-            raise ConfigError(f"{self.file}:{documents[1].line}: must be one document")
+            raise ConfigError(
+                f"{self.file}:{documents[1].line}: the file must contain only one YAML document"
+            )
         return self.value(documents[0], path) if documents else None
 
     def value(self, item: Located, path: str) -> Any:
@@ -216,7 +218,7 @@ def _put(container: Any, keys: Sequence[str | int], value: Any, path: str) -> An
         items = list(container) if isinstance(container, list) else []
         if key > len(items):
             raise ConfigError(
-                f"--set `{path}`: there is no item {key}: the list has {len(items)} so far"
+                f"--set `{path}`: item {key} cannot be set: the list has only {len(items)} items"
             )
         inner = items[key] if key < len(items) else None
         return [*items[:key], _put(inner, rest, value, path), *items[key + 1 :]]

@@ -178,7 +178,9 @@ class Console:
         host name that is not allowed; a RefusedError becomes its status.
         """
         if not is_host_allowed(request.headers.get("host", ""), self._hosts):
-            return refuse("the console is not known by this host name")
+            return refuse(
+                "the console is not served under this host name: use the one in its configured URL"
+            )
         try:
             return await self._route(request, path)
         except RefusedError as error:
@@ -342,7 +344,9 @@ class Console:
             limit = _number(fields.pop("limit", ""), MOST)
             group = fields.pop("group", "")
             if group not in ("", *GROUPS):
-                raise FilterError(f"`group` must be one of {', '.join(GROUPS)}")
+                raise FilterError(
+                    f"the query parameter `group` must be absent or one of {', '.join(GROUPS)}"
+                )
             filter = Filter.read(fields)
         except FilterError as error:
             return json_response({"error": str(error)}, 400)
@@ -546,13 +550,13 @@ class Console:
         async for part in request.stream():
             body += part
             if len(body) > BODY:
-                raise RefusedError(f"the body is larger than {BODY} bytes", 413)
+                raise RefusedError(f"the request body is larger than {BODY} bytes", 413)
         try:
             document = from_json(bytes(body))
         except ValueError as error:
-            raise RefusedError(f"the body is not JSON: {error}", 400) from None
+            raise RefusedError(f"the request body is not JSON: {error}", 400) from None
         if not isinstance(document, dict):
-            raise RefusedError("the body must be an object", 400)
+            raise RefusedError("the request body must be a JSON object", 400)
         return {str(name): value for name, value in document.items()}
 
     async def _query_log(self, fields: Mapping[str, str]) -> Response:
@@ -573,7 +577,7 @@ class Console:
         """
         if self._log is None:
             raise LogQueryError(
-                "this process makes no decisions itself, so that it has no log to search"
+                "this process makes no decisions, so it has no decision log to search"
             )
         # A page asks again before it has its answer, when its reader goes back or types quickly:
         # the second search waits for the first one.
@@ -664,7 +668,7 @@ def _check_kind(request: Request) -> None:
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip()
     if kind != "application/json":
-        raise RefusedError("the body must be application/json", 415)
+        raise RefusedError("the request's content type must be application/json", 415)
 
 
 def _cursor(text: str) -> list[int] | None:
@@ -675,7 +679,9 @@ def _cursor(text: str) -> list[int] | None:
         return None
     parts = text.split(".")
     if len(parts) != 3 or not all(_INTEGER.fullmatch(each) for each in parts):
-        raise FilterError("`before` must be a cursor: time, worker and number, with points between")
+        raise FilterError(
+            "the query parameter `before` must be a cursor of a previous page, TIME.WORKER.NUMBER"
+        )
     return [int(each) for each in parts]
 
 
@@ -684,7 +690,9 @@ def _number(text: str, most: int) -> int:
     if not text:
         return most
     if not (text.isascii() and text.isdecimal() and len(text) < 6):
-        raise FilterError("`limit` must be a number of rows")
+        raise FilterError(
+            "the query parameter `limit` must be a number of rows, of at most 5 digits"
+        )
     return min(int(text), most)
 
 

@@ -117,10 +117,14 @@ class Question:
         check_parameters(fields, cls, LogQueryError)
         question = cls(**fields)
         if question.verdict not in ("", *VERDICTS):
-            raise LogQueryError(f"`verdict` must be one of {', '.join(VERDICTS)}")
+            raise LogQueryError(
+                f"the query parameter `verdict` must be one of {', '.join(VERDICTS)}"
+            )
         for name in ("since", "until"):
             if not set(getattr(question, name)) <= set("0123456789-:.TZ"):
-                raise LogQueryError(f"`{name}` must be a time, such as 2026-11-23T10:00")
+                raise LogQueryError(
+                    f"the query parameter `{name}` must be a time, such as 2026-11-23T10:00"
+                )
         return question
 
 
@@ -200,7 +204,7 @@ class Search:
         try:
             files = self._files()
         except OSError as error:
-            raise LogQueryError(f"the log cannot be read: {_line(error)}") from None
+            raise LogQueryError(f"the decision log cannot be read: {_line(error)}") from None
         if not files:
             raise LogQueryError(
                 "no decision log is written: set `decision_logs.file` in the configuration"
@@ -221,7 +225,8 @@ class Search:
             import duckdb
         except ImportError:
             raise LogQueryError(
-                "the log is read by DuckDB, which is not installed: pip install 'doorward[duckdb]'"
+                "DuckDB, which searches the decision log, is not installed: pip "
+                "install 'doorward[duckdb]'"
             ) from None
         # Half a character cannot be in a file.
         fields, words = (
@@ -247,7 +252,7 @@ class Search:
                 except duckdb.IOException:
                     continue  # it was sent, or moved on, meanwhile
         except duckdb.Error as error:
-            raise LogQueryError(f"the log cannot be read: {_line(error)}") from None
+            raise LogQueryError(f"the decision log cannot be read: {_line(error)}") from None
         finally:
             with self._lock:
                 self._connection = None

@@ -233,16 +233,16 @@ class OidcLogin:
             document = self._ask("GET", f"{base}/.well-known/openid-configuration")
             if document.get("issuer") != self._issuer.issuer:
                 raise OidcError(
-                    "the issuer's metadata name another issuer than the configured "
-                    f"{self._issuer.issuer}"
+                    "`issuer` in the issuer's discovery document is not the "
+                    f"configured {self._issuer.issuer}"
                 )
             self._document, self._read_at = document, now
         url = self._document.get(name)
         parts = split_url(url if isinstance(url, str) and len(url) < 2_000 else "")
         if not isinstance(url, str) or not parts.netloc or parts.fragment:
-            raise OidcError(f"the issuer's document has no {name}")
+            raise OidcError(f"the issuer's discovery document has no {name}")
         if not self._issuer.is_as_safe(url):
-            raise OidcError(f"the issuer's {name} must be an https URL")
+            raise OidcError(f"{name} in the issuer's discovery document must be an https URL")
         return url
 
     def _ask(

@@ -20,6 +20,6 @@ def check_parameters(parameters: Mapping[str, str], cls: type, error: type[Excep
     for name, value in parameters.items():
         if name not in names:
             known = ", ".join(sorted(names))
-            raise error(f"unknown field: {name[:LONGEST]}: use one of {known}")
+            raise error(f"unknown query parameter: {name[:LONGEST]}: use one of {known}")
         if len(value) > LONGEST:
-            raise error(f"{name} is longer than {LONGEST} characters")
+            raise error(f"the query parameter {name} is longer than {LONGEST} characters")

@@ -44,7 +44,7 @@ def read_pasted(text: str, user: str = "") -> Any:
     """
     text = text.strip()
     if len(text) > MAX_PASTED:
-        raise PastedError(f"the request is longer than {MAX_PASTED} characters")
+        raise PastedError(f"the pasted request is longer than {MAX_PASTED} characters")
     if text.startswith("{"):
         return _read_json(text)
     if text.split(None, 1)[:1] == ["docker"]:
@@ -55,7 +55,9 @@ def read_pasted(text: str, user: str = "") -> Any:
         if text.partition(" ")[0].upper() in _METHODS:
             return to_input(_read_http(text))
     except RequestError as error:
-        raise PastedError(f"this request is refused before the policy: {error}") from None
+        raise PastedError(
+            f"this request is refused before any policy is evaluated: {error}"
+        ) from None
     raise PastedError("paste a command of curl or docker, an HTTP request, or an input as JSON")
 
 
@@ -66,7 +68,7 @@ def _read_json(text: str) -> Any:
     try:
         document = from_json(text.encode("utf-8", "surrogatepass"))
     except (ValueError, RegoError) as error:
-        raise PastedError(f"this is not JSON: {error}") from None
+        raise PastedError(f"the pasted text is not JSON: {error}") from None
     if isinstance(document, dict) and list(document) == ["input"]:
         return document["input"]
     return document
@@ -86,7 +88,9 @@ def _read_docker(text: str, user: str) -> Any:
     except CommandError as error:
         raise PastedError(str(error)) from None
     except DockerRequestError as error:
-        raise PastedError(f"the plugin denies this before the policy: {error}") from None
+        raise PastedError(
+            f"the Docker plugin denies this request before any policy is evaluated: {error}"
+        ) from None
 
 
 def _read_http(text: str) -> HttpRequest:
@@ -116,7 +120,7 @@ def _read_curl(text: str) -> HttpRequest:
         if takes and not equals:
             index += 1
             if index >= len(words):
-                raise PastedError(f"{name} needs a value")
+                raise PastedError(f"the option {name} of curl needs a value")
             value = words[index]
         if name in ("-X", "--request"):
             method = value.upper()
@@ -136,9 +140,11 @@ def _read_curl(text: str) -> HttpRequest:
             method = "HEAD"
         index += 1
     if any(each.startswith("@") for each in bodies):
-        raise PastedError("a body in a file is not read: paste its text")
+        raise PastedError(
+            "the body must be in the command: replace the file of the curl option by its text"
+        )
     if not target:
-        raise PastedError("this command has no URL")
+        raise PastedError("the curl command has no URL")
     body = "&".join(bodies)
     return _request(method or ("POST" if bodies else "GET"), target, _read_headers(lines), body)
 
@@ -165,7 +171,7 @@ def _request(method: str, target: str, headers: dict[str, str], body: str) -> Ht
     try:
         parts = urlsplit(with_scheme)
     except ValueError as error:
-        raise PastedError(f"the URL cannot be read: {error}") from None
+        raise PastedError(f"the request's URL is invalid: {error}") from None
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     host = headers.pop("host", "") or parts.netloc
     return HttpRequest(

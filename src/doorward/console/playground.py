@@ -69,12 +69,12 @@ def answer(name: str, request: Any) -> dict[str, Any]:
     """
     action = ACTIONS.get(name)
     if action is None:
-        raise PlaygroundError(f"unknown action: use one of {', '.join(ACTIONS)}")
+        raise PlaygroundError(f"unknown action of the playground: use one of {', '.join(ACTIONS)}")
     if not isinstance(request, dict):
-        raise PlaygroundError("the body must be an object")
+        raise PlaygroundError("the request body must be a JSON object")
     files = request.get("files")
     if not isinstance(files, dict) or not all(isinstance(each, str) for each in files.values()):
-        raise PlaygroundError("`files` must be an object of texts")
+        raise PlaygroundError("`files` must be an object of texts by file name")
     if len(files) > MAX_FILES or sum(map(len, files.values())) > MAX_TEXT:
         raise PlaygroundError(
             f"`files` must be at most {MAX_FILES} files with {MAX_TEXT} characters in all"

@@ -135,10 +135,14 @@ class Process:
         """
         if self.pdp is None or self.ring is None:
             raise PastedError(
-                "this process makes no decisions itself: try the input where they are made"
+                "this process makes no decisions: try the input in the console of "
+                "the process that makes them"
             )
         if not self.ring.has_path(path):
-            raise PastedError("no recent decision is about this path: choose another one")
+            raise PastedError(
+                "no recent decision is about this document: choose the path of one that "
+                "clients have asked for"
+            )
         return views.try_input(self.pdp, path, read_pasted(text, user), changes=changes)
 
     def tests(self) -> dict[str, Any] | None:

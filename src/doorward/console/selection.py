@@ -71,10 +71,12 @@ class Filter:
         check_parameters(fields, cls, FilterError)
         each = cls(**fields)
         if each.verdict not in ("", *VERDICTS):
-            raise FilterError(f"`verdict` must be one of {', '.join(VERDICTS)}")
+            raise FilterError(f"the query parameter `verdict` must be one of {', '.join(VERDICTS)}")
         for value in (each.since, each.until):
             if value and not (value.isascii() and value.isdecimal()):
-                raise FilterError("`since` and `until` must be milliseconds since 1970")
+                raise FilterError(
+                    "the query parameters `since` and `until` must be milliseconds since 1970"
+                )
         return each
 
     def matcher(self) -> Callable[[Row], bool]:

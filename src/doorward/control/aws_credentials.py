@@ -120,7 +120,7 @@ class EcrAuth(httpx.Auth):
                 ]
             }:
                 return password, _seconds_left(until, _PASSWORD_SECONDS)
-        raise CredentialsError("the answer of ECR has no token or no time of expiry")
+        raise CredentialsError("the response of ECR has no token or no expiry time")
 
 
 class AwsKeyChain:
@@ -254,7 +254,8 @@ def _of_machine(response: httpx.Response, region: str) -> _Keys:
     )
     if not keys.access_key or not keys.secret_key:
         raise CredentialsError(
-            "the metadata service returned no key: give a role to the instance or the task"
+            "the AWS metadata service returned no access key: give a role to the "
+            "instance or the task"
         )
     return keys, _DEFAULT_SECONDS
 
@@ -389,7 +390,7 @@ class _Session:
                 until = until // 1000 if type(until) is int else 0
                 keys = AwsKeys(access, secret, session.region, token)
                 return keys, _seconds_left(until, _SESSION_SECONDS)
-        raise CredentialsError("the SSO portal returned no keys")
+        raise CredentialsError("the portal of AWS SSO returned no access keys")
 
     def _renew(self, session: _SignedOn) -> _SignedOn:
         """Return the session with a new token, for its refresh token. CredentialsError if it has

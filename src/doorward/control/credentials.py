@@ -150,7 +150,10 @@ class _RegistryAuth(httpx.Auth):
         url = httpx.URL(realm).copy_merge_params(query)
         response = self._fetch(httpx.Request("GET", url, headers=headers))
         if response.status_code != 200:
-            raise CredentialsError(f"the registry returned no token: {response.status_code}")
+            raise CredentialsError(
+                "the registry's token service answered with status "
+                f"{response.status_code}, not with a token"
+            )
         document = document_of(response, "the answer of the registry")
         text = _check_token(
             document.get("token") or document.get("access_token"), "the registry returned no token"
@@ -293,7 +296,9 @@ def _sign_assertion(options: OAuth2, signer: KmsSigner | None) -> str:
         try:
             octets = bytes.fromhex(options.thumbprint)
         except ValueError:
-            raise CredentialsError("`thumbprint` is not hexadecimal digits") from None
+            raise CredentialsError(
+                "`thumbprint` of the OAuth2 credentials must be hexadecimal digits"
+            ) from None
         header["x5t"] = base64.urlsafe_b64encode(octets).decode()
     if signer is not None:
         return signer.token(claims, header)

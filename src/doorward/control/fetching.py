@@ -34,7 +34,7 @@ def read_text(path: str) -> str:
         reason = describe_os_error(error)
         raise CredentialsError(f"open {path}: {reason}") from None
     except UnicodeDecodeError:
-        raise CredentialsError(f"{path}: not UTF-8") from None
+        raise CredentialsError(f"{path}: the file is not UTF-8") from None
 
 
 def document_of(response: httpx.Response, subject: str) -> dict[str, Any]:

@@ -183,7 +183,9 @@ class DiskOutbox:
             if self._is_locked(part):
                 return part
         raise OSError(
-            None, f"more than {SLOTS} processes use this folder: give some a folder of their own"
+            None,
+            f"more than {SLOTS} processes write to this spool folder: configure "
+            "another folder for some of them",
         )
 
     def _is_locked(self, part: str) -> bool:

@@ -183,7 +183,8 @@ class ControlPlane:
         with self._lock:
             if config.discovery != self._boot.discovery:
                 raise ConfigError(
-                    "`discovery` cannot change while Doorward runs: restart to apply it"
+                    "the configuration key `discovery` cannot change while Doorward "
+                    "runs: restart to apply it"
                 )
             if self.discovery is None:
                 self.apply(config)
@@ -217,7 +218,9 @@ class ControlPlane:
             change.commit()
             for name in _FIXED:
                 if config.document.get(name) != before.document.get(name):
-                    _log.warning(f"`{name}` changed: restart to apply it")
+                    _log.warning(
+                        f"the configuration key `{name}` changed: restart Doorward to apply it"
+                    )
 
     def _http_client(self, service: Service) -> Client:
         """Return a client of a service over httpx."""

@@ -116,9 +116,9 @@ def _manifest(client: Client, reference: Reference, text: str) -> dict[str, Any]
     try:
         manifest = json.loads(answer.body)
     except (ValueError, RecursionError):
-        raise RegistryError("the manifest is not JSON") from None
+        raise RegistryError("the image manifest from the registry is not JSON") from None
     if not isinstance(manifest, dict):
-        raise RegistryError("the manifest is not a JSON object")
+        raise RegistryError("the image manifest from the registry is not a JSON object")
     return manifest
 
 
@@ -132,7 +132,8 @@ def _layer(manifest: dict[str, Any]) -> tuple[str, int]:
             digest, size = each.get("digest"), each.get("size")
             if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
                 raise RegistryError(
-                    f"the digest of the layer, `{str(digest)[:80]}`, is not a SHA-256 digest"
+                    f"the digest of the bundle's layer, `{str(digest)[:80]}`, is not "
+                    "a SHA-256 digest"
                 )
             return digest, size if type(size) is int else 0
     raise RegistryError("no tarball descriptor found in the layers")
@@ -152,7 +153,10 @@ def _verify(content: bytes, digest: str) -> None:
     unless the content has it.
     """
     if (match := _DIGEST.fullmatch(digest)) is None:
-        raise RegistryError(f"digest `{digest[:80]}` is not a SHA-256 digest")
+        raise RegistryError(
+            f"the digest `{digest[:80]}` from the registry or the image reference is not "
+            "a SHA-256 digest"
+        )
     if hashlib.sha256(content).hexdigest() != match[1]:
         raise ServiceError(
             f"the content from the registry does not have the digest {digest}: it was damaged or "

@@ -38,7 +38,7 @@ class SavedBundles:
         except FileNotFoundError:
             return None
         if len(content) > limit:
-            raise OSError(f"larger than {limit} bytes")
+            raise OSError(f"the saved bundle is larger than {limit} bytes")
         return content
 
     def write(self, name: str, content: bytes) -> None:

@@ -158,7 +158,7 @@ def tls_context(*, certificate: str, key: str, authority: str) -> ssl.SSLContext
     except OSError as error:
         reason = describe_os_error(error)
         files = f"{authority}, {certificate} and {key}"
-        raise BindError(f"one of {files} cannot be used for TLS: {reason}") from None
+        raise BindError(f"one of the files {files} cannot be used for TLS: {reason}") from None
     return context
 
 

@@ -120,7 +120,7 @@ class Service:
                 denied_only=options.log_only_denied,
             )
         if options.plugin.allow_on_failure:
-            _log.warning("DANGER: --allow-on-failure allows whatever nobody decides")
+            _log.warning("DANGER: --allow-on-failure allows requests that cannot be decided")
         resolve = resolver(options.host_root) if options.host_root else resolve_path
         owners = _has_owners(self._decider, options)
         facts = None
@@ -285,13 +285,15 @@ def _has_owners(decider: RemotePdp | EmbeddedPdp, options: ServiceOptions) -> bo
     try:
         if decider.setting("local_roles") not in (UNDEFINED, []):
             raise OwnersError(
-                "`owners` needs the names of callers, and on the Unix socket a plugin sees none:"
-                " set `local_roles` to [] (then only clients with certificates have roles), or"
-                " put a proxy that knows its callers before the daemon"
+                "`owners` needs the names of callers, and on the Unix socket a "
+                "plugin sees none: set `local_roles` to [] (then only clients with "
+                "certificates have roles), or run `doorward docker proxy`, which "
+                "knows its callers, in front of the daemon"
             )
         if not options.inspect:
             raise OwnersError(
-                "`owners` needs --inspect: only the daemon knows the labels of things"
+                "`owners` needs --inspect: only the Docker daemon knows the labels "
+                "of containers and other objects"
             )
     except OwnersError:
         decider.close()

@@ -237,7 +237,10 @@ async def _body_of(request: Request, limit: int) -> tuple[bytes, bool]:
         content = await request.body()
     except RuntimeError as error:  # FastAPI reads a form, and keeps none of its bytes
         if BODY not in request.scope:
-            text = "FastAPI has read the form: give the dependency an `input`, or put"
-            raise RuntimeError(f"{text} doorward.integrations.asgi in front") from error
+            raise RuntimeError(
+                "FastAPI has read the form, so the policy cannot see the body: give the "
+                "dependency an `input`, or wrap the application in "
+                "doorward.integrations.asgi"
+            ) from error
         content, is_cut = request.scope[BODY]
     return content[:limit], is_cut or len(content) > limit

@@ -71,7 +71,7 @@ class Engine:
         if policies is None:
             policies = compile(modules or {}, Options(**options))
         elif modules is not None or options:
-            raise TypeError("`modules` and options cannot be combined with compiled `policies`")
+            raise TypeError("give either compiled `policies`, or `modules` and options, not both")
         self.policies = policies
         self.data = data
         self.environment = policies.options.allowed_environment()

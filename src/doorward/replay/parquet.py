@@ -50,7 +50,7 @@ def _events(connection: Any, path: str) -> Iterator[tuple[bytes, float]]:
     connection.execute("DESCRIBE SELECT * FROM read_parquet(?)", [path])
     types = {row[0]: row[1] for row in connection.fetchall()}
     if "decision_id" not in types:
-        raise ParquetError("there is no column decision_id: the file is not a decision log")
+        raise ParquetError("the file is not a decision log: it has no column decision_id")
     names = [name for name in (*_TEXTS, *_DOCUMENTS) if name in types]
     columns = ", ".join(_column(name, types[name]) for name in names)
     total = connection.execute("SELECT count(*) FROM read_parquet(?)", [path]).fetchone()[0]
@@ -77,7 +77,10 @@ def _column(name: str, type_: str) -> str:
         return f"CASE WHEN {is_right} THEN {quoted}::VARCHAR ELSE '!' END"
     if name in ("erased", "masked") and type_ == _LISTS:
         return f"to_json({quoted})::VARCHAR"
-    raise ParquetError(f"the column {name} is {type_}, and must be text")
+    raise ParquetError(
+        f"the column {name} of this decision log has the type {type_}: write it as text, "
+        "and documents such as `input` as JSON text"
+    )
 
 
 def _line(row: dict[str, Any]) -> str:

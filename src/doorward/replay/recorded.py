@@ -140,7 +140,9 @@ class Recorded:
             # The claims are as good as the recorded verification, which says nothing of another
             # key.
             if key_name(constraints) != claims.key:
-                raise self._lacking("the signed token, which is now verified with another key")
+                raise self._lacking(
+                    "the signed token, which the policy now verifies with another key"
+                )
             if constraints.get("alg", claims.header.get("alg")) != claims.header.get("alg"):
                 return [False, {}, {}]
             options = {k: v for k, v in constraints.items() if k not in ("alg", "cert", "secret")}

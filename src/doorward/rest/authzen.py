@@ -75,7 +75,9 @@ def get_metadata(options: Authzen, path: tuple[str, ...]) -> Response:
     """
     base = options.policy_decision_point
     if not base or path != options.base_path:
-        return error(404, "no policy decision point is configured for this path")
+        return error(
+            404, "no metadata is configured for this path: set `authzen.policy_decision_point`"
+        )
     metadata: dict[Key, Value] = {
         "policy_decision_point": base,
         "access_evaluation_endpoint": base.rstrip("/") + EVALUATION,

@@ -65,8 +65,8 @@ def test_a_request_is_there_again_when_one_comes_back(page: Page, served: Served
 @pytest.mark.parametrize(
     ("body", "text"),
     [
-        ({"text": "{}", "path": "secrets"}, "no recent decision is about this path"),
-        ({"text": "{}", "path": "app"}, "no recent decision is about this path"),
+        ({"text": "{}", "path": "secrets"}, "no recent decision is about this document"),
+        ({"text": "{}", "path": "app"}, "no recent decision is about this document"),
         ({"text": "podman run x", "path": "app/allow"}, "paste a command"),
         ({"text": "docker compose up", "path": "app/allow"}, "makes many requests: record them"),
         ({"text": "{}", "path": "app/allow", "user": 1}, "must be texts"),

@@ -59,7 +59,7 @@ def test_lists_and_pairs_are_documents() -> None:
         ("--push .", "an option of BuildKit"),
         ("-o out .", "an option of BuildKit"),
         ("-f - .", "from standard input"),
-        ("--nothing .", "the option `--nothing` of `docker build` is not known"),
+        ("--nothing .", "the option `--nothing` of `docker build` is not supported"),
     ],
 )
 def test_a_build_that_is_not_one_request_is_refused(words: str, problem: str) -> None:

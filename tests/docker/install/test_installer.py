@@ -138,13 +138,13 @@ def test_broken_configuration_is_refused(daemon: PrivateDaemon, wanted: Installa
         daemon.config.write_text('{"authorization-plugins": "one"}')
         refused(wanted, daemon, "must be a list of names")
         daemon.config.write_text('{"debug": true, "debug": false}')
-        refused(wanted, daemon, "a key is there twice")
+        refused(wanted, daemon, "a key is repeated")
     finally:
         daemon.config.write_text("{}\n")
 
 
 def test_no_url_is_refused(daemon: PrivateDaemon, wanted: Installation) -> None:
-    refused(replace(wanted, policies=(), url="not a url"), daemon, "not a URL")
+    refused(replace(wanted, policies=(), url="not a url"), daemon, "must be a URL")
 
 
 def test_policy_that_does_not_compile_is_refused(
@@ -318,8 +318,10 @@ def test_two_installers_do_not_work_at_the_same_time(
     daemon: PrivateDaemon, wanted: Installation
 ) -> None:
     with _alone(wanted):
-        refused(wanted, daemon, "another installer is at work")
-        with pytest.raises(DaemonError, match="another installer is at work"):
+        refused(wanted, daemon, "another run of doorward docker install or uninstall")
+        with pytest.raises(
+            DaemonError, match="another run of doorward docker install or uninstall"
+        ):
             uninstall(wanted, nothing)
     install(wanted, nothing)
 
@@ -362,7 +364,7 @@ def test_policies_that_others_may_change_are_found(
     assert not [each for each in diagnose(wanted) if "can be changed by others" in each.what]
     policy.chmod(0o666)
     levels = {each.what: each.level for each in diagnose(wanted)}
-    assert levels[f"{policy} can be changed by others than root"] == "fail"
+    assert levels[f"{policy} can be changed by users other than root"] == "fail"
 
 
 def test_bad_name_is_refused(daemon: PrivateDaemon, wanted: Installation) -> None:
@@ -472,7 +474,11 @@ def test_unreachable_policy_server_is_refused_unless_that_is_wanted(
     daemon: PrivateDaemon, wanted: Installation
 ) -> None:
     remote = replace(wanted, policies=(), url="http://127.0.0.1:9/v1/data/policy/docker/authz")
-    refused(remote, daemon, "policy server cannot be reached, and everyone would be locked out")
+    refused(
+        remote,
+        daemon,
+        r"no decision \(policy server cannot be reached\), so everyone would be locked out",
+    )
     said: list[str] = []
     install(replace(remote, may_be_undecided=True), said.append)
     assert any("WARNING: policy server cannot be reached" in line for line in said)
@@ -484,7 +490,7 @@ def test_unreachable_policy_server_is_refused_unless_that_is_wanted(
     findings = {finding.what: finding.level for finding in diagnose(replace(wanted, url=""))}
     # By the running plugin's own configuration, and not by ours.
     assert findings[f"decided by {remote.url}"] == "ok"
-    assert findings["usual requests are not decided: policy server cannot be reached"] == "fail"
+    assert findings["a typical request is not decided: policy server cannot be reached"] == "fail"
     uninstall(remote, said.append)
     assert daemon.raw("GET", "/v1.41/containers/json").status == 200
 
@@ -513,7 +519,7 @@ def test_wrong_path_of_a_decision_is_refused(
 ) -> None:
     remote = replace(wanted, policies=(), extra=("--timeout", "60"))
     wrong = replace(remote, url=f"{decision_point}/policy/docker/author")
-    refused(wrong, daemon, "author: policy decision is undefined, and everyone")
+    refused(wrong, daemon, r"author: no decision \(policy decision is undefined\), so everyone")
     install(replace(remote, url=f"{decision_point}/policy/docker/authz"), nothing)
     assert is_in_force(wanted)
     # What decides stays in force.
@@ -638,7 +644,10 @@ def test_dry_run_shows_the_steps_on_any_machine(
     url = ["-p", "http://127.0.0.1:9/v1/data/policy/docker/authz"]
     result = CliRunner().invoke(command, ["install", "--dry-run", *where, *url])
     assert result.exit_code == 0
-    assert "but: http://127.0.0.1:9/v1/data/policy/docker/authz: policy server" in result.output
+    assert (
+        "but: http://127.0.0.1:9/v1/data/policy/docker/authz: no decision (policy server"
+        in result.output
+    )
 
 
 def test_shipped_policies_decide_by_default(daemon: PrivateDaemon, wanted: Installation) -> None:

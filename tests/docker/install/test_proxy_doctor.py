@@ -38,7 +38,7 @@ def test_other_ways_to_the_daemon_are_found(behind: Proxied, daemon: PrivateDaem
     arguments = ("-H", "fd://", "-H", "tcp://0.0.0.0:2375", "--host=unix:///run/other.sock")
     findings = said(behind, daemon, *arguments)
     text = "\n".join(what for what, level in findings.items() if level == "fail")
-    for part in ("fd://", "tcp://0.0.0.0:2375", "/run/other.sock too"):
+    for part in ("fd://", "tcp://0.0.0.0:2375", "/run/other.sock, which bypasses the proxy"):
         assert part in text
 
 
@@ -46,7 +46,9 @@ def test_socket_that_others_can_open_is_found(behind: Proxied, daemon: PrivateDa
     os.chmod(daemon.socket, 0o666)
     os.chmod(daemon.folder, 0o755)
     try:
-        assert f"others than root can open {daemon.socket}, past the proxy" in said(behind, daemon)
+        assert f"users other than root can open {daemon.socket}, which bypasses the proxy" in said(
+            behind, daemon
+        )
     finally:
         os.chmod(daemon.socket, 0o600)
         os.chmod(daemon.folder, 0o700)
@@ -59,7 +61,7 @@ def test_container_with_the_real_socket_is_found(behind: Proxied, daemon: Privat
     )
     assert created.returncode == 0, created.stderr
     try:
-        assert any("container holder has" in what for what in said(behind, daemon))
+        assert any("container holder can use" in what for what in said(behind, daemon))
     finally:
         daemon.docker("rm", "holder")
 

@@ -99,7 +99,7 @@ def test_systemctl_that_hangs_leaves_no_units(
     script = tmp_path / "systemctl"
     script.write_text("#!/bin/sh\n[ $1 != restart ] || exec sleep 60\n")
     monkeypatch.setattr(units, "_SYSTEMCTL", 0.5)
-    with pytest.raises(DaemonError, match=r"systemctl restart: no end after 0\.5 s"):
+    with pytest.raises(DaemonError, match=r"systemctl restart: did not end within 0\.5 s"):
         systemd.start([])
     assert list(systemd.folder.iterdir()) == []
 

@@ -135,7 +135,7 @@ def test_archives_that_are_looked_at_share_one_budget(
     answer = build(behind, tar(SMALL, ("f", b"x")))
     assert (answer.status, answer.message) == (
         503,
-        "the requests being read take too much memory: try again",
+        "the requests that are being read take too much memory: try again later",
     )
 
 

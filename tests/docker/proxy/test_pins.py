@@ -124,7 +124,7 @@ def test_unused_pins_are_let_go_of_when_there_is_no_room(
         used, unused = pins.pin(str(tmp_path / "a")), pins.pin(str(tmp_path / "b"))
         for each in (None, used.encode()):  # the daemon is away; both are new
             documents[0] = each
-            with pytest.raises(PinError, match="host folders are held for containers already"):
+            with pytest.raises(PinError, match="host folders are pinned for containers already"):
                 pins.pin(str(tmp_path / "c"))
         monkeypatch.setattr("doorward.docker.proxy.pins.NEW", -1.0)
         pins.pin(str(tmp_path / "c"))

@@ -129,9 +129,12 @@ REFUSED: list[tuple[Callable[[], bytes], str]] = [
     (lambda: changed(508, b"tar\0"), "old format"),
     (lambda: changed(345, b"x", tarfile.GNU_FORMAT), "old format"),
     (lambda: changed(124, b"\x80"), "not octal"),
-    (lambda: changed(0, b"BZh9"), "another format: rename it"),
-    (lambda: changed(0, b"P*M\x18"), "another format: rename it"),
-    (lambda: changed(0, b"a/\0"), "is empty or a folder's, or name or link has a NUL"),
+    (lambda: changed(0, b"BZh9"), "another file format: rename it"),
+    (lambda: changed(0, b"P*M\x18"), "another file format: rename it"),
+    (
+        lambda: changed(0, b"a/\0"),
+        "has an empty name, a folder's name, or a NUL in its name or link",
+    ),
     (lambda: changed(156, b"5"), "has a size"),
     (lambda: changed(156, b"S"), "not a file, folder, link or device"),
     (lambda: changed(156, b"7"), "not a file, folder, link or device"),
@@ -139,7 +142,7 @@ REFUSED: list[tuple[Callable[[], bytes], str]] = [
     (lambda: pack(sparse("a")), "unknown"),
     (lambda: long_name(b"b\0c"), "NUL"),
     (lambda: long_name(b"b\0\0"), "NUL"),
-    (lambda: long_name(b"\0"), "is empty"),
+    (lambda: long_name(b"\0"), "has an empty name"),
 ]
 
 

@@ -126,7 +126,7 @@ def test_end_that_does_not_come_is_decided_before_much_is_held() -> None:
         return pieces * len(empty)
 
     assert asyncio.run(run()) <= (1 << 20) + len(empty)
-    assert decided[0].problem == "archive does not come to its end"
+    assert decided[0].problem == "archive has too many empty blocks without an end"
 
 
 @pytest.mark.parametrize("size", SIZES)

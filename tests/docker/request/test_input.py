@@ -170,7 +170,7 @@ REFUSED = [
         b'{"HostConfig":{"Binds":[1]}}',
         "malformed: body field HostConfig.Binds must hold strings only",
     ),
-    (b"", "invisible: body is not visible to the policy"),
+    (b"", "invisible: request body is not visible to the policy"),
 ]
 
 
@@ -314,14 +314,14 @@ def test_null_is_kept_apart_from_empty() -> None:
 
 
 CALLS = [
-    (b"", "call came without its content: .* try again"),
-    (b" ", "call is not one JSON value"),
-    (b"[]", "call is not a JSON object"),
-    (b"{}", "call has no method or no target"),
-    (b'{"RequestMethod":1,"RequestUri":"/"}', "a RequestMethod that is not text"),
+    (b"", "the Docker daemon's call has no content: .* try again"),
+    (b" ", "the Docker daemon's call is not one JSON value"),
+    (b"[]", "the Docker daemon's call is not a JSON object"),
+    (b"{}", "the Docker daemon's call has no method or no target"),
+    (b'{"RequestMethod":1,"RequestUri":"/"}', "a RequestMethod that is not a string"),
     (b'{"RequestMethod":"GET","RequestUri":"/","RequestBody":"%"}', "not base64"),
     (b'{"RequestMethod":"GET","RequestUri":"/","RequestHeaders":[]}', ""),
-    (b'{"RequestMethod":"GET","RequestUri":"/","RequestHeaders":{"a":1}}', "not texts"),
+    (b'{"RequestMethod":"GET","RequestUri":"/","RequestHeaders":{"a":1}}', "not strings"),
     (b'{"RequestMethod":"GET","RequestMethod":"POST","RequestUri":"/"}', "not one JSON value"),
 ]
 

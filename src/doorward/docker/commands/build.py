@@ -118,7 +118,10 @@ def _put_dockerfile(build: _Build, value: str) -> None:
     it.
     """
     if value == "-":
-        raise CommandError("a Dockerfile from standard input has a random name: name a file")
+        raise CommandError(
+            "`-f -` is not supported: a Dockerfile from standard input gets a random "
+            "name, so name a file"
+        )
     build.query["dockerfile"] = value.removeprefix("./")
 
 

@@ -68,7 +68,7 @@ def read_docker_command(text: str, user: str) -> AuthzRequest:
     try:
         words = shlex.split(text.replace("\\\n", " "))
     except ValueError as error:
-        raise CommandError(f"this command is not complete: {error}") from None
+        raise CommandError(f"the docker command is not complete: {error}") from None
     # Options of `docker` itself come before the command and are not those of the command.
     words = read_options(words[1:], _GLOBAL, _GLOBAL_SWITCHES, None, "docker")
     if words[:1] and words[0] in _GROUPS and len(words) > 1:
@@ -77,7 +77,7 @@ def read_docker_command(text: str, user: str) -> AuthzRequest:
         name, left = " ".join(words[:1]), words[1:]
     read = COMMANDS.get(name)
     if read is None and words[:1] and words[0] in _OF_MANY:
-        raise CommandError(f"`docker {words[0]}` is a program of its own, {MANY_REQUESTS}")
+        raise CommandError(f"`docker {words[0]}` is a client program of its own, {MANY_REQUESTS}")
     if read is None:
         known = ", ".join(sorted(each for each in COMMANDS if " " not in each))
         raise CommandError(f"`docker {name}` is not supported here; use one of {known}")
@@ -201,7 +201,9 @@ def _about(
         state = _Read(dict(parse_qsl(query)))
         names = read_options(words, values, switches, state, command)
         if len(names) != 1:
-            raise CommandError(f"`{command}` takes exactly one name here")
+            raise CommandError(
+                f"`{command}` must have exactly one name: it would send a request for each"
+            )
         name = quote(names[0], safe="/:@")
         return Call(method, path.replace("NAME", name), state.query)
 
@@ -223,7 +225,7 @@ def _list(path: str, values: Options, switches: Options) -> Reader:
         """
         state = _Read()
         if read_options(words, values, switches, state, command):
-            raise CommandError(f"`{command}` takes no name here")
+            raise CommandError(f"`{command}` must not have a name")
         return Call("GET", path, state.query)
 
     return read
@@ -250,7 +252,9 @@ def _pull(words: Sequence[str], command: str) -> Call:
     state = _Read()
     names = read_options(words, _PULL, _PULL_SWITCHES, state, command)
     if len(names) != 1:
-        raise CommandError(f"`{command}` takes exactly one name here")
+        raise CommandError(
+            f"`{command}` must have exactly one name: it would send a request for each"
+        )
     image = parse_image(names[0])
     tag = image["digest"] or image["tag"]
     query = {"fromImage": image["name"] or names[0], "tag": tag, **state.query}

@@ -72,5 +72,5 @@ def read_options(
                 value = left.pop(0)
             values[name](state, value)
         else:
-            raise CommandError(f"the option `{name}` of `{command}` is not known here")
+            raise CommandError(f"the option `{name}` of `{command}` is not supported")
     return left

@@ -215,7 +215,7 @@ def _of_client(_container: Container, _value: str) -> None:
 def _of_file(_container: Container, _value: str) -> None:
     """Refuse an option that reads a file, with a CommandError."""
     raise CommandError(
-        "an option that reads a file is not supported here: paste the file's content"
+        "an option that reads a file is not supported: write the file's content into the command"
     )
 
 
@@ -241,7 +241,7 @@ def _columns(text: str) -> list[str]:
     try:
         (row,) = csv.reader([text])
     except (csv.Error, ValueError):
-        raise CommandError(f"`{text}` is not one line of CSV") from None
+        raise CommandError(f"`{text}` must be one line of comma-separated fields") from None
     return row
 
 
@@ -268,9 +268,7 @@ def _mount(text: str) -> dict[str, Any]:
     mount: dict[str, Any] = {"Type": "volume"}
     for name, value in _fields(text):
         if name not in _MOUNT_FIELDS:
-            raise CommandError(
-                f"the field `{name}` of `--mount` is not supported here: leave it out"
-            )
+            raise CommandError(f"the field `{name}` of `--mount` is not supported: leave it out")
         _MOUNT_FIELDS[name](mount, value)
     return mount
 
@@ -311,7 +309,7 @@ def _true(text: str) -> bool:
     in any case. CommandError for other texts.
     """
     if text.lower() not in ("", "1", "true", "0", "false"):
-        raise CommandError(f"`{text}` is neither true nor false")
+        raise CommandError(f"`{text}` must be true or false")
     return text.lower() in ("", "1", "true")
 
 
@@ -378,7 +376,9 @@ def _put_port(container: Container, value: str) -> None:
     address, _, outer = left.rpartition(":")
     ports, outers = _port_range(inner), _port_range(outer) if outer else None
     if outers is not None and len(outers) != len(ports) and len(ports) > 1:
-        raise CommandError(f"`{value}` has two ranges of different lengths")
+        raise CommandError(
+            f"`-p {value}` has host ports and container ports in ranges of different lengths"
+        )
     bindings = container.host["PortBindings"]
     for index, port in enumerate(ports):
         name = f"{port}/{protocol or 'tcp'}"
@@ -503,7 +503,7 @@ def _put_network(container: Container, value: str) -> None:
     """
     fields = dict(_fields(value)) if "=" in value else {"name": value}
     if set(fields) != {"name"}:
-        raise CommandError("`--network` takes only a name here: leave its other fields out")
+        raise CommandError("`--network` is only supported with a name: leave its other fields out")
     container.networks.append(fields["name"])
 
 

@@ -63,7 +63,7 @@ def check_url(text: str) -> _Url:
     characters outside of ASCII.
     """
     if not _VISIBLE.fullmatch(text) or "#" in text:
-        raise UrlError("not a URL of visible ASCII characters without a fragment")
+        raise UrlError("must be a URL of visible ASCII characters, without a fragment")
     if text.startswith(_UNIX):
         return _check_unix(text)
     try:
@@ -75,7 +75,9 @@ def check_url(text: str) -> _Url:
         raise UrlError(_NO_URL)
     # Everybody may read the command line of a process in `/proc`.
     if "@" in parts.netloc:
-        raise UrlError("a URL with a password would show it to everyone who sees the process")
+        raise UrlError(
+            "the URL must not contain a password, which everyone who lists the processes would see"
+        )
     if not _HOST.fullmatch(parts.hostname):
         raise UrlError("the host of a URL has a label that is empty or over 63 characters")
     secure = parts.scheme == "https"
@@ -88,7 +90,7 @@ def _check_unix(text: str) -> _Url:
     host, slash, target = text.removeprefix(_UNIX).partition("/")
     path = unquote(host)
     if not path.startswith("/") or len(path.encode()) > _LONGEST_SOCKET or "\0" in path:
-        raise UrlError("not a URL of the form http+unix://%2FPATH%2FOF%2FSOCKET/v1/data/PATH")
+        raise UrlError("must be a URL of the form http+unix://%2FPATH%2FOF%2FSOCKET/v1/data/PATH")
     return _Url(False, "localhost", 80, slash + target or "/", path)
 
 
@@ -158,7 +160,9 @@ class RemotePdp:
                 f"certificate of the policy server is not accepted: {error.verify_message}"
             ) from None
         except ssl.SSLError:
-            raise PdpError("policy server and this machine could not agree on TLS") from None
+            raise PdpError(
+                "policy server and this machine have no TLS version and cipher suite in common"
+            ) from None
         except OSError:
             raise PdpError("policy server cannot be reached") from None
         return _read(status, content)

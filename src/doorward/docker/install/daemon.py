@@ -164,7 +164,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """
     document = dict(pairs)
     if len(document) != len(pairs):
-        raise ValueError("a key is there twice")
+        raise ValueError("a key is repeated")
     return document
 
 

@@ -83,11 +83,13 @@ def _process(installed: Installation) -> Iterator[Finding]:
     """
     daemon = installed.daemon
     if os.geteuid() != 0:
-        yield Finding("warn", "not run by root: much cannot be seen", "run it as root")
+        yield Finding(
+            "warn", "doctor is not run as root, so much cannot be checked", "run it as root"
+        )
     if daemon.pid() is None:
         yield Finding("warn", f"dockerd does not run ({installed.pidfile})", "start it")
     else:
-        yield Finding("ok", f"dockerd runs as {daemon.pid()}")
+        yield Finding("ok", f"dockerd runs as process {daemon.pid()}")
     if daemon.has_plugin_flag():
         yield Finding(
             "fail",
@@ -104,9 +106,9 @@ def _open_finding(listeners: Iterable[str]) -> Finding:
     """Return the finding for listeners of dockerd on TCP that ask for no client certificate."""
     return Finding(
         "fail",
-        f"dockerd listens on {', '.join(listeners)} without verifying its clients: the shipped "
-        "policies then take no caller for a local user",
-        'set tlsverify and tlscacert in daemon.json, or take the address out of "hosts"',
+        f"dockerd listens on {', '.join(listeners)} without verifying its clients: "
+        "the shipped policies then treat no caller as a local user",
+        'set tlsverify and tlscacert in daemon.json, or remove the address from "hosts"',
     )
 
 
@@ -119,13 +121,14 @@ def past_plugins(installed: Installation) -> Iterator[Finding]:
     if is_for_root_alone(installed.socket):
         yield Finding(
             "warn",
-            "BuildKit answers past every plugin at the daemon's socket, which root alone reaches",
-            "give nobody else that socket, and users client certificates",
+            "BuildKit answers at the daemon's socket without asking any plugin; only "
+            "root can open that socket",
+            "keep that socket to root, and give users client certificates",
         )
         return
     yield Finding(
         "fail",
-        "OPEN past every plugin: BuildKit answers over HTTP/2 at the daemon's socket",
+        "OPEN: BuildKit answers over HTTP/2 at the daemon's socket without asking any plugin",
         'keep the socket to root ("group": "root" in daemon.json) and give users client '
         "certificates (doorward docker cert): on TLS the daemon speaks HTTP/1.1 only",
     )
@@ -141,17 +144,25 @@ def _config(installed: Installation) -> Iterator[Finding]:
     try:
         chain = installed.config.plugins()
     except DaemonError as error:
-        yield Finding("fail", str(error), "dockerd refuses to reload and to start with it: fix it")
+        yield Finding(
+            "fail", str(error), "fix the file: dockerd refuses to start and to reload with it"
+        )
         return
     if installed.name not in chain:
         yield Finding("warn", f"{path} does not name {installed.name}", "doorward docker install")
     else:
         position = chain.index(installed.name) + 1
-        yield Finding("ok", f"{path} names {installed.name}, {position} of {len(chain)}")
+        yield Finding("ok", f"{path} names {installed.name}, plugin {position} of {len(chain)}")
     if len(set(chain)) != len(chain):
-        yield Finding("warn", f"{path} names a plugin twice", "it is asked once; remove one")
+        yield Finding(
+            "warn",
+            f"{path} names a plugin twice",
+            "dockerd asks it only once: remove one of the two",
+        )
     if path.exists() and path.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        yield Finding("fail", f"{path} can be written by others", f"chmod 644 {path}")
+        yield Finding(
+            "fail", f"{path} can be written by users other than root", f"chmod 644 {path}"
+        )
     started_with = installed.daemon.config_file()
     if started_with and Path(started_with).resolve() != path.resolve():
         yield Finding("fail", f"dockerd reads {started_with}", f"use --daemon-json {started_with}")
@@ -170,8 +181,8 @@ def _plugin(installed: Installation, status: PluginStatus | None) -> Iterator[Fi
         yield Finding(
             "fail",
             f"the plugin at {socket} does not answer",
-            "doorward docker install starts it again; to get back in without it, take the name "
-            "out of daemon.json and send SIGHUP to dockerd",
+            "doorward docker install starts it again; to get back in without it, "
+            "remove its name from daemon.json and send SIGHUP to dockerd",
         )
     else:
         yield Finding("warn", f"there is no plugin at {socket}", "doorward docker install")
@@ -183,19 +194,19 @@ REACHED: Final = {
     Reach.OPEN: Finding(
         "fail",
         "OPEN: the daemon answered a request that did not reach the plugin",
-        "doorward docker install; `docker info` does not say who is asked",
+        "doorward docker install; `docker info` does not show which plugins are asked",
     ),
     Reach.REFUSED: Finding(
         "fail",
         "LOCKED OUT: the daemon refused a request that did not reach the plugin",
-        "a plugin before it in the chain denies everything: see daemon.json",
+        "a plugin that daemon.json names before this one denies everything",
     ),
     Reach.LOCKED_OUT: Finding(
         "fail",
-        "LOCKED OUT: the daemon gives no answer or an error, and the request did not reach the "
-        "plugin",
-        "a plugin that daemon.json names does not answer, or refuses: start it, or take its name "
-        "out of daemon.json and send SIGHUP to dockerd",
+        "LOCKED OUT: the daemon answers with an error or not at all, and the request "
+        "did not reach the plugin",
+        "a plugin that daemon.json names does not answer, or refuses: start it, or "
+        "remove its name from daemon.json and send SIGHUP to dockerd",
     ),
     Reach.NO_DAEMON: Finding("warn", "dockerd does not run: no request can be sent to it"),
 }
@@ -205,7 +216,9 @@ def state_findings(status: PluginStatus) -> Iterator[Finding]:
     """Return the findings that a running plugin reports of itself."""
     yield Finding("ok", status.decides_by)
     if status.audit_log == OFF:
-        yield Finding("warn", "no decision leaves a line in an audit log", "drop --audit-log off")
+        yield Finding(
+            "warn", "the plugin writes no audit log", "start the plugin without `--audit-log off`"
+        )
     elif status.audit_log:
         where = "standard output" if status.audit_log == "-" else status.audit_log
         yield Finding("ok", f"audit log: {where}")
@@ -213,28 +226,32 @@ def state_findings(status: PluginStatus) -> Iterator[Finding]:
         yield Finding("ok", f"{status.watched_by} restarts the plugin if it stops answering")
     else:
         yield Finding(
-            "warn", "nobody restarts the plugin if it stops answering", "doorward docker install"
+            "warn", "nothing restarts the plugin if it stops answering", "doorward docker install"
         )
     if status.broken:
         yield Finding(
             "fail",
             f"BROKEN for {status.broken_for:.0f} s: {status.broken}",
-            "older policies and data decide until the files are right",
+            "the previous policies and data decide until the files are fixed",
         )
     for stopped in status.stopped:
-        yield Finding("fail", stopped, "restart the plugin: it does not see changes any more")
+        yield Finding("fail", stopped, "restart the plugin: it no longer sees changes of its files")
     if status.open_listeners:
         yield _open_finding(status.open_listeners)
     if status.allow_on_failure:
         yield Finding(
-            "warn", "--allow-on-failure allows what is not decided", "install it without that"
+            "warn",
+            "the plugin allows requests that cannot be decided (--allow-on-failure)",
+            "install it without --allow-on-failure",
         )
     if status.lost:
         lost = counted(status.lost, "line of the audit log is", "lines of the audit log are")
-        yield Finding("fail", f"{lost} lost", "is its disk full?")
+        yield Finding("fail", f"{lost} lost", "check if the disk of the audit log is full")
     if status.faults:
         faults = counted(status.faults, "internal error")
-        yield Finding("warn", f"{faults}, each a denial", "see its log")
+        yield Finding(
+            "warn", f"{faults} of the plugin; the request was denied each time", "see its log"
+        )
 
 
 def _decision(installed: Installation, status: PluginStatus | None) -> Iterator[Finding]:
@@ -253,9 +270,13 @@ def _decision(installed: Installation, status: PluginStatus | None) -> Iterator[
     else:
         return
     if reason:
-        yield Finding("fail", f"usual requests are not decided: {reason}", "all are denied")
+        yield Finding(
+            "fail",
+            f"a typical request is not decided: {reason}",
+            "all requests are denied until it is fixed",
+        )
     else:
-        yield Finding("ok", "usual requests are decided")
+        yield Finding("ok", "a typical request is decided")
     if url:
         yield from _open_writes(url)
     if url.startswith("http://") and not any(
@@ -264,7 +285,7 @@ def _decision(installed: Installation, status: PluginStatus | None) -> Iterator[
         yield Finding(
             "warn",
             "the policy server is asked without TLS",
-            "anyone on the network path may decide: use https",
+            "anyone on the network path can change decisions: use https",
         )
 
 
@@ -283,9 +304,11 @@ def _open_writes(url: str) -> Iterator[Finding]:
     if is_open:
         yield Finding(
             "fail",
-            "any local user may change the policy server's policies and data, and so decide",
-            "let it listen on a Unix socket that only root comes to (docs/docker.md), or "
-            "give it --authentication=token with --authorization=basic",
+            "any local user can change the policy server's policies and data, and "
+            "with them its decisions",
+            "let it listen on a Unix socket that only root can open "
+            "(docs/docker.md), or give it --authentication=token with "
+            "--authorization=basic",
         )
 
 
@@ -331,8 +354,8 @@ def _surroundings(installed: Installation) -> Iterator[Finding]:
             if path.exists():
                 yield Finding(
                     "warn",
-                    f"{path} has the plugin's name too",
-                    "dockerd prefers the plugin's socket: remove this file",
+                    f"{path} describes another plugin with the same name",
+                    "dockerd uses the plugin's socket and ignores this file: remove it",
                 )
     managed = Path("/run/docker/plugins")
     if managed.is_dir() and any(
@@ -340,21 +363,22 @@ def _surroundings(installed: Installation) -> Iterator[Finding]:
     ):
         yield Finding(
             "warn",
-            "a managed plugin has the plugin's name",
-            "it takes the place of this one at the next reload: rename one",
+            "a managed plugin of Docker has the same name as this plugin",
+            "dockerd asks the managed one instead after its next reload: rename one of them",
         )
     if not (installed.systemd and has_systemd()):
         yield Finding(
             "warn",
             "systemd does not start the plugin at boot",
-            "start the plugin before dockerd at boot: dockerd does not start without it",
+            "let the plugin start before dockerd at boot: dockerd does not start without it",
         )
     group = _docker_group()
     if group:
         yield Finding(
             "warn",
-            f"members of the group docker are local users to the policy: {', '.join(group)}",
-            "they have no name there: give them certificates (doorward docker cert)",
+            "the policy sees members of the group docker as a local user without a "
+            f"name: {', '.join(group)}",
+            "to tell them apart, give them certificates (doorward docker cert)",
         )
 
 
@@ -388,7 +412,7 @@ def _writable(paths: Iterable[str]) -> Iterator[Finding]:
             if status.st_uid != 0 or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
                 yield Finding(
                     "fail",
-                    f"{each} can be changed by others than root",
+                    f"{each} can be changed by users other than root",
                     f"chown root {each}; chmod go-w {each}",
                 )
                 break

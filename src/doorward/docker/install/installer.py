@@ -162,18 +162,20 @@ def _install(installation: Installation, document: dict[str, Any], say: Say) -> 
         installation.daemon.reload()
         if not installation.daemon.wait_until(installation.listens, in_force=True):
             raise DaemonError(
-                "dockerd was told to reload its configuration, but no request reached the "
-                "plugin since: its log (`journalctl -u docker`) says why"
+                "dockerd was told to reload its configuration, but no request has "
+                "reached the plugin since: dockerd's log (`journalctl -u docker`) "
+                "says why"
             )
     except DaemonError as error:
         try:
             _undo(installation, before, named=named)
         except DaemonError as other:
-            raise DaemonError(f"{error}; and not everything could be taken back: {other}") from None
+            raise DaemonError(f"{error}; and not every change could be undone: {other}") from None
         if running and installation.daemon.pid() is None:
             file = "as it was" if named else "restored"
             raise DaemonError(
-                f"{error}; dockerd has ended: start it again; {config.path} is {file}"
+                f"{error}; dockerd has ended, so start it again; the content of "
+                f"{config.path} is {file}"
             ) from None
         state = "everything is as it was"
         if named:
@@ -199,7 +201,10 @@ def _alone(installation: Installation) -> Iterator[None]:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     except BlockingIOError:
-        raise DaemonError("another installer is at work: try again when it has ended") from None
+        raise DaemonError(
+            "another run of doorward docker install or uninstall is at work: try again "
+            "when it has ended"
+        ) from None
     finally:
         os.close(lock)
 
@@ -270,8 +275,8 @@ def _check_decides(installation: Installation, ask: Callable[[], str]) -> None:
             return
     where = installation.url or ", ".join(installation.policies) or str(installation.pack_folder)
     raise DaemonError(
-        f"{where}: {reason}, and everyone would be locked out: is that the path of a decision? "
-        "(--undecided installs it anyway)"
+        f"{where}: no decision ({reason}), so everyone would be locked out: check the "
+        "path of the decision, or install it anyway with --undecided"
     )
 
 
@@ -435,7 +440,7 @@ def uninstall(installation: Installation, say: Say, *, dry_run: bool = False) ->
         say("would end the service when no request reaches it any more")
         return
     if os.geteuid() != 0:
-        raise DaemonError("only root may take a plugin out")
+        raise DaemonError("only root can uninstall the plugin")
     with _alone(installation):
         _uninstall(installation, say)
 

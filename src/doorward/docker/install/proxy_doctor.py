@@ -36,11 +36,13 @@ def diagnose_proxy(
 def _proxy(path: str) -> Iterator[Finding]:
     """Yield findings about the proxy's socket; only a failure if nothing answers there."""
     if _get(path, "/_ping") is None:
-        yield Finding("fail", f"nothing answers at {path}", "start doorward docker proxy")
+        yield Finding(
+            "fail", f"nothing answers at {path}", "start `doorward docker proxy` with this --socket"
+        )
         return
     yield Finding("ok", f"the daemon answers through {path}")
     if stat.S_IMODE(os.stat(path).st_mode) & stat.S_IWOTH:
-        yield Finding("warn", f"everybody on this host may open {path}", f"chmod 660 {path}")
+        yield Finding("warn", f"every user of this host can open {path}", f"chmod 660 {path}")
 
 
 def _private(path: str) -> Iterator[Finding]:
@@ -50,21 +52,23 @@ def _private(path: str) -> Iterator[Finding]:
     try:
         status = os.stat(path)
     except OSError:
-        yield Finding("fail", f"there is no socket at {path}", "give it by --docker-socket")
+        yield Finding(
+            "fail", f"there is no socket at {path}", "name the daemon's socket with --docker-socket"
+        )
         return
     if os.path.realpath(path) in {os.path.realpath(each) for each in _USUAL}:
         yield Finding(
             "fail",
             f"the daemon's own socket is {path}, where every program looks for it",
-            '"hosts": ["unix:///run/docker-private/docker.sock"] in daemon.json',
+            'move it: set "hosts": ["unix:///run/docker-private/docker.sock"] in daemon.json',
         )
     mode = stat.S_IMODE(status.st_mode)
     for_others = mode & stat.S_IWOTH or (mode & stat.S_IWGRP and status.st_gid != 0)
     if (status.st_uid != 0 or for_others) and _can_be_entered(Path(path).parent):
         yield Finding(
             "fail",
-            f"others than root can open {path}, past the proxy",
-            f'"group": "root" in daemon.json, or chmod 700 {Path(path).parent}',
+            f"users other than root can open {path}, which bypasses the proxy",
+            f'set "group": "root" in daemon.json, or run chmod 700 {Path(path).parent}',
         )
     else:
         yield Finding("ok", f"only root can open {path}")
@@ -88,7 +92,7 @@ def _other_ways(path: str, daemon_json: Path, arguments: list[str]) -> Iterator[
         yield Finding(
             "fail",
             f"dockerd listens on {', '.join(verified)} without verifying its clients",
-            'take it out of "hosts", or set tlsverify and tlscacert',
+            'remove the address from "hosts" in daemon.json, or set tlsverify and tlscacert',
         )
     others = [
         each for each in listener_options(str(daemon_json), arguments) if each not in verified
@@ -99,15 +103,20 @@ def _other_ways(path: str, daemon_json: Path, arguments: list[str]) -> Iterator[
         if each.startswith("fd://"):
             yield Finding(
                 "fail",
-                "dockerd takes the socket of docker.socket (fd://), past the proxy",
-                "systemctl mask docker.socket, and start dockerd without -H fd://",
+                "dockerd listens on the socket of systemd's docker.socket (fd://), "
+                "which bypasses the proxy",
+                "run systemctl mask docker.socket, and start dockerd without -H fd://",
             )
         elif each.startswith("unix://") and os.path.realpath(name) != socket_path:
-            yield Finding("fail", f"dockerd listens at {name} too", "take it out of its hosts")
+            yield Finding(
+                "fail",
+                f"dockerd also listens at {name}, which bypasses the proxy",
+                'remove the address from "hosts" in daemon.json and from dockerd\'s options',
+            )
         elif each.startswith("tcp://"):
             yield Finding(
                 "warn",
-                f"clients with certificates come to {each} past the proxy",
+                f"dockerd accepts clients with certificates at {each}, which bypasses the proxy",
                 "let the proxy listen there (--listen), or run the plugin as well",
             )
 
@@ -125,8 +134,8 @@ def _containers(path: str) -> Iterator[Finding]:
                 name = str((container.get("Names") or ["?"])[0]).removeprefix("/")
                 yield Finding(
                     "fail",
-                    f"container {name} has the daemon's own socket, by {source}",
-                    "give it a socket of its own: --consumer NAME=PATH",
+                    f"container {name} can use the daemon's own socket: it mounts {source}",
+                    "let the proxy create a socket for it instead: --consumer NAME=PATH",
                 )
 
 

@@ -314,7 +314,9 @@ def _systemctl(*arguments: str) -> None:
             ["systemctl", *arguments], capture_output=True, check=False, timeout=_SYSTEMCTL
         )
     except subprocess.TimeoutExpired:
-        raise DaemonError(f"systemctl {arguments[0]}: no end after {_SYSTEMCTL:g} s") from None
+        raise DaemonError(
+            f"systemctl {arguments[0]}: did not end within {_SYSTEMCTL:g} s"
+        ) from None
     except OSError as error:
         raise DaemonError(f"systemctl {arguments[0]}: {_reason(error)}") from None
     if done.returncode:
@@ -528,7 +530,8 @@ class Process:
         while command_line(pid):
             if time.monotonic() > until:
                 raise DaemonError(
-                    f"the plugin, process {pid}, did not end in {_END:g} s: end it and try again"
+                    f"the plugin, process {pid}, did not end within {_END:g} s: kill "
+                    "it and try again"
                 )
             time.sleep(0.05)
 

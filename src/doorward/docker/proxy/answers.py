@@ -151,7 +151,7 @@ _MOST_DEPTH: Final = 64
 def _mask(value: Any, depth: int = 0) -> Any:
     """Return a JSON value with its credentials masked; ValueError if it is nested too deeply."""
     if depth > _MOST_DEPTH:
-        raise ValueError("answer is nested too deeply")
+        raise ValueError("the Docker daemon's answer is nested too deeply")
     if type(value) is dict:
         return {name: _mask_member(name, item, depth) for name, item in value.items()}
     if type(value) is list:

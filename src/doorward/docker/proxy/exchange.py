@@ -112,7 +112,9 @@ class Budget:
             nonlocal reserved
             # Before the next piece is read: bodies that are held must not add up to all memory.
             if size > self._left:
-                raise RefusedError(503, "the requests being read take too much memory: try again")
+                raise RefusedError(
+                    503, "the requests that are being read take too much memory: try again later"
+                )
             self._left -= size
             reserved += size
 
@@ -293,7 +295,7 @@ class Exchange:
         if body.ended:
             return None
         if reading.head.length > MOST_JSON:
-            raise RefusedError(413, f"body is larger than {MOST_JSON} bytes")
+            raise RefusedError(413, f"request body is larger than {MOST_JSON} bytes")
         self._continue(reading)
         try:
             with self._sides.budget.reservation() as reserve:
@@ -303,7 +305,7 @@ class Exchange:
             if self._client.at_end:
                 raise
             raise RefusedError(
-                400, f"body cannot be read, or is larger than {MOST_JSON} bytes"
+                400, f"request body cannot be read, or is larger than {MOST_JSON} bytes"
             ) from None
         if reading.kind in ("json", "optional", "withheld"):
             return content or None

@@ -107,7 +107,7 @@ class PinJudge:
         container, groups = document["container"], tuple(document["groups"])
         texts = (name, method, container, document["path"], *groups)
         if type(uid) is not int or any([type(each) is not str for each in texts]):
-            raise ValueError("a field has another type")
+            raise ValueError("a field of the stored request has an unexpected type")
         if method != _PEER:
             return Caller(name, method, groups, uid, container)
         caller = self._names.look_up(uid)

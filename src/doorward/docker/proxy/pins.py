@@ -197,8 +197,8 @@ class Pins:
                     return known
                 if len(self._paths) >= MOST_PINS and not self._release():
                     raise PinError(
-                        f"{MOST_PINS} host folders are held for containers already: remove "
-                        "containers, and try again"
+                        f"{MOST_PINS} host folders are pinned for containers already: "
+                        "remove containers, and try again"
                     )
                 name = secrets.token_hex(8)
                 point = f"{self.folder}/{name}"

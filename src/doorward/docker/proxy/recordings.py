@@ -68,7 +68,10 @@ class Recording:
         line = json.dumps(document).encode() + b"\n"
         with self._lock:
             if len(line) > self._left:
-                raise RecordingError("the recording has reached its largest size: end the session")
+                raise RecordingError(
+                    "the recording has reached its maximum size (--record-limit), which "
+                    "ends the session"
+                )
             try:
                 written = os.write(self._fd, line)
             except OSError as error:

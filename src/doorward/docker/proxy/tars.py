@@ -159,7 +159,7 @@ class TarReader:
             return
         if len(block) == 2 * BLOCK:
             if block != _ZEROS * 2:
-                raise TarError("archive goes on after an empty block")
+                raise TarError("archive has data after an empty block, which should end it")
             if self._is_first:
                 raise TarError("archive is empty")
             self._check_end()
@@ -172,7 +172,9 @@ class TarReader:
 
     def _check_end(self) -> None:
         if self._attributes or self._long:
-            raise TarError("archive ends where an entry should follow its attributes")
+            raise TarError(
+                "archive ends after the attributes (pax or GNU) of an entry, without the entry"
+            )
 
     def _read_header(self, block: bytes) -> None:
         """Read the header of an entry. Raise TarError if its checksum is wrong, it is malformed or
@@ -184,7 +186,9 @@ class TarReader:
         if self._is_first:
             start = block[:4].rstrip(b"\0")
             if not _PRINTABLE.fullmatch(start) or start.startswith(_BZIP2):
-                raise TarError("name of the first entry begins like another format: rename it")
+                raise TarError(
+                    "name of the archive's first entry begins like another file format: rename it"
+                )
         magic = block[257:265]
         if magic not in (_POSIX, _GNU):
             raise TarError("archive has headers of an old format: write it as ustar, pax or GNU")
@@ -213,10 +217,11 @@ class TarReader:
         """
         if not 0 < size <= MOST_EXTENDED:
             raise TarError(
-                f"attributes of an entry are empty, or larger than {MOST_EXTENDED} bytes"
+                "attributes (pax or GNU) of an archive entry are empty, or larger "
+                f"than {MOST_EXTENDED} bytes"
             )
         if kind in self._long or (kind in (_EXTENDED, _GLOBAL) and self._attributes):
-            raise TarError("attributes of an entry are repeated")
+            raise TarError("attributes (pax or GNU) of an archive entry are repeated")
         self._of_extension = kind
         self._expect(size, keep=True)
 
@@ -240,7 +245,7 @@ class TarReader:
         if kind in (_LONG_NAME, _LONG_LINK):
             # A reader that ends the name at the NUL would see another file.
             if content.find(b"\0") not in (-1, len(content) - 1):
-                raise TarError("name of an entry has a NUL")
+                raise TarError("name of an archive entry has a NUL")
             self._long[kind] = content.rstrip(b"\0")
             return
         attributes = dict(_records(content))
@@ -267,15 +272,17 @@ class TarReader:
         link = attributes.get(b"linkpath", long.get(_LONG_LINK, link))
         if b"size" in attributes:
             if not _DIGITS.fullmatch(attributes[b"size"]):
-                raise TarError("size of an entry is not a number")
+                raise TarError("size of an archive entry is not a number")
             size = int(attributes[b"size"])
         if kind != FILE and kind not in _EMPTY:
             raise TarError("archive has an entry that is not a file, folder, link or device")
         # Some readers skip that many bytes, and others read them as the next header.
         if kind in _EMPTY and size:
-            raise TarError("entry that is a folder, link or device has a size")
+            raise TarError("archive entry that is a folder, link or device has a size")
         if not name or b"\0" in name or b"\0" in link or (kind == FILE and name.endswith(b"/")):
-            raise TarError("name of an entry is empty or a folder's, or name or link has a NUL")
+            raise TarError(
+                "archive entry has an empty name, a folder's name, or a NUL in its name or link"
+            )
         entry = Entry(name, kind, link, size, mode, _CAPABILITY in attributes)
         self._expect(size, keep=self._on_entry(entry))
 
@@ -288,7 +295,7 @@ def _number(content: bytes) -> int:
     """Return a number of a header; TarError if it is not octal."""
     number = _octal(content)
     if number is None:
-        raise TarError("number in a header is not octal")
+        raise TarError("number in an archive header is not octal")
     return number
 
 
@@ -308,13 +315,13 @@ def _records(content: bytes) -> Iterator[tuple[bytes, bytes]]:
         match = _RECORD.match(content)
         size = int(match[1]) if match else 0
         if match is None or size > len(content) or content[size - 1 : size] != b"\n":
-            raise TarError("attributes of an entry cannot be read")
+            raise TarError("attributes (pax) of an archive entry cannot be read")
         name, value = match[2], content[match.end() : size - 1]
         is_known = name in _ATTRIBUTES or name in _OTHERS or name.startswith(_PREFIXES)
         if not is_known or name in seen or not value:
-            raise TarError("attribute of an entry is unknown, empty or repeated")
+            raise TarError("attribute (pax) of an archive entry is unknown, empty or repeated")
         if b"\0" in value and name in _ATTRIBUTES:
-            raise TarError("attribute of an entry has a NUL")
+            raise TarError("attribute (pax) of an archive entry has a NUL")
         seen.add(name)
         yield name, value
         content = content[size:]

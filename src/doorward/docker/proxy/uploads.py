@@ -163,7 +163,7 @@ class Upload:
         await self._feed(piece)
         # Zeros that may or may not be the end could be sent for ever, and all are held.
         if self._size > _MOST_WAITING and self._reader.may_be_ending and not self._is_through:
-            raise TarError("archive does not come to its end")
+            raise TarError("archive has too many empty blocks without an end")
 
     async def _feed(self, piece: bytes) -> None:
         """Feed a piece to the tar reader, and judge the archive when it shows something new and
@@ -228,7 +228,10 @@ class _Context:
             self._is_seen = True
             return True
         if parts == mine[: len(parts)] and entry.kind != FOLDER:
-            raise TarError("the folder of the Dockerfile is not a folder")
+            raise TarError(
+                "the path of the Dockerfile in the archive leads through a file that is "
+                "not a folder"
+            )
         if parts[: len(mine)] == mine:
             raise TarError("the Dockerfile is a folder")
         return False

@@ -94,25 +94,26 @@ def parse_request(content: bytes) -> AuthzRequest:
     # dockerd repeats a call without its body when its connection broke: nothing says what it was.
     if not content:
         raise MalformedRequestError(
-            "call came without its content: the daemon lost a connection to the plugin; try again"
+            "the Docker daemon's call has no content: the daemon lost a connection "
+            "to the plugin; try again"
         )
     document = read_compact(content)
     if document is None:
         try:
             document = from_json(content, unique_keys=True)
         except ValueError:
-            raise MalformedRequestError("call is not one JSON value") from None
+            raise MalformedRequestError("the Docker daemon's call is not one JSON value") from None
     if type(document) is not dict:
-        raise MalformedRequestError("call is not a JSON object")
+        raise MalformedRequestError("the Docker daemon's call is not a JSON object")
     method, uri = _text(document, "RequestMethod"), _text(document, "RequestUri")
     if not method or not uri:
-        raise MalformedRequestError("call has no method or no target")
+        raise MalformedRequestError("the Docker daemon's call has no method or no target")
     headers = document.get("RequestHeaders") or {}
     if type(headers) is not dict:
-        raise MalformedRequestError("call has headers that are not texts")
+        raise MalformedRequestError("the Docker daemon's call has headers that are not strings")
     for value in headers.values():
         if type(value) is not str:
-            raise MalformedRequestError("call has headers that are not texts")
+            raise MalformedRequestError("the Docker daemon's call has headers that are not strings")
     status = document.get("ResponseStatusCode")
     return AuthzRequest(
         method,
@@ -131,7 +132,7 @@ def _text(document: dict[Any, Any], name: str) -> str:
     """
     value = document.get(name, "")
     if type(value) is not str:
-        raise MalformedRequestError(f"call has a {name} that is not text")
+        raise MalformedRequestError(f"the Docker daemon's call has a {name} that is not a string")
     return value
 
 
@@ -147,7 +148,9 @@ def _body(document: dict[Any, Any]) -> bytes | None:
         # Strict: other decoders skip bytes that are not base64, and would read another body.
         return binascii.a2b_base64(text, strict_mode=True)
     except (binascii.Error, ValueError):
-        raise MalformedRequestError("call has a body that is not base64") from None
+        raise MalformedRequestError(
+            "the Docker daemon's call has a body that is not base64"
+        ) from None
 
 
 def parse_target(uri: str) -> Target:

@@ -375,14 +375,14 @@ class _Questions:
             raise WaitError
         timeout = self._deadline - time.monotonic()
         if timeout <= 0:
-            raise TimeoutError("no time is left for questions")
+            raise TimeoutError("no time is left to ask the Docker daemon")
         connection = UnixConnection(self._socket, timeout)
         try:
             connection.request("GET", target, headers={"Host": "docker", _HEADER: self._nonce})
             response = connection.getresponse()
             content = response.read(_MAX_ANSWER + 1)
             if len(content) > _MAX_ANSWER:
-                raise ValueError(f"the answer is larger than {_MAX_ANSWER} bytes")
+                raise ValueError(f"the Docker daemon's answer is larger than {_MAX_ANSWER} bytes")
             return response.status, content
         finally:
             connection.close()

@@ -333,13 +333,16 @@ def _check_body(request: AuthzRequest, route: Route) -> tuple[bool, bool]:
         # The daemon takes nothing but JSON here, which is not a form, and no parameters.
         return False, True
     if route.kind == "json":
-        raise InvisibleBodyError("body is not visible to the policy")
+        raise InvisibleBodyError("request body is not visible to the policy")
     if route.kind == "stream" and not trusted and _is_form(headers.get("content-type", "")):
         raise InvisibleBodyError(
-            "body is a form, whose fields the daemon would prefer to the query"
+            "request body is a form, whose fields the daemon would use instead of "
+            "the query parameters"
         )
     if route.kind in ("none", "optional") and not trusted:
-        raise InvisibleBodyError("body is not visible to the policy, and may replace the query")
+        raise InvisibleBodyError(
+            "request body is not visible to the policy, and may replace the query parameters"
+        )
     return empty or route.kind != "stream", trusted
 
 

@@ -89,7 +89,7 @@ class Watchdog:
                 return 0
             code = plugin.end()
             if code is None:
-                _log.error("SIGKILL does not end the plugin: it is given up")
+                _log.error("The plugin does not end after SIGKILL: the watchdog gives it up")
                 self._given_up.append(plugin)
             self._given_up = [each for each in self._given_up if not each.has_ended]
             self._bind_again()
@@ -97,7 +97,7 @@ class Watchdog:
                 self._remove_name()
                 return code or 1
             pause = FIRST_PAUSE if plugin.rounds > LONG else min(pause * 2, LONGEST_PAUSE)
-            _log.error("The plugin has ended: it is started again", extra={"after": pause})
+            _log.error("The plugin has ended: the watchdog starts it again", extra={"after": pause})
             if self._pause(pause):
                 self._remove_name()
                 return 0
@@ -150,7 +150,7 @@ class Watchdog:
                 return True
             reason = plugin.problem or self._why_unreachable()
             if reason:
-                _log.error("The plugin is replaced", extra={"reason": reason})
+                _log.error("The watchdog replaces the plugin", extra={"reason": reason})
                 return False
 
     def _why_unreachable(self) -> str:
