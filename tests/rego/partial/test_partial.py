@@ -423,3 +423,49 @@ allow if { f(1, 2); input.z }
         engine.prepare("data.p.allow").value({"z": True})
     with pytest.raises(EvalError, match="functions must not produce multiple outputs"):
         engine.partial("data.p.allow", ["input"], only_truth=True)
+
+
+@pytest.mark.parametrize("only_truth", [True, False])
+def test_known_calls_answer_as_in_a_decision(only_truth: bool) -> None:
+    policy = """package p
+
+default f(_) := 9
+
+f(x) := 1 if x in [1, 1]
+
+else := 2 if x == 3
+
+default g(_) := true
+
+g(x) := false if x == 1
+
+h(x) := x > 1 if x < 5
+
+else := true if x == 7
+"""
+    conditions = [f"f({x}, {y})" for x, y in product((1, 3, 5), (1, 2, 9))]
+    conditions += [f"{name}({x})" for name, x in product("fgh", (1, 3, 7, 8))]
+    for condition in conditions:
+        engine = Engine({"p.rego": f"{policy}\nallow if {{ {condition}; input.z }}\n"})
+        allowed = engine.prepare("data.p.allow").value({"z": True}) is True
+        queries = engine.partial("data.p.allow", ["input"], only_truth=only_truth).query_texts
+        answers = [bool(engine.prepare(text).results({"z": True})) for text in queries]
+        assert any(answers) is allowed, condition
+
+
+def test_else_of_a_function_applies_where_the_branches_before_it_do_not() -> None:
+    policy = """package p
+
+f(x) := false if x == 1
+
+else := true if x in [1, 7]
+
+allow if { f(input.x); input.z }
+"""
+    engine = Engine({"p.rego": policy})
+    queries = engine.partial("data.p.allow", ["input"], only_truth=True).query_texts
+    for x in (1, 3, 7, 8):
+        document = {"x": x, "z": True}
+        allowed = engine.prepare("data.p.allow").value(document) is True
+        answers = [bool(engine.prepare(text).results(document)) for text in queries]
+        assert any(answers) is allowed

@@ -230,12 +230,11 @@ class _Function:
 
     def _alternatives(self) -> Solutions:
         """Yield the solutions of all branches for unknown operands, those of an `else` under the
-        condition that the branches before it do not apply.
+        condition that the branches before it do not apply. A default is not tried: here it is false
+        and the call has no output.
         """
         for branch in self.node.branches:
             yield from self._rule(branch, [UNDEFINED], [False])
-        if self.node.default is not None:
-            yield from self._rule(self.node.default, [UNDEFINED], [False])
 
     def _values(self) -> Solutions:
         """Yield for each solution of the rules; of a rule with `else`, only of the first branch
