@@ -79,9 +79,10 @@ def names_all_below(name: str) -> bool:
 
 
 def credential_members(value: Mapping[Any, Any]) -> frozenset[Any]:
-    """Return the keys of an object whose values are credentials because of another member: all
-    names of private members of a JWK, used or not, or `value` beside a `name` or `key` that names a
-    credential. Empty if there are none.
+    """Return the keys in an object under which credentials are stored because of another member.
+    With a member `kty` (a JWK): the names of all private members of a JWK, even those it does not
+    have. Otherwise the `value` beside a `name` or `key` that names a credential, or the `rawValue`
+    beside such a `key`; an empty set if there are none.
     """
     if _OF_PAIRS.isdisjoint(value):
         return _NO_MEMBERS

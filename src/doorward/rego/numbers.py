@@ -347,8 +347,8 @@ def from_binary(mantissa: int, exponent: int) -> int | Number:
 
 
 def from_double(mantissa: int, exponent: int) -> int | Number:
-    """Return `mantissa * 2**exponent`, which is rounded to `DOUBLE_BITS` of mantissa, as the number
-    with the fewest digits.
+    """Return `mantissa * 2**exponent`, which must be rounded to `DOUBLE_BITS` of mantissa already,
+    as the number with the fewest digits; an `int` if `exponent` is not negative.
     """
     if exponent >= 0 and mantissa.bit_length() + exponent <= DOUBLE_BITS:
         return mantissa << exponent
@@ -437,7 +437,7 @@ def divide(a: Binary, b: Binary) -> Binary:
 
 def rounded(mantissa: int, exponent: int, bits: int = MANTISSA_BITS) -> Binary:
     """Return `mantissa * 2**exponent` rounded to `bits` of mantissa, half to even, with an odd
-    mantissa.
+    mantissa, so that `exponent` may grow; (0, 0) for 0.
     """
     if not mantissa:
         return 0, 0

@@ -128,7 +128,9 @@ class Query:
             self._compile(path, imported)
 
     def _compile(self, path: tuple[str, ...], imported: tuple[Import, ...]) -> None:
-        """Check the query and generate its code. CompileError if it is invalid."""
+        """Check the query, generate its code, and set the attributes that evaluations read.
+        CompileError if the query is invalid.
+        """
         policies = self.engine.policies
         checked = check_query(self.source, policies.program, path, imported)
         self.body: Body = checked.body

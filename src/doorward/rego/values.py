@@ -286,7 +286,9 @@ def _equal_parts(a: Any, b: Any) -> bool:
 
 
 def _pairs(a: dict[Key, Value], b: dict[Key, Value]) -> Iterator[tuple[Any, Any]]:
-    """Yield the values of two objects under the keys of the first."""
+    """Yield the values of two objects under each key of the first; UNDEFINED in place of the second
+    value if the second object lacks the key.
+    """
     for key, value in a.items():
         yield value, b.get(key, UNDEFINED)
 

@@ -274,7 +274,9 @@ def _not(state: FunctionState, expr: Expr) -> None:
 
 
 def _operands_first(state: FunctionState, before: Body) -> None:
-    """Write the operands of a negated term, in the order in which variables get bound."""
+    """Write the equations in `before`, each of which binds an operand of a negated term to a
+    variable, in the order in which their own variables get bound.
+    """
     waiting = [expr.term for expr in before]
     while waiting:
         known = (t for t in waiting if isinstance(t, Call) and is_known(state, t.args[1]))
@@ -288,7 +290,7 @@ def _operands_first(state: FunctionState, before: Body) -> None:
 
 def _exists(state: FunctionState, body: Body, node: Expr | Body) -> ast.expr:
     """Return a test that `body` has a solution; the caller must use it before it writes anything
-    else. `node` is the expression or body that was analysed.
+    else. `node` is the expression or body under which `state.multiplicity` knows `body`.
 
     The test is the condition itself, a flag, or, if the body loops, the call of an inner function,
     whose first success ends all loops.

@@ -28,9 +28,10 @@ __all__ = ["cache_answers"]
 
 
 def cache_answers(function: ast.FunctionDef, name: str, lookup: ast.expr) -> None:
-    """Change `function` in place so that it caches its answers: it begins with `lookup`, which
-    gives the cached call or None if nothing is cached, and returns that call's answer if it has
-    one; each return stores the returned value. `name` is the local variable for the call.
+    """Change `function` in place so that it caches its answers. It begins with `lookup`, whose
+    value is the entry of the call in the cache, or None if this call must not be cached. If the
+    entry has an answer, that is returned; otherwise each return stores the returned value in the
+    entry, if there is one. `name` is the local variable for the entry.
     """
     _keep_returns(function.body, name)
     has_answer = all_of(
@@ -56,8 +57,9 @@ def _is_not(left: ast.expr, right: ast.expr) -> ast.Compare:
 
 
 def _keep_returns(statements: list[ast.stmt], name: str) -> None:
-    """Change the return statements, in nested blocks too, to store the value that they return.
-    Inner functions are left unchanged.
+    """Change the return statements in place, in nested blocks too, to store the value that they
+    return in the cache entry in the variable `name`, unless that is None. Inner functions are left
+    unchanged.
     """
     waiting = list(statements)
     while waiting:

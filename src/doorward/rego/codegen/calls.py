@@ -257,8 +257,8 @@ def _with_checks(
     state: FunctionState, builtin: Builtin, values: Sequence[Operand], direct: ast.Call
 ) -> ast.expr:
     """Return code for the call: Python's operator for arithmetic, or the built-in with its operands
-    tested in line. `direct` itself if more than one test per operand is needed or the built-in
-    checks nothing.
+    tested in line. `direct` itself if the operands cannot be tested in line (`operand_tests`), or
+    the built-in checks nothing.
     """
     computed = arithmetic(builtin.name, values, direct)
     if computed is not direct or builtin.call is builtin.body:

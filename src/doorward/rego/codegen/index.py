@@ -33,8 +33,9 @@ MOST_ENTRIES: Final = 100
 
 def choose(definitions: Sequence[Definition], failures: Failures) -> Choice | None:
     """Return the best table for choosing among `definitions`. None if there are fewer than
-    `FEWEST`, or no table leaves at most half of them. Of a definition that may fail, only the tests
-    before its first such expression count.
+    `FEWEST`, or no table with at most `MOST_ENTRIES` entries for each leaves at most half of them
+    on average. Of a definition that may fail, only the tests before its first such expression
+    count.
     """
     if len(definitions) < FEWEST:
         return None
@@ -139,7 +140,9 @@ def _members(collection: Any) -> list[Any]:
 
 
 def _source(term: Term) -> Source | None:
-    """Return the names of a path below `input`; None for other terms."""
+    """Return the names of a path below `input`; None for other terms, and for a path with an
+    operand that is not a constant string.
+    """
     if not (isinstance(term, Ref) and isinstance(term.head, Var) and term.head.name == "input"):
         return None
     names = [a.value for a in term.args if isinstance(a, Scalar) and isinstance(a.value, str)]

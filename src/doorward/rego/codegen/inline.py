@@ -189,7 +189,9 @@ def _contains(haystack: Operand, needle: Operand) -> Inline:
 
 
 def _count(collection: Operand) -> Inline | None:
-    """Return `count` as Python's `len`; None for an operand without a name."""
+    """Return `count` as Python's `len`; None for a constant, and for code that is not a
+    variable.
+    """
     if collection.is_constant or not isinstance(collection.code, ast.Name):
         return None
     kind = call(runtime("type"), collection.code)
@@ -240,7 +242,9 @@ def _marshal(value: Operand) -> Inline | None:
 
 
 def _get(of: Operand, key: Operand, default: Operand) -> Inline | None:
-    """Return `object.get` with a constant string key as Python's `dict.get`; None otherwise."""
+    """Return `object.get` of a variable with a constant string key as Python's `dict.get`; None
+    otherwise.
+    """
     if not (key.is_constant and type(key.value) is str and isinstance(of.code, ast.Name)):
         return None
     tests = [is_class(of.code, "dict")] if of.kind != "object" else []
@@ -252,7 +256,9 @@ def _keys(of: Operand) -> Inline:
 
 
 def _substring(text: Operand, offset: Operand, length: Operand) -> Inline | None:
-    """Return `substring` with constant bounds as a slice; None otherwise."""
+    """Return `substring` of a variable with constant bounds that are not negative as a slice; None
+    otherwise.
+    """
     for number in (offset, length):
         if type(number.value) is not int or number.value < 0:
             return None
@@ -266,7 +272,7 @@ def _substring(text: Operand, offset: Operand, length: Operand) -> Inline | None
 
 def _is_kind(name: str) -> _Writer:
     """Return a function that writes the call of `is_string` and the like as a test for the Python
-    class `name`.
+    class `name`, and returns None for an operand that is not a variable.
     """
 
     def write(value: Operand) -> Inline | None:

@@ -153,8 +153,8 @@ class Plan:
 
     def rule_of(self, term: Ref) -> tuple[RuleNode | None, Sequence[Term]]:
         """Return the node whose rules a reference reads along constant operands, and the operands
-        after it. (None, ()) if it reads base data or a function, or has an open operand before the
-        rules.
+        after it. (None, ()) if it is not below `data`, reads base data, a function or a document
+        above rules, or has an operand before the rules that is not constant.
         """
         if not isinstance(term.head, Var) or term.head.name != "data":
             return None, ()

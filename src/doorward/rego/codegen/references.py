@@ -123,8 +123,8 @@ def rule_value(state: FunctionState, node: RuleNode) -> Operand:
 
 
 def members_of_rules(state: FunctionState, node: RuleNode) -> Operand:
-    """Return the collection to iterate for the values of the rules at `node`: their answer, or a
-    set's members as a sorted list.
+    """Write the collection to iterate for the values of the rules at `node`, with a test that it is
+    defined, and return it: their answer, or a set's members as a sorted list.
     """
     slot = state.plan.slot(node)
     if state.reads.knows((state.env.evaluation, slot)) or not is_listed(node, state.plan):
@@ -165,7 +165,9 @@ def name_of_rules(node: RuleNode) -> str:
 
 
 def _document(state: FunctionState, path: Sequence[Key]) -> Operand:
-    """Write the whole document at a path: base data with the answers of rules."""
+    """Write the whole document at a path (base data with the answers of rules), with a test that it
+    is defined, and return it.
+    """
     where = state.constants.add(tuple(path))
     temp = state.code.bind_temp(
         method_of(load(state.env.evaluation), "document_at", where), holds="document"

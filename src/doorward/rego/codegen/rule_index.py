@@ -514,7 +514,9 @@ def _is_print(expr: Expr) -> bool:
 
 
 def _is_indexed(term: Term) -> bool:
-    """Return True for a scalar, a variable, or an array of them."""
+    """Return True for a scalar, for a variable except `input` and `data`, and for an array of
+    scalars and variables.
+    """
     match term:
         case Scalar():
             return True

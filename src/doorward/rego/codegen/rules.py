@@ -72,8 +72,9 @@ __all__ = [
 def rule_functions(
     node: RuleNode, plan: Plan, constants: Constants
 ) -> Iterator[tuple[Source, ast.FunctionDef]]:
-    """Yield the functions for the rules at `node`, each with its source; if a table chooses among
-    the definitions, each has its own function.
+    """Yield the functions for the rules at `node`, each with its source. If a table chooses among
+    the definitions, each has its own function, or shares one with others that differ in constants,
+    and the table is recorded in `plan`.
     """
     choice = choose_definitions(node, plan)
     if choice is not None:
@@ -308,9 +309,9 @@ def _in_order(definition: Definition, plan: Plan) -> Definition:
 
 def _final(definitions: Sequence[Definition], plan: Plan) -> tuple[bool, ...]:
     """Return for each definition True if its first success may be returned as the answer of all
-    definitions: they all have the same constant value, and OPA evaluates none that may raise an
-    error before it. Above `MAX_COMPARED` definitions, only those from the last one on that may
-    raise an error are final.
+    definitions: they all have the same constant value, none has an `else`, and no later one that
+    may raise an error is evaluated before it in OPA. Above `MAX_COMPARED` definitions, True only
+    from the last one on that may raise an error.
     """
     rules = [d.rule for d in definitions]
     if not has_one_answer(rules) or any(rule.else_rule for rule in rules):
@@ -606,7 +607,9 @@ def _return_if_defined(state: FunctionState, answer: str) -> None:
 
 
 def _collection(state: FunctionState, rules: _Rules) -> str:
-    """Write a new set or object for the rules of a node to fill; return its name."""
+    """Write a new collection for the rules of a node to fill, and return its name: an object, a
+    set, or a list for a set whose members can be listed.
+    """
     out = state.temps.fresh("out")
     empty: ast.expr = ast.Dict(keys=[], values=[])
     if rules.listed:

@@ -176,11 +176,13 @@ class Reads:
 
     @property
     def always(self) -> dict[Read, ast.Name]:
-        """A copy, for `forget_since`."""
+        """A copy of the references that the function reads in any case, for `forget_since`."""
         return dict(self._always)
 
     def forget_since(self, always: dict[Read, ast.Name]) -> None:
-        """Forget the references read since `always` was copied: they are in another function."""
+        """Forget the references recorded as read in any case since `always` was copied: the code
+        that reads them is in another function.
+        """
         self._always = always
 
     def recall(self, key: Read) -> ast.Name | None:
@@ -196,7 +198,9 @@ class Reads:
         return known
 
     def remember(self, key: Read, name: ast.Name) -> None:
-        """Record that `name` was read under `key`, and write a test that it is defined."""
+        """Record that the value for `key` was read into `name`, and write a test that it is
+        defined.
+        """
         if not self._code.conditional:
             self._always[key] = name
         self._seen[key] = name
@@ -206,7 +210,10 @@ class Reads:
         return key in self._seen or key in self._maybe or key in self._always
 
     def note(self, key: Read, name: ast.Name) -> None:
-        """Record that `name` was read under `key` and is not tested; it may be UNDEFINED."""
+        """Record that the value for `key` was read into `name` but not tested: it may be UNDEFINED.
+        That holds for the rest of the function if the code written now always runs, otherwise for
+        the current scope.
+        """
         known = self._maybe if self._code.conditional else self._always
         known[key] = name
 
@@ -219,14 +226,14 @@ class Reads:
     # Objects of which several members are read
 
     def share(self, key: Read, name: ast.Name, getter: str) -> None:
-        """Record that `name` was read under `key` for the rest of the function, and that the
-        function `getter` reads its members.
+        """Record that the object for `key` was read into `name`, for the rest of the function, and
+        that the function `getter` reads its members.
         """
         self._branches[key] = self._always[key] = name
         self._getters[name.id] = getter
 
     def nearest(self, base: ast.Name, names: Sequence[str]) -> tuple[ast.Name, Sequence[str]]:
-        """Return the object on the path of `names` below `base` that was read already and is
+        """Return the object that `share` recorded on the path of `names` below `base` and that is
         nearest to its end, and the names after it; `base` and all names if there is none.
         """
         for n in range(len(names) - 1, 0, -1):
@@ -378,8 +385,8 @@ class FunctionState:
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """Context at whose end tests and loops are closed and references read inside are
-        forgotten.
+        """Context at whose end tests and loops are closed, and references read inside are
+        forgotten, except those that the function reads in any case.
         """
         with self.reads.scope(), self.counters.scope(), self.code.scope():
             yield

@@ -154,8 +154,8 @@ def count_item(state: FunctionState) -> None:
 
 
 def count(state: FunctionState, method_name: str, amount: ast.expr, span: Span) -> None:
-    """Write a call of the evaluation's method `method_name`, which counts `amount` new items
-    against the limit of items.
+    """Write a call of `count_items` or `count_size` of the evaluation, which count against the
+    limit of items. `amount` is code for the number of items, or for the value whose items count.
     """
     state.code.run(method(method_name, amount, state.constants.add(span)))
 

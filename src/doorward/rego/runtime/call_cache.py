@@ -137,8 +137,8 @@ class CallCache:
 
     def _pause(self, function: _Function) -> bool:
         """Return True if too few calls of a function found their answer. Then its cached calls are
-        dropped, and its next calls skip the cache, twice as many each time. Otherwise its counts
-        start again.
+        dropped, its next calls skip the cache, twice as many each time, and `is_useful` is False if
+        no function has found answers. In both cases its counts start again.
         """
         is_worth_it = function.hits * WORTH >= function.misses
         if is_worth_it:

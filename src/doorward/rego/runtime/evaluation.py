@@ -692,8 +692,8 @@ class Evaluation(Context):
         return answer
 
     def as_set(self, rules: Callable[..., Any], slot: int, store: dict[int, Any]) -> Any:
-        """Return the answer of `rules` as a set; from the list of its members if `listed` stored
-        one.
+        """Return the answer of `rules`, computed now; if `listed` stored the members of its set in
+        `store`, the set of these. Nothing is stored.
         """
         members = store.get(~slot, MISSING)
         return rules(self) if members is MISSING else as_set(members)
@@ -747,8 +747,9 @@ class Evaluation(Context):
     def _answers_below(
         self, node: Document, path: tuple[Any, ...], only: Sequence[Key]
     ) -> Iterator[tuple[tuple[Any, ...], Any]]:
-        """Yield the answers of the rules below `node` with their paths; MISSING for a node without
-        rules. `only`: the keys of a lookup, level by level; other keys are skipped.
+        """Yield the defined answers of the rules below `node`, each with its path, and MISSING for
+        a node without rules; functions are left out. `only`: the keys of a lookup, level by level;
+        other keys are skipped.
         """
         for key in node.order if not only else [k for k in node.order if k == only[0]]:
             child, below = node.children[key], (*path, from_key(key))
@@ -818,8 +819,8 @@ class Evaluation(Context):
         return [(k, (self._below(node, k), _member(base, k))) for k in names]
 
     def _list_members(self, node: Document | None, base: Any) -> Any:
-        """Return base data for listing its members. As in OPA the server's own documents are not
-        listed; they can be read by name, or if `with` sets them.
+        """Return the base data at `node` for listing its members. For the root, as in OPA, the
+        server's own documents are left out, unless a `with` sets them; they can be read by name.
         """
         if node is not self.root:
             return base
@@ -892,7 +893,9 @@ def _hides(value: Any, data: Any) -> bool:
 
 
 def _put(value: Any, path: Sequence[Any], new: Any, span: Span) -> Any:
-    """Return a copy of `value` with `new` at a path; EvalError for an invalid path."""
+    """Return a copy of `value` with `new` at a path; UNDEFINED as `new` removes what is there.
+    EvalError at `span` for an invalid path.
+    """
     try:
         return put_path(value, path, new)
     except ValueError as error:

@@ -55,9 +55,9 @@ class Groups:
         with_keys: bool,
     ) -> list[Any] | None:
         """Return the items of `collection` whose part at `path` equals `value`, in order; None if
-        the caller must iterate all. That is so for the first `WALKS` loops, for collections with
-        fewer than `FEWEST` items, and for a `value` that is a collection. After `MOST` collections
-        and paths, all are forgotten.
+        the caller must iterate all. That is so for the first `WALKS` loops, for a `collection` that
+        is none or has fewer than `FEWEST` items, and for a `value` that is a collection. After
+        `MOST` collections and paths, all are forgotten.
 
         `walk` returns all items; `with_keys`: as pairs with their keys.
         """
@@ -84,7 +84,7 @@ def _by_part(
     items: Iterable[Any], path: tuple[str, ...], *, with_keys: bool
 ) -> dict[Key, list[Any]]:
     """Group items by the value at `path`, as a key; items without a scalar there are left out.
-    `with_keys`: the items are pairs of a key and the value that is grouped by.
+    `with_keys`: the items are (key, value) pairs, and `path` begins at the value.
     """
     groups: dict[Key, list[Any]] = {}
     for item in items:

@@ -45,7 +45,7 @@ class BuiltinMock:
 
     def answer(self, state: Evaluation, site: Site, operands: tuple[Any, ...]) -> Any:
         """Return the result of the other built-in; UNDEFINED if it fails. EvalError if it fails in
-        a strict evaluation.
+        a strict evaluation, or aborts the evaluation.
         """
         arguments = (state, *operands) if self.builtin.context else operands
         return state.call_builtin(Site(self.builtin.name, site.span), self.builtin.call, *arguments)

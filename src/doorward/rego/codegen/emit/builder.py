@@ -140,8 +140,8 @@ class Builder:
 
     def bind_temp(self, value: ast.expr, wish: str = "", *, holds: str = "") -> ast.Name:
         """Assign `value` to a new local variable, so that it is computed once, and return the
-        variable. It is named `wish` if that is free, otherwise after what it `holds`. A `value`
-        that is a variable is returned as it is, unless there is a `wish`.
+        variable. It is named `wish`, with a number if that is taken; without a `wish`, after what
+        it `holds`. A `value` that is a variable is returned as it is, unless there is a `wish`.
         """
         if isinstance(value, ast.Name) and not wish:
             return value
