@@ -52,11 +52,15 @@ class Record:
         return _cut(to_rego(self.mask.value(value, label)))
 
     def expr_text(self, expr: Expr) -> str:
-        """Return an expression as written in the policy, on one line, credentials masked."""
+        """Return an expression as written in the policy, on one line of at most `MAX_WIDTH`
+        characters, credentials masked.
+        """
         return _one_line(self.mask.text(without_secrets(expr)))
 
     def head_text(self, rule: Rule) -> str:
-        """Return the head of a rule as written, on one line, credentials masked."""
+        """Return the head of a rule as written, on one line of at most `MAX_WIDTH` characters,
+        credentials masked.
+        """
         return _one_line(self.mask.text(head_without_secrets(rule)))
 
     def parameters(self, attempt: Attempt) -> list[str]:
@@ -119,7 +123,9 @@ def is_cut(attempts: Sequence[Attempt], depth: int = 0) -> bool:
 
 
 def _rule_names(ref: Ref) -> Iterator[str]:
-    """Yield the paths of rules that a reference below `data` may read."""
+    """Yield the paths of rules that a reference below `data` may read: its constant operands up to
+    the first variable one, the shortest path first.
+    """
     path: list[Key] = []
     for arg in ref.args:
         if not isinstance(arg, Scalar):

@@ -132,7 +132,9 @@ class Recorder:
         self._stack: list[Attempt] = []
 
     def enter(self, evaluation: Evaluation, name: str, operands: tuple[Any, ...]) -> None:
-        """Record that rules are about to be evaluated, below the expression that reads them."""
+        """Record that rules are about to be evaluated, below the expression that reads them. Beyond
+        the limit they are not stored.
+        """
         attempt = Attempt(name, operands, is_recorded=self._take_node())
         if attempt.is_recorded:
             self._place().append(attempt)
@@ -141,8 +143,8 @@ class Recorder:
         self._stack.append(attempt)
 
     def answered(self, evaluation: Evaluation, name: str) -> Attempt | None:
-        """Return the first attempt at the rules at `name` in `evaluation`, whose answer it has
-        cached; None if there is none.
+        """Return the first recorded attempt at the rules at `name` in `evaluation`, which caches
+        their answer. None if there is none, and always for functions.
         """
         return self._answered.get((evaluation, name))
 
@@ -156,8 +158,9 @@ class Recorder:
     def trace(
         self, evaluation: Evaluation, node: Rule | Expr, holds: bool, bound: Mapping[str, Any]
     ) -> None:
-        """Record that a definition or expression is about to be evaluated, or holds. Nothing is
-        recorded for expressions of the query itself; beyond the limit, only definitions are.
+        """Record that a definition or expression is about to be evaluated, or with `holds` that it
+        holds. Nothing is recorded for expressions of the query itself or of the test runner; beyond
+        the limit, only definitions are.
         """
         if not self._stack:
             return

@@ -125,8 +125,8 @@ def without_secrets(node: Expr | Term) -> str:
 
 
 def head_without_secrets(rule: Rule) -> str:
-    """Return the text of a rule's head, of the rule if the head has none, with credentials written
-    in it masked.
+    """Return the text of a rule's head, or of the whole rule if its head has no text, with
+    credentials written in it masked.
     """
     return _mask_literals(rule.head.span if rule.head.span.text else rule.span, rule)
 
@@ -159,7 +159,9 @@ def _literals(within: Node) -> Iterator[Span]:
 
 
 def names_secret(names: Sequence[str]) -> bool:
-    """Return True if a value is a secret by its name, the last of `names`, or the names before."""
+    """Return True if the value at these names, such as those in a reference, is a secret: the last
+    one is the name of a credential, or everything below one of them is secret.
+    """
     return any(map(names_all_below, names)) or (bool(names) and names_credential(names[-1]))
 
 

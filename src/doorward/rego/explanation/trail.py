@@ -101,7 +101,9 @@ def _fail(attempt: Attempt, depth: int) -> Iterator[Location]:
 
 
 def definition_text(rule: Rule) -> str:
-    """Return a definition on one line, credentials in it masked."""
+    """Return a definition as `head if condition; condition` on one line of at most `MAX_WIDTH`
+    characters, credentials in it masked.
+    """
     head = head_without_secrets(rule)
     body = "; ".join([without_secrets(expr) for expr in rule.body if expr.span.text])
     return _one_line(f"{head} if {body}" if body else head)

@@ -115,7 +115,10 @@ def _parts(expr: Expr, operands: Mapping[str, Term]) -> Iterator[Term]:
 
 
 def _below(term: Term, operands: Mapping[str, Term]) -> Iterator[Term]:
-    """Yield `term` and the terms in it that are not constant."""
+    """Yield the variables, references and calls in `term`, which may be one itself, outer ones
+    first. A generated variable in `operands` is replaced by the parts of its term. Comprehensions
+    are not searched.
+    """
     parts: Iterable[Term] = ()
     match term:
         case Var(name) if name in operands:
@@ -231,8 +234,8 @@ class _Reader:
         return value
 
     def _document(self, keys: list[Any]) -> Any:
-        """Return the document at a path below `data`, if the evaluation computed it; otherwise
-        _UNKNOWN.
+        """Return the document at a path below `data`, UNDEFINED if it is missing. _UNKNOWN if the
+        evaluation did not compute it, or if rules define documents below it.
         """
         node, base = self._compute(self.evaluation.root, self.evaluation.data)
         for key in keys:
@@ -261,7 +264,8 @@ class _Reader:
 
     def _call(self, term: Call, args: tuple[Term, ...]) -> Any:
         """Call a pure built-in again; `Failed` if it raises an error. One that checks a deadline
-        has `PATIENCE` seconds. _UNKNOWN for other functions and for replaced built-ins.
+        has `PATIENCE` seconds. _UNKNOWN for other functions and for replaced built-ins. UNDEFINED
+        or _UNKNOWN if an operand has no value or was not computed.
         """
         operands = self._make(args, list)
         if not isinstance(operands, list):

@@ -46,8 +46,9 @@ class SavedFolder:
         self._max_bytes = max_bytes
 
     def read(self, name: str) -> bytes | None:
-        """Return the content of an entry, whose time of use is updated; None if it is missing,
-        damaged, too large, or not the user's own, or if the folder is not.
+        """Return the content of an entry and update its time of use. None if it is missing,
+        damaged, too large or cannot be read, or if another user could have changed it or the
+        folder.
         """
         try:
             with self._open() as folder:
@@ -123,7 +124,8 @@ class SavedFolder:
 
     def _remove_oldest(self, folder: int) -> None:
         """Remove the entries with the oldest time of use until all together are within the folder's
-        size. Files with other names are neither counted nor removed.
+        size. Temporary files that interrupted writes left count as entries. Files with other names
+        are neither counted nor removed.
         """
         entries: list[tuple[float, str, int]] = []
         for name in os.listdir(folder):

@@ -37,7 +37,7 @@ def key_of(
     """Return the cache key of the program that `policies` compile to. `prepare`: the function that
     changes them before, whose file is part of the key. None if the program must not be saved: it
     depends on more than texts and flags (own built-ins, capabilities, schemas, parsed modules,
-    tracing), the policies are short, or this package's files cannot be read.
+    tracing), the policies are short, or the files of this package or of `prepare` cannot be read.
     """
     if options.registry is not REGISTRY or options.capabilities is not None:
         return None
@@ -74,8 +74,9 @@ def key_of(
 
 @cache
 def _release() -> str:
-    """Return a digest that changes with the version of Python and with any file of this package, so
-    that a program saved by other code is not loaded.
+    """Return a digest that changes with the version of Python and with any file of `doorward.rego`
+    and of the packages in `_BESIDE`, so that a program saved by other code is not loaded. Computed
+    once.
     """
     root = Path(__file__).resolve().parent.parent
     digest = hashlib.sha256(f"{sys.version} {root} {__version__}".encode())

@@ -69,8 +69,9 @@ class _Block:
         return "".join(line.text.removeprefix(" ") + "\n" for line in self.lines)
 
     def span_of(self, message: str) -> Span:
-        """Return the span of the comment that a YAML error names, counted as OPA counts lines; of
-        the first line if it names none, of the last if it names a line beyond.
+        """Return the span of the comment at the row in a YAML error's text. As in OPA that row
+        counts from 0 here, so it is one comment further down. The first comment if the text has no
+        row, the last one if the row is beyond it.
         """
         match = _LINE.match(message)
         index = int(match[1]) if match else 0
@@ -228,9 +229,10 @@ def _path(rule: Rule) -> tuple[Term, ...]:
 
 
 def _with_annotations(rule: Rule, waiting: list[tuple[Annotations, tuple[Term, ...]]]) -> Rule:
-    """Return the rule with the waiting annotations for its path, or the rule itself if there are
-    none. `waiting`: annotations, each with the path of the rule below it. The last one of scope
-    `rule` above the rule is removed from `waiting`, since it belongs to one rule only.
+    """Return the rule with the annotations in `waiting` for its path that have the scope
+    `document`, or the scope `rule` and are above the rule; the rule itself if there are none.
+    `waiting`: annotations, each with the path of the rule below it. The last one of scope `rule`
+    that is applied is removed from `waiting`, since it belongs to one rule only.
     """
     mine: list[Annotations] = []
     used: int | None = None
@@ -310,8 +312,8 @@ def _resource(item: object) -> dict[str, str]:
 
 
 def _url_fault(url: str) -> str:
-    """Return the error, in Go's words, in a URL whose escape or host is invalid; "" for
-    other URLs.
+    """Return the error in a URL with an invalid escape (in Go's words) or an invalid host (in
+    Python's); "" for other URLs.
     """
     if (match := _BAD_ESCAPE.search(url)) is not None:
         return f'parse "{url}": invalid URL escape "%{match[1]}"'
@@ -383,9 +385,10 @@ def _ref(term: Term) -> SchemaPath | None:
 
 
 def _compile(raw: dict[str, Any] | None, parse_term: ParseTerm) -> dict[str, object]:
-    """Parse `compile`: its unknowns and its mask rule, those that are given. _AnnotationError for a
-    string that is not a reference. Of other types, an unknown becomes "" and a mask rule is
-    ignored.
+    """Parse `compile`: its unknowns and its mask rule, each if present. _AnnotationError for an
+    unknown that is a string but not a reference, and for a mask rule that is a string but not a
+    variable, a reference or a string literal. Of other types, an unknown becomes "" and a mask rule
+    is ignored.
     """
     result: dict[str, object] = {}
     unknowns = (raw or {}).get("unknowns")

@@ -121,7 +121,9 @@ def format_module(module: Module, *, target: Target = "v1", drop_v0_imports: boo
 
 
 def format_tree(tree: Module | Body, *, target: Target = "v1") -> str:
-    """Format a tree that was not parsed from text, such as a residual; "" for an empty body."""
+    """Format a tree that was not parsed from text, such as a residual, without the imports of a
+    module; "" for an empty body.
+    """
     # Its parts may know rows of a policy, in which they do not stand any more.
     if isinstance(tree, Module):
         return ModuleWriter(rewrite(tree, _without_span), target, {}).module(())
@@ -184,9 +186,9 @@ class _Formatter:
         return self.read(module, text, styles) is not None
 
     def read(self, module: Module, text: str | None, styles: Mapping[int, Style]) -> Module | None:
-        """Return the module that `text` parses to; None if it is invalid, does not mean the same as
-        `module` with the same comments, or does not format to itself. The last is not checked for
-        hoisted rules.
+        """Return the module that `text` parses to; None if it is None or invalid, does not mean the
+        same as `module` with the same comments, or does not format to itself. The last is not
+        checked if a rule is hoisted.
         """
         if text is None:
             return None
@@ -213,9 +215,9 @@ class _Formatter:
 
 
 def _parts(module: Module) -> list[Module]:
-    """Split a module into modules with one rule each, with the comments after the rule before it up
-    to its last row. Comments above the first rule's imports and below the last rule are in none of
-    them.
+    """Split a module into modules with one rule each, with the comments below the rule before it
+    (for the first rule, below the package and imports) up to the rule's last row. Comments further
+    up or below the last rule are in none of them.
     """
     ends = [last_row(rule.span) for rule in module.rules]
     above = max(map(last_row, (module.package.span, *(i.span for i in module.imports))))

@@ -205,7 +205,7 @@ class ModuleWriter:
 
     def rule(self, rule: Rule, *, is_else: bool = False) -> None:
         """Write a rule, or with `is_else` the `else` branch of one: head, body and further
-        branches. A body that is `true` is left out.
+        branches. A body that is `true` is left out, unless an `else` follows.
         """
         if not is_else:
             self.layout.start_line()
@@ -234,7 +234,8 @@ class ModuleWriter:
 
     def fits_on_line(self, rule: Rule, *, is_else: bool) -> bool:
         """Return True if the body can follow `if` on the same line: it is one expression that was
-        there, or with `is_else` one without braces, and it does not look like braces.
+        on that line in the source, or with `is_else` one without braces. False for a set alone,
+        which would be read as a body in braces.
         """
         if len(rule.body) != 1:
             return False
@@ -283,8 +284,8 @@ class ModuleWriter:
             self.else_rule(rule, rule.else_rule)
 
     def else_rule(self, rule: Rule, following: Rule) -> None:
-        """Write the `else` branch `following` of a rule, after `}` on the same line or, as in the
-        source, on its own line.
+        """Write the `else` branch `following` of a rule: after `}` on the same line, or on its own
+        line if it was on one in the source or a comment is above it.
         """
         row = following.span.row
         lines = rule.span.text.split("\n")
@@ -306,8 +307,8 @@ class ModuleWriter:
 
     def head(self, rule: Rule, *, is_constant: bool, is_else: bool) -> bool:
         """Write the head, or with `is_else` the `else` with its value. `is_constant`: the rule has
-        neither a body nor an `else`. Return False if the key or value had to be written unchanged
-        because of a comment.
+        neither a body nor an `else`. Return False if only the key or value had to be written
+        unchanged because of a comment; True otherwise, also if the whole head was.
         """
         head = rule.head
         if is_else:
@@ -431,8 +432,9 @@ def _groups(imports: Sequence[Import]) -> list[list[Import]]:
 
 
 def needed_imports(module: Module, *, target: Target, drop_v0_imports: bool) -> list[Import]:
-    """Return the imports to write: the module's, those that the target needs added, and with
-    `drop_v0_imports` without those that v1 makes superfluous.
+    """Return the imports to write: the module's and those that the target needs added. Imports of
+    keywords that v1 has are left out beside `import rego.v1`, and for other targets than v0 with
+    `drop_v0_imports`; with it, the target v1 needs no `import rego.v1` either.
     """
     imports = list(module.imports)
     if target == "v1" and drop_v0_imports:

@@ -100,9 +100,9 @@ the others: a text of this length has something of each habit that these look fo
 def add_hints(
     source: Source, errors: Sequence[Diagnostic], statement: int | None = 0
 ) -> list[Diagnostic]:
-    """Return `errors` with hints and fixes where possible; a hint is given once per line. If none
-    has one, the last error may get a hint about an unbalanced bracket, searched from `statement`
-    on, the offset of the last statement; None: it is not searched.
+    """Return `errors` with hints and fixes where possible; the same hint is given once per line. If
+    none has one, the last error may get a hint about an unbalanced bracket, searched from
+    `statement` on, the offset of the last statement; None: it is not searched.
     """
     hinted: set[tuple[int, str]] = set()
     result = []
@@ -171,8 +171,8 @@ def _of_habit(context: _ErrorContext) -> _Hint | None:
 
 
 def _habit_fix(habit: Habit, match: re.Match[str], context: _ErrorContext) -> Fix | None:
-    """Return the edit that a habit proposes for a match. None if it has none, needs an indented
-    line, or `{1}` has no text.
+    """Return the edit that a habit proposes for a match. None if it proposes none or only for an
+    indented line, which this is not, or if the group for `{1}` did not match.
     """
     if habit.fix is None or (habit.only_indented and not context.line[:1].isspace()):
         return None
@@ -293,7 +293,8 @@ def _of_condition(context: _ErrorContext, before: str) -> _Hint | None:
 
 def _add_bracket(source: Source, errors: list[Diagnostic], statement: int) -> list[Diagnostic]:
     """Return `errors`, the last of them with a hint about an unbalanced bracket if there is one
-    between `statement` and the error; unchanged if the text is longer than `MAX_TEXT`.
+    between `statement` and the error; unchanged if the text from `statement` on is longer than
+    `MAX_TEXT`.
     """
     if not errors or len(source.text) - statement > MAX_TEXT:
         return errors
@@ -322,7 +323,9 @@ def _of_brackets(source: Source, span: Span, statement: int) -> str | None:
 
 
 def _unmatched_text(token: Token, opened: Sequence[Token], lexer: Lexer) -> str:
-    """Return the hint for a closing bracket that does not match the last opened one."""
+    """Return the hint for a closing bracket that does not match the last one in `opened`, or has
+    none to close because `opened` is empty.
+    """
     if opened:
         return f"`{token.kind}` does not close {_token_and_row(opened[-1], lexer)}"
     return f"nothing is open that `{token.kind}` could close"

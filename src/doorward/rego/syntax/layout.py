@@ -143,7 +143,9 @@ class Layout:
         self.beside = at[-1]
 
     def write_comments(self, comments: Iterable[Comment]) -> None:
-        """Write comments on their own lines, with a blank line where the source has a gap."""
+        """Write comments on their own lines, with a blank line where the source has a gap and
+        between two METADATA blocks.
+        """
         last: Comment | None = None
         in_metadata = False
         for comment in comments:
@@ -208,8 +210,8 @@ def _distance(first: Comment, second: Comment) -> int:
 
 
 def first_row(span: Span) -> int:
-    """Return the row in which a span's text begins; its `row` is that of the inside of
-    parentheses.
+    """Return the row in which a span's text begins. For a term in parentheses that is the row of
+    the `(`, while `span.row` is that of the term inside.
     """
     if not span.text.startswith("("):
         return span.row

@@ -112,7 +112,9 @@ class Lexer:
         return self.after(1 if self.text.startswith("\ufeff") else 0)
 
     def forget_tokens(self) -> None:
-        """Free the tokens read so far; they are read again if they are requested again."""
+        """Free the tokens that `after` has read so far; they are read again if they are requested
+        again.
+        """
         self._tokens.clear()
 
     def after(self, offset: int) -> Token:
@@ -313,7 +315,8 @@ class Lexer:
 
     def _check(self, token: Token) -> Token:
         """Return the token, or an illegal one if a forbidden character (NUL, byte-order mark) is in
-        it or directly after it.
+        it or directly after it. The token's first character is not checked: it was reported with
+        what precedes it.
         """
         faults = [
             fault
@@ -327,8 +330,9 @@ class Lexer:
         return self._illegal(token.start, token.end, token.space, token.newline, *faults)
 
     def _odd_gap(self, start: int, end: int, space: bool, newline: bool) -> Token | None:
-        """Return an illegal token for a forbidden character in blank space or a comment, with the
-        comment as its text; None if there is none.
+        """Return an illegal token for the first forbidden character in blank space or a comment, or
+        directly after it; its text is the comment or one blank. The first character is not checked:
+        it was reported with the token before. None if there is no such character.
         """
         # The first character of the gap was reported with the token before it, which read ahead.
         comments = [m.span() for m in _COMMENT.finditer(self.text, start, end)]

@@ -134,7 +134,8 @@ class _Reader:
 
     def read(self, text: str) -> dict[str, Any]:
         """Parse a block and return its known fields by name; {} if it is empty or null. Other
-        fields are ignored, and `labels` that is not a mapping. YamlError with all type errors.
+        fields are ignored, and `labels` that is not a mapping. YamlError if the text is not YAML,
+        or with all type errors.
         """
         root = compose(text)
         if root is None or _is_null(root):
@@ -177,9 +178,10 @@ class _Reader:
     # Mappings
 
     def pairs(self, node: Node) -> Iterator[tuple[str, Node]]:
-        """Yield the string keys of a mapping with their value nodes, those of merge keys (`<<`)
-        last; the first of equal keys only. A key that is not a string is recorded as an error;
-        nothing is yielded for another kind of node.
+        """Yield the keys of a mapping as text (a scalar of any type, but not null) with their value
+        nodes, those of merge keys (`<<`) last; the first of equal keys only. A collection as key is
+        recorded as an error. Nothing for another kind of node or, with an error recorded, if a key
+        is written twice.
         """
         names: set[str] = set()
         for key, value in self._pairs(node):
@@ -190,7 +192,8 @@ class _Reader:
 
     def _pairs(self, node: Node) -> Iterator[tuple[Node, Node]]:
         """Yield the key and value nodes of a mapping, then those that it merges in. Nothing for
-        another kind of node or, with an error recorded, if a key occurs twice.
+        another kind of node or, with an error recorded, if a key occurs twice. YamlError if a merge
+        key's value is not a mapping or a list of mappings, or contains itself.
         """
         if node.kind != "mapping" or self._has_key_twice(node):
             return
@@ -271,7 +274,7 @@ class _Reader:
     def any(self, node: Node) -> Any:
         """Return the value of any node; a mapping whose keys are not all strings is a `General`.
         YamlError for more than `MAX_NODES` nodes, an alias that contains itself, a scalar without
-        the type of its tag, or a collection as key.
+        the type of its tag, a collection as key, or a merge key of another type.
         """
         self.left -= 1
         if self.left < 0:
@@ -288,8 +291,8 @@ class _Reader:
         return self._general(node)
 
     def _general(self, node: Node) -> General:
-        """Return a mapping with keys of any scalar type; YamlError for a collection as key, or as
-        `any` for a value.
+        """Return a mapping with keys of any scalar type; YamlError for a collection as key, or for
+        a value that `any` refuses.
         """
         general = General()
         for key_node, value in self._pairs(node):

@@ -64,7 +64,7 @@ _TRUE: Final = Scalar(True)
 
 def module_to_json(module: Module, *, locations: bool = False) -> Json:
     """Return the module's JSON; `locations` adds file, row, column and, in base64, the text of
-    every part.
+    every part. Comments have file, row and column without it, too.
     """
     return _Writer(locations=locations).module(module)
 
@@ -344,7 +344,9 @@ class _Writer:
                 return "templatestring", {"parts": items_, "multi_line": term.multi_line}
 
     def part(self, part: str | Expr) -> Json:
-        """Return the JSON of a part of a template string: text, a term, or an expression."""
+        """Return the JSON of a part of a template string: a string for text, a term for a scalar
+        alone, otherwise an expression.
+        """
         if isinstance(part, str):
             return {"type": "string", "value": part}
         plain = not part.withs and not part.negated
@@ -448,8 +450,8 @@ def _sort(value: object) -> object:
 
 
 def _name_and_key(rule: Rule) -> tuple[str, Term | None]:
-    """Return the head's `name` and `key` in OPA's JSON, "" and None where it has none: it has them
-    for references of one or two parts only.
+    """Return the `name` and `key` of a rule's head in OPA's JSON; "" if it has no name there, such
+    as a head of three parts or more, and None if it has no key.
     """
     head = rule.head
     ref = head.ref
@@ -474,7 +476,7 @@ def head_key(rule: Rule) -> Term | None:
 
 
 def _has_if(rule: Rule) -> bool:
-    """Return True if the rule's body follows `if`, not only a brace."""
+    """Return True if the body of a rule, which has one, follows `if`, not only a brace."""
     if is_repeated(rule.head):
         return False  # only a body in braces can follow another one
     rest = rule.span.source.text[rule.head.span.end : rule.span.end]

@@ -20,8 +20,9 @@ __all__ = ["check_is_v1"]
 
 
 def check_is_v1(module: Module, removed: Container[str]) -> None:
-    """Raise CompileError with all uses of syntax and names that v1 forbids; return None if there
-    are none. `removed` are the names of built-ins that v1 removed.
+    """Raise CompileError with all that v1 forbids and no new spelling can repair: imports with the
+    same name, rules, parameters and variables named `input` or `data`, calls of built-ins in
+    `removed`, and rules named like a keyword.
     """
     errors = [
         *_imports(module),
@@ -54,7 +55,9 @@ def _name(term: Term) -> str:
 
 
 def _shadows(rule: Rule) -> Iterator[Diagnostic]:
-    """Yield an error for each rule, parameter or variable named `input` or `data`."""
+    """Yield an error for each rule, parameter or variable assigned by `:=` that is named `input` or
+    `data`.
+    """
     name = _name(rule.head.ref.head)
     if name in ROOTS:
         yield _error(f"rules must not shadow {name} (use a different rule name)", rule.span)

@@ -155,8 +155,10 @@ class Bodies:
     def _parse_logical_operand(self, start: int, *, left: bool) -> _Operand | None:
         """operand = group | plain | "{" body "}"
 
-        As a `left` operand, a `{` that a logical word does not follow is parsed again as a set or
-        object. None after recording an error, also for an assignment without braces.
+        As a `left` operand, a `{` begins a body only if `and` or `or` follows its `}`; otherwise,
+        and as a right one if the `}` is followed by an operator or suffix, it is parsed again as a
+        set or object. None after recording an error, also for an assignment without braces beside
+        `and` or `or`.
         """
         cursor = self.cursor
         if cursor.kind == "{" and start not in self._no_bodies:

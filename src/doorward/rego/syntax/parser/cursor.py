@@ -92,7 +92,7 @@ class Dialect:
 class Cursor:
     """The current token (`token`, and its `kind`, which is the word itself for a keyword) and the
     moves through a source. `end` is the end of the previous token. `builtins` are the names that a
-    rule without a body must not have; `max_links` is how many operators may follow each other.
+    statement `f(x)` alone must not have; `max_links` is how many operators may follow each other.
     `errors` are those recorded so far.
     """
 
@@ -244,7 +244,9 @@ class Cursor:
         self.errors.append(Diagnostic(PARSE_ERROR, message, self.here() if span is None else span))
 
     def illegal(self, note: str = "") -> None:
-        """Record OPA's error that the current token is unexpected: `unexpected } token: NOTE`."""
+        """Record OPA's error that the current token is unexpected: `unexpected } token: NOTE`, or
+        `unexpected if keyword: NOTE`. For an invalid token it is `illegal token`, without the note.
+        """
         if self.kind == ILLEGAL:
             self.error("illegal token")
             return

@@ -157,7 +157,8 @@ def with_own_wildcards(cursor: Cursor, head: Head) -> Head:
 def check_default(cursor: Cursor, draft: Draft, span: Span) -> bool:
     """Return True if the value of a default rule has no variables, references and calls outside of
     comprehensions, and its parameters are different variables. Otherwise record errors at `span`
-    and return False: one for each fault, or one alone for a head without a value.
+    and return False: one for each fault, or one alone for `p[x]` or `p contains x` without a value
+    (other heads without a value mean true).
     """
     head = draft.head
     if head.value is None and draft.wrote_value:

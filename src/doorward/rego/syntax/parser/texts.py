@@ -73,7 +73,7 @@ def parse_module(
 ) -> Module:
     """Parse a policy text. ParseError, with at most `MAX_ERRORS` errors and with hints, if it is
     invalid. METADATA comments are parsed, and refused if invalid, only with `annotations`.
-    `builtins` are names that a rule without a body must not have.
+    `builtins` are names that a function without value and body, `f(x)`, must not have.
     """
     with _depth_guarded():
         cursor = Cursor(source, v0=v0, builtins=builtins)
@@ -100,7 +100,8 @@ def parse_with_recovery(
     source: Source, *, v0: bool = False, builtins: Container[str] = ()
 ) -> Parsed:
     """Parse a policy, keeping all well-formed statements; never raises for an invalid text.
-    METADATA comments are not parsed. At most `MAX_ERRORS` errors are returned.
+    METADATA comments are not parsed. At most `MAX_ERRORS` errors are returned. `builtins` are names
+    that a function without value and body, `f(x)`, must not have.
     """
     try:
         return _parse_with_recovery(source, v0=v0, builtins=builtins)
