@@ -46,7 +46,8 @@ def quote(text: str) -> str:
 
 def _escape_text(text: str) -> str:
     """Return a JSON text with the characters escaped that Go escapes besides: `<`, `>`, `&` and
-    line separators. They occur in strings only.
+    line separators; a byte that is not UTF-8 becomes the escape of U+FFFD. They occur in strings
+    only.
     """
     return _SPECIAL.sub(_escape, text) if _SPECIAL.search(text) else text
 
@@ -177,9 +178,9 @@ def unmarshal(text: str) -> Value:
 
 
 def is_valid(text: str) -> bool:
-    """Return True if `text` is exactly one JSON value, with white space around it. LimitError if it
-    nests deeper than Python's stack and is longer than `MAX_EXPLAINED` characters; shorter texts
-    are checked at any depth.
+    """Return True if `text` is exactly one JSON value, with or without white space around it.
+    LimitError if it nests deeper than Python's stack and is longer than `MAX_EXPLAINED` characters;
+    shorter texts are checked at any depth.
     """
     text = scrub(text)
     try:

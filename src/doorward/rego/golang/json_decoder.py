@@ -60,9 +60,9 @@ def read_again(
 ) -> Value:
     """Parse a text that Python's decoder refused with `why`. JSONError, in Go's words, if it is
     invalid; JSONLimitError if it exceeds a limit of Doorward. With `first`, text after the first
-    value is ignored, as Go's decoder does; otherwise only one `null` may follow, as in OPA's own
-    function. A text of more than `most` bytes is not read again: its error says `invalid JSON`
-    without a position.
+    value is ignored, as Go's decoder does; otherwise only a `null` may follow, as in OPA's own
+    function. A text of more than `most` bytes is not read again: JSONError with `invalid JSON` and
+    no position, or JSONLimitError with the text of `why` if that is no JSONDecodeError.
     """
     if len(text) > most:
         if isinstance(why, JSONDecodeError):
@@ -83,8 +83,8 @@ def end_of_value(text: bytes) -> int:
 
 
 def end_of_only_value(text: bytes) -> int:
-    """Return the byte offset after the first value if OPA accepts the text: one value, or one and a
-    `null`. JSONError, in Go's words, for any other text.
+    """Return the byte offset after the first value if OPA accepts the text: nothing or a `null`
+    follows, after which the text is not read further. JSONError, in Go's words, for any other text.
     """
     end = end_of_value(text)
     start = _skip(text, end)

@@ -130,8 +130,9 @@ def format_time(layout: str, moment: Moment) -> str:
 
 @lru_cache(maxsize=512)
 def plain_layout(layout: str) -> Callable[[datetime], str] | None:
-    """Return a function that formats a datetime by a layout of numbers only, such as `2006-01-02`;
-    None for a layout with other elements or with none. LimitError above `MAX_LAYOUT` bytes. Cached.
+    """Return a function that formats a datetime by a layout whose only elements are year, month,
+    day, hour (of 24), minute and second as numbers, such as `2006-01-02`; None for a layout with
+    other elements or with none. LimitError above `MAX_LAYOUT` bytes. Cached.
     """
     template, names = "", list[str]()
     for text, element in chunks(as_bytes(layout)):
@@ -432,8 +433,8 @@ class _Reader:
         return self.rest[at : at + 1] in _DIGITS and at < len(self.rest)
 
     def skip(self, text: str) -> None:
-        """Skip the literal `text`. A run of spaces in it matches any number of spaces, also none at
-        the end of the value. _BadValueError if other text follows.
+        """Skip the literal `text`. A run of spaces in it matches one or more spaces, or none at the
+        end of the value. _BadValueError if other text follows.
         """
         while text:
             if text[0] == " ":
@@ -533,7 +534,7 @@ class _Reader:
 
     def unasked_fraction(self, following: tuple[str, str]) -> None:
         """Read a fraction of a second after the seconds although the layout has none there, as Go
-        does; nothing if the value has none.
+        does; nothing if the value has none, or if the layout's next element is a fraction.
         """
         if self.rest[:1] in {".", ","} and self.is_digit(1):
             _, element = following
@@ -541,8 +542,8 @@ class _Reader:
                 self.nanoseconds(self.count_digits() + 1)
 
     def count_digits(self) -> int:
-        """Return the number of digits in `rest` after its first character, which is not
-        consumed.
+        """Return the number of digits in `rest` after its first character. Nothing is removed from
+        `rest`.
         """
         count = 0
         while self.is_digit(count + 1):

@@ -67,7 +67,7 @@ class _Spec:
             self.plus_v, self.plus = self.plus, False
 
     def cut(self, text: str) -> str:
-        """Cut a text to the precision, if there is one."""
+        """Return the first `precision` characters of a text; the whole text without a precision."""
         return text if self.precision is None else text[: self.precision]
 
     @property
@@ -245,8 +245,8 @@ class _Printer:
         return spec
 
     def index(self) -> bool:
-        """Read `[n]`, which makes argument `n` (from 1) the next one. Return True if there was a
-        well-formed one; an invalid one sets `good` to False.
+        """Read `[n]`, which makes argument `n` (from 1) the next one. Return True if `n` is a
+        number. `good` becomes False for other text in the brackets and if there is no argument `n`.
         """
         if self.here != "[":
             return False
@@ -273,8 +273,9 @@ class _Printer:
         return True
 
     def width(self, spec: _Spec, *, indexed: bool) -> bool:
-        """Read a width, `*` from an argument, into `spec`; there may be none. Return True if the
-        index before it (`indexed`) still applies to the verb.
+        """Read a width, `*` from the next argument, into `spec`; there may be none. A `*` without a
+        suitable argument is described in the result; a width in digits after an index (`indexed`)
+        sets `good` to False. Return True if that index still applies to the verb.
         """
         if self.here == "*":
             self.at += 1
@@ -290,9 +291,10 @@ class _Printer:
         return indexed
 
     def precision(self, spec: _Spec, *, indexed: bool) -> bool:
-        """Read a precision, `.*` from an argument, into `spec`; there may be none. `indexed`: an
-        index was read before it, which is an error beside a precision. Return True if an index was
-        read and still applies to the verb.
+        """Read a precision, `.*` from an argument, into `spec`; there may be none. A `*` without a
+        suitable argument is described in the result. `indexed`: an index was read before it, which
+        beside a precision sets `good` to False. Return True if an index was read and still applies
+        to the verb.
         """
         # A point that ends the text is a verb, and an unknown one.
         if self.here != "." or self.at + 1 == len(self.template):

@@ -286,7 +286,8 @@ class _Parser:
     ) -> tuple[Block, list[_Token]]:
         """Parse nodes up to an action that begins with one of `ends`. Return them and that action's
         tokens, [] at the end of the template. `loops` is the number of `range` around them; `top`
-        allows `define`. LimitError if `depth` is above `MAX_DEPTH`.
+        allows `define`. BuiltinError for invalid syntax and if the template ends before one of
+        `ends`; LimitError if `depth` is above `MAX_DEPTH`.
         """
         if depth > MAX_DEPTH:
             raise LimitError(f"template is nested more than {MAX_DEPTH} deep")

@@ -257,7 +257,7 @@ class _Run:
 
     def command(self, command: Command, dot: Any, final: Any) -> Any:
         """Return the value of a command; `final` is the value piped into it, or `_MISSING`.
-        BuiltinError for operands of something that is not a function.
+        BuiltinError for operands of something that is not a function, and for `nil` alone.
         """
         first, *rest = command.operands
         if isinstance(first, Function):
@@ -446,8 +446,8 @@ def _index(value: Any, *keys: Any) -> Any:
 
 
 def _slice(value: Any, *bounds: Any) -> Any:
-    """Execute the function `slice` on a string (by bytes) or array, with up to three bounds;
-    BuiltinError if a bound does not fit.
+    """Execute the function `slice` on a string (by bytes, up to two bounds) or an array (up to
+    three bounds). BuiltinError for other values, and for a bound that does not fit.
     """
     text = isinstance(value, str)
     if not text and not isinstance(value, list):
