@@ -13,8 +13,8 @@ from tests.corpora import GOLDEN, rows
 from doorward.rego.numbers import Number
 from doorward.rego.source import NOWHERE, Source
 from doorward.rego.syntax.format import format_tree
-from doorward.rego.syntax.nodes import Scalar, Set
-from doorward.rego.syntax.opa_json import expr_rank, module_to_json, rank, term_to_json
+from doorward.rego.syntax.nodes import Scalar
+from doorward.rego.syntax.opa_json import module_to_json, term_to_json
 from doorward.rego.syntax.parser import parse_module, parse_query, parse_term
 from doorward.rego.syntax.walk import Node, rewrite
 
@@ -68,29 +68,6 @@ def test_comprehensions_and_documents_have_a_place_in_the_order() -> None:
     assert [m["type"] for m in members] == [
         *("ref", "ref", "arraycomprehension", "objectcomprehension", "setcomprehension"),
     ]
-
-
-def test_bodies_are_ordered_by_what_they_contain() -> None:
-    """Declarations come before terms, then calls, then `every`, whatever stands first."""
-    inner = (
-        *("some x; x = 1", "some x in y", "some x, z in y", "x", "x or y", "x and y", "not {x; y}"),
-        *("not x", "x with input as 1", "x with input as 2", "f(x)", "every x in y {x}"),
-        *("every z, x in y {x}", "x; y"),
-    )
-    texts = [f"[1 | {each}]" for each in inner]
-    module = parse_module(
-        Source(
-            "p.rego",
-            "package p\nimport future.keywords.and\nimport future.keywords.or\n"
-            f"import future.keywords.not\nq := {{{', '.join(texts)}}}\n",
-        )
-    )
-    value = module.rules[0].head.value
-    assert isinstance(value, Set)
-    orders = [expr_rank(each.body[0])[0] for each in value.items]  # type: ignore[union-attr]
-    assert orders == [0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 2, 3, 3, 1]
-    assert len({rank(each) for each in value.items}) == len(texts)
-    assert len(term_to_json(value)["value"]) == len(texts)
 
 
 @pytest.mark.parametrize(

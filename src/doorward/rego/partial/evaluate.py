@@ -63,7 +63,7 @@ from doorward.rego.partial.text import body_text, module_text
 from doorward.rego.runtime.evaluation import Evaluation
 from doorward.rego.source import NOWHERE, Span
 from doorward.rego.syntax import nodes
-from doorward.rego.syntax.opa_json import rank
+from doorward.rego.syntax.term_order import rank
 from doorward.rego.values import Boxed, Key, from_key, to_key
 
 __all__ = ["MAX_PARTS", "Lowered", "Partial", "Question", "settings"]

@@ -48,7 +48,7 @@ from doorward.rego.partial.core import (
 from doorward.rego.partial.names import Locals
 from doorward.rego.partial.order import in_safe_order
 from doorward.rego.syntax import nodes
-from doorward.rego.syntax.opa_json import rank
+from doorward.rego.syntax.term_order import rank
 from doorward.rego.syntax.walk import walk
 
 __all__ = ["declared_arity", "lower_modules", "lower_query"]

@@ -9,7 +9,7 @@ from typing import Any
 from doorward.rego.partial import core
 from doorward.rego.partial.state import Path
 from doorward.rego.syntax import nodes
-from doorward.rego.syntax.opa_json import expr_rank, rank
+from doorward.rego.syntax.term_order import expr_rank, rank
 from doorward.rego.values import Value, from_key, sorted_keys, sorted_values
 
 __all__ = [

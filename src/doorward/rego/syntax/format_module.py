@@ -34,7 +34,8 @@ from doorward.rego.syntax.nodes import (
     Term,
     Var,
 )
-from doorward.rego.syntax.opa_json import has_braces, head_key, is_repeated, rank
+from doorward.rego.syntax.opa_json import has_braces, head_key, is_repeated
+from doorward.rego.syntax.term_order import rank
 from doorward.rego.syntax.walk import rewrite, walk
 
 __all__ = ["ModuleWriter", "Style", "Target", "needed_imports"]

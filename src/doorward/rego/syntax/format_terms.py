@@ -39,8 +39,7 @@ from doorward.rego.syntax.nodes import (
     Var,
     With,
 )
-from doorward.rego.syntax.opa_json import rank
-from doorward.rego.syntax.sameness import distinct, last_pairs
+from doorward.rego.syntax.term_order import distinct, last_pairs, rank
 from doorward.rego.syntax.walk import Node, rewrite, walk
 from doorward.rego.values import to_rego
 

@@ -7,14 +7,11 @@ written in the text are written out here, as in OPA.
 from __future__ import annotations
 
 import base64
-from fractions import Fraction
 from typing import Any, Final, TypeAlias
 
 from doorward.base.records import record
-from doorward.rego.numbers import exact
 from doorward.rego.source import Span
 from doorward.rego.syntax.annotations import SchemaPath
-from doorward.rego.syntax.keywords import ROOTS
 from doorward.rego.syntax.nodes import (
     And,
     Annotations,
@@ -40,20 +37,18 @@ from doorward.rego.syntax.nodes import (
     SetComprehension,
     SomeDecl,
     SomeIn,
-    TemplateString,
     Term,
     Var,
     With,
 )
+from doorward.rego.syntax.term_order import distinct_in_order, is_root, membership, pairs_in_order
 from doorward.rego.syntax.walk import walk
 
 __all__ = [
-    "expr_rank",
     "has_braces",
     "head_key",
     "is_repeated",
     "module_to_json",
-    "rank",
     "term_to_json",
 ]
 
@@ -285,7 +280,7 @@ class _Writer:
         """Return the JSON of `some … in …`: its only symbol is a call of the membership
         built-in.
         """
-        call = _membership(some)
+        call = membership(some)
         first = call.args[0].span
         span = Span(some.span.source, first.start, some.span.end, first.row, first.col)
         symbol = self.term(Call(call.operator, call.args, span))
@@ -296,7 +291,7 @@ class _Writer:
         return {
             **self.location(modifier.span),
             "target": self.reference(modifier.target)
-            if _is_root(modifier.target)
+            if is_root(modifier.target)
             else self.term(modifier.target),
             "value": self.term(modifier.value),
         }
@@ -307,7 +302,7 @@ class _Writer:
         """Return the JSON of a term. `input` and `data` alone are references, unless `bare`, which
         keeps them as variables.
         """
-        if _is_root(term) and not bare:
+        if is_root(term) and not bare:
             return self.reference(term)
         kind, value = self.value(term)
         return {**self.location(term.span), "type": kind, "value": value}
@@ -326,9 +321,9 @@ class _Writer:
             case Array(items=items):
                 return "array", [self.term(i) for i in items]
             case Set(items=items):
-                return "set", [self.term(i) for i in _distinct(items)]
+                return "set", [self.term(i) for i in distinct_in_order(items)]
             case Object(items=pairs):
-                return "object", [[self.term(k), self.term(v)] for k, v in _last(pairs)]
+                return "object", [[self.term(k), self.term(v)] for k, v in pairs_in_order(pairs)]
             case ArrayComprehension(term=head, body=body):
                 return "arraycomprehension", {"term": self.term(head), "body": self.body(body)}
             case SetComprehension(term=head, body=body):
@@ -413,18 +408,6 @@ def has_braces(rule: Rule) -> bool:
     return "{" in head.source.text[head.end : body.start]
 
 
-def _membership(some: SomeIn) -> Call:
-    """Return the call of the membership built-in that `some … in …` stands for in OPA."""
-    keys = () if some.key is None else (some.key,)
-    args = (*keys, some.value, some.domain)
-    operator = Ref(Var("internal"), (Scalar(f"member_{len(args)}"),))
-    return Call(some.operator or operator, args)
-
-
-def _is_root(term: Term) -> bool:
-    return isinstance(term, Var) and term.name in ROOTS
-
-
 def _scalar_kind(value: object) -> str:
     """Return the JSON type name of a scalar."""
     match value:
@@ -481,111 +464,3 @@ def _has_if(rule: Rule) -> bool:
         return False  # only a body in braces can follow another one
     rest = rule.span.source.text[rule.head.span.end : rule.span.end]
     return not rest.lstrip().startswith("{")
-
-
-# Sets and objects are printed sorted and without repetitions, in the order of terms
-
-
-def _distinct(items: tuple[Term, ...]) -> list[Term]:
-    """Return the different members of a set in OPA's order."""
-    by_rank: dict[Any, Term] = {}
-    for item in items:
-        by_rank.setdefault(rank(item), item)
-    return [by_rank[rank_] for rank_ in sorted(by_rank)]
-
-
-def _last(pairs: tuple[tuple[Term, Term], ...]) -> list[tuple[Term, Term]]:
-    """Return the pairs of an object literal in OPA's order, each key once: as first written, with
-    the last of its values.
-    """
-    by_rank: dict[Any, tuple[Term, Term]] = {}
-    for key, value in pairs:
-        position = rank(key)
-        by_rank[position] = (by_rank[position][0] if position in by_rank else key, value)
-    return [by_rank[position] for position in sorted(by_rank)]
-
-
-# INVARIANT: the numbers are those of OPA's `sortOrder` (ast/compare.go), here and below; the
-# formatter and `opa parse` show members in this order.
-def rank(term: Term) -> tuple[int, Any]:
-    """Return a sort key for terms in OPA's order; equal terms, and no others, have equal keys."""
-    match term:
-        case Scalar(value=value):
-            return _scalar_rank(value)
-        case TemplateString(parts=parts):
-            return 4, (len(parts), *map(_part_rank, parts))
-        case Var(name=name):
-            # `input` alone is a reference to OPA, which sorts it behind variables.
-            return (6, ((5, name),)) if _is_root(term) else (5, name)
-        case Ref(head=head, args=args):
-            first = (5, head.name) if isinstance(head, Var) else rank(head)
-            return 6, (first, *map(rank, args))
-        case Array(items=items):
-            return 7, tuple(map(rank, items))
-        case Object(items=pairs):
-            ranked = sorted((rank(k), rank(v)) for k, v in pairs)
-            return 8, tuple(ranked)
-        case Set(items=items):
-            return 9, tuple(sorted(map(rank, items)))
-        case ArrayComprehension(term=head, body=body):
-            return 10, (rank(head), _body_rank(body))
-        case ObjectComprehension(key=key, value=head, body=body):
-            return 11, (rank(key), rank(head), _body_rank(body))
-        case SetComprehension(term=head, body=body):
-            return 12, (rank(head), _body_rank(body))
-        case _:
-            return 13, (rank(term.operator), *map(rank, term.args))
-
-
-def _scalar_rank(value: float | str | None) -> tuple[int, Any]:
-    """Return a sort key for a scalar in OPA's order: null, booleans, numbers, strings."""
-    match value:
-        case None:
-            return 0, 0
-        case bool():
-            return 1, value
-        case str():
-            return 3, value
-    # A tree that was not parsed may also have a number that is a plain `float`.
-    # By value: `1` and `1.0` are one member of a set.
-    return 2, Fraction(exact(value))
-
-
-def expr_rank(expr: Expr) -> tuple[Any, ...]:
-    """Return a sort key for expressions in OPA's order: declarations, terms (also `and`, `or` and
-    `not`), calls, `every`.
-    """
-    order, terms = _terms_rank(expr)
-    withs = tuple([(rank(item.target), rank(item.value)) for item in expr.withs])
-    return order, expr.negated, terms, withs, _body_rank(expr.before)
-
-
-def _terms_rank(expr: Expr) -> tuple[int, tuple[Any, ...]]:
-    """Return the position of an expression's kind in OPA's order, and the key of its terms."""
-    match expr.term:
-        case SomeDecl(symbols=symbols):
-            return 0, tuple(map(rank, symbols))
-        case SomeIn() as some:
-            return 0, (rank(_membership(some)),)
-        case Call(operator=operator, args=args):
-            return 2, (rank(operator), *map(rank, args))
-        case Every(key=key, value=value, domain=domain, body=body):
-            keys = () if key is None else (rank(key),)
-            return 3, (keys, rank(value), rank(domain), _body_rank(body))
-        case And(left=left, right=right):
-            return 1, ((103, (_body_rank(left), _body_rank(right))),)
-        case Or(left=left, right=right):
-            return 1, ((104, (_body_rank(left), _body_rank(right))),)
-        case Not(body=body):
-            return 1, ((111, _body_rank(body)),)
-        case term:
-            return 1, (rank(term),)
-
-
-def _body_rank(body: Body) -> tuple[Any, ...]:
-    return tuple(map(expr_rank, body))
-
-
-def _part_rank(part: str | Expr) -> tuple[int, Any]:
-    """Return the sort key of a part of a template string: texts come before expressions."""
-    return (3, part) if isinstance(part, str) else (100, expr_rank(part))

@@ -6,7 +6,6 @@ imports of keywords, and write `z = x + y` for a call with three operands.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -19,13 +18,12 @@ from doorward.rego.syntax.nodes import (
     Rule,
     Scalar,
     Set,
-    Term,
     Var,
 )
-from doorward.rego.syntax.opa_json import rank
+from doorward.rego.syntax.term_order import distinct_in_order, pairs_in_order
 from doorward.rego.syntax.walk import Node, rewrite
 
-__all__ = ["distinct", "is_same", "last_pairs"]
+__all__ = ["is_same"]
 
 _TRUE: Final = Scalar(True)
 _INFIX: Final = frozenset(
@@ -69,31 +67,8 @@ def _plain_node(node: Node) -> Node:
         case Var() if node.is_wildcard:
             return Var("_")  # their names are numbers, counted through the module
         case Set(items=items):
-            return replace(node, items=tuple(sorted(distinct(items), key=rank)))
+            return replace(node, items=tuple(distinct_in_order(items)))
         case Object(items=pairs):
-            in_order = sorted(last_pairs(pairs), key=lambda pair: rank(pair[0]))
-            return replace(node, items=tuple(in_order))
+            return replace(node, items=tuple(pairs_in_order(pairs)))
         case _:
             return node
-
-
-# A set has a member once, an object a key: as in OPA, that is so when they are read.
-
-
-def distinct(items: Sequence[Term]) -> list[Term]:
-    """Return the different members of a set; of equal ones the first."""
-    firsts: dict[object, Term] = {}
-    for item in items:
-        firsts.setdefault(rank(item), item)
-    return list(firsts.values())
-
-
-def last_pairs(pairs: Sequence[tuple[Term, Term]]) -> list[tuple[Term, Term]]:
-    """Return the pairs of an object without repeated keys: of equal keys the first key and the last
-    value.
-    """
-    chosen: dict[object, tuple[Term, Term]] = {}
-    for key, value in pairs:
-        position = rank(key)
-        chosen[position] = (chosen.get(position, (key,))[0], value)
-    return list(chosen.values())
