@@ -62,7 +62,7 @@ def read_again(
     invalid; JSONLimitError if it exceeds a limit of Doorward. With `first`, text after the first
     value is ignored, as Go's decoder does; otherwise only a `null` may follow, as in OPA's own
     function. A text of more than `most` bytes is not read again: JSONError with `invalid JSON` and
-    no position, or JSONLimitError with the text of `why` if that is no JSONDecodeError.
+    no position, or JSONLimitError with the text of `why` if that is not a JSONDecodeError.
     """
     if len(text) > most:
         if isinstance(why, JSONDecodeError):
