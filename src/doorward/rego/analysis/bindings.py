@@ -102,7 +102,8 @@ class Binding:
 
     def value(self, term: Term) -> None:
         """Add `term` as a value: its variables are needed, except those in operands of references,
-        which iteration binds, and those that occur only inside closures.
+        which iteration binds (but not the operand of `x[x]`), and those that occur only inside
+        closures.
         """
         if is_ground(term):
             return
@@ -283,9 +284,10 @@ def _same_keys(a: Pairs, b: Pairs) -> bool:
 
 
 def _shapes_differ(a: Term, b: Term) -> bool:
-    """Return True if two literals can never match, such as an array and a number. OPA then reports
-    their variables as unsafe. False for references and calls, and for objects of one size unless
-    all keys are scalars.
+    """Return True if `a` and `b`, a pair from `equations`, are both literals, such as an array and
+    a number or two sets: OPA matches no parts of these, and reports their variables as unsafe.
+    False if one is a variable, reference, call or comprehension, and for objects of one size
+    unless all keys are scalars.
     """
     literals = (Array, Object, Set, Scalar)
     if isinstance(a, Object) and isinstance(b, Object) and len(a.items) == len(b.items):

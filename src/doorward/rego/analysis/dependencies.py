@@ -293,8 +293,8 @@ def in_order(root: RuleNode, graph: Dependencies) -> Iterator[RuleNode]:
 def definitions_in_order(
     root: RuleNode, graph: Dependencies, callees: Callees
 ) -> Iterator[Definition]:
-    """Yield all rules, each after those it reads. Nodes that read themselves come last, ordered
-    rule by rule, since no single rule of them is recursive.
+    """Yield all rules, each after those it reads. The rules of nodes in `graph.circular`, which
+    read themselves or such a node, come last, ordered rule by rule: no single one is recursive.
     """
     circular: list[RuleNode] = []
     for node in in_order(root, graph):

@@ -213,7 +213,9 @@ class _Unification:
             self.mark(name)
 
     def mark(self, name: str) -> None:
-        """Mark `name` as bound, and then every variable that waited only for it."""
+        """Mark `name` as bound, then the variables that `unknown` has for it (those of its other
+        side), and then every variable that waited for nothing else.
+        """
         if name in self.unified:
             return
         self.unified.add(name)

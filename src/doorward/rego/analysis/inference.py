@@ -151,8 +151,8 @@ class Inference:
         return type_ if isinstance(type_, Function) else None
 
     def _callee(self, operator: Ref, scope: Scope) -> Type:
-        """Return the type of a call's operator, a Function if it is one; UNKNOWN if there is no
-        such function.
+        """Return the type of a call's operator, a Function if it is one. Otherwise UNKNOWN, or for
+        a name below `data` or a variable the type that it has: any if nothing is known of it.
         """
         if isinstance(operator.head, Var) and (
             operator.head.name in ROOTS
@@ -171,7 +171,9 @@ class Inference:
         return match_error(types[0], types[1], expr.span)
 
     def _call(self, expr: Expr, call: Call, scope: Scope) -> Finding | None:
-        """Return the error if a call's operands do not fit its declaration; else None."""
+        """Return the error if a call's operands do not fit its declaration, or if its callee is not
+        a function; else None, also for a callee of the type any.
+        """
         callee = self._callee(call.operator, scope)
         # A function with a type error counts as any; the error is reported at its definition.
         if callee == any_:

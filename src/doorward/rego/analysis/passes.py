@@ -208,8 +208,9 @@ def resolve_names(program: Program) -> list[Diagnostic]:
 
 
 def build_rule_tree(program: Program) -> list[Diagnostic]:
-    """Build the tree of rules, and list all calls and `with`; report calls without a result that
-    are used as values. Before every pass that looks up rules by their paths.
+    """Build the tree of rules, store the arities of functions, and list all calls and `with`;
+    report calls without a result that are used as values. Before every pass that looks up rules by
+    their paths.
     """
     program.root = build_tree(program.modules)
     program.arities = {

@@ -17,7 +17,7 @@ class ReadPaths:
         self._paths = {path for part in parts for path in _paths(part)}
 
     def above(self, path: Sequence[Key]) -> bool:
-        """Return True if some rule reads a document above `path` as a whole; a key that is not
+        """Return True if some reference reads a document above `path` as a whole; a key that is not
         constant counts as any key. Below `data.system` this is also True if all of `data` or any of
         its keys is read, since that leaves `system` out except under `with`.
         """
@@ -31,7 +31,9 @@ class ReadPaths:
 
 
 def _paths(part: object) -> Iterator[tuple[Key | None, ...]]:
-    """Yield the path of a reference below `data`, None for keys known only at run time."""
+    """Yield the path of `part` below `data`, with None for keys known only at run time; nothing if
+    it is not a reference below `data`.
+    """
     if isinstance(part, Ref) and isinstance(part.head, Var) and part.head.name == "data":
         yield tuple(to_key(a.value) if isinstance(a, Scalar) else None for a in part.args)
     elif isinstance(part, Var) and part.name == "data":

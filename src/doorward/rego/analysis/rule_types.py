@@ -148,7 +148,7 @@ def _type_and_path(
 ) -> tuple[Type | None, tuple[Key, ...]]:
     """Return the type that a rule gives, and the path for it in the tree of types. Except for a
     function, the type is None if a part of it is unknown. Parameters of which the body says nothing
-    get the type any.
+    get the type any, in `scope`.
     """
     for node in (node for arg in head.args or () for node in walk(arg)):
         # What the body says nothing of can be anything.

@@ -42,8 +42,9 @@ BodyReader: TypeAlias = Callable[[Body], Iterator[Var]]
 def term_vars(
     term: Term, *, closures: bool = True, read_body: BodyReader | None = None
 ) -> Iterator[Var]:
-    """Yield every variable of a term; with `closures=False` not those inside comprehensions.
-    `read_body` yields the variables of a comprehension's body, by default `body_vars`.
+    """Yield every variable of a term except `input` and `data`; with `closures=False` not those
+    inside comprehensions. `read_body` yields the variables of a comprehension's body, by default
+    `body_vars`.
     """
     read_body = read_body or body_vars
     match term:
@@ -96,9 +97,9 @@ def part_vars(part: Expr, *, closures: bool = True) -> Iterator[Var]:
 
 
 def expr_vars(expr: Expr, *, closures: bool = True) -> Iterator[Var]:
-    """Yield every variable of an expression, its `with` modifiers included; without `closures`,
-    none of the bodies of `not`, `and`, `or`, `every` and comprehensions. Names that `some` only
-    declares are left out.
+    """Yield every variable of an expression except `input` and `data`, its `before` and its `with`
+    modifiers included; without `closures`, none of the bodies of `not`, `and`, `or`, `every` and
+    comprehensions. Names that `some` only declares are left out.
     """
     for each in expr.before:
         yield from expr_vars(each, closures=closures)
@@ -134,8 +135,8 @@ def expr_vars(expr: Expr, *, closures: bool = True) -> Iterator[Var]:
 
 
 def body_vars(body: Body, *, closures: bool = True) -> Iterator[Var]:
-    """Yield every variable of a body, once for each occurrence; with `closures=False` not those
-    inside closures.
+    """Yield every variable of a body except `input` and `data`, once for each occurrence; with
+    `closures=False` not those inside closures.
     """
     for expr in body:
         yield from expr_vars(expr, closures=closures)

@@ -56,8 +56,8 @@ class Groups:
     ) -> list[Any] | None:
         """Return the items of `collection` whose part at `path` equals `value`, in order; None if
         the caller must iterate all. That is so for the first `WALKS` loops, for a `collection` that
-        is none or has fewer than `FEWEST` items, and for a `value` that is a collection. After
-        `MOST` collections and paths, all are forgotten.
+        has fewer than `FEWEST` items or is another value, and for a `value` that is a collection.
+        After `MOST` collections and paths, all are forgotten.
 
         `walk` returns all items; `with_keys`: as pairs with their keys.
         """

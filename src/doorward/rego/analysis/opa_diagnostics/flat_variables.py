@@ -53,7 +53,9 @@ exact code have the second.
 
 
 def all_vars(term: Term) -> Iterator[Var]:
-    """Yield every variable of a flat term, including those in the bodies of comprehensions."""
+    """Yield every variable of a flat term except `input` and `data`, including those in the bodies
+    of comprehensions.
+    """
     return term_vars(term, read_body=_body_vars)
 
 
@@ -63,8 +65,9 @@ def _body_vars(body: Body) -> Iterator[Var]:
 
 
 def expr_vars(expr: Expr, *, closures: bool = False) -> Iterator[Var]:
-    """Yield every variable of a flat expression and of its `with`; those inside closures only with
-    `closures`.
+    """Yield every variable of a flat expression and of its `with`, except `input` and `data`; those
+    inside closures only with `closures`. Operands of `not`, `and` and `or` without braces are not
+    closures.
     """
     term = expr.term
     match term:
