@@ -123,7 +123,8 @@ class Engine:
         """Return an engine with other policies on the same data, compiled with the same options.
         CompileError if they are invalid.
         """
-        return compile(modules, self.options, before=self.policies).bind(self.data)
+        policies = compile(modules, self.options, before=self.policies)
+        return policies.bind(self.data, is_parsed=True)  # it was checked for this engine
 
     def prepare(
         self,

@@ -279,8 +279,10 @@ class Query:
         if (tracer := gettrace()) is not None:
             # A debugger is to stop in a rule, not where its code is generated.
             settrace(None)
-            self.warm()
-            settrace(tracer)
+            try:
+                self.warm()
+            finally:
+                settrace(tracer)
         return self.answer(input, now_ns=now_ns)
 
     def answer(self, input: Any = UNDEFINED, *, now_ns: int | None = None) -> Any:

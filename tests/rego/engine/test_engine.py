@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import Any
 
@@ -14,6 +15,7 @@ from doorward.rego import (
     Environment,
     EvalError,
     Number,
+    Query,
     Registry,
     parse_term,
     to_json,
@@ -84,6 +86,29 @@ def test_value_of_several_expressions_is_refused() -> None:
         Engine().prepare("x := 1; y := 2").value()
 
 
+def test_a_debugger_stays_attached_if_code_cannot_be_generated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(_query: Query) -> None:
+        assert sys.gettrace() is None  # the debugger must not stop in code generation
+        raise CompileError(())
+
+    def debug(*_event: object) -> None:
+        return None
+
+    query = engine().prepare("data.authz.allow")
+    monkeypatch.setattr(Query, "warm", refuse)
+    before = sys.gettrace()
+    sys.settrace(debug)
+    try:
+        with pytest.raises(CompileError):
+            query.value({})
+        attached = sys.gettrace()
+    finally:
+        sys.settrace(before)
+    assert attached is debug
+
+
 def test_with_data_shares_the_compiled_policies() -> None:
     first = engine()
     second = first.with_data({"roles": {"eve": ["reader"]}})
@@ -96,6 +121,11 @@ def test_with_data_shares_the_compiled_policies() -> None:
 def test_with_modules_keeps_the_data() -> None:
     changed = engine().with_modules({"a.rego": "package a\n\nusers := count(data.roles)"})
     assert changed.prepare("data.a.users").value() == 2
+
+
+def test_with_modules_does_not_check_the_data_again() -> None:
+    data: Any = {"pair": (1, 2)}  # a tuple would be converted
+    assert Engine(data=data, is_parsed=True).with_modules({}).data is data
 
 
 def test_answers_on_data_alone_are_kept_for_that_data_only() -> None:
