@@ -384,6 +384,14 @@ def test_a_response_that_streams_is_not_asked_for_and_has_the_headers_of_the_pol
     assert after == RESPONSE | {"x-kind": "free", "x-a": "1"}
 
 
+def test_a_trial_run_leaves_the_headers_of_a_response_that_streams() -> None:
+    exchange = Calls(STREAM, dry_run=True).open()
+    exchange.answer(request())
+    answer = read(exchange.answer(response_headers(RESPONSE | {"x-kind": "free", "x-b": "1"})))
+    assert answer.HasField("mode_override")
+    assert not answer.response_headers.response.header_mutation.ByteSize()
+
+
 def test_what_a_new_policy_makes_of_bodies_stays_out_of_the_log() -> None:
     first = 'package envoy.response\n\nallow := true\n\nbody := "a"\n'
     calls = Calls(first)

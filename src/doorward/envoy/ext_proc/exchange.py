@@ -472,12 +472,14 @@ class ResponseExchange:
         self._stage = "unread" if state != "none" else "decided"
         outcome: Outcome = "unread" if state != "none" else "passed"
         self._log_answer(decision, input, outcome, started, state, 0, None)
-        if state != "none":
-            return messages.write_unread(Mutation(verdict.added, verdict.removed))
         if self._processor.options.dry_run:
             mutation = Mutation()
+        elif state != "none":
+            mutation = Mutation(verdict.added, verdict.removed)
         else:
             mutation = self._mutation(verdict, None, state)
+        if state != "none":
+            return messages.write_unread(mutation)
         if is_answered_with_body:
             return messages.write_body(mutation, None)
         return messages.write_headers("response_headers", mutation)
