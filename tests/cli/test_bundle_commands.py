@@ -178,6 +178,7 @@ def test_a_bundle_that_is_built_and_signed_is_verified(folder: Path) -> None:
         (["--signing-key", "x", "p.rego"], "enable bundle mode (ie. --bundle) to verify or sign"),
         (["--verification-key", "x", "b"], "enable bundle mode (ie. --bundle) to verify or sign"),
         (["--claims-file", "c.json", "-b", "b"], "specify the secret (HMAC) or path of the PEM"),
+        (["--signing-key", "x", "--claims-file", "p.rego", "-b", "b"], "invalid character 'p'"),
         (["p.rego", "data.json", "more.json"], "merge error"),
     ],
 )

@@ -34,7 +34,7 @@ from doorward.cli.errors import OneOf
 from doorward.cli.sign import read_claims, read_key
 from doorward.cli.waiting import waiting
 from doorward.rego import Options, RegoError, Value, compile
-from doorward.rego.golang import marshal, ordered_text
+from doorward.rego.golang import JSONError, marshal, ordered_text
 from doorward.rego.shared import PARSE_ERROR, Capabilities, Key, Source
 from doorward.rego.tools import Module, Target, format_policy
 
@@ -225,7 +225,7 @@ def command(
         report(f"wrote {len(members)} files to {output}")
     except ManifestError as error:
         return _fail(f"bundle merge failed: {error}")
-    except (_BuildError, LoadError, OptimizeError, RegoError, SignatureError) as error:
+    except (_BuildError, LoadError, OptimizeError, RegoError, SignatureError, JSONError) as error:
         return _fail(str(error))
     return 0
 
@@ -430,9 +430,11 @@ def _member_names(files: Iterable[str]) -> dict[str, str]:
 
 
 def _signatures_for(members: Sequence[tuple[str, bytes]], options: Mapping[str, Any]) -> bytes:
-    """Return the content of `.signatures.json` for the bundle's files. The claims are those in the
-    file of --claims-file or, without it, only `keyid`, the id of the verification key. Raise
-    SignatureError if signing fails.
+    """Return the content of `.signatures.json` for the bundle's files.
+
+    The claims are those in the file of --claims-file or, without it, only `keyid`, the id of the
+    verification key. Raise LoadError or JSONError if the claims cannot be read, LoadError if the
+    key cannot, and SignatureError if signing fails.
     """
     files = [(name.lstrip("/"), content) for name, content in members]
     claims = read_claims(options["claims_file"])

@@ -38,7 +38,9 @@ def command() -> None:
 @command.command("envoy")
 @argument("file", help="File with a CheckRequest, JSON or protobuf; `-` is standard input.")
 @click.option(
-    "--strict", is_flag=True, help="Apply strict mode: report unused imports and variables."
+    "--strict",
+    is_flag=True,
+    help="Apply strict mode: refuse what the application could read otherwise than the policy.",
 )
 @click.option(
     "--api",
