@@ -113,8 +113,11 @@ def is_allowed(result: Value | Undefined) -> bool:
 
 
 def read_verdict(result: Value | Undefined, decision_id: str = "") -> Verdict:
-    """Return the verdict of a result. Raise ResultError if it is undefined or has the wrong shape,
-    or asks for changes of the query, which these adapters do not support.
+    """Return the verdict of a result.
+
+    Raise ResultError if it is undefined or has the wrong shape, a header that HTTP does not allow
+    or a denial's status below 200, or asks for changes of the query, which these adapters do not
+    support.
     """
     if result is True or result is False:
         fields = (result, FORBIDDEN, (), "", (), (), decision_id, "", result)

@@ -112,7 +112,8 @@ def read_shared_options(params: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields that `ServiceOptions` and `ProxyOptions` have in common, by name.
 
     They come from the shared options and from --listen, --tls-ca-cert-file, --pdp and --policy.
-    Raise UsageError if they do not fit together.
+    Raise UsageError if they do not fit together, or if --timeout is not above 0 and at most 60
+    seconds.
     """
     if params["pdp"] and params["policy"]:
         raise click.UsageError("--pdp cannot be combined with --policy")

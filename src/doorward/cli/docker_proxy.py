@@ -170,7 +170,7 @@ def _options(params: dict[str, Any]) -> ProxyOptions:
 
 def _consumer(text: str) -> Consumer:
     """Return the consumer that `NAME=/PATH[,group=GROUP]` describes; raise UsageError for other
-    forms.
+    forms and for the name that is reserved, `SHARED`.
     """
     match = _CONSUMER.fullmatch(text)
     if match is None or match[1] == SHARED:

@@ -90,8 +90,8 @@ class _Words:
     def read(self, *, interspersed: bool, program: str = "") -> tuple[list[str], list[str]]:
         """Return the flags in click's form, and the operands in their order.
 
-        Without `interspersed` the first operand ends the flags, as does `--` or the operand
-        `program`.
+        Without `interspersed` the first operand ends the flags, as does `--`, or a first operand
+        that equals `program`.
         """
         operands: list[str] = []
         for word in self.words:

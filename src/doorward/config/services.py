@@ -640,8 +640,10 @@ def with_keys(
     service: Service, block: Block, keys: Mapping[str, Key], warnings: list[str]
 ) -> Service:
     """Complete a service: its credentials with their keys, and for a registry (`type: oci`) a URL
-    without a path. An unknown type is a warning; credentials that the type does not accept are a
-    ConfigError.
+    without a path. Options of certificate authorities under `client_tls`, their older place, count
+    unless the service has its own.
+
+    An unknown type is a warning; credentials that the type does not accept are a ConfigError.
     """
     is_registry = service.kind.lower() == "oci"
     url = service.url

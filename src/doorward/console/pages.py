@@ -102,7 +102,7 @@ def static(name: str) -> Response:
 
 def compress(answer: Response, accept: str) -> Response:
     """Compress the body of a text file with gzip, in place, if the Accept-Encoding `accept` allows
-    that; return the response.
+    that; return the response. Always sets `vary`.
     """
     answer.headers["vary"] = "accept-encoding"
     kind = (answer.media_type or "").partition(";")[0]

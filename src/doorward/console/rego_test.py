@@ -17,8 +17,10 @@ LONGEST: Final = 64 << 10
 
 def write_test(entry: Entry) -> str:
     """Return a Rego module with one test that expects the decision's result for its input,
-    credentials masked. "" if the decision is of a query or an error, has no input, or the test is
-    too long.
+    credentials masked.
+
+    "" if the decision is of a query or an error, its input was not kept, or the test is too long or
+    cannot be written.
     """
     decision = entry.decision
     if decision.query is not None or decision.error is not None or not entry.has_input:

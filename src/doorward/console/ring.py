@@ -240,8 +240,8 @@ class Ring:
 
 
 def is_refusal(decision: Decision) -> bool:
-    """Return True for a result that lets nothing through: false, undefined, or an object whose
-    `allowed`, `allow` or `decision` is not true. False for an error.
+    """Return True for a result that lets nothing through: false, undefined, or an object that has
+    `allowed`, `allow` or `decision`, none of them true. False for an error.
     """
     result = decision.result
     if isinstance(result, dict):

@@ -119,8 +119,10 @@ def revisions(counted: Iterable[tuple[int, str, list[int]]]) -> list[dict[str, A
 
 
 def detail(entry: Entry) -> dict[str, Any]:
-    """Return all of one decision as JSON, credentials masked, with its explanation: it is evaluated
-    again with a trace, which takes time.
+    """Return all of one decision as JSON, credentials masked.
+
+    If its input was kept, with its explanation: it is evaluated again with a trace, which takes
+    time.
     """
     decision = entry.decision
     event: dict[str, Any] = {"path": decision.path}

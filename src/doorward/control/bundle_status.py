@@ -54,7 +54,7 @@ class BundleStatus:
 
     def document(self) -> dict[str, Any]:
         """Return the status as JSON in the form of OPA's status reports; fields without a value are
-        left out.
+        left out, except times.
         """
         result: dict[str, Any] = {"name": self.name}
         if self.active_revision:

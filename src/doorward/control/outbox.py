@@ -374,7 +374,9 @@ class DiskOutbox:
         return lost
 
     def close(self) -> None:
-        """Release the folder, whose chunks the next process sends. Later calls do nothing."""
+        """Release the folder, whose chunks the next process sends. Further calls of `close` do
+        nothing.
+        """
         descriptors = [each for each in (self._file, *self._locks) if each >= 0]
         self._file, self._locks = -1, []
         for descriptor in descriptors:

@@ -71,10 +71,11 @@ def parse_address(text: str) -> Address:
 
 
 def worker_addresses(text: str, workers: int) -> list[list[str]]:
-    """Return one list of listen addresses for each worker; the first worker also serves `text`.
+    """Return one list of listen addresses for each worker, counted from 0.
 
-    Worker 1 of `unix:///run/a.sock` gets `unix:///run/a.sock.1`; worker 1 of `host:9191` gets
-    `host:9192`. A proxy opens one connection for each endpoint, so a shared address would reach a
+    Worker 1 of `unix:///run/a.sock` gets `unix:///run/a.sock.1`, and worker 0 serves `/run/a.sock`
+    itself as well as `/run/a.sock.0`; worker 1 of `host:9191` gets `host:9192`, and worker 0
+    `host:9191`. A proxy opens one connection for each endpoint, so a shared address would reach a
     single worker. Raise AddressError if an address is malformed, or if the port is 0 or leaves no
     room for the workers' ports.
     """

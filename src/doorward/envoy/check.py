@@ -173,7 +173,8 @@ class _EnvoyCodec:
         return Denial(answer, decision)
 
     def _deny_decision(self, failure: Failure, reason: str) -> Denial[_Answer]:
-        """Return a denial for a policy that failed, is undefined or returned an unusable result.
+        """Return the denial, or with `on-error: fail-call` the failed call, for a policy that
+        failed, is undefined or returned an unusable result; and the decision to log.
 
         Also writes a rate-limited line to the log.
         """

@@ -80,7 +80,7 @@ def _with_id(
     response: auth.CheckResponse, name: str, decision_id: str, version: Version
 ) -> auth.CheckResponse:
     """Return `response`, changed to carry the decision id in the header `name` of the client's
-    response.
+    response; a denial without an HTTP status also gets 403.
 
     Nothing changes without name or id, or for an allowed v2 answer, which cannot add response
     headers.

@@ -52,7 +52,9 @@ class Server(Protocol):
         """The address of the listener, in gRPC's words."""
 
     def start(self) -> None:
-        """Listen and serve in threads; raise StartError if the address is not available."""
+        """Listen and serve in threads; raise StartError if the address is not available or the
+        server does not start.
+        """
 
     def stop(self, grace: float = 5.0) -> None:
         """Accept no more calls, let open calls end within `grace` seconds, and close."""

@@ -561,7 +561,7 @@ class PolicyAdminMixin:
 
     def save_model(self, request: Any, obj: Any, form: Any, change: bool) -> None:
         """Save a row. Raise PermissionDenied if an existing row, as it is stored now, may not be
-        changed.
+        changed, or is not stored any more.
         """
         if change:
             # The form has changed `obj` already: the policy must decide on the row as it is

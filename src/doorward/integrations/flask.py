@@ -142,9 +142,11 @@ def row_filter(
 
 
 def _verdict(extension: Doorward, path: str, make: Callable[[], Any] | None) -> Verdict:
-    """Return the verdict on the current request; an error of any kind is a denial.
+    """Return the verdict on the current request: a denial if the policy fails, its result has a
+    wrong form, or the request cannot be parsed or is refused by strict mode.
 
-    Stores the decision in `g.decision`.
+    Stores the decision, if one was made, in `g.decision`. Errors of `make` other than RequestError
+    are raised.
     """
     try:
         document = _input(extension) if make is None else make()

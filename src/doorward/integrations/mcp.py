@@ -322,8 +322,9 @@ class PolicyMiddleware(Middleware):
 def validated_arguments(tool: Any, arguments: dict[str, Any], *, strict: bool) -> dict[str, Any]:
     """Return the arguments that the tool gets: validated, with its defaults, as Rego values.
 
-    A tool that is not a function, such as one of another server, gets them unchanged; they must
-    match its schema. Raise ToolError if validation fails.
+    A tool that is not a function, such as one of another server, gets them unchanged: for the
+    policy they are validated against its schema, and the schema's defaults are added. Raise
+    ToolError if validation fails.
     """
     if not isinstance(tool, FunctionTool):
         return _by_schema(tool.parameters, arguments)

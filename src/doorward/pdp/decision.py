@@ -157,7 +157,9 @@ class Answered(NamedTuple):
 
 def error_document(error: Exception) -> Any:
     """Return the error as OPA's logs and API write it: a list of the findings for a CompileError,
-    or for several findings; else one object. Errors that are not of Rego have only a `message`.
+    or for several findings; else one object.
+
+    Errors that are not of Rego have only a `message`, an UndefinedDocumentError a `code` too.
     """
     if isinstance(error, UndefinedDocumentError):
         return {"code": error.code, "message": str(error)}

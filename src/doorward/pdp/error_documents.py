@@ -21,7 +21,10 @@ _PATH_OF_RULE: Final = re.compile(
 
 def diagnostic_fields(diagnostic: Diagnostic, *, sort_keys: bool = False) -> dict[str, str]:
     """Return OPA's fields of a finding, each value as JSON text: `code`, `message`, `location`,
-    `details`. A field that the finding does not have is left out; `message` is always there.
+    `details`.
+
+    A field that the finding does not have is left out; `message` is always there. `sort_keys` sorts
+    the names inside `location` and `details`.
     """
     fields = {"code": marshal(diagnostic.code)} if diagnostic.code else {}
     fields["message"] = marshal(_summary(diagnostic))

@@ -141,8 +141,8 @@ class PDP:
 
         `snapshot` decides instead of the active one. `is_parsed` promises that the input was read
         from JSON; otherwise it is converted, and a value that JSON does not have becomes the
-        decision's error. Nothing is raised and nothing is logged; `on_denied` is called if the
-        result is not `true`.
+        decision's error. Nothing is raised, and nothing is written to the decision log (`record`
+        does that); `on_denied` is called if the result is not `true`.
         """
         # Read once: `replace` in another thread must not change the policies of one decision.
         if snapshot is None:
@@ -205,9 +205,11 @@ class PDP:
         is_parsed: bool = False,
     ) -> Decision:
         """Evaluate a query of a single expression, and return its value as the result; UNDEFINED
-        without a solution. Several values are an error of the decision. With `strict`, errors of
-        built-ins are errors of the decision. `is_parsed` promises that the input was read from
-        JSON.
+        without a solution.
+
+        Several values are an error of the decision; of a query with variables, solutions with the
+        value false do not count. With `strict`, errors of built-ins are errors of the decision.
+        `is_parsed` promises that the input was read from JSON.
         """
         return self._decide_query(text, input, _only_value, strict=strict, is_parsed=is_parsed)
 
@@ -343,7 +345,9 @@ def _bindings(query: Query, input: Value | Undefined, notes: Notes | None) -> Va
 
 def _only_value(query: Query, input: Value | Undefined, notes: Notes | None) -> Value | Undefined:
     """Return the only value of a query, UNDEFINED without one; raise `DecisionError` if it has
-    several. Answers of impure built-ins are added to `notes` unless it is None.
+    several. False values of a query with variables are skipped.
+
+    Answers of impure built-ins are added to `notes` unless it is None.
     """
     evaluation = query.evaluation(input)
     evaluation.answered = notes

@@ -23,7 +23,9 @@ MAX_RULES: Final = 64
 
 def add_rules(event: dict[str, Any], recorded: RecordedMarks) -> None:
     """Add to the log event of a decision the definitions that answered or failed, as
-    `custom.rules`, and the labels of those that answered, each set once, as `rule_labels`. The
+    `custom.rules`, and the labels of those that answered, each set once, as `rule_labels`.
+
+    Above `MAX_RULES` definitions the number of the others is added as `custom.rules_left_out`. The
     event stays unchanged if no outcomes were recorded.
     """
     marks = recorded.read()

@@ -232,7 +232,8 @@ class Api:
 
     async def _answer_match(self, request: Request, match: Match) -> Response:
         """Return the response of a matching route, which is that of its endpoint: 405 if the route
-        has no such method, 403 if its access rule forbids the request.
+        has no such method, 403 if its access rule forbids the request, 400 if the request is
+        malformed, 503 if its memory is not free.
 
         Refusals have the form of the route. Headers of the request that the route repeats are
         added.

@@ -47,7 +47,8 @@ def explained(
 ) -> str:
     """Return the explanation of a query as JSON, from another, traced evaluation.
 
-    `pretty` gives lines of text instead of events. Raise EvalError past the snapshot's deadline.
+    It is a tree for the mode `why`; for the others a list of events or, with `pretty`, of lines of
+    text. Raise EvalError past the snapshot's deadline.
     """
     from doorward.rego import explain  # few ask for it
 

@@ -107,8 +107,9 @@ def post_filter(
     context: RequestContext | None = None,
 ) -> Response:
     """Return a policy as a filter of rows (POST /v1/compile/PATH), in the media type of `accept`;
-    without `result` if no row is permitted. Logs the filter as a decision; an error response is not
-    logged. `context` None logs no headers.
+    if no row is permitted without `result`, or for several targets with an empty one.
+
+    Logs the filter as a decision; an error response is not logged. `context` None logs no headers.
     """
     started = perf_counter_ns()
     timers = Timers(_TIMERS)

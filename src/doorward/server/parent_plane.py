@@ -36,8 +36,8 @@ _OWN: Final = frozenset({"bundle", "discovery", "status"})
 
 
 def has_asks(config: Config) -> bool:
-    """Return True if a service is needed for bundles, discovery or status; decision logs do not
-    count, since workers upload them.
+    """Return True if bundles, discovery or status are configured, which the parent process handles
+    for all workers; decision logs do not count, since workers upload them.
     """
     return bool(config.bundles or config.discovery or config.status)
 

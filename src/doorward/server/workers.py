@@ -85,8 +85,9 @@ class _Stop(Stop):
         self._group.wake()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Supervise the workers until the event is set, `timeout` seconds have passed, or there is
-        something to read from the event's `descriptor`. Return True if the event is set.
+        """Supervise the workers until the event is set, `timeout` seconds (None: `SELDOM`) have
+        passed, or there is something to read from the event's `descriptor`. Return True if the
+        event is set.
         """
         until = time.monotonic() + (SELDOM if timeout is None else timeout)
         while not self.is_set():

@@ -205,7 +205,8 @@ _scan: Final = make_scanner(_DECODER)  # type: ignore[arg-type]
 def _parse_exactly(body: bytes) -> Value:
     """Return the single JSON value of a body, with all digits of its numbers.
 
-    Raise BodyError for other text, a key twice, bytes that are not UTF-8 or half a surrogate pair.
+    Raise BodyError for other text, too much nesting, a key twice, bytes that are not UTF-8 or half
+    a surrogate pair.
     """
     try:
         text = body.decode()

@@ -106,12 +106,17 @@ def change(
     drop: Mapping[Path, AbstractSet[int]] = _NO_ITEMS,
 ) -> Any:
     """Return the body with only the paths in `keep` (None: all), without those in `remove`, and
-    with the values of `set` in place of existing ones; `HIDDEN` if nothing of it is left.
+    with the values of `set` in place of existing ones.
 
-    A path to a member that the body does not have changes nothing, and removal wins over keeping
-    and setting. `drop` has, for the path of a list, the indexes of the items to leave out. `body`
-    itself is not changed, and unchanged parts are shared with the result. Raise PathError if a path
-    does not fit the body or two different values are set at one path.
+    `HIDDEN` if the body itself is removed, or is a text, number, boolean or null that `keep` does
+    not contain; an object or list of which nothing is left becomes empty. A path to a member that
+    the body does not have changes nothing, and removal wins over keeping and setting. `drop` has,
+    for the path of a list, the indexes of the items to leave out.
+
+    `body` itself is not changed, and unchanged parts are shared with the result. Raise PathError if
+    a path to remove or set does not fit the body (a key for a list, an index for an object, or a
+    path that goes on below a value without members other than null), or two different values are
+    set at one path.
     """
     values, removed = tuple(set), tuple(remove)
     names = None if keep is None else tuple(keep)
@@ -270,8 +275,8 @@ def _outcome(keeps: _Nodes | None, removes: _Nodes, sets: _Nodes, *, is_set: boo
 
 
 def _apply(outcome: Any, value: Value) -> Any:
-    """Return a value after a plan, or `HIDDEN` if nothing is left; raise PathError if a path does
-    not fit.
+    """Return a value after a plan, or `HIDDEN` if the plan hides it as a whole; raise PathError if
+    a path to remove or set does not fit.
 
     The value is not changed: objects and lists on the way are copied.
     """

@@ -646,7 +646,8 @@ _UNREADABLE: Final[dict[State, str]] = {
 def _apply(verdict: ResponseVerdict, hidden: Hidden, value: Value) -> Value:
     """Return the body after the verdict and the hidden items; `value` itself if nothing changes.
 
-    Raise _Denied if a path does not fit the body or nothing of the body is left.
+    Raise _Denied if a path does not fit the body or the body as a whole is hidden; an object or
+    list may become empty.
     """
     drop = {path: indexes for path, indexes in hidden.items.items() if indexes}
     if verdict.keep is None and not verdict.remove and not verdict.set and not drop:

@@ -96,6 +96,6 @@ class ExtProcServer:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Block until the server ends, at most `timeout` seconds (None: forever); return False on
-        timeout.
+        timeout. True if it was never started.
         """
         return self._listener.wait(timeout)

@@ -103,8 +103,9 @@ def to_document(options: Bootstrap) -> Document:
 
 
 def _check_options(options: Bootstrap) -> None:
-    """Raise ValueError for an address, a port or a combination of options that Envoy could not
-    use.
+    """Raise ValueError for options that Envoy could not use: a malformed address, no decision point
+    or one cluster of both names and sockets, an administration interface that is not local, a
+    number that must be positive, or a header name that is not in lower case.
     """
     for address in (options.listen, options.upstream, *options.pdp, *options.responses):
         _to_address(address)

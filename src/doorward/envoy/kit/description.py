@@ -121,7 +121,9 @@ class Description:
 
     def redirect(self, *, host: bool = False) -> Redirect:
         """Return the options of the redirect: all inbound ports but the diagnostic one or, with
-        `host`, only the application's port, and connections over loopback too.
+        `host`, only the application's port.
+
+        Connections over loopback are redirected too with `host`, else if `capture_loopback` is set.
         """
         return Redirect(
             port=self.port,

@@ -138,7 +138,9 @@ def _add_local(draft: _Draft, options: Redirect, family: Family) -> None:
 def _add_outbound(draft: _Draft, options: Redirect, port: int, family: Family) -> None:
     """Add the chain for outbound connections; `port` is where the proxy listens for them.
 
-    Only the networks of this family are redirected, or everything if no network was given.
+    Only the networks of this family are redirected, or everything if no network was given. The
+    proxy's own connections and those to the loopback address are left alone; what the application
+    sends to itself by another address goes through the inbound chain.
     """
     host = _HOST[family]
     draft.add(
