@@ -100,7 +100,8 @@ def generate_code(
     saved: SavedFunctions | None = None,
 ) -> Code:
     """Generate the code of `program`. Calls of the functions in `mocked` check if a `with` replaces
-    them. `whole`: everything is generated now. `saved`: functions from an earlier run are used.
+    them. `whole`: everything is generated now; otherwise a function is generated at its first call,
+    unless its rule or a chain of rules is long. `saved`: functions from an earlier run are used.
     CompileError if Python's compiler refuses a rule, which for short rules may be noticed only at
     their first call.
     """

@@ -135,7 +135,7 @@ def render_all(diagnostics: Iterable[Diagnostic]) -> str:
 
 def _snippet(span: Span) -> list[str]:
     """Return the source line of a span and a line with a caret below it. For a span at the end of
-    the text, this is the last line with code; [] if there is none.
+    the text, this is the last line with code. [] if there is none, or the line is empty.
     """
     row, start, text = span.row, span.start, span.source.line(span.row)
     if not text.strip() and span.start >= len(span.source.text.rstrip()):

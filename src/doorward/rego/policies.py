@@ -151,8 +151,8 @@ class Policies:
 
     def is_from(self, modules: Mapping[str, Policy], options: Options) -> bool:
         """Return True if `modules` are the texts from which these policies were compiled, with the
-        same names, equal options and the same timers. False for parsed modules, which may have been
-        changed, and after a preparation.
+        same names in the same order, equal options and the same timers. False for parsed modules,
+        which may have been changed, and after a preparation.
         """
         if self.notes is not None or options != self.options:
             return False

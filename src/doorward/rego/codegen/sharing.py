@@ -246,7 +246,9 @@ def parts(definitions: Sequence[Definition], plan: Plan) -> list[Part]:
 
 
 def read(definition: Definition, plan: Plan) -> Reading:
-    """Read the shape and constants of a definition as the code sees it."""
+    """Return a `Reading` of a definition for code generation: constants that decide what code is
+    written belong to the shape, and arrays and sets of strings count as constants.
+    """
     takes_any = partial(_takes_any, plan.callees)
     return Reading(definition, takes_any, opens_collections=True)
 
