@@ -321,7 +321,7 @@ def uninstall_(**options: Any) -> int:
 
 
 @command.command("policies")
-@argument("folder", type=click.Path(path_type=Path), help="Folder to copy to; it is created.")
+@argument("folder", type=click.Path(path_type=Path), help="New folder to copy to.")
 def policies(folder: Path) -> int:
     """Copy the shipped policies to FOLDER, for a decision point that loads them from there.
 

@@ -284,7 +284,8 @@ def _write(root: str, name: str, text: str) -> None:
 def _replace(path: str, content: bytes) -> None:
     """Replace a file in one step by another content with the same mode and, if possible, owner.
 
-    Raise OSError if that fails; the old file is unchanged then.
+    Raise OSError if that fails; the old file is unchanged then, unless only the flush of its folder
+    failed.
     """
     old = os.stat(path)
     folder = os.path.dirname(path)

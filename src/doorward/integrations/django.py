@@ -446,7 +446,7 @@ class PolicyAdminMixin:
         users who are not active staff.
 
         If the policy cannot be a condition, it decides each row, up to `MAX_ONE_BY_ONE`; raise
-        PermissionDenied for more.
+        PermissionDenied for more. Raise RegoError if its evaluation fails.
         """
         user = request.user
         if not (user.is_active and user.is_staff):
