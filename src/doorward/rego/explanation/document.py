@@ -47,7 +47,7 @@ def _attempt(record: Record, attempt: Attempt, depth: int) -> dict[str, Any]:
 
 
 def _attempt_document(record: Record, tried: Tried, depth: int) -> dict[str, Any]:
-    """Return the document of one definition, with its conditions and the rules that its head read."""
+    """Return the document of one definition: its conditions, and the rules that its head read."""
     document: dict[str, Any] = {
         "location": _location(tried.rule.span),
         "default": tried.rule.default,
