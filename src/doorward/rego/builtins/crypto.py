@@ -49,19 +49,23 @@ _OBJECT: Final = object_(string, any_)
 
 @builtin("crypto.md5", string, returns=string)
 def crypto_md5(x: str) -> str:
-    """The MD5 digest of `x`: for compatibility with others, not for security."""
+    """The MD5 digest of `x` in lower-case hexadecimal: for compatibility with others, not for
+    security.
+    """
     return hashlib.md5(to_bytes(x), usedforsecurity=False).hexdigest()
 
 
 @builtin("crypto.sha1", string, returns=string)
 def crypto_sha1(x: str) -> str:
-    """The SHA-1 digest of `x`: for compatibility with others, not for security."""
+    """The SHA-1 digest of `x` in lower-case hexadecimal: for compatibility with others, not for
+    security.
+    """
     return hashlib.sha1(to_bytes(x), usedforsecurity=False).hexdigest()
 
 
 @builtin("crypto.sha256", string, returns=string)
 def crypto_sha256(x: str) -> str:
-    """The SHA-256 digest of `x`."""
+    """The SHA-256 digest of `x` in lower-case hexadecimal."""
     return hashlib.sha256(to_bytes(x)).hexdigest()
 
 
@@ -71,25 +75,25 @@ def _mac(x: str, key: str, digest: str) -> str:
 
 @builtin("crypto.hmac.md5", string, string, returns=string)
 def crypto_hmac_md5(x: str, key: str) -> str:
-    """The HMAC-MD5 of `x` with `key`."""
+    """The HMAC-MD5 of `x` with `key`, in lower-case hexadecimal."""
     return _mac(x, key, "md5")
 
 
 @builtin("crypto.hmac.sha1", string, string, returns=string)
 def crypto_hmac_sha1(x: str, key: str) -> str:
-    """The HMAC-SHA-1 of `x` with `key`."""
+    """The HMAC-SHA-1 of `x` with `key`, in lower-case hexadecimal."""
     return _mac(x, key, "sha1")
 
 
 @builtin("crypto.hmac.sha256", string, string, returns=string)
 def crypto_hmac_sha256(x: str, key: str) -> str:
-    """The HMAC-SHA-256 of `x` with `key`."""
+    """The HMAC-SHA-256 of `x` with `key`, in lower-case hexadecimal."""
     return _mac(x, key, "sha256")
 
 
 @builtin("crypto.hmac.sha512", string, string, returns=string)
 def crypto_hmac_sha512(x: str, key: str) -> str:
-    """The HMAC-SHA-512 of `x` with `key`."""
+    """The HMAC-SHA-512 of `x` with `key`, in lower-case hexadecimal."""
     return _mac(x, key, "sha512")
 
 

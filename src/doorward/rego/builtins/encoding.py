@@ -184,7 +184,9 @@ def _marshal_text(key: str, option: Value) -> str:
 
 @builtin("json.unmarshal", string, returns=any_, checks_deadline=True, inverse=inverse("unmarshal"))
 def json_unmarshal(x: str) -> Value:
-    """The value of the JSON text `x`; numbers keep their text, of equal keys the last wins."""
+    """The value of the JSON text `x`; numbers keep their text, of equal keys the last wins. Invalid
+    JSON is an error; LimitError for JSON that nests too deeply or has a number that is too large.
+    """
     return go_json.unmarshal(x)
 
 
@@ -197,7 +199,9 @@ def json_unmarshal(x: str) -> Value:
     inverse=inverse("valid", "{}", "{"),
 )
 def json_is_valid(x: Value) -> bool:
-    """Return true if `x` is a string that holds one JSON text."""
+    """Return true if `x` is a string that holds one JSON text; false for other kinds. LimitError
+    for a long text that nests deeper than Python's stack.
+    """
     return isinstance(x, str) and go_json.is_valid(x)
 
 
@@ -280,7 +284,9 @@ def _query_values(value: Value) -> list[str]:
     inverse=inverse("decode_object"),
 )
 def urlquery_decode_object(x: str) -> dict[str, list[str]]:
-    """The names of a URL query, each with its values in order."""
+    """The names of a URL query, each with its values in order. An invalid escape, a semicolon, and
+    too many pairs are errors.
+    """
     return go_url.parse_query(x)
 
 
@@ -289,7 +295,9 @@ _URI: Final = ObjectType(rest=(string, string))
 
 @builtin("uri.parse", string, returns=_URI, checks_deadline=True, inverse=inverse("uri_parse"))
 def uri_parse(uri: str) -> dict[str, str]:
-    """The parts that `uri` has of scheme, hostname, port, path, raw_path, raw_query, fragment."""
+    """The parts that `uri` has of scheme, hostname, port, path, raw_path, raw_query, fragment. An
+    invalid URI is an error.
+    """
     return go_url.parse(uri)
 
 
@@ -316,7 +324,9 @@ def uri_is_valid(uri: Value) -> bool:
 
 @builtin("yaml.marshal", any_, returns=string, context=True, inverse=inverse("yaml_marshal"))
 def yaml_marshal(context: Context, x: Value) -> str:
-    """The YAML text of `x`, in blocks, keys sorted."""
+    """The YAML text of `x`, in blocks, keys sorted. A string that YAML cannot hold is an error;
+    LimitError for a value that is too large.
+    """
     return go_yaml.marshal(x, context.checked_iter)
 
 

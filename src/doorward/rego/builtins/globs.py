@@ -38,7 +38,8 @@ def prepare_glob(pattern: str, delimiters: Value) -> Matcher:
 def glob_match(pattern: Value, delimiters: Value, match: Value) -> bool:
     """Return true if all of `match` matches the glob; `*` and `?` do not match a delimiter. The
     delimiters are `.` for an empty array, none for null. An invalid glob, or a delimiter that is
-    not one character, is an error; LimitError for a glob that is too long or nested too deeply.
+    not one character, is an error; LimitError for a glob that is too long or nested too deeply, or
+    a text that is too long for it.
     """
     if type(pattern) is not str:
         raise operand_error(1, pattern, "string")

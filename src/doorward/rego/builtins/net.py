@@ -141,7 +141,8 @@ def _refuse(one: Value, other: Value) -> None:
 )
 def net_cidr_contains(cidr: str, cidr_or_ip: str) -> bool:
     """Return true if a network holds a whole other network, or an address; false if they are of
-    different IP versions. A text that is neither is an error.
+    different IP versions. It is an error if the first text is not a CIDR, or the second one neither
+    a CIDR nor an address.
     """
     return _contains(cidr, cidr_or_ip)
 
@@ -157,7 +158,8 @@ def net_cidr_contains(cidr: str, cidr_or_ip: str) -> bool:
 )
 def net_cidr_overlap(cidr: str, cidr_or_ip: str) -> bool:
     """Return true if a network holds a whole other network, or an address; false if they are of
-    different IP versions. A text that is neither is an error.
+    different IP versions. It is an error if the first text is not a CIDR, or the second one neither
+    a CIDR nor an address.
     """
     return _contains(cidr, cidr_or_ip)
 

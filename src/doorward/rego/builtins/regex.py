@@ -48,7 +48,9 @@ _CACHED_TEXT: Final = 4096
     inverse=inverse("regex"),
 )
 def regex_match(expression: str, value: str) -> bool:
-    """Return true if the pattern matches somewhere in `value`."""
+    """Return true if the pattern matches somewhere in `value`. An invalid pattern is an error;
+    LimitError for one that is too large, or a `value` that is too long for it.
+    """
     return matcher(expression)(value)  # type: ignore[no-any-return] # a function of str to bool
 
 
@@ -61,7 +63,9 @@ def regex_match(expression: str, value: str) -> bool:
     inverse=inverse("regex"),
 )
 def re_match(expression: str, value: str) -> bool:
-    """Return true if the pattern matches somewhere in `value`."""
+    """Return true if the pattern matches somewhere in `value`. An invalid pattern is an error;
+    LimitError for one that is too large, or a `value` that is too long for it.
+    """
     return matcher(expression)(value)  # type: ignore[no-any-return] # a function of str to bool
 
 
@@ -183,7 +187,9 @@ def regex_find_all_string_submatch_n(
     context: Context, expression: Value, value: Value, count: Value
 ) -> list[list[str]]:
     """The first `count` matches, each with its groups; "" for a group that did not take part. All
-    matches for a negative `count`, [] if there are none.
+    matches for a negative `count`, [] if there are none. An invalid expression is an error;
+    LimitError for more than `MAX_MATCHES` matches, groups included, or if `value` is too long for
+    the expression.
     """
     regex, text, limit = _find(expression, value, count)
     data = _bytes(text)
@@ -360,7 +366,8 @@ def _outermost_spans(template: str, start: str, end: str) -> list[tuple[int, int
 
 @builtin("regex.globs_match", string, string, returns=boolean, context=True)
 def regex_globs_match(context: Context, glob1: str, glob2: str) -> bool:
-    """Return true if some non-empty text matches both globs; `.`, `[a-z]`, `*`, `+` and `\\` are
-    special. An invalid glob is an error.
+    r"""Return true if some non-empty text matches both globs, also for two empty globs; `.`,
+    `[a-z]`, `*`, `+` and `\` are special. An invalid glob is an error; LimitError for globs that
+    are too long to compare.
     """
     return intersect(glob1, glob2, context.check_deadline)

@@ -38,7 +38,9 @@ def or_(x: frozenset[Key], y: frozenset[Key]) -> frozenset[Key]:
     inverse=inverse("set_of_sets"),
 )
 def intersection(sets: frozenset[Key]) -> frozenset[Key]:
-    """The members that are in all the sets; the empty set if there are no sets."""
+    """The members that are in all the sets; the empty set if there are no sets. A member of `sets`
+    that is not a set is an error.
+    """
     members = _sets(sets)
     return members[0].intersection(*members[1:]) if members else frozenset()
 
@@ -51,7 +53,7 @@ def intersection(sets: frozenset[Key]) -> frozenset[Key]:
     inverse=inverse("set_of_sets"),
 )
 def union(sets: frozenset[Key]) -> frozenset[Key]:
-    """The members that any of the sets has."""
+    """The members that any of the sets has. A member of `sets` that is not a set is an error."""
     return frozenset().union(*_sets(sets))
 
 

@@ -66,7 +66,9 @@ _LAYOUTS: Final = {
 
 @builtin("time.now_ns", returns=number, pure=False, context=True)
 def time_now_ns(context: Context) -> int:
-    """The time of the decision: the same however often a policy asks."""
+    """The time of the decision in nanoseconds since the epoch: the same however often a policy
+    asks.
+    """
     return context.now_ns
 
 
@@ -128,9 +130,9 @@ def _check(seconds: int, nanoseconds: int) -> int:
     "time.format", _STAMP_LAYOUT, returns=string, checked=False, inverse=inverse("time_format")
 )
 def time_format(x: Value) -> str:
-    """The time as text: in RFC 3339, or for an operand `[ns, zone, layout]` in Go's layout (or a
-    layout's name, such as RFC822). An unknown zone, or a time that is not an integer of 64 bits, is
-    an error.
+    """The time as text: in RFC 3339, with a fraction of a second if it is not zero, or for an
+    operand `[ns, zone, layout]` in Go's layout (or a layout's name, such as RFC822). An unknown
+    zone, or a time that is not an integer of 64 bits, is an error.
     """
     instant = _instant(x)
     layout = str(x[2]) if isinstance(x, list) and len(x) > 2 else ""

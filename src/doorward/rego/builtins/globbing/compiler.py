@@ -32,7 +32,8 @@ def compile_glob(glob: str, stops: str) -> Matcher:
     """Return a function that returns True if a string matches the glob. `*` and `?` do not match
     the characters in `stops`, the delimiters; with "" they match any character. A glob that is only
     `?` or a negated class also matches the empty string. BuiltinError for an invalid glob,
-    LimitError for one that is too long or nested too deeply. Results are cached.
+    LimitError for one that is too long or nested too deeply; the function of a large glob raises
+    LimitError for a long string. Results are cached.
     """
     if len(glob) > MAX_GLOB or len(stops) > MAX_GLOB:
         raise LimitError(f"pattern or delimiters are longer than {MAX_GLOB} characters")

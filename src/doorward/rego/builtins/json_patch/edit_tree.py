@@ -72,8 +72,9 @@ class EditTree:
     def insert(self, path: Path, value: Value) -> None:
         """Insert `value` at `path`: in an array before the item there, in an object under the key,
         in a set as the member that the last step must equal, with [] as the whole document.
-        BuiltinError if the parent does not exist, is a scalar, or has no such index; LimitError
-        above `MAX_DEPTH` levels.
+        BuiltinError if the parent does not exist, is a scalar, or has no such index, if the last
+        step into a set does not equal `value`, or if the whole document was removed before;
+        LimitError above `MAX_DEPTH` levels.
         """
         depth = self._sizes.of(value)[1] if isinstance(value, _CONTAINERS) else 0
         if len(path) + depth > MAX_DEPTH:

@@ -297,7 +297,8 @@ def _properties(part: _Part, keyword: str, value: Any) -> None:
 
 def _pattern_properties(part: _Part, keyword: str, value: Any) -> None:
     """Read `patternProperties`, schemas by regular expression, into `part.patterns`. BuiltinError
-    for an invalid expression or schema.
+    for another value or an invalid expression or schema, LimitError for an expression that is too
+    large.
     """
     if not isinstance(value, dict):
         raise _invalid_type(_SCHEMA, keyword)
@@ -423,7 +424,9 @@ def _count(part: _Part, keyword: str, value: Any) -> None:
 
 
 def _pattern(part: _Part, keyword: str, value: Any) -> None:
-    """Read `pattern`; BuiltinError for an invalid regular expression."""
+    """Read `pattern`. BuiltinError unless it is a string with a valid regular expression,
+    LimitError for one that is too large.
+    """
     if not isinstance(value, str):
         raise _invalid_type("string", keyword)
     try:

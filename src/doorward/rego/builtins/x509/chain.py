@@ -51,8 +51,9 @@ def verified_chain(
     certificates: list[CertificateFields], options: Options, check_deadline: Callable[[], None]
 ) -> list[int]:
     """Return the indices of a chain from the last certificate (the leaf) to the first (the root,
-    which is trusted). Raise Unverified if there is none, or the leaf is not for the name.
-    `check_deadline` is called for each certificate and name.
+    which is trusted). Raise Unverified if there is none, or the leaf is not for the name. A leaf
+    that is the root itself is a chain alone, whatever its purposes. `check_deadline` is called for
+    each certificate and name.
     """
     search = _Search(certificates, options, check_deadline)
     leaf = len(certificates) - 1
