@@ -83,7 +83,7 @@ class Scheduling(LoadScopeScheduling):  # type: ignore[misc]  # untyped
         """Forget what has ended: this is asked for after each test."""
         for scope in [scope for scope, unit in workload.items() if all(unit.values())]:
             del workload[scope]
-        return sum(not ended for unit in workload.values() for ended in unit.values())
+        return sum(len(unit) - sum(unit.values()) for unit in workload.values())
 
 
 def read_seconds() -> Mapping[str, float]:

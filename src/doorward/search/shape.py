@@ -177,13 +177,14 @@ class _Reader:
         self._made_of: dict[int, Shape] = {}
         self._parameters: dict[str, list[Sequence[Term]]] = {}
         self._modules: Sequence[Module] = engine.policies.program.modules
-        for rule in self._rules():
+        rules = [(rule, _nodes_of(rule)) for rule in self._rules()]
+        for rule, _ in rules:
             if rule.head.args is not None:
                 self._parameters.setdefault(_name(rule.head.ref), []).append(rule.head.args)
         # A rule may use a variable or rule that is read later; each round follows one more link.
         for _ in range(ROUNDS):
-            for rule in self._rules():
-                self._rule(rule)
+            for rule, nodes in rules:
+                self._rule(rule, nodes)
 
     def constants(self) -> Iterator[Value]:
         """Yield the scalars in the policies, then the keys and scalars in data."""
@@ -209,18 +210,18 @@ class _Reader:
                     yield branch
                     branch = branch.else_rule
 
-    def _rule(self, rule: Rule) -> None:
-        """Collect the locations and values that a rule's body and head read and compare."""
+    def _rule(self, rule: Rule, nodes: Sequence[Expr | Call | Ref]) -> None:
+        """Collect the locations and values that a rule's body and head read and compare. `nodes`:
+        what `_nodes_of` returns for the rule.
+        """
         head = rule.head
-        tops = [*rule.body, *[term for term in (head.key, head.value) if term is not None]]
-        for top in tops:
-            for node in walk(top):
-                if isinstance(node, Expr):
-                    self._expr(node)
-                elif isinstance(node, Call):
-                    self._call(node)
-                elif isinstance(node, Ref):
-                    self._locations(node)
+        for node in nodes:
+            if isinstance(node, Expr):
+                self._expr(node)
+            elif isinstance(node, Call):
+                self._call(node)
+            else:
+                self._locations(node)
         if head.value is not None:
             name = _name(head.ref)
             self._bind(name, self._locations(head.value))
@@ -573,6 +574,15 @@ def _items_of(value: Any) -> list[Any]:
     if isinstance(value, dict):
         return list(value.values())[:VALUES]
     return value[:VALUES] if isinstance(value, list) else []
+
+
+def _nodes_of(rule: Rule) -> list[Expr | Call | Ref]:
+    """Return the expressions, calls and references in a rule's body, key and value, including
+    nested ones.
+    """
+    head = rule.head
+    tops = [*rule.body, *[term for term in (head.key, head.value) if term is not None]]
+    return [node for top in tops for node in walk(top) if isinstance(node, (Expr, Call, Ref))]
 
 
 def _name(ref: Ref) -> str:
