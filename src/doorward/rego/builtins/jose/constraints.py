@@ -42,7 +42,7 @@ class Constraints:
 
     def verifies(self, header: Header, signed: bytes, signature: bytes) -> bool:
         """Return True if the secret or one of the keys verifies the signature with the header's
-        algorithm; False also for an unknown algorithm.
+        algorithm; False also for an unknown algorithm. The constraint `alg` is not checked here.
         """
         # RFC 9864 has another name for the one curve of EdDSA here.
         algorithm = ALGORITHMS.get("EdDSA" if header.alg == "Ed25519" else header.alg)

@@ -33,7 +33,8 @@ class Block:
 
 def decode(text: str, start: int = 0) -> tuple[Block | None, int]:
     """Return the first PEM block from position `start` on, and the position after it. Text around
-    blocks, and blocks with invalid base64, are skipped. None, and a position, if there is none.
+    blocks, and blocks with invalid base64, are skipped. None, and a position without meaning, if
+    there is none.
     """
     while match := _BLOCK.search(text, start):
         label, headers, body = match.groups()
