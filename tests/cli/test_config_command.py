@@ -80,7 +80,11 @@ def test_a_hangup_reads_the_configuration_again(
     assert process.ask("/", {"user": "ann"}) == (200, True)
     (folder / "c.yaml").write_text("default_decision: [\n")
     process.process.send_signal(signal.SIGHUP)
-    assert until(lambda: bool(process.messages("Configuration not reloaded; the old one stays.")))
+    assert until(
+        lambda: bool(
+            process.messages("The configuration was not reloaded; the previous one stays active.")
+        )
+    )
     assert process.ask("/", {"user": "ann"}) == (200, True)
     (folder / "c.yaml").write_text("default_decision: /other\nserver: {decision_paths: [a]}\n")
     process.process.send_signal(signal.SIGHUP)

@@ -253,7 +253,11 @@ def test_a_configuration_that_is_wrong_is_followed_nowhere(
     wait_until(lambda: process.ready() and decides(process, 1))
     (tmp_path / "c.json").write_text('{"services": 1}')
     process.process.send_signal(signal.SIGHUP)
-    wait_until(lambda: process.messages("Configuration not reloaded; the old one stays."))
+    wait_until(
+        lambda: process.messages(
+            "The configuration was not reloaded; the previous one stays active."
+        )
+    )
     assert decides(process, 1)
     (tmp_path / "c.json").write_text("{}")
     process.process.send_signal(signal.SIGHUP)

@@ -126,7 +126,7 @@ def test_a_worker_that_died_is_replaced_and_what_it_counted_stays(group: Process
     decide(group, 10)
     wait_until(lambda: metrics(group).get(COUNT) == 20)
     assert group.end() == 0
-    (line,) = group.messages("A worker ended by itself; it is started again.")
+    (line,) = group.messages("A worker process ended unexpectedly; it is started again.")
     assert line["exit"] == -signal.SIGKILL
 
 

@@ -255,7 +255,7 @@ def test_a_socket_path_that_is_too_long_is_an_error() -> None:
 
 
 def test_a_missing_folder_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(StartError, match="no such folder"):
+    with pytest.raises(StartError, match="the folder of the socket does not exist"):
         make_server(Fixed(True), Options(addr=f"unix://{tmp_path}/no/check.sock")).start()
 
 

@@ -50,7 +50,7 @@ def test_a_rule_names_the_columns_that_are_masked() -> None:
         assert manager.of("docs") == manager.of("others") == frozenset()
         with pytest.raises(FilterError, match="must be an object of tables"):
             masks_of_rows(point.snapshot, "m/wrong", {})
-        with pytest.raises(FilterError, match="m/mask does not exist"):
+        with pytest.raises(FilterError, match="m/mask, which names masked columns, does not exist"):
             masks_of_rows(point.snapshot, "m/mask", {})
         with pytest.raises(EvalError):
             masks_of_rows(point.snapshot, "m/both", {"a": 1})

@@ -50,11 +50,15 @@ def test_no_body_has_no_encoding(encoding: str) -> None:
     ("encoding", "content", "said"),
     [
         ("gzip", gzip.compress(TEXT)[:-20], "unexpected EOF"),
-        ("gzip", b"plain", "^gzip: invalid data"),
-        ("deflate", zlib.compress(TEXT)[:2] + b"\xff" * 9, "^deflate: invalid data"),
+        ("gzip", b"plain", "not valid gzip data"),
+        ("deflate", zlib.compress(TEXT)[:2] + b"\xff" * 9, "not valid deflate data"),
         ("deflate", zlib.compress(TEXT)[:40], "unexpected EOF"),
-        ("gzip, gzip", gzip.compress(gzip.compress(TEXT)), "`gzip, gzip` is not supported"),
-        ("br", TEXT, "`br` is not supported"),
+        (
+            "gzip, gzip",
+            gzip.compress(gzip.compress(TEXT)),
+            "`gzip, gzip` of the response is not supported",
+        ),
+        ("br", TEXT, "`br` of the response is not supported"),
     ],
 )
 def test_what_cannot_be_decoded_is_refused(encoding: str, content: bytes, said: str) -> None:

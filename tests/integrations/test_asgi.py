@@ -290,7 +290,7 @@ def test_a_websocket_is_decided_on_before_its_handshake(point: DecisionPoint) ->
 
 
 def test_other_connections_are_refused_and_the_lifespan_is_not(point: DecisionPoint) -> None:
-    with pytest.raises(ValueError, match="no policy decides on connections of type raw"):
+    with pytest.raises(ValueError, match="no policy decides on ASGI connections of type raw"):
         Run(point, scope_of(type="raw"))
     run = Run(point, {"type": "lifespan", "method": ""})
     assert run.scope == {"type": "lifespan", "method": ""}

@@ -198,5 +198,5 @@ def test_a_decision_that_yaml_reads_as_something_else_is_refused(
 
 def test_a_policy_that_is_not_utf8_is_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "policy.rego").write_bytes(b"\xff")
-    with pytest.raises(LearnError, match="not the one that this version writes"):
+    with pytest.raises(LearnError, match="was changed, or written by another version"):
         write_files(files_of(log(), NOTHING), tmp_path)

@@ -232,7 +232,7 @@ def test_a_name_is_changed_everywhere(rooted: Editor, tmp_path: Path) -> None:
     assert sorted(uri.rpartition("/")[2] for uri in changes) == ["authz.rego", "roles.rego"]
     assert {edit["newText"] for edits in changes.values() for edit in edits} == {"chief"}
     refused = rooted.request("textDocument/rename", {**position, "newName": "level"})["error"]
-    assert "`level` names something else already" in json.dumps(refused)
+    assert "`level` is already the name of something else" in json.dumps(refused)
     nothing = rooted.at(tmp_path / "authz.rego", AUTHZ, "pack|age")
     assert rooted.ask("textDocument/prepareRename", nothing) is None
 

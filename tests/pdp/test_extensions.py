@@ -88,7 +88,7 @@ def test_a_file_is_imported_and_finds_what_lies_beside_it(
     [
         ("own", "", "`own` is not the name of a registry: use MODULE:NAME or FILE.py:NAME"),
         ("own:", "", "`own:` is not the name of a registry: use MODULE:NAME or FILE.py:NAME"),
-        ("own.py:registry", None, "no file `own.py`"),
+        ("own.py:registry", None, "the file `own.py` with built-ins does not exist"),
         ("own.py:registry", "x = 1", "`own.py` has no `registry`"),
         ("own.py:registry.x", "registry = 1", "`own.py` has no `registry.x`"),
         ("own.py:registry", "registry = 1", "`own.py:registry` is not a Registry"),

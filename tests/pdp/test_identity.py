@@ -224,7 +224,7 @@ def test_keys_are_fetched_at_intervals_and_while_the_issuer_is_gone_after_growin
         assert issuer.times == [180.0, 181.0, 183.0, 187.0, 195.0, 211.0, 243.0, 303.0, 363.0]
         assert point._identity is not None
         assert "status 503" in point._identity.errors["main"]
-        outage = "Keys could not be fetched; the known keys stay active."
+        outage = "The issuer's keys could not be fetched; the known keys stay active."
         assert [record.getMessage() for record in caplog.records].count(outage) == 1
         assert allows(point, ONE.token("https://i"))
         issuer.times.clear()

@@ -250,5 +250,5 @@ def test_propagators_that_nobody_knows_end_the_start(tmp_path: Path) -> None:
     server = Process(tmp_path, **environment, OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:1")
     assert server.process.wait(PATIENCE) == 1
     text = server.log.read_text()
-    assert "error: OTEL_PROPAGATORS: `b4` is not known" in text
+    assert "error: OTEL_PROPAGATORS: the propagator `b4` is not known" in text
     assert "Traceback" not in text

@@ -81,10 +81,12 @@ def test_a_package_that_cannot_be_loaded_is_an_error(monkeypatch: pytest.MonkeyP
         return [EntryPoint("broken", "absent_package:Propagator", "opentelemetry_propagator")]
 
     monkeypatch.setattr(propagators, "entry_points", search)
-    with pytest.raises(ConfigError, match="`broken` cannot be loaded: ModuleNotFoundError"):
+    with pytest.raises(
+        ConfigError, match="the propagator `broken` cannot be loaded: ModuleNotFoundError"
+    ):
         propagator_of({"OTEL_PROPAGATORS": "broken"})
 
 
 def test_what_nobody_knows_is_an_error() -> None:
-    with pytest.raises(ConfigError, match="OTEL_PROPAGATORS: `b4` is not known"):
+    with pytest.raises(ConfigError, match="OTEL_PROPAGATORS: the propagator `b4` is not known"):
         propagator_of({"OTEL_PROPAGATORS": "tracecontext,b4"})

@@ -289,7 +289,7 @@ def read_all(client: socket.socket) -> bytes:
 def test_a_connection_that_breaks_a_rule_is_closed() -> None:
     with serving() as served, served.connect() as client:
         client.sendall(data(0, b"x"))
-        assert b"frame of an idle stream" in read_all(client)
+        assert b"frame on an idle stream" in read_all(client)
 
 
 def test_a_client_that_sends_and_never_reads_is_not_read_for_ever() -> None:

@@ -100,7 +100,7 @@ Examples:
     multiple=True,
     default=("input",),
     metavar="PATH",
-    help="With --partial: an unknown document; repeatable.",
+    help="With --partial: document to treat as unknown, such as input.user; repeatable.",
 )
 @click.option("--package", default="", help="Package in which the query is evaluated.")
 @click.option("--import", "imports", multiple=True, help="Import for the query; repeatable.")

@@ -191,7 +191,8 @@ Examples:
     "--unknowns",
     multiple=True,
     metavar="PATH",
-    help="With --partial: an unknown document; repeatable. Default: input.",
+    help="With --partial: document to treat as unknown, such as input.user; repeatable. "
+    "Default: input.",
 )
 @click.option(
     "--disable-inlining",

@@ -633,7 +633,9 @@ class Service:
         """Raise `ConfigError` unless the URL is http or https with a host."""
         url = block.get("url", str, "").rstrip("/")
         if not url.startswith(("http://", "https://")) or not url.partition("://")[2].strip("/"):
-            raise ConfigError(f"{block.location('url')} must be an http:// or https:// URL")
+            raise ConfigError(
+                f"{block.location('url')} must be an http:// or https:// URL with a host"
+            )
 
 
 def with_keys(

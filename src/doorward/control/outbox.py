@@ -210,7 +210,10 @@ class DiskOutbox:
         try:
             self._recover()
         except OSError as error:
-            _log.error(f"The spool cannot be read: {describe_os_error(error)}.", extra=_FIELDS)
+            _log.error(
+                f"The spool folder of the decision log cannot be read: {describe_os_error(error)}.",
+                extra=_FIELDS,
+            )
 
     def _recover(self) -> None:
         """Take over the chunks and journals of parts that nobody uses any more and, before the
@@ -298,7 +301,9 @@ class DiskOutbox:
                 except OSError as error:
                     unwritten += chunk.events
                     _log.error(
-                        f"The spool cannot be written: {describe_os_error(error)}.", extra=_FIELDS
+                        "The spool folder of the decision log cannot be written: "
+                        f"{describe_os_error(error)}.",
+                        extra=_FIELDS,
                     )
                     continue
                 self._waiting.append(name)

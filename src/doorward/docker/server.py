@@ -241,7 +241,7 @@ class PluginServer:
             self._server.start()
         except NotServingError:
             raise BindError(
-                "the plugin's server did not start: see the error logged before"
+                "the plugin's server did not start: see the previous error in the log"
             ) from None
 
     @property

@@ -54,6 +54,6 @@ def _below(path: Path, value: Value, name: Name) -> Iterator[tuple[Path, Value]]
         else:
             members = {name: value[name]} if isinstance(name, int) and name < len(value) else {}
     else:
-        raise PathError("a path does not fit the body")
+        raise PathError("a path does not fit the response body")
     for key, member in members.items():
         yield (*path, key), member

@@ -97,7 +97,9 @@ def find_hidden(
     for name, options in lists.items():
         if snapshot.is_nowhere(options.rule):
             # It would hide each item, and an empty list does not look like a mistake.
-            raise ListError(f"the rule {options.rule} of the list {name} does not exist")
+            raise ListError(
+                f"the rule {options.rule}, which filters the list {name}, does not exist"
+            )
         document = snapshot.document(options.rule)
         answer, item_name = document.answer, options.name
         if now_ns is not None and isinstance(document, Query):
@@ -107,12 +109,14 @@ def find_hidden(
         try:
             places = list(values_at(body, options.path))
         except PathError:
-            raise ListError(f"the body has no list {name} at its configured path") from None
+            raise ListError(
+                f"the response body has no list {name} at its configured path"
+            ) from None
         for path, items in places:
             if items is None:
                 continue
             if not isinstance(items, list):
-                raise ListError(f"the list {name} is not an array in the body")
+                raise ListError(f"the list {name} in the response body is not an array")
             count += len(items)
             indexes = hidden.items.setdefault(path, set())
             for index, item in enumerate(items):

@@ -49,5 +49,5 @@ def masks_of_rows(snapshot: Snapshot, path: str, input: Value) -> Masks:
     caller must then show nothing.
     """
     if snapshot.is_nowhere(path):
-        raise fault(f"the mask rule {path} does not exist")
+        raise fault(f"the mask rule {path}, which names masked columns, does not exist")
     return read_masks(snapshot.document(path).answer(input))

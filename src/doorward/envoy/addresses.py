@@ -59,7 +59,7 @@ def parse_address(text: str) -> Address:
     if scheme == "grpc":
         return _parse_host_port(rest)
     if scheme != "unix":
-        raise AddressError(f"`{text}`: scheme must be grpc or unix")
+        raise AddressError(f"`{text}`: the scheme of the address must be grpc or unix")
     if len(rest.encode()) > MAX_SOCKET_PATH:
         raise AddressError(f"`{text}`: a socket's path has at most {MAX_SOCKET_PATH} bytes")
     if rest.startswith("@") and len(rest) > 1:
@@ -121,7 +121,7 @@ def _is_local(host: str) -> bool:
 def check_folder(path: Path) -> None:
     """Raise AddressError unless the folder of a socket path exists."""
     if not path.parent.is_dir():
-        raise AddressError(f"`{path.parent}`: no such folder")
+        raise AddressError(f"`{path.parent}`: the folder of the socket does not exist")
 
 
 def clear_stale_socket(path: Path) -> None:

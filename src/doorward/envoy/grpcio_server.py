@@ -171,7 +171,7 @@ class GrpcioServer:
         """
         port = self._server.add_insecure_port(self.address)
         if port == 0:
-            raise RuntimeError("the address is in use, or not of this machine")
+            raise RuntimeError("the address is in use, or is not an address of this machine")
         return port
 
     def _watch(self, before: set[threading.Thread]) -> None:

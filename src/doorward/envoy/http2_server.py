@@ -134,7 +134,7 @@ class GrpcListener:
         except NotServingError:
             self._on_state("ERROR")
             raise StartError(
-                f"{self._addr}: the gRPC server did not start: see the error logged before"
+                f"{self._addr}: the gRPC server did not start: see the previous error in the log"
             ) from None
         # On the loop, which alone may touch the health states.
         self._server.call(lambda: self._health.set_serving(True))

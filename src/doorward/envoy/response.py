@@ -223,7 +223,9 @@ def _add_metadata(metadata: struct_pb2.Struct, result: dict[Key, Value]) -> None
     try:
         metadata.update(_to_metadata(dynamic_metadata))
     except OverflowError:
-        raise failed("dynamic metadata", "number that no double can hold") from None
+        raise failed(
+            "dynamic metadata", "the metadata has a number that is out of the range of a double"
+        ) from None
 
 
 def _to_metadata(value: Value) -> Any:

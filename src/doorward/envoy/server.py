@@ -79,5 +79,5 @@ def bind_workers(options: Options, workers: int) -> list[list[socket.socket]]:
     only.
     """
     if options.transport == "grpcio":
-        raise StartError("several workers need `transport: http2`")
+        raise StartError("several workers need the option `transport: http2` of the Envoy plugin")
     return bind_each(options.addr, workers, mode=options.socket_mode)

@@ -182,7 +182,9 @@ def _of_function(
     is_search = operator in ("startswith", "endswith", "contains")
     if operator != "eq" and not is_search:
         raise fault(
-            f"the value of {field.function} cannot be compared by order in a database", MEMBERS
+            f"the value of {field.function} cannot be compared by order in a "
+            "database: use == or !=",
+            MEMBERS,
         )
     if not isinstance(value, str):
         return NEVER

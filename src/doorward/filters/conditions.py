@@ -125,7 +125,8 @@ def comparisons(body: tuple[Condition, ...]) -> Iterator[Comparison]:
     for each in body:
         if not isinstance(each, Comparison):
             raise fault(
-                "conditions on relations and with `or` or `not` are only available in Python"
+                "conditions on relations, or with `or` or `not`, cannot be converted "
+                "for other programs: use the filters in Python"
             )
         yield each
 
@@ -215,7 +216,7 @@ def checked_text(text: str) -> str:
     refuse.
     """
     if "\0" in text:
-        raise fault("a text with a NUL cannot be compared in a database")
+        raise fault("a string with a NUL character cannot be compared in a database")
     if not text.isascii() and any("\ud800" <= each <= "\udfff" for each in text):
-        raise fault("a text with half a surrogate pair cannot be compared in a database")
+        raise fault("a string with half a surrogate pair cannot be compared in a database")
     return text

@@ -59,7 +59,10 @@ def allowed_conditions(
     cases = list(_cases(definitions, reader, comparer))
     if sum(1 for each in cases if each.is_allowed) * len(cases) > MAX_PAIRS:
         first = definitions.rules[0][0]
-        comparer.fail(first.span, f"{first.path} has too many rules with different values")
+        comparer.fail(
+            first.span,
+            f"the document {first.path} has too many rules with different values for a filter",
+        )
         return ()
     bodies = [_body_of(case, cases, definitions) for case in cases if case.is_allowed]
     default = definitions.default
@@ -221,7 +224,10 @@ def check_flat(definitions: Definitions, comparer: Comparer) -> None:
         return
     if len(outcomes) ** 2 > MAX_PAIRS:
         first = definitions.rules[0][0]
-        comparer.fail(first.span, f"{first.path} has too many rules with different values")
+        comparer.fail(
+            first.span,
+            f"the document {first.path} has too many rules with different values for a filter",
+        )
         return
     for index, (number, position, branch, outcome) in enumerate(outcomes):
         for other_number, other_position, other, second in outcomes[index + 1 :]:

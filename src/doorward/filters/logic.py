@@ -274,7 +274,7 @@ class _Maker(Generic[T]):
             )
         if isinstance(self._table(field.table, rows), _Inside):
             raise fault(
-                f"{OBJECT_GET} can only be called with a row: {comparison.text()}", DEFAULTS
+                f"the first operand of {OBJECT_GET} must be a row: {comparison.text()}", DEFAULTS
             )
         plain = replace(field, function="", default=None)
         there = all_of(self._presence(*self._column(plain, rows, comparison)))
@@ -372,7 +372,11 @@ class _Maker(Generic[T]):
         # `== 5` is false for each of these samples, and still not for each count.
         existing = [each for each in known if rank_of(each) == 2 and decides(each, "gte", 1)]
         if len(rest) > 1 or (existing and operator in ("eq", "ne", "in")):
-            raise fault(f"count can only tell no rows from some: {comparison.text()}", COUNTS)
+            raise fault(
+                "count of rows can only be compared so that it tells no rows from some: "
+                f"{comparison.text()}",
+                COUNTS,
+            )
         some = Some(
             field.table, field.column, f"{field.column}#count", True, ((),), text=comparison.text
         )

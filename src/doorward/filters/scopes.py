@@ -127,7 +127,7 @@ class Scope:
             case Var(name):
                 meaning = self.meaning(name)
                 if meaning is None:
-                    raise UnclearError(f"{name} is not known", VARIABLE)
+                    raise UnclearError(f"the variable {name} has no known value", VARIABLE)
                 return meaning
             # INVARIANT: only the names of related rows have a `#` (`Place.field`, `Field.name`), so
             # no table may.
@@ -137,7 +137,7 @@ class Scope:
                 return self._along(location, rest)
             case Call() if _is_function(term):
                 return self._read_call(term)
-        raise UnclearError("it is not a column of a table", COLUMN)
+        raise UnclearError("a term is neither a column of a table nor a known value", COLUMN)
 
     def _read_call(self, call: Call) -> Place:
         """Return the meaning of a built-in's call with a column; UnclearError if it is not
@@ -149,7 +149,7 @@ class Scope:
         operand = self.read(call.args[1]) if len(call.args) > 1 else Scalar("")
         text = operand.value if isinstance(operand, Scalar) else None
         if not isinstance(location, Place) or location.field is None or not isinstance(text, str):
-            raise UnclearError("it is not a column of a table", COLUMN)
+            raise UnclearError("a term is neither a column of a table nor a known value", COLUMN)
         if location.function:
             raise UnclearError("a column may be the operand of one built-in only", COLUMN)
         return Place(location.row, location.name, call.name, text)
@@ -168,7 +168,8 @@ class Scope:
             case Place(name=""), Scalar(str() as column), Scalar(value):
                 return Place(row.row, column, OBJECT_GET, "", to_key(value))
         raise UnclearError(
-            "object.get must have a row, the name of a column and a known scalar", DEFAULTS
+            "the operands of object.get must be a row, the name of a column and a known scalar",
+            DEFAULTS,
         )
 
     def field(self, term: Term) -> Field | None:
@@ -196,7 +197,9 @@ class Scope:
         for part in parts:
             match part:
                 case _ if location.function:
-                    raise UnclearError("it is not a column of a table", COLUMN)
+                    raise UnclearError(
+                        "a term is neither a column of a table nor a known value", COLUMN
+                    )
                 case Scalar(str() as name) if not location.name:
                     location = Place(location.row, name)
                 case Scalar(str() as name):
@@ -204,7 +207,9 @@ class Scope:
                 case Var(name) if location.name:
                     location = Place(self._row(location, self._index(name)))
                 case _:
-                    raise UnclearError("it is not a column of a table", INDEX)
+                    raise UnclearError(
+                        "a term is neither a column of a table nor a known value", INDEX
+                    )
         return location
 
     def _index(self, name: str) -> Index:
@@ -235,9 +240,9 @@ class Scope:
             scope = scope._outer
         if index is not None:
             if self._only_one:
-                raise UnclearError("its row must be chosen before `not`", VARIABLE)
+                raise UnclearError("the row of a relation must be chosen before `not`", VARIABLE)
             if self._indexed.setdefault(index, location) != location:
-                raise UnclearError("it uses the same index for two relations", INDEX)
+                raise UnclearError("the same index is used for two relations", INDEX)
         name = f"{location.name}#{next(self._numbers)}"
         self._rows[location, index] = name
         return name

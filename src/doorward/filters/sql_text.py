@@ -51,7 +51,9 @@ def quoted_name(name: str, dialect: str) -> str:
     if _PLAIN.fullmatch(name):
         return name
     if not name or not name.isprintable():
-        raise ValueError("an empty or unprintable text is not a name for a column")
+        raise ValueError(
+            "the name of a column must not be empty or have characters that cannot be printed"
+        )
     opening, closing = DIALECTS[dialect].quotes
     return opening + name.replace(closing, closing * 2) + closing
 
@@ -120,7 +122,7 @@ class _Writer:
     def _text(self, text: str) -> str:
         """Return a string as an SQL literal; ValueError for one with a NUL."""
         if "\0" in text:
-            raise ValueError("a text with a NUL cannot be written in SQL: remove the NUL")
+            raise ValueError("a string with a NUL character cannot be written in SQL: remove it")
         if self._dialect.has_backslashes:
             text = _escape_backslashes(text)
         return self._dialect.literal.format(text.replace("'", "''"))

@@ -53,7 +53,9 @@ def to_conditions(
     each other.
     """
     if not residual.only_truth:
-        raise fault("a filter can only be made of a residual with `only_truth=True`")
+        raise fault(
+            "the residual cannot become a filter: evaluate it partially with `only_truth=True`"
+        )
     comparer = Comparer(targets, residual.literals)
     definitions = residual.definitions
     bodies: list[tuple[Condition, ...] | None]

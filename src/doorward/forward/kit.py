@@ -53,7 +53,7 @@ class Site:
             raise ValueError("the secret must be 16 to 512 letters, digits, `_`, `.`, `~` or `-`")
         for name in self.response_headers:
             if not _HEADER.fullmatch(name):
-                raise ValueError(f"`{name}` is not a header name in small letters")
+                raise ValueError(f"`{name}` is not a header name in lower case")
 
     @property
     def stripped(self) -> tuple[str, ...]:

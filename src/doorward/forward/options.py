@@ -19,7 +19,7 @@ _HEADER: Final = re.compile(r"[a-z0-9-]{1,64}")
 def _headers(values: list[Any]) -> tuple[str, ...]:
     """Return header names as a tuple; raise ValueError unless all are names in lower case."""
     if not all(isinstance(name, str) and _HEADER.fullmatch(name) for name in values):
-        raise ValueError("must be a list of header names in small letters")
+        raise ValueError("must be a list of header names in lower case")
     return tuple(values)
 
 

@@ -170,7 +170,9 @@ def _check_secret(pairs: Pairs, options: Options) -> None:
             secrets[0].encode("latin-1"), options.secret.encode()
         )
         if not is_right:
-            raise SecretError(f"header {SECRET} is missing, repeated or not the configured secret")
+            raise SecretError(
+                f"header {SECRET} is missing, repeated, or differs from the configured secret"
+            )
 
 
 def _client(pairs: Pairs) -> tuple[str, int] | None:

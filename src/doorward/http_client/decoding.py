@@ -54,7 +54,7 @@ def decoded(pieces: Iterable[bytes], encoding: str) -> Iterator[bytes]:
         yield from pieces
         return
     if name not in _WINDOWS:
-        raise DecodingError(f"the content encoding `{name[:40]}` is not supported")
+        raise DecodingError(f"the content encoding `{name[:40]}` of the response is not supported")
     unzip = zlib.decompressobj(_WINDOWS[name])
     is_empty = True
     for piece in pieces:
@@ -82,7 +82,7 @@ def _steps(unzip: zlib._Decompress, piece: bytes, name: str) -> Iterator[bytes]:
         try:
             content = unzip.decompress(piece, STEP)
         except zlib.error:
-            raise DecodingError(f"{name}: invalid data") from None
+            raise DecodingError(f"the response is not valid {name} data") from None
         if content:
             yield content
         piece = unzip.unconsumed_tail

@@ -77,7 +77,7 @@ class Authorization:
             await self._app(scope, receive, send)
             return
         if kind not in ("http", "websocket"):
-            raise ValueError(f"no policy decides on connections of type {kind}")
+            raise ValueError(f"no policy decides on ASGI connections of type {kind}")
         chunks: list[Message] = []
         options, check = self._options, self._check
         if root := self._root or scope.get("root_path"):

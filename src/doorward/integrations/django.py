@@ -95,7 +95,9 @@ def get_point() -> DecisionPoint:
     if callable(point):
         point = point()
     if not isinstance(point, DecisionPoint):
-        raise ImproperlyConfigured('DOORWARD["POINT"] must be a DecisionPoint, or name one')
+        raise ImproperlyConfigured(
+            'the setting DOORWARD["POINT"] must be a DecisionPoint, or the dotted name of one'
+        )
     return point
 
 

@@ -76,7 +76,9 @@ def get_point(connection: HTTPConnection) -> DecisionPoint:
     """
     point = getattr(connection.app.state, "doorward", None)
     if not isinstance(point, DecisionPoint):
-        raise LookupError("no decision point: call doorward.integrations.fastapi.install")
+        raise LookupError(
+            "the application has no decision point: call doorward.integrations.fastapi.install"
+        )
     return point
 
 

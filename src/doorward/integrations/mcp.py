@@ -312,8 +312,9 @@ class PolicyMiddleware(Middleware):
         )
         if self._budget is None or not is_right or not seconds:
             raise BudgetError(
-                "a budget needs a counter of the middleware, and from the policy a short `key` and "
-                "integers `cost`, `limit` and `seconds`"
+                "a budget needs the option `budget` of the middleware, and from the "
+                f"policy a `key` of at most {MAX_KEY} characters and integers from 0: "
+                "`cost`, `limit` and `seconds` (from 1)"
             )
         # First here: a counter may compare with the limit only what a key has spent before.
         return cost <= limit and self._budget.spend(key, cost, limit, seconds)

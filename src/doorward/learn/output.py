@@ -51,8 +51,8 @@ def make_files(gathered: Gathered, limits: Limits, folder: Path) -> Made:
     calls, observations = gathered.calls, gathered.observations
     if calls.events and observations.events:
         raise LearnError(
-            "the logs are of Docker and of services: learn from each of them into a folder "
-            "of its own"
+            "the logs are both of Docker and of services: run `doorward learn` for "
+            "each kind, with a folder of its own"
         )
     if calls.events:
         learned_calls = learn_docker(calls, limits)
@@ -122,8 +122,8 @@ def write_files(files: Mapping[str, str], folder: Path) -> None:
             path = folder / name
             if name in files and path.exists() and path.read_bytes() != text.encode():
                 raise LearnError(
-                    f"{path}: the file is not the one that this version writes: put rules of "
-                    "your own into another file, and remove this one"
+                    f"{path}: the file was changed, or written by another version: "
+                    "move rules of your own into another file, and remove this one"
                 )
         # Sorted, `data.json` is in place before `policy.rego`, which reads it.
         for name in sorted(files):

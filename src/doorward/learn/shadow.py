@@ -43,12 +43,14 @@ def entry_for(document: str) -> str:
     *package, rule = document.strip("/").split("/")
     text = _ENTRY.format(package=".".join(package), rule=rule)
     if not _DOCUMENT.fullmatch(document.strip("/")) or package[:2] == ["learned", "authz"]:
-        raise LearnError(f"--shadow {document!r} is not a document such as envoy/authz/allow")
+        raise LearnError(
+            f"--shadow: {document!r} is not the path of a document, such as envoy/authz/allow"
+        )
     try:
         Engine({"entry.rego": text})
     except RegoError:
         raise LearnError(
-            f"--shadow {document!r} has a keyword of Rego as a name: choose another document"
+            f"--shadow: a name in {document!r} is a keyword of Rego: choose another document"
         ) from None
     return text
 

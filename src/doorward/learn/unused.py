@@ -100,7 +100,7 @@ def find_unused(
     """
     version = _compile(loaded, v0=v0)
     if version is None:
-        raise LearnError("the policy cannot be compiled: `doorward check` says why")
+        raise LearnError("the policy cannot be compiled: run `doorward check` to see why")
     fixed = {file for file, text in loaded.modules.items() if str(text) == POLICY}
     log = _Log(files, paths, version if fixed else None)
     trees = version.snapshot.engine.trees
@@ -109,8 +109,9 @@ def find_unused(
     examples, entries, counts = _first(log, version)
     if counts["events"] == counts["skipped"]:
         raise LearnError(
-            "no line of the log can be decided again: decision logs can, with inputs that are not "
-            "masked; for audit logs of Docker there is `doorward docker replay`"
+            "no line of the log can be evaluated again: use a decision log whose "
+            "inputs are not masked (for audit logs of Docker, `doorward docker "
+            "replay`)"
         )
     if not counts["allowed"]:
         raise LearnError(

@@ -80,7 +80,8 @@ class _Narrowing:
                 self._by_text[text].add(each.location)
         if len(self._members) > MAX_MEMBERS:
             raise LearnError(
-                f"more than {MAX_MEMBERS:,} members of data may be unused: check a part of the data"
+                f"more than {MAX_MEMBERS:,} members of the data may be unused: check "
+                "a part of the data"
             )
         return [each.location for each in inner]
 

@@ -206,13 +206,15 @@ class Policies:
         if at is None or not self._may_rename(at[0]):
             raise RenameError("the symbol at this position cannot be renamed")
         if not _NAME.match(name) or name in _WORDS or name in ("data", "input", "_"):
-            raise RenameError(f"`{name}` is not a name: use letters, digits and `_`, no keyword")
+            raise RenameError(
+                f"`{name}` is not a valid name: use letters, digits and `_`, and no keyword of Rego"
+            )
         symbol = at[0]
         # A use in a broken statement would keep the old name.
         if any(each.errors for each in self.parsed.values()):
             raise RenameError(
-                "some policies have errors, so not all uses of the name are known: correct them "
-                "first"
+                "some policies have errors, so not all uses of the name are known: "
+                "fix the errors first"
             )
         places = self._of(symbol)
         self._check_free(symbol, places, name)
@@ -240,11 +242,15 @@ class Policies:
         which one of `places` is written without a path.
         """
         if symbol.kind == "data" and self._of(Symbol("data", (*symbol.path[:-1], name))):
-            raise RenameError(f"`{name}` names something else already: choose another name")
+            raise RenameError(
+                f"`{name}` is already the name of something else: choose another name"
+            )
         alone = {o.span.file for o in places if o.whole or symbol.kind in ("local", "alias")}
         for file in alone:
             if any(text_of(o.span) == name for o in self._names(file) if _stands_alone(o)):
-                raise RenameError(f"`{name}` names something else in {file}: choose another name")
+                raise RenameError(
+                    f"`{name}` is already the name of something else in {file}: choose another name"
+                )
 
     # Completions
 

@@ -519,7 +519,9 @@ def _lens_data(value: Any) -> tuple[str, str]:
     match value:
         case [str(uri), str(name)]:
             return uri, name
-    raise JsonRpcInvalidParams("a URI and the name of a property are expected")
+    raise JsonRpcInvalidParams(
+        "the arguments of the code lens must be a URI and the name of a property"
+    )
 
 
 def _symbol_kind(rule: Rule) -> types.SymbolKind:

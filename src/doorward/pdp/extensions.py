@@ -169,7 +169,7 @@ def _table(file: str) -> dict[str, Any] | None:
     except OSError:
         return None
     if len(content) > MAX_PROJECT:
-        raise ExtensionError(f"{file}: larger than {MAX_PROJECT} bytes")
+        raise ExtensionError(f"{file}: the file is larger than {MAX_PROJECT} bytes")
     # Most projects have no such table, and need no parser for it.
     if b"doorward" not in content:
         return None
@@ -244,7 +244,7 @@ def _from_file(name: str) -> ModuleType:
 
     path = os.path.abspath(name)
     if not os.path.isfile(path):
-        raise ExtensionError(f"no file `{name}`")
+        raise ExtensionError(f"the file `{name}` with built-ins does not exist")
     _append_to_path([os.path.dirname(path)])
     stem = os.path.basename(path).removesuffix(".py")
     spec = spec_from_file_location(f"doorward_builtins_{stem}", path)

@@ -189,7 +189,7 @@ class _Keys:
             if str(error) != self.error:
                 self.error = str(error)
                 _log.error(
-                    "Keys could not be fetched; the known keys stay active.",
+                    "The issuer's keys could not be fetched; the known keys stay active.",
                     extra={"issuer": self.name, "error": self.error},
                 )
         else:

@@ -72,10 +72,14 @@ def fetch_document(
             for part in decoded_body(answer):
                 body += part
                 if len(body) > MAX_BYTES:
-                    raise DocumentError(f"more than {MAX_BYTES} bytes", is_too_long=True)
+                    raise DocumentError(
+                        f"the answer is larger than {MAX_BYTES} bytes", is_too_long=True
+                    )
                 # The client's timeout counts for each read: a byte at a time would last for ever.
                 if time.monotonic() > until:
-                    raise DocumentError(f"took longer than {WITHIN:g} seconds", is_too_long=True)
+                    raise DocumentError(
+                        f"the answer took longer than {WITHIN:g} seconds", is_too_long=True
+                    )
             status = answer.status_code
         document = json.loads(body, object_pairs_hook=_unique_names)
     except (httpx.HTTPError, httpx.InvalidURL, OSError, DecodingError) as error:
@@ -96,5 +100,5 @@ def _unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """
     unique = dict(pairs)
     if len(unique) != len(pairs):
-        raise ValueError("a name is there twice")
+        raise ValueError("an object repeats a name")
     return unique

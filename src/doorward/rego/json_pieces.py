@@ -195,7 +195,7 @@ class _Reader:
         """
         value = self._value(0)
         if self._following():
-            raise ValueError("more than one value")
+            raise ValueError("the text has more than one JSON value")
         return value
 
     def _extend(self) -> None:
@@ -298,7 +298,9 @@ class _Reader:
         """
         character = self._take_token()
         if character not in (closing, ","):
-            raise ValueError("neither a member nor the end")
+            raise ValueError(
+                "the JSON text has neither another item nor the end of the array or object"
+            )
         self._last = character
         return character == closing
 

@@ -73,7 +73,9 @@ def _download(client: httpx.Client, url: str, path: Path, headers: Mapping[str, 
             for part in answer.iter_raw():
                 size += len(part)
                 if size > MAX_BYTES:
-                    raise ReplayError(f"{address}: larger than {MAX_BYTES} bytes: split the log")
+                    raise ReplayError(
+                        f"{address}: the log is larger than {MAX_BYTES} bytes: split it"
+                    )
                 if time.monotonic() > until:
                     raise ReplayError(
                         f"{address}: the download takes longer than {WITHIN:g} seconds: split the "

@@ -65,7 +65,10 @@ def post_search(
     search = _Search(pdp, options, kind, request, input)
     candidates = search.candidates(source)
     if candidates is None:
-        return error(500, "the document with the candidates failed or is not a list of entities")
+        return error(
+            500,
+            "the document with the candidates of the search failed, or is not a list of entities",
+        )
     # INVARIANT: every result was decided: candidates of the document alone are never shown.
     results, position = search.page(candidates, start, limit)
     if position is None:

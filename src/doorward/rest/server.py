@@ -139,7 +139,9 @@ class HttpServer:
         try:
             self._server.start()
         except NotServingError:
-            raise BindError("the HTTP server did not start: see the error logged before") from None
+            raise BindError(
+                "the HTTP server did not start: see the previous error in the log"
+            ) from None
 
     @property
     def alive(self) -> bool:

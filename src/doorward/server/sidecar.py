@@ -232,7 +232,9 @@ class Sidecar:
 
         self._note = note_for_log
         if not is_built():
-            _log.warning("The console has no pages.", extra={"help": NOT_BUILT})
+            _log.warning(
+                "The console's pages are missing in this installation.", extra={"help": NOT_BUILT}
+            )
         peers = None if self._shared is None else self._shared.peers
         number = 0 if peers is None else peers.number
         # Larger than any number of the process before: nobody decides once a microsecond.
@@ -532,7 +534,7 @@ class Sidecar:
         """
         repeat(self._supervise, _EDGE, stop=self._stop)
         if not self._stop.is_set():
-            _log.error("The HTTP server ended by itself.")
+            _log.error("The HTTP server ended unexpectedly.")
             self.close()
             return 1
         _log.info("Shutting down...", extra={"grace": self._options.grace})

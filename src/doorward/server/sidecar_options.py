@@ -357,7 +357,10 @@ def reread(options: SidecarOptions, follow: Callable[[Config], object]) -> None:
         labels = {name: options.config.labels[name] for name in ("id", "version")}
         follow(replace(config, labels={**labels, **config.labels}))
     except (ConfigError, StartupError, RegoError) as error:
-        _log.error("Configuration not reloaded; the old one stays.", extra={"error": str(error)})
+        _log.error(
+            "The configuration was not reloaded; the previous one stays active.",
+            extra={"error": str(error)},
+        )
         return
     for warning in config.warnings:
         _log.warning(warning)

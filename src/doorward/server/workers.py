@@ -444,7 +444,7 @@ def _work(options: SidecarOptions, shared: Shared, number: int, channel: Channel
     try:
         sidecar = Sidecar(options, shared)
     except (ConfigError, StartupError) as error:
-        _log.error("A worker cannot start.", extra={"worker": number, "error": str(error)})
+        _log.error("A worker process cannot start.", extra={"worker": number, "error": str(error)})
         return 1
     sidecar.health.worker = number
     # Until the parent says how all are, nobody knows.

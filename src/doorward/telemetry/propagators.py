@@ -122,6 +122,10 @@ def _propagator(name: str) -> TextMapPropagator:
             with foreign_code():
                 loaded: TextMapPropagator = entry.load()()
         except ForeignError as error:
-            raise ConfigError(f"OTEL_PROPAGATORS: `{name}` cannot be loaded: {error}") from None
+            raise ConfigError(
+                f"OTEL_PROPAGATORS: the propagator `{name}` cannot be loaded: {error}"
+            ) from None
         return loaded
-    raise ConfigError(f"OTEL_PROPAGATORS: `{name}` is not known, or its package is not installed")
+    raise ConfigError(
+        f"OTEL_PROPAGATORS: the propagator `{name}` is not known, or its package is not installed"
+    )

@@ -94,7 +94,9 @@ class _AlertingObject(ssl.SSLObject):
             if not self.outgoing.pending:
                 raise
             self._failure = error
-            raise ssl.SSLWantReadError(ssl.SSL_ERROR_WANT_READ, "the alert is sent") from error
+            raise ssl.SSLWantReadError(
+                ssl.SSL_ERROR_WANT_READ, "the TLS handshake has failed, and its alert must be sent"
+            ) from error
 
 
 class TlsContext(ssl.SSLContext):
@@ -141,11 +143,11 @@ class TlsContext(ssl.SSLContext):
             self._newest = _context(self._options)
         except TlsError as error:
             _log.error(
-                "The new TLS certificates cannot be used; the old ones stay in use.",
+                "The new TLS certificates cannot be used; the previous ones stay in use.",
                 extra={"error": str(error)},
             )
         else:
-            _log.info("TLS certificates were exchanged.")
+            _log.info("TLS certificates were reloaded.")
         # After a failure as well: the same files are not tried, and logged, again.
         self._seen = signature
 

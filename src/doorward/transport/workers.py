@@ -314,7 +314,10 @@ class Supervisor:
             if since is not None and now - since > self._grace + _EXTRA:
                 self._kill(worker)
             elif since is None and now - worker.heard > SILENT:
-                _log.error("A worker is stuck; it is killed.", extra={"worker": worker.number})
+                _log.error(
+                    "A worker process does not answer; it is killed.",
+                    extra={"worker": worker.number},
+                )
                 self._kill(worker)
         return self._watched & readable
 
@@ -433,12 +436,12 @@ class Supervisor:
             self._pauses[worker.number] = min(pause * 2, LONGEST_PAUSE)
             self._due[worker.number] = monotonic() + pause
             extra = {"worker": worker.number, "exit": code, "pause": pause}
-            _log.error("A worker ended by itself; it is started again.", extra=extra)
+            _log.error("A worker process ended unexpectedly; it is started again.", extra=extra)
 
     def _give_up(self, worker: Worker) -> None:
         """Close the channel of a worker that does not end, and reap it whenever it ends."""
         extra = {"worker": worker.number, "pid": worker.pid}
-        _log.error("A worker does not end after SIGKILL; it is given up.", extra=extra)
+        _log.error("A worker process does not end after SIGKILL; it is given up.", extra=extra)
         if worker.channel.is_watchable:
             self._selector.unregister(worker.channel)
             worker.channel.close()

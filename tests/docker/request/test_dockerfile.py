@@ -114,10 +114,10 @@ UNREADABLE = [
     ("FROM a\nEVIL b\n", "instruction EVIL is unknown"),
     ("FROM a\nONBUILD FROM b\n", "instruction FROM is unknown after ONBUILD"),
     ("FROM a\nONBUILD ONBUILD RUN b\n", "instruction ONBUILD is unknown after ONBUILD"),
-    ("#!/usr/bin/x\nFROM a\n", "first line begins with"),
+    ("#!/usr/bin/x\nFROM a\n", "first line of the Dockerfile begins with"),
     (" # syntax=b\nFROM a\n", "beginning of its line"),
     ("# check=x\n# escape=`\nFROM a\n", "follows directive check"),
-    ("# escape=x\nFROM a\n", "directive escape must be"),
+    ("# escape=x\nFROM a\n", "directive escape of the Dockerfile must be"),
     ("# syntax=a b\nFROM a\n", "must name an image"),
     ("// syntax=b\nFROM a\n", "comes before the first FROM"),
     ('{"syntax": "b"}\nFROM a\n', "comes before the first FROM"),
@@ -127,7 +127,7 @@ UNREADABLE = [
     ("FROM a\rFROM b\n", "control character"),
     ("FROM a\x00\n", "control character"),
     ("FROM a\n#" + "x" * 70_000, "longer than 60000 characters"),
-    ("FROM a\n" + "#\n" * MOST_DOCKERFILE, "file is larger than 262144 bytes"),
+    ("FROM a\n" + "#\n" * MOST_DOCKERFILE, "Dockerfile is larger than 262144 bytes"),
 ]
 
 

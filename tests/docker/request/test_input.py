@@ -128,8 +128,8 @@ REFUSED = [
     (b'{"Image":"a","image":"b"}', f"{TWICE} Image twice"),
     (b'{"image":"a","IMAGE":"b"}', f"{TWICE} Image twice"),
     (b'{"HostConfig":{"Binds":[],"binds":null}}', f"{TWICE} HostConfig.Binds twice"),
-    (b'{"x":1,"X":2}', "ambiguous: body names a field below (whole) twice"),
-    (b'{"x":{"a":1,"A":2}}', "ambiguous: body names a field below (unknown) twice"),
+    (b'{"x":1,"X":2}', "ambiguous: body names a field of its top level twice"),
+    (b'{"x":{"a":1,"A":2}}', "ambiguous: body names a field of (unknown) twice"),
     (
         b'{"privileged":true}',
         "ambiguous: body has a field outside of HostConfig that belongs in it",

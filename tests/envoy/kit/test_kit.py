@@ -265,13 +265,13 @@ def test_units_are_valid(tmp_path: Path) -> None:
         ({"image": "a b"}, "cannot be the image"),
         ({"decision": "a//b"}, "cannot be the decision"),
         ({"responses": "a//b"}, "cannot be the decision on responses"),
-        ({"lists": (ResponseList("a", (), "b"),)}, "need a decision on responses"),
+        ({"lists": (ResponseList("a", (), "b"),)}, "needs a decision on responses"),
         (
             {"responses": "a", "lists": (ResponseList("a", (), "b"), ResponseList("a", (), "c"))},
             "have the name `",
         ),
-        ({"responses": "a", "lists": (ResponseList("a", (), ""),)}, "is not a list"),
-        ({"responses": "a", "lists": (ResponseList("a: x", (), "b"),)}, "is not a list"),
+        ({"responses": "a", "lists": (ResponseList("a", (), ""),)}, "is malformed"),
+        ({"responses": "a", "lists": (ResponseList("a: x", (), "b"),)}, "is malformed"),
     ],
 )
 def test_descriptions_that_make_no_sense_are_refused(wrong: dict[str, Any], said: str) -> None:

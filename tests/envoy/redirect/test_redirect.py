@@ -77,7 +77,7 @@ def test_a_network_of_everything_has_no_condition() -> None:
         ({"user": -1}, "not a numeric user id"),
         ({"user": 2**32 - 1}, "not a numeric user id"),
         ({"open_ports": tuple(range(1, 66))}, "more than 64 ports"),
-        ({"networks": read_networks(["10.0.0.0/8"])}, "set an outbound port"),
+        ({"networks": read_networks(["10.0.0.0/8"])}, "set the outbound port"),
         ({"outbound": 1, "networks": read_networks(["10.0.0.0/8"]) * 257}, "more than 256"),
     ],
 )
@@ -158,7 +158,7 @@ def test_the_script_of_iptables_puts_jumps_first() -> None:
         (["-p", "8000", "-u", "root"], "`root` is not a numeric user id"),
         (["-p", "8000,8001", "-u", "1"], "`8000,8001` is not a port"),
         (["-p", "8000", "-u", "1", "-w", "x"], "`x` is not a port"),
-        (["-p", "8000", "-u", "1", "-i", "10.0.0.0/8"], "set an outbound port"),
+        (["-p", "8000", "-u", "1", "-i", "10.0.0.0/8"], "set the outbound port"),
         (["-p", "8000", "-u", "1", "--backend", "ipchains"], "ipchains"),
     ],
 )

@@ -56,7 +56,10 @@ def test_body_beyond_the_budget_is_refused_and_its_share_is_free(wire: Make) -> 
     first, second = wire(bodies), wire(bodies)
     first.send(HEAD % 900 + b"x" * 899)
     assert bodies.taken == 799
-    refusal = b"503 Service Unavailable: too many other bodies are being read: try again later\n"
+    refusal = (
+        b"503 Service Unavailable: "
+        b"too many request bodies are being read at the same time: try again later\n"
+    )
     assert responses(second.send(HEAD % 900 + b"x" * 400)) == [(503, refusal)]
     assert second.half_closed
     assert bodies.taken == 799

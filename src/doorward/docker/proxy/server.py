@@ -119,7 +119,7 @@ class ProxyServer:
         try:
             self._server.start()
         except NotServingError:
-            raise ProxyError("the proxy did not start: see the error logged before") from None
+            raise ProxyError("the proxy did not start: see the previous error in the log") from None
 
     @property
     def is_stuck(self) -> bool:

@@ -107,11 +107,13 @@ def _arguments(query: Mapping[str, list[str]]) -> dict[str, str | None]:
     try:
         document: Any = parse_json(text.encode())
     except RequestError:
-        raise DockerfileError(0, "build arguments are not JSON") from None
+        raise DockerfileError(0, "query parameter buildargs is not JSON") from None
     if document is None:
         return {}
     if type(document) is not dict:
-        raise DockerfileError(0, "build arguments are not an object")
+        raise DockerfileError(0, "query parameter buildargs is not an object")
     if any(value is not None and type(value) is not str for value in document.values()):
-        raise DockerfileError(0, "a value of the build arguments is neither a string nor null")
+        raise DockerfileError(
+            0, "a value in the query parameter buildargs is neither a string nor null"
+        )
     return document

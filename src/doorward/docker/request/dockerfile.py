@@ -65,21 +65,25 @@ def _to_text(content: bytes) -> str:
     characters or spaces that builders read differently.
     """
     if len(content) > MOST_DOCKERFILE:
-        raise DockerfileError(0, f"file is larger than {MOST_DOCKERFILE} bytes")
+        raise DockerfileError(0, f"Dockerfile is larger than {MOST_DOCKERFILE} bytes")
     try:
         text = content.decode()
     except UnicodeDecodeError:
-        raise DockerfileError(0, "file is not UTF-8") from None
+        raise DockerfileError(0, "Dockerfile is not UTF-8") from None
     text = text.replace("\r\n", "\n")
     # Builders differ in which spaces they trim and where they see the end of a line.
     for number, line in enumerate(text.split("\n"), 1):
         is_plain = line.isascii() and line.isprintable()
         if not is_plain and any(_is_odd(c) for c in line):
             raise DockerfileError(
-                number, "line has a control character or a space that is not ASCII: replace it"
+                number,
+                "line of the Dockerfile has a control character or a space that is "
+                "not ASCII: replace it",
             )
         if len(line) > _LONGEST_LINE:
-            raise DockerfileError(number, f"line is longer than {_LONGEST_LINE} characters")
+            raise DockerfileError(
+                number, f"line of the Dockerfile is longer than {_LONGEST_LINE} characters"
+            )
     return text
 
 
@@ -124,21 +128,25 @@ def _read_directives(lines: list[str]) -> _Directives:
         name = match[1].lower() if match and value else ""
         if name not in _DIRECTIVES:
             if number == 1 and line.startswith("#!"):
-                raise DockerfileError(1, "first line begins with `#!`: remove it")
+                raise DockerfileError(1, "first line of the Dockerfile begins with `#!`: remove it")
             if _LIKE_DIRECTIVE.match(line):
-                raise DockerfileError(number, "directive is not at the beginning of its line")
+                raise DockerfileError(
+                    number, "parser directive of the Dockerfile is not at the beginning of its line"
+                )
             break
         if name in seen or "check" in seen:
             raise DockerfileError(
-                number, f"directive {name} is repeated, or follows directive check"
+                number,
+                f"parser directive {name} of the Dockerfile is repeated, or follows "
+                "directive check",
             )
         seen[name] = value
     escape = seen.get("escape", "\\")
     if escape not in ("\\", "`"):
-        raise DockerfileError(0, "directive escape must be \\ or `")
+        raise DockerfileError(0, "parser directive escape of the Dockerfile must be \\ or `")
     frontend = seen.get("syntax", "")
     if frontend and not _REFERENCE.fullmatch(frontend):
-        raise DockerfileError(0, "directive syntax must name an image")
+        raise DockerfileError(0, "parser directive syntax of the Dockerfile must name an image")
     return _Directives(frontend, escape, len(seen))
 
 

@@ -78,7 +78,7 @@ def parse_body(body: bytes, encoding: str, max_size: int) -> tuple[Value, bytes]
         body = _unzip(body, max_size)
     # `_unzip` has checked a compressed one while it grew; this is for one that came plain.
     if len(body) > max_size:
-        raise BodyError("response_too_large", f"body is larger than {max_size} bytes")
+        raise BodyError("response_too_large", f"response body is larger than {max_size} bytes")
     value = _parse_plain(body)
     return (_parse_exactly(body) if value is _NOT_SURE else value), body
 
@@ -113,7 +113,9 @@ def _unzip(body: bytes, max_size: int) -> bytes:
             size += len(piece)
             # Within the loop: a small body may unpack to a thousand times its size.
             if size > max_size:
-                raise BodyError("response_too_large", f"body is larger than {max_size} bytes")
+                raise BodyError(
+                    "response_too_large", f"response body is larger than {max_size} bytes"
+                )
     except DecodingError as error:
         raise BodyError("response_malformed", str(error)) from None
     return b"".join(pieces)
@@ -187,7 +189,7 @@ def _read_object(pairs: list[tuple[str, Value]]) -> dict[str, Value]:
     result = dict(pairs)
     # RFC 8259, 4: readers differ on the first or the last of equal names.
     if len(result) != len(pairs):
-        raise BodyError("response_malformed", "an object of the body repeats a key")
+        raise BodyError("response_malformed", "an object in the response body repeats a key")
     return result
 
 
@@ -216,14 +218,14 @@ def _parse_exactly(body: bytes) -> Value:
         value: Value
         value, end = _scan(text.lstrip(" \t\n\r"), 0)
         if text.lstrip(" \t\n\r")[end:].strip(" \t\n\r"):
-            raise BodyError("response_malformed", "body has more than one JSON value")
+            raise BodyError("response_malformed", "response body has more than one JSON value")
         if "\\u" in text:
             json.dumps(
                 value, ensure_ascii=False
             ).encode()  # there are no bytes for half a surrogate pair
     except UnicodeError:
-        raise BodyError("response_malformed", "body is not JSON in UTF-8") from None
+        raise BodyError("response_malformed", "response body is not JSON in UTF-8") from None
     # StopIteration is what CPython's scanner raises for text that begins no value.
     except (StopIteration, ValueError, RecursionError, RequestParseError):
-        raise BodyError("response_malformed", "body is not JSON") from None
+        raise BodyError("response_malformed", "response body is not JSON") from None
     return value

@@ -37,15 +37,15 @@ def read_path(value: Any) -> Path:
     neither a text nor an index from 0.
     """
     if not isinstance(value, (list, tuple)):
-        raise PathError("a path must be a list of keys and indexes")
+        raise PathError("a path in a body must be a list of keys and indexes")
     if len(value) > MAX_LENGTH:
-        raise PathError(f"a path must have at most {MAX_LENGTH} steps")
+        raise PathError(f"a path in a body must have at most {MAX_LENGTH} steps")
     for name in value:
         # `true` is an int in Python. A negative index would count from the end, and
         # hide another item.
         is_index = isinstance(name, int) and not isinstance(name, bool) and name >= 0
         if not is_index and not isinstance(name, str):
-            raise PathError("a step of a path must be a string or an index from 0")
+            raise PathError("a step of a path in a body must be a string or an index from 0")
     return tuple(value)
 
 
@@ -158,7 +158,7 @@ def _plan(
         node.drops, node.has_index = frozenset(indexes), True
     for path, value in values:
         if (known := sets.at(path)) is not None and _differ(known.value, value):
-            raise PathError("`set` gives one path two different values")
+            raise PathError("`set` gives two different values for one path")
         sets.add(path).value = value
     names = None if keep is None else [keeps]
     return _outcome(names, [removes], [sets], is_set=False)
@@ -265,7 +265,7 @@ def _outcome(keeps: _Nodes | None, removes: _Nodes, sets: _Nodes, *, is_set: boo
         keeps = None
     ends = [node for node in sets if node.ends]
     if any([_differ(node.value, ends[0].value) for node in ends[1:]]):
-        raise PathError("`set` gives one path two different values")
+        raise PathError("`set` gives two different values for one path")
     if ends:
         # Removals reach into a value that was set, too: it could be a copy of what they hide.
         return _Replaced(ends[0].value, _outcome(keeps, removes, [], is_set=True))
@@ -289,18 +289,25 @@ def _apply(outcome: Any, value: Value) -> Any:
     parts: _Parts = outcome
     if isinstance(value, dict):
         if parts.has_index and not parts.is_set:
-            raise PathError("a path to remove or set has an index where the body has an object")
+            raise PathError(
+                "a path in `remove` or `set` has an index where the response body has an object"
+            )
         return _members(parts, value)
     if isinstance(value, list):
         if parts.has_key and not parts.is_set:
-            raise PathError("a path to remove or set has a key where the body has an array")
+            raise PathError(
+                "a path in `remove` or `set` has a key where the response body has an array"
+            )
         return _items(parts, value)
     # Kept paths lead below this value, and it has no members: nothing of it was kept.
     if parts.is_for_members_only:
         return HIDDEN
     # Fails closed: a secret may have moved from an object into a plain text.
     if value is not None and not parts.is_set:
-        raise PathError("a path to remove or set goes on below a value that has no members")
+        raise PathError(
+            "a path in `remove` or `set` goes on below a value of the response body that "
+            "has no members"
+        )
     return value
 
 

@@ -219,7 +219,7 @@ class ResponseExchange:
         # To end with OK tells Envoy that nothing more is needed: the response would go out unread,
         # with `failure_mode_allow: false`, too.
         if self._stage not in ("decided", "unread", "foreign"):
-            raise GrpcError(Status.ABORTED, "the call ended before the response was decided")
+            raise GrpcError(Status.ABORTED, "Envoy ended the call before the response was decided")
 
     def close(self) -> None:
         self._input = {}
@@ -311,7 +311,9 @@ class ResponseExchange:
         status = headers.pop(":status", "")
         # `int` would take other digits, blanks and signs as well.
         if not (status.isascii() and status.isdecimal() and len(status) == 3):
-            raise GrpcError(Status.INVALID_ARGUMENT, "the response has no status")
+            raise GrpcError(
+                Status.INVALID_ARGUMENT, "the response headers from Envoy have no :status"
+            )
         self._response = _Response(int(status), headers)
         # HEAD, 204 and 304 have no body message, so that this is the only chance to decide.
         state = state_of(int(status), headers, has_body=not message.ends)
@@ -498,7 +500,7 @@ class ResponseExchange:
             if unknown:
                 raise _Denied(
                     "result_error",
-                    f"`lists` names {min(unknown)}, which the configuration does not have",
+                    f"`lists` names {min(unknown)}, which is not in the configured lists",
                 )
             lists = {name: each for name, each in lists.items() if name in verdict.lists}
         try:
@@ -660,7 +662,8 @@ def _apply(verdict: ResponseVerdict, hidden: Hidden, value: Value) -> Value:
         raise _Denied("response_path", str(error)) from None
     if left is HIDDEN:
         raise _Denied(
-            "response_path", "nothing of the body would be left: the policy must keep a part of it"
+            "response_path",
+            "nothing of the response body would be left: the policy must keep a part of it",
         )
     return left  # type: ignore[no-any-return]  # JSON
 

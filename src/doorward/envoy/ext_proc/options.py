@@ -39,7 +39,7 @@ def _path(value: list[Any]) -> Path:
     try:
         return read_path(value)
     except PathError as error:
-        raise ValueError(f"is wrong: {error}") from None
+        raise ValueError(f"is not a valid path: {error}") from None
 
 
 def _rule(value: str) -> str:
@@ -47,7 +47,7 @@ def _rule(value: str) -> str:
     left.
     """
     if not value.strip("/ "):
-        raise ValueError("must be a document, such as documents/include")
+        raise ValueError("must be the path of a document, such as documents/include")
     return "/".join([each for each in value.split("/") if each])
 
 
@@ -87,7 +87,8 @@ class _ListBlock:
     def __post_init__(self) -> None:
         if self.name in _TAKEN:
             raise OptionError(
-                "name", "must not be a field that the input has already: choose another name"
+                "name",
+                "must not be the name of a field that the input already has: choose another name",
             )
 
 

@@ -86,13 +86,17 @@ def read_response_verdict(result: Value | Undefined) -> ResponseVerdict:
     """
     # A policy for requests by mistake: `true` would let every response pass as it is.
     if isinstance(result, bool):
-        raise ResultError("the decision is a boolean: an object with `allow` is needed")
+        raise ResultError(
+            "the decision on the response is a boolean: it must be an object with `allow`"
+        )
     document = object_of(result)
     unknown = [name for name in sorted_keys(document) if name not in FIELDS]
     # Before `allow` is read: a misspelt `remove` in an allowed response would hide nothing.
     if unknown:
         names = ", ".join([f"`{name}`" for name in unknown[:_MOST_NAMES]])
-        raise failed(names, "unknown field; helper rules must be in another package")
+        raise failed(
+            names, "unknown field of the policy's result; put helper rules into another package"
+        )
     if not _read_flag(document, "allow"):
         headers = check_headers(read_headers(document, "headers", "response headers"))
         status = read_http_status(document)
@@ -106,7 +110,10 @@ def read_response_verdict(result: Value | Undefined) -> ResponseVerdict:
     removed = [name.lower() for name in removed]
     # `_mutation` sets these by the body that is really sent.
     if not _FRAMING.isdisjoint([*removed, *[name.lower() for name, _ in added]]):
-        raise failed("response headers", "the policy must not change a header that frames the body")
+        raise failed(
+            "response headers",
+            "the policy must not change a header that frames the body, such as content-length",
+        )
     return ResponseVerdict(
         True,
         stream=_read_flag(document, "stream"),
@@ -123,7 +130,7 @@ def _read_flag(document: dict[Key, Value], name: str) -> bool:
     """Return a boolean of the result, False by default; ResultError for another type."""
     flag = document.get(name, False)
     if not isinstance(flag, bool):
-        raise failed(name, "it is not a boolean")
+        raise failed(name, "the field in the policy's result must be a boolean")
     return flag
 
 
@@ -134,9 +141,9 @@ def _items(document: dict[Key, Value], name: str) -> Iterator[Any]:
     """
     items: Any = document.get(name, [])
     if not isinstance(items, (list, frozenset)):
-        raise failed(name, "it is neither an array nor a set")
+        raise failed(name, "the field in the policy's result must be an array or a set")
     if len(items) > MAX_PATHS:
-        raise failed(name, f"it has more than {MAX_PATHS} members")
+        raise failed(name, f"the field in the policy's result has more than {MAX_PATHS} members")
     yield from map(from_key, items) if isinstance(items, frozenset) else items
 
 
@@ -158,7 +165,7 @@ def _path(name: str, value: Any) -> Path:
 def _read_set(value: Any) -> tuple[Path, Value]:
     """Return `{"path": …, "value": …}` as a pair; raise ResultError for any other form."""
     if not isinstance(value, dict) or value.keys() != {"path", "value"}:
-        raise failed("set", "a member is not an object with `path` and `value`")
+        raise failed("set", "each member must be an object with only `path` and `value`")
     return _path("set", value["path"]), _plain(value["value"])
 
 
@@ -170,11 +177,15 @@ def _plain(value: Any) -> Value:
         return [_plain(each) for each in value]
     if isinstance(value, dict):
         if not all([isinstance(key, str) for key in value]):
-            raise failed("set", "a value must not hold an object with a key that is not a text")
+            raise failed(
+                "set", "a `value` must not contain an object with a key that is not a string"
+            )
         return {key: _plain(each) for key, each in value.items()}
     if isinstance(value, frozenset):
         # Its order would be ours, not the policy's.
-        raise failed("set", "a value must not hold a set, which JSON does not have: use an array")
+        raise failed(
+            "set", "a `value` must not contain a set, which JSON does not have: use an array"
+        )
     return value  # type: ignore[no-any-return]  # JSON
 
 
@@ -187,5 +198,5 @@ def _read_lists(document: dict[Key, Value]) -> frozenset[str] | None:
         return None
     names = list(_items(document, "lists"))
     if not all([isinstance(name, str) for name in names]):
-        raise failed("lists", "a member is not the name of a list")
+        raise failed("lists", "each member must be the name of a list")
     return frozenset(names)

@@ -110,14 +110,14 @@ def _check_options(options: Bootstrap) -> None:
     for address in (options.listen, options.upstream, *options.pdp, *options.responses):
         _to_address(address)
     if not options.pdp:
-        raise ValueError("`pdp` must name a decision point")
+        raise ValueError("`pdp` must have at least one address of a decision point")
     for addresses in (options.pdp, options.responses):
         # A cluster is STRICT_DNS or STATIC; Envoy resolves names only in the first, and
         # pipes not there.
         if {_to_kind(_to_address(address)) for address in addresses} == {"pipe", "name"}:
             raise ValueError(
-                f"{', '.join(addresses)}: decision points by name and by Unix socket cannot share "
-                "one cluster: use one kind"
+                f"{', '.join(addresses)}: decision points with host names and with "
+                "Unix sockets cannot be mixed: use one kind"
             )
     if options.admin is not None and not _is_local(_to_address(options.admin)):
         raise ValueError(
@@ -125,7 +125,9 @@ def _check_options(options: Bootstrap) -> None:
             " use a loopback address or a Unix socket"
         )
     if _to_kind(_to_address(options.listen)) == "name":
-        raise ValueError(f"`{options.listen}` has a name: Envoy listens on an IP address")
+        raise ValueError(
+            f"`{options.listen}` has a host name: Envoy can only listen on an IP address"
+        )
     for name in (
         *("timeout", "upstream_timeout", "response_timeout"),
         *("max_connections", "max_heap", "max_response"),
@@ -170,7 +172,9 @@ def _to_address(text: str) -> Document:
     if text.startswith("unix:"):
         path = text.removeprefix("unix:").removeprefix("//")
         if not path or "\0" in path:
-            raise ValueError(f"`{text}` has no path of a socket")
+            raise ValueError(
+                f"`{text}` must have the path of a socket, such as unix:///run/doorward.sock"
+            )
         return {"pipe": {"path": path}}
     host, _, port = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
@@ -179,7 +183,7 @@ def _to_address(text: str) -> Document:
     elif re.fullmatch(r"[A-Za-z0-9._-]+", host) is None:
         raise ValueError(f"`{text}` is not HOST:PORT, [IPv6]:PORT or unix:PATH")
     if re.fullmatch(r"[0-9]{1,5}", port) is None or not 0 < int(port) < 65536:
-        raise ValueError(f"`{text}` does not end in a port")
+        raise ValueError(f"`{text}` must end in a port from 1 to 65535")
     return {"socket_address": {"address": host, "port_value": int(port)}}
 
 

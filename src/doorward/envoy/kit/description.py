@@ -258,16 +258,17 @@ def _check(description: Description) -> None:
             f"{_DECISION.pattern}"
         )
     if description.lists and not description.responses:
-        raise ValueError("lists need a decision on responses: name one")
+        raise ValueError("--list needs a decision on responses: name it with --responses")
     for each in description.lists:
         has_names = _ITEM.fullmatch(each.name) and _ITEM.fullmatch(each.item)
         if not has_names or not _DECISION.fullmatch(each.rule):
-            raise ValueError(f"`{each.name}` is not a list: write NAME=a.b:RULE:ITEM")
+            raise ValueError(f"the list `{each.name}` is malformed: write NAME=a.b:RULE[:ITEM]")
     if repeated := _first_repeated([each.name for each in description.lists]):
         raise ValueError(f"two lists have the name `{repeated}`: rename one")
     if description.scraped_from and _NAME.fullmatch(description.scraped_from) is None:
         raise ValueError(
-            f"`{description.scraped_from}` cannot be a namespace: it must match {_NAME.pattern}"
+            f"`{description.scraped_from}` cannot be the namespace of Prometheus: it "
+            f"must match {_NAME.pattern}"
         )
     ports = (description.app_port, description.port, description.diagnostic_port)
     for port in ports:

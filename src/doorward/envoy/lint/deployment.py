@@ -326,7 +326,12 @@ def check_unit(file: str, text: str) -> Iterator[Finding]:
         try:
             words = shlex.split(command)
         except ValueError as error:
-            yield Finding(file, number, "unreadable", f"the command cannot be read: {error}")
+            yield Finding(
+                file,
+                number,
+                "unreadable",
+                f"the command of the systemd unit cannot be read: {error}",
+            )
             continue
         names = {word.rpartition("/")[2] for word in words[:1]}
         if names.isdisjoint({"envoy", "doorward", "opa"}) or "docker" in words[1:2]:

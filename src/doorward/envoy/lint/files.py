@@ -96,10 +96,14 @@ def _find(paths: Sequence[Path]) -> Iterator[Path]:
             files = [path]
         else:
             kinds = ", ".join(sorted(_KNOWN))
-            raise LintError(f"{path}: this kind of file is not checked, only {kinds}")
+            raise LintError(
+                f"{path}: `doorward kit check` does not check this kind of file, only {kinds}"
+            )
         count += len(files)
         if count > _MOST:
-            raise LintError(f"{path}: more than {_MOST} files: check folders one by one")
+            raise LintError(
+                f"{path}: the folder has more than {_MOST} files: check its folders one by one"
+            )
         yield from (each for each in files if each.is_file() or each == path)
 
 
@@ -125,7 +129,7 @@ def _read(path: Path) -> str:
     except OSError as error:
         raise LintError(f"{path}: {describe_os_error(error)}") from None
     except UnicodeDecodeError:
-        raise LintError(f"{path}: not UTF-8") from None
+        raise LintError(f"{path}: the file is not UTF-8") from None
 
 
 def _gather(gathered: _Gathered, file: str, suffix: str, text: str, offset: int) -> None:

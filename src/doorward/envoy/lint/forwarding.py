@@ -89,7 +89,7 @@ def check_nginx(file: str, text: str) -> Iterator[Finding]:
     for each in every:
         match each.words:
             case ["auth_request", "off"]:
-                yield Finding(file, each.line, "forward-open", "auth_request is off")
+                yield Finding(file, each.line, "forward-open", "nginx: auth_request is off")
             case ["satisfy", "any"]:
                 yield Finding(file, each.line, "forward-open", "satisfy any")
             case ["underscores_in_headers", "on"]:

@@ -71,11 +71,15 @@ class Redirect:
         if not 0 <= self.user < _USERS:
             raise ValueError(f"`{self.user}` is not a numeric user id from 0 to {_USERS - 1}")
         if max(len(self.open_ports), len(self.only_ports)) > _PORTS:
-            raise ValueError(f"more than {_PORTS} ports: name fewer")
+            raise ValueError(f"more than {_PORTS} ports are listed: list fewer")
         if len(self.networks) > _NETWORKS:
-            raise ValueError(f"more than {_NETWORKS} networks: join some")
+            raise ValueError(
+                f"more than {_NETWORKS} networks are listed: replace some by larger ones"
+            )
         if self.networks and self.outbound is None:
-            raise ValueError("networks apply to outbound connections: set an outbound port too")
+            raise ValueError(
+                "networks (-i) only apply to outbound connections: set the outbound port (-o) too"
+            )
 
 
 @record(kw_only=True)

@@ -96,10 +96,12 @@ def load_services(source: str) -> Services:
             return Services(base64.b64decode(source[len(_INLINE) :], validate=True))
         path = Path(source)
         if path.stat().st_size > MAX_DESCRIPTOR_SIZE:
-            raise ValueError(f"descriptor set is larger than {MAX_DESCRIPTOR_SIZE} bytes")
+            raise ValueError(
+                f"the file of proto-descriptor is larger than {MAX_DESCRIPTOR_SIZE} bytes"
+            )
         return Services(path.read_bytes())
     except (message.DecodeError, binascii.Error, TypeError, KeyError) as error:
-        raise ValueError(f"not a descriptor set: {error}") from None
+        raise ValueError(f"the file of proto-descriptor is not a descriptor set: {error}") from None
 
 
 def _to_value(value: Any) -> Value:

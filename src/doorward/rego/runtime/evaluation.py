@@ -515,7 +515,9 @@ class Evaluation(Context):
         if self.memory_before is None:
             self.memory_before = memory
         if is_over or memory - self.memory_before > GROWTH:
-            raise EvalError(UNCOUNTED, "items must be counted", NOWHERE)
+            raise EvalError(
+                UNCOUNTED, "the evaluation uses much memory: its items must be counted", NOWHERE
+            )
 
     def halt_if_late(self) -> None:
         """Raise EvalError with `eval_cancel_error` if the deadline has passed or the evaluation was
@@ -614,7 +616,7 @@ class Evaluation(Context):
                 # Exact code decides: it follows paths, and does not look at one value.
                 raise EvalError(
                     CONFLICT_ERROR,
-                    "`with` replaces a part of data that a rule reads from above",
+                    "`with` replaces a part of a document in data that a rule reads as a whole",
                     span,
                 )
             new.data = _put(new.data, path, value, span)

@@ -431,7 +431,7 @@ class Checker:
         """
         call = expr.term
         if not expr.negated or has_inner(expr) or not self._is_steady(expr):
-            raise ValueError("the expression is not a negated comparison")
+            raise ValueError("invalid proof step: the expression is not a negated comparison")
         if isinstance(call, Call) and len(call.args) == 2:
             left, right = (text_of(arg) for arg in call.args)
             if call.name in _TURNED_BY_NOT:
@@ -439,7 +439,7 @@ class Checker:
             if call.name == "internal.member_2" and is_constant(call.args[1]):
                 members: Any = self._plain.prepare(f"sort([each | some each in {right}])").value()
                 return [self._read(f"{left} != {to_rego(each)}") for each in members]
-        raise ValueError("the expression is not a negated comparison")
+        raise ValueError("invalid proof step: the expression is not a negated comparison")
 
     @staticmethod
     def _read(text: str) -> Expr:
@@ -486,7 +486,9 @@ class Checker:
                     call, is_true = inner, answer == Scalar(True)
                     break
         if not isinstance(call, Call):
-            raise ValueError("the expression is not a supported condition on a text")
+            raise ValueError(
+                "invalid proof step: the expression is not a supported condition on a text"
+            )
         # `!=` is true for the texts that its automaton refuses.
         is_accepted = is_true is not (call.name == "neq")
         automata = self._automata(term, call)
@@ -507,7 +509,7 @@ class Checker:
         """
         query = self._plain.prepare(text_of(read_fields(expr, {term: _SAMPLE})))
         if set(query.documents.base) != {("input", _SAMPLE)}:
-            raise ValueError("the expression reads more than the term")
+            raise ValueError("invalid proof step: the expression reads more than the term")
 
         def holds(document: Any) -> bool:
             return has_result(query, document, _SECONDS)
@@ -515,7 +517,9 @@ class Checker:
         for text in _sample_texts(expr):
             is_included = all(each.accepts(text) is accepted for each, accepted in conditions)
             if holds({_SAMPLE: text}) is not is_included:
-                raise ValueError("the expression holds for other texts than its automata")
+                raise ValueError(
+                    "invalid proof step: the expression holds for other texts than its automata"
+                )
         return not holds({}) and not any(holds({_SAMPLE: each}) for each in _NO_TEXTS)
 
     def _automata(self, term: str, call: Call) -> list[Automaton]:
@@ -561,7 +565,9 @@ class Checker:
                     return 2, [of_glob(constants[0], stops)]
             case "regex.match", 2 if around[1] is not None and type(constants[0]) is str:
                 return 1, [of_pattern(constants[0])]
-        raise ValueError("the expression is not a supported condition on a text")
+        raise ValueError(
+            "invalid proof step: the expression is not a supported condition on a text"
+        )
 
     def _cases_of(self, operand: Any, term: str) -> list[str] | None:
         """Return the names of `lower` and `upper` calls around a term, outermost first; None if the
@@ -739,14 +745,14 @@ class Checker:
         """
         every, reader = exprs[position], exprs[member]
         if every.negated or every.withs or not isinstance(every.term, Every):
-            raise ValueError("the expression is not an `every`")
+            raise ValueError("invalid proof step: the expression is not an `every`")
         (parsed,) = parse_query(Source("", item), v0=False)
         term: Any = parsed.term
         domain = Ref(term.head, term.args[:-1])
         is_read = position != member and not reader.negated and not reader.withs
         is_read &= not has_inner(reader) and reads(reader, item)
         if not is_read or text_of(Expr(domain)) != text_of(Expr(every.term.domain)):
-            raise ValueError("the term is not an item of the domain")
+            raise ValueError("invalid proof step: the term is not an item of the domain")
         plain = [expr for n, expr in enumerate(exprs) if n != position and not has_inner(expr)]
         outer = {name for expr in plain for name in variables_of(expr)}
         bound: dict[str, Any] = {every.term.value.name: term}
@@ -767,7 +773,7 @@ class Checker:
         }
         used = {name for expr in exprs for name in variables_of(expr)}
         if used & {each.name for each in new.values()} or len(set(new.values())) != len(new):
-            raise ValueError("a new name is in use already")
+            raise ValueError("invalid proof step: a new name is in use already")
         return new
 
     def _bodies(self, exprs: Sequence[Expr], position: int) -> list[list[Expr]]:
@@ -779,17 +785,19 @@ class Checker:
         term: Any = expr.term
         key = None
         if expr.negated or expr.withs or not isinstance(term, (Ref, Call)):
-            raise ValueError("the expression does not refer to a support rule")
+            raise ValueError("invalid proof step: the expression does not refer to a support rule")
         if isinstance(term, Call):
             if term.name != "internal.member_2" or len(term.args) != 2:
-                raise ValueError("the expression does not refer to a support rule")
+                raise ValueError(
+                    "invalid proof step: the expression does not refer to a support rule"
+                )
             key, term = term.args
         rules = self._rules(names_of(term, "data"))
         if not rules and key is None and term.args:
             key = term.args[-1]
             rules = self._rules(names_of(Ref(term.head, term.args[:-1]), "data"))
         if not rules or not all(is_true_rule(r) if key is None else adds_member(r) for r in rules):
-            raise ValueError("the expression does not refer to a support rule")
+            raise ValueError("invalid proof step: the expression does not refer to a support rule")
         bodies = []
         for rule in rules:
             head: Any = rule.head.key
@@ -819,20 +827,24 @@ class Checker:
         definition, path = tree.rules[rule[1]], path_of(tree, tree.rules[rule[1]])
         terms = {name: parse_query(Source("", v), v0=False)[0].term for name, v in values.items()}
         if path is None or len(definition.body) != len(body):
-            raise ValueError("the rule does not have such a body")
+            raise ValueError("invalid proof step: the rule does not have such a body")
         for each, position in zip(definition.body, body, strict=True):
             fact = exprs[position]
             if each.withs or (has_inner(each) and variables_of(each)):
-                raise ValueError("an expression of the body has variables of its own")
+                raise ValueError(
+                    "invalid proof step: an expression of the body has variables of its own"
+                )
             if text_of(put_terms(each, terms)) != text_of(fact) or not self._is_steady(fact):
-                raise ValueError("an expression of the body is not known to hold")
+                raise ValueError(
+                    "invalid proof step: an expression of the body is not known to hold"
+                )
         document = Ref(Var("data"), tuple(map(Scalar, path)))
         if is_true_rule(definition):
             return Expr(document)
         key: Any = definition.head.key
         is_value = key is not None and not any(isinstance(node, Call) for node in walk(key))
         if not adds_member(definition) or not is_value or not variables_of(key) <= set(terms):
-            raise ValueError("the rule does not give a fact")
+            raise ValueError("invalid proof step: the rule does not give a fact")
         member: Any = put_terms(Expr(key), terms).term
         (fact,) = parse_query(Source("", f"{text_of(member)} in {text_of(document)}"), v0=False)
         return fact
@@ -847,7 +859,7 @@ class Checker:
         (rule,) = [each for each in self._rules(path) if not each.default]
         part = self._value_of_rule(rule)
         if part is None or expr.negated or expr.withs or has_inner(expr):
-            raise ValueError("the fact is not about a part of the input")
+            raise ValueError("invalid proof step: the fact is not about a part of the input")
         size = len(part.args)
 
         def change(node: Any) -> Any:
@@ -883,7 +895,7 @@ class Checker:
             for rule in tree.rules:
                 names = path_of(tree, rule)
                 if names is None and meet(start_of(tree, rule), path):
-                    raise ValueError("the path of a rule is not constant")
+                    raise ValueError("invalid proof step: the path of a rule is not constant")
                 if names == path and not (rule.default and rule.head.value == Scalar(False)):
                     rules.append(rule)
         return rules

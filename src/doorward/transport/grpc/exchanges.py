@@ -147,7 +147,7 @@ class _Turns:
             raise GrpcError(Status.RESOURCE_EXHAUSTED, reason)
         # Each answer would add to what waits for the client's window, without a limit.
         if self._call.pending:
-            raise GrpcError(Status.RESOURCE_EXHAUSTED, "the client does not read the answers")
+            raise GrpcError(Status.RESOURCE_EXHAUSTED, "the client does not read the responses")
         if len(self._waiting) >= limits.waiting:
             reason = f"more than {limits.waiting} messages wait for an answer"
             raise GrpcError(Status.RESOURCE_EXHAUSTED, reason)
@@ -224,7 +224,9 @@ class _Turns:
             raise answer
         most = self._exchanges.limits.max_send
         if len(answer) > most:
-            raise GrpcError(Status.RESOURCE_EXHAUSTED, f"response is larger than {most} bytes")
+            raise GrpcError(
+                Status.RESOURCE_EXHAUSTED, f"response message is larger than {most} bytes"
+            )
         self._call.send(answer)
 
     def _close(self) -> None:

@@ -101,7 +101,7 @@ class _Watch:
         for a second or malformed message, and if too many watches are open.
         """
         if self._service is not None:
-            raise GrpcError(Status.INTERNAL, "a call takes one message only")
+            raise GrpcError(Status.INTERNAL, "a call of this method must have only one message")
         self._service = _service(message)
         self._health.add(self)
         self._call.notify_drained(self.tell)

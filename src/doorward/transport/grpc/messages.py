@@ -114,21 +114,23 @@ def to_plain(message: bytes, flag: int, encoding: bytes, limit: int) -> bytes:
         return message
     # Only the lowest bit has a meaning; another value breaks the protocol.
     if flag != 1:
-        raise GrpcError(Status.INTERNAL, "the flag of a message must be 0 or 1")
+        raise GrpcError(Status.INTERNAL, "the compression flag of a gRPC message must be 0 or 1")
     # gRPC, compression.md: the flag without an encoding is INTERNAL, not UNIMPLEMENTED.
     if encoding != b"gzip":
-        raise GrpcError(Status.INTERNAL, "compressed message without `grpc-encoding: gzip`")
+        raise GrpcError(
+            Status.INTERNAL, "compressed gRPC message without the header `grpc-encoding: gzip`"
+        )
     inflater = zlib.decompressobj(_GZIP)
     try:
         # One byte more than is allowed tells a bomb from a message of just the limit.
         text = inflater.decompress(message, limit + 1)
     except zlib.error:
-        raise GrpcError(Status.INTERNAL, "message is not valid gzip") from None
+        raise GrpcError(Status.INTERNAL, "gRPC message is not valid gzip") from None
     if len(text) > limit:
         raise GrpcError(
             Status.RESOURCE_EXHAUSTED, f"message is larger than the limit of {limit} bytes"
         )
     # Cut off, or a second member behind the first: another reader could add it to the message.
     if not inflater.eof or inflater.unused_data:
-        raise GrpcError(Status.INTERNAL, "message is not valid gzip")
+        raise GrpcError(Status.INTERNAL, "gRPC message is not valid gzip")
     return text

@@ -414,7 +414,7 @@ class _Unary:
         for message in state.messages.feed(data) if data else ():
             if state.message is not None:
                 # A second message would be decided by nobody, so it must not be ignored.
-                raise GrpcError(Status.INTERNAL, "a call takes one message only")
+                raise GrpcError(Status.INTERNAL, "a call of this method must have only one message")
             state.keep(message)
         if not ended:
             return

@@ -448,7 +448,9 @@ class HttpConnection(asyncio.Protocol):
             self._update_reading()
             return
         if self._share is not None and not self._share.grow(len(body)):
-            raise _RefusedError(503, "too many other bodies are being read: try again later")
+            raise _RefusedError(
+                503, "too many request bodies are being read at the same time: try again later"
+            )
         self._body.append(body)
         if self._body_size > self._limits.body_buffered:
             self._begin_stream()

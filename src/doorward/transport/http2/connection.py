@@ -313,7 +313,9 @@ class Connection:
         if self._receiving == "block" and kind != FrameType.CONTINUATION:
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "header block is interrupted")
         if self._receiving == "settings" and kind != FrameType.SETTINGS:
-            raise Http2Error(ErrorCode.PROTOCOL_ERROR, "first frame is not SETTINGS")
+            raise Http2Error(
+                ErrorCode.PROTOCOL_ERROR, "first frame after the preface is not SETTINGS"
+            )
 
     def _check_preface(self) -> None:
         """Raise Http2Error if what arrived so far is not the beginning of HTTP/2's preface."""
@@ -393,15 +395,15 @@ class Connection:
         assert stream.expected is not None
         over = stream.body_size > stream.expected
         if over or (not stream.receiving and stream.body_size < stream.expected):
-            raise StreamError(ErrorCode.PROTOCOL_ERROR, "content-length is not the body's")
+            raise StreamError(
+                ErrorCode.PROTOCOL_ERROR, "content-length is not the length of the body"
+            )
 
     def _on_headers(self, flags: int, stream_id: int, payload: bytes) -> None:
         """Handle HEADERS (RFC 9113, 6.2): a complete header block, or the first part of one."""
         # Clients use odd numbers, and 0 is the connection (RFC 9113, section 5.1.1).
         if not stream_id & 1:
-            raise Http2Error(
-                ErrorCode.PROTOCOL_ERROR, "the number of a client's stream must be odd"
-            )
+            raise Http2Error(ErrorCode.PROTOCOL_ERROR, "the id of a client's stream must be odd")
         if flags & Flag.PADDED:
             payload = _unpad(payload)
         if flags & Flag.PRIORITY:
@@ -409,7 +411,7 @@ class Connection:
                 raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "priority is cut")
             # RFC 7540, 5.3.1. RFC 9113 drops priorities, but h2 clients still send them.
             if UINT32.unpack_from(payload)[0] & MAX_STREAM_ID == stream_id:
-                raise Http2Error(ErrorCode.PROTOCOL_ERROR, "stream depends on itself")
+                raise Http2Error(ErrorCode.PROTOCOL_ERROR, "a stream depends on itself")
             payload = payload[5:]
         if flags & Flag.END_HEADERS:
             self._end_block(flags, stream_id, payload)
@@ -424,7 +426,7 @@ class Connection:
         block = self._block
         # RFC 9113, 6.2: the frames of a block must be contiguous, for HPACK has one state.
         if block is None or stream_id != block.stream_id:
-            raise Http2Error(ErrorCode.PROTOCOL_ERROR, "no header block to continue")
+            raise Http2Error(ErrorCode.PROTOCOL_ERROR, "CONTINUATION without a header block")
         self._charge(1)
         block.add(payload)
         if flags & Flag.END_HEADERS:
@@ -461,7 +463,7 @@ class Connection:
         if len(self.streams) >= self.limits.max_concurrent_streams:
             self._charge(self.limits.reset_cost)
             # RFC 9113, 8.7: the code that allows a client to send even a POST again.
-            raise StreamError(ErrorCode.REFUSED_STREAM, "too many streams")
+            raise StreamError(ErrorCode.REFUSED_STREAM, "too many concurrent streams")
         if refusal is not None:
             self._charge(self.limits.reset_cost)
             raise refusal
@@ -477,7 +479,9 @@ class Connection:
             self._count_request()
             # HEADERS with END_STREAM has no body, so that only a length of 0 is true.
             if expected:
-                raise StreamError(ErrorCode.PROTOCOL_ERROR, "content-length is not the body's")
+                raise StreamError(
+                    ErrorCode.PROTOCOL_ERROR, "content-length is not the length of the body"
+                )
             self._complete.append((stream, b""))
 
     def _trailers(self, stream_id: int, block: bytes, ended: bool) -> None:
@@ -493,7 +497,7 @@ class Connection:
             self._check_closed(stream_id, stream)
             return
         if not ended:
-            raise StreamError(ErrorCode.PROTOCOL_ERROR, "trailers do not end the stream")
+            raise StreamError(ErrorCode.PROTOCOL_ERROR, "trailers without END_STREAM")
         if size > self.limits.header_list_size:
             raise StreamError(ErrorCode.PROTOCOL_ERROR, "trailers are too large")
         try:
@@ -523,7 +527,7 @@ class Connection:
             # Stricter than 6.3, as 5.4.1 allows: a stream error may end the connection.
             raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "PRIORITY must have five bytes")
         if UINT32.unpack_from(payload)[0] & MAX_STREAM_ID == stream_id:
-            raise Http2Error(ErrorCode.PROTOCOL_ERROR, "stream depends on itself")
+            raise Http2Error(ErrorCode.PROTOCOL_ERROR, "a stream depends on itself")
 
     def _on_reset(self, _flags: int, stream_id: int, payload: bytes) -> None:
         """Handle RST_STREAM (RFC 9113, 6.4): abort the stream. It costs credit, against rapid
@@ -548,11 +552,15 @@ class Connection:
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "SETTINGS on a stream")
         if flags & Flag.ACK:
             if payload:
-                raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "acknowledgement with settings")
+                raise Http2Error(
+                    ErrorCode.FRAME_SIZE_ERROR, "SETTINGS acknowledgement with a payload"
+                )
             # The preface of a client is SETTINGS of its own, not an acknowledgement
             # (RFC 9113, 3.4).
             if self._receiving == "settings":
-                raise Http2Error(ErrorCode.PROTOCOL_ERROR, "first frame is not SETTINGS")
+                raise Http2Error(
+                    ErrorCode.PROTOCOL_ERROR, "first frame after the preface is not SETTINGS"
+                )
             return
         if len(payload) % _SETTING.size:
             raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "setting is cut")
@@ -577,7 +585,7 @@ class Connection:
             self._sender.announce_no_table()
 
     def _on_push_promise(self, _flags: int, _stream_id: int, _payload: bytes) -> None:
-        raise Http2Error(ErrorCode.PROTOCOL_ERROR, "clients do not push")
+        raise Http2Error(ErrorCode.PROTOCOL_ERROR, "PUSH_PROMISE from a client")
 
     def _on_ping(self, flags: int, stream_id: int, payload: bytes) -> None:
         """Answer PING (RFC 9113, 6.7); the acknowledgement of our own PING ends a drain."""
@@ -639,7 +647,7 @@ class Connection:
         if stream is not None:
             raise Http2Error(ErrorCode.STREAM_CLOSED, "stream was ended by the client")
         if not stream_id or stream_id > self._highest or not stream_id & 1:
-            raise Http2Error(ErrorCode.PROTOCOL_ERROR, "frame of an idle stream")
+            raise Http2Error(ErrorCode.PROTOCOL_ERROR, "frame on an idle stream")
         ignored = self._sender.closed.ignores(stream_id)
         self._charge(1)
         if ignored is None:

@@ -38,4 +38,6 @@ class Credit:
         self._credited = now
         self._left = min(float(limits.credit), self._left + earned)
         if self._left < 0:
-            raise Http2Error(ErrorCode.ENHANCE_YOUR_CALM, "too many frames without a request")
+            raise Http2Error(
+                ErrorCode.ENHANCE_YOUR_CALM, "too many frames that belong to no request"
+            )

@@ -60,7 +60,7 @@ def to_request(headers: Sequence[Header]) -> Request:
         if name[:1] == b":":
             # RFC 9113, 8.3: pseudo-headers come first, or the section is malformed.
             if fields:
-                raise MalformedError("pseudo-header after a field")
+                raise MalformedError("pseudo-header after a header field")
             if name not in _PSEUDO:
                 raise MalformedError("unknown pseudo-header")
             if name in pseudo:
@@ -90,12 +90,12 @@ def _complete(pseudo: dict[bytes, bytes], fields: tuple[Header, ...]) -> Request
     host = _only(fields, b"host")
     # RFC 9113, 8.3.1: two readers could decide about different hosts.
     if host is not None and authority and host != authority:
-        raise MalformedError("host and :authority differ")
+        raise MalformedError("headers host and :authority differ")
     length = _only(fields, b"content-length")
     if length is None:
         return Request(method, path, scheme, authority or host or b"", fields)
     if not length.isdigit() or len(length) > MAX_LENGTH_DIGITS:
-        raise MalformedError("content-length is not a number")
+        raise MalformedError("header content-length is not a number")
     return Request(method, path, scheme, authority or host or b"", fields, int(length))
 
 
@@ -106,7 +106,7 @@ def _only(fields: tuple[Header, ...], header_name: bytes) -> bytes | None:
     values = {value for name, value in fields if name == header_name}
     # RFC 9110, 8.6: the same length twice is valid, two lengths are request smuggling.
     if len(values) > 1:
-        raise MalformedError("field with two different values")
+        raise MalformedError("a header field has two different values")
     return values.pop() if values else None
 
 
@@ -121,18 +121,18 @@ def check_trailers(headers: Sequence[Header]) -> None:
 def _check_field(name: bytes, value: bytes) -> None:
     """Raise MalformedError for a field that HTTP/2 forbids (RFC 9113, 8.2)."""
     if not name or name.translate(None, _NAME):
-        raise MalformedError("character in a field name")
+        raise MalformedError("a character is not allowed in a header field name")
     _check_value(value)
     if name in _CONNECTION:
-        raise MalformedError("field that HTTP/2 forbids")
+        raise MalformedError("a header field is not allowed in HTTP/2")
     # RFC 9113, 8.2.2.
     if name == b"te" and value != b"trailers":
-        raise MalformedError("te must be trailers")
+        raise MalformedError("header te must be trailers")
 
 
 def _check_value(value: bytes) -> None:
     """Raise MalformedError for NUL, CR or LF in a value, or a space around it (RFC 9113, 8.2.1)."""
     if len(value.translate(None, _FORBIDDEN_IN_VALUES)) != len(value):
-        raise MalformedError("character in a field value")
+        raise MalformedError("a character is not allowed in a header field value")
     if value and (value[0] in _SPACE or value[-1] in _SPACE):
-        raise MalformedError("space around a field value")
+        raise MalformedError("a header field value begins or ends with a space")

@@ -92,7 +92,7 @@ class Decoder:
             elif first & 0x60 == 0x20:
                 # A size update stands only at the beginning of a block (RFC 7541, section 4.2).
                 if not may_resize:
-                    raise HpackError("size update after a field")
+                    raise HpackError("table size update after a header field")
                 new, position = _integer(block, position, 0x1F)
                 self._resize(new)
                 continue
@@ -104,7 +104,7 @@ class Decoder:
             if size <= max_list_size:
                 headers.append(header)
             elif size > MOST_OVER * max_list_size:
-                raise HpackError("the header list is far too large")
+                raise HpackError("header list is far too large")
         return headers, size
 
     def _literal(self, block: bytes, position: int, first: int) -> tuple[Header, int]:
@@ -133,7 +133,7 @@ class Decoder:
             return STATIC[index - 1]
         if 0 < index <= len(STATIC) + len(self._entries):
             return self._entries[index - len(STATIC) - 1]
-        raise HpackError(f"no entry {index}")
+        raise HpackError(f"header table has no entry {index}")
 
     def _add(self, header: Header) -> None:
         """Add a field to the front of the table, evicting old ones; one larger than the table
@@ -151,7 +151,7 @@ class Decoder:
         """
         # The setting is ours and never changes, so an update above it is an attack or a fault.
         if size > self._limit:
-            raise HpackError("size update above the setting")
+            raise HpackError("table size update above SETTINGS_HEADER_TABLE_SIZE")
         if size != self._max_size:
             self.revision += 1
             self._max_size = size
@@ -184,7 +184,7 @@ def _integer(block: bytes, position: int, prefix: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, position
         shift += 7
-    raise HpackError("integer is cut or too large")
+    raise HpackError("header block has an integer that is cut off or too large")
 
 
 def _string(block: bytes, position: int) -> tuple[bytes, int]:

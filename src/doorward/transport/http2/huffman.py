@@ -64,9 +64,11 @@ def decode(data: bytes) -> bytes:
             if octet:
                 octets.append(octet)
         if state < 0:
-            raise HuffmanError("encoded end of string")
+            raise HuffmanError("Huffman-coded string contains the end-of-string symbol")
     if state not in accepted:
-        raise HuffmanError("padding is not a prefix of the end of string")
+        raise HuffmanError(
+            "padding of a Huffman-coded string is not a prefix of the end-of-string symbol"
+        )
     return b"".join(octets)
 
 

@@ -289,7 +289,7 @@ class Sender:
     def limit_frames(self, size: int) -> None:
         """Apply the client's SETTINGS_MAX_FRAME_SIZE; raise Http2Error if it is out of range."""
         if not MIN_FRAME_SIZE <= size <= MAX_FRAME_SIZE:
-            raise Http2Error(ErrorCode.PROTOCOL_ERROR, "frame size is out of range")
+            raise Http2Error(ErrorCode.PROTOCOL_ERROR, "SETTINGS_MAX_FRAME_SIZE is out of range")
         self._frame_size = size
 
     def announce_no_table(self) -> None:
@@ -303,14 +303,16 @@ class Sender:
         Writes data that waited. Raise Http2Error if a window becomes too large.
         """
         if value > MAX_WINDOW:
-            raise Http2Error(ErrorCode.FLOW_CONTROL_ERROR, "initial window is too large")
+            raise Http2Error(
+                ErrorCode.FLOW_CONTROL_ERROR, "SETTINGS_INITIAL_WINDOW_SIZE is too large"
+            )
         difference = value - self.initial_window
         self.initial_window = value
         for stream in self.streams.values():
             # It may become negative, and the client must widen it beyond 0 first (RFC 9113, 6.9.2).
             stream.send_window += difference
             if stream.send_window > MAX_WINDOW:
-                raise Http2Error(ErrorCode.FLOW_CONTROL_ERROR, "window is too large")
+                raise Http2Error(ErrorCode.FLOW_CONTROL_ERROR, "flow-control window is too large")
         if difference > 0:
             self._flush_blocked()
 
@@ -322,7 +324,7 @@ class Sender:
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "increment is 0")
         self._window += increment
         if self._window > MAX_WINDOW:
-            raise Http2Error(ErrorCode.FLOW_CONTROL_ERROR, "window is too large")
+            raise Http2Error(ErrorCode.FLOW_CONTROL_ERROR, "flow-control window is too large")
         self._flush_blocked()
 
     def widen_stream(self, stream: Stream, increment: int) -> None:
@@ -333,7 +335,7 @@ class Sender:
             raise StreamError(ErrorCode.PROTOCOL_ERROR, "increment is 0")
         stream.send_window += increment
         if stream.send_window > MAX_WINDOW:
-            raise StreamError(ErrorCode.FLOW_CONTROL_ERROR, "window is too large")
+            raise StreamError(ErrorCode.FLOW_CONTROL_ERROR, "flow-control window is too large")
         if stream.id in self._blocked:
             self._flush(stream)
 

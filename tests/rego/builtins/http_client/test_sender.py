@@ -157,7 +157,7 @@ def test_what_is_wrong_with_a_body_is_not_an_error_of_the_network(
     base: str, sender: HTTPXSender
 ) -> None:
     """As in OPA, where it is read after the response came."""
-    with pytest.raises(SendError, match="invalid data") as caught:
+    with pytest.raises(SendError, match="not valid gzip data") as caught:
         sender.send(HTTPRequest("GET", f"{base}/no-gzip"), None)
     assert not caught.value.is_network
 
@@ -289,7 +289,7 @@ def test_gzip_is_decoded_where_the_policy_names_no_encoding(
 
 def test_what_nobody_expected_ends_the_evaluation(sender: HTTPXSender) -> None:
     """Rather than make its expression undefined, which `not` would take for a no."""
-    with pytest.raises(EvaluationAborted, match="the request raised TypeError"):
+    with pytest.raises(EvaluationAborted, match="the call raised TypeError"):
         sender.send(HTTPRequest("GÉT", "http://127.0.0.1:1/"), None)
 
 

@@ -23,7 +23,7 @@ def test_the_result_is_returned_from_another_thread() -> None:
 def test_an_exception_ends_the_evaluation_and_frees_the_slot() -> None:
     threads = BoundedThreads("f", 1)
     for _ in range(3):
-        with pytest.raises(EvaluationAborted, match="f: the request raised ZeroDivisionError"):
+        with pytest.raises(EvaluationAborted, match="f: the call raised ZeroDivisionError"):
             threads.call(lambda: 1 // 0, soon())
     assert threads.call(lambda: 7, soon()) == 7
 

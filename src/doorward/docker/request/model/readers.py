@@ -210,7 +210,7 @@ def check_loose(value: Any, path: str, depth: int = 1) -> None:
         folded = {fold(key) for key in value if type(key) is str}
         # Go's decoder takes fields in any case, and the last one wins: a policy would see both.
         if len(folded) != len(value):
-            raise AmbiguousRequestError(f"body names a field below {path or '(whole)'} twice")
+            raise AmbiguousRequestError(f"body names a field of {path or 'its top level'} twice")
         for item in value.values():
             check_loose(item, path, depth + 1)
     elif type(value) is list:
@@ -461,7 +461,7 @@ def _rename(
             raise AmbiguousRequestError(f"body names the field {_at(path, name)} twice")
     if unknown_here:
         if len({fold(key) for key in unknown_here}) != len(unknown_here):
-            raise AmbiguousRequestError(f"body names a field below {path or '(whole)'} twice")
+            raise AmbiguousRequestError(f"body names a field of {path or 'its top level'} twice")
         unknown += [_at(path, key[:80]) for key in unknown_here]
     return members
 

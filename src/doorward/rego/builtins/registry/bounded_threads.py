@@ -43,7 +43,7 @@ class BoundedThreads:
         call.join(max(end - time.monotonic(), 0))
         if call.fault is not None:
             kind = type(call.fault).__name__
-            raise EvaluationAborted(f"{self.name}: the request raised {kind}") from call.fault
+            raise EvaluationAborted(f"{self.name}: the call raised {kind}") from call.fault
         if not call.results:
             raise TimeoutError
         return call.results[0]

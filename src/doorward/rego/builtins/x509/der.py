@@ -46,12 +46,12 @@ class Element:
         for octet in self.content:
             value = value << 7 | octet & 0x7F
             if value >> _OID_BITS:
-                raise ValueError("object identifier is too large")
+                raise ValueError("DER object identifier is too large")
             if octet < 0x80:
                 numbers.append(value)
                 value = 0
         if not numbers or self.content[-1] >= 0x80:
-            raise ValueError("object identifier is cut off")
+            raise ValueError("DER object identifier is cut off")
         first = min(numbers[0] // 40, 2)
         return (first, numbers[0] - 40 * first, *numbers[1:])
 
@@ -86,7 +86,7 @@ def read(octets: bytes) -> Element:
     """Parse bytes that are exactly one DER element; ValueError if they are not."""
     elements = list(read_all(octets))
     if len(elements) != 1:
-        raise ValueError("the text must hold exactly one element")
+        raise ValueError("the DER data must contain exactly one element")
     return elements[0]
 
 

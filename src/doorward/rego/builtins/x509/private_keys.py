@@ -66,12 +66,12 @@ def load_private(block: pem.Block, *, any_form: bool = False) -> Any:
             raise ValueError("too long")
         form = _check_kind(read(block.octets).children())
         if form != block.label and not any_form:
-            raise ValueError("the form of the key is not that of its label")
+            raise ValueError("the private key does not have the form that its PEM label names")
         # The check of primality would take minutes at this size; `is_rsa_key` makes the cheap
         # ones.
         key = load_der_private_key(block.octets, None, unsafe_skip_rsa_key_validation=True)
         if isinstance(key, RSAPrivateKey) and not is_rsa_key(key.private_numbers()):
-            raise ValueError("the numbers of the RSA key do not fit together")
+            raise ValueError("the numbers of the RSA private key are inconsistent")
     except (ValueError, IndexError, TypeError, UnsupportedAlgorithm):
         raise BuiltinError("tls: failed to parse private key") from None
     return key
