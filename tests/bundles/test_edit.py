@@ -105,6 +105,7 @@ def test_what_nobody_changed_becomes_what_is_new(before: Any, after: Any) -> Non
     assert rebase(before, before, after) is after
 
 
+@pytest.mark.long
 @given(before=OBJECT, after=OBJECT, added=JSON)
 def test_what_was_added_beside_stays(before: Any, after: Any, added: Any) -> None:
     assert rebase({**before, "new": added}, before, after) == {**after, "new": added}

@@ -15,6 +15,7 @@ from doorward.rego.shared import ParseError, Source
 from doorward.rego.syntax.parser import parse_module
 
 
+@pytest.mark.long
 def test_details_of_parse_errors_are_those_of_opa() -> None:
     differing = {}
     for case in rows(GOLDEN / "errors.jsonl.gz"):

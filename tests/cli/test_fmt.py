@@ -16,6 +16,7 @@ SETS = ("fmt", "fmt-more")
 DIFFERENCES = load("format")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SETS)
 def test_layouts_and_refusals_are_those_of_opa(
     name: str,

@@ -119,6 +119,7 @@ def test_what_is_not_followed_is_an_error() -> None:
         parse("bundles:\n  a: {resource: b.tar.gz, service: x}\n")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("text", "message"),
     [

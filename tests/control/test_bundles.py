@@ -261,6 +261,7 @@ def test_a_delta_changes_nothing_outside_its_roots(operator: str, path: str) -> 
     assert world.value("blocked") == {"eve": True, "a": {}}
 
 
+@pytest.mark.long
 def test_a_delta_costs_what_it_changes() -> None:
     world = World("one")
     users = {str(n): {"id": n, "roles": ["a", "b"], "x": {"y": n}} for n in range(50_000)}

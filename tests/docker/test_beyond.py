@@ -53,6 +53,7 @@ def check(pdp: EmbeddedPdp, user: str, method: str, uri: str, body: Any) -> None
     assert pdp.decide(view).result == pdp.decide(every).result, body
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", STRUCTS["ContainerCreate"].fields)
 def test_fields_of_a_creation(pdp: EmbeddedPdp, name: str) -> None:
     if name == "HostConfig":

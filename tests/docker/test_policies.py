@@ -134,6 +134,7 @@ def mutated(random_: random.Random, value: Any, *, keys: bool = True) -> str:
 NOISE = ["1e999", "-0", '"\\ud800"', "[[[[]]]]", '{"a":1,"A":2}', "123456789012345678901234567890"]
 
 
+@pytest.mark.long
 def test_ten_thousand_mutations_are_never_allowed_where_the_original_is_denied() -> None:
     random_ = random.Random(20241)
     for number in range(10_000):

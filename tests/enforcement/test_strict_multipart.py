@@ -24,6 +24,7 @@ def post(body: bytes) -> bytes:
 
 
 # The readers leave the files open that they keep uploads in.
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_all_readers_agree_on_what_passes() -> None:

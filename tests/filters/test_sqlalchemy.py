@@ -77,6 +77,7 @@ def conditions(body: str) -> Conditions:
     return to_conditions(engine.partial("data.f.include", ["input.docs"], only_truth=True))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("nulls", ["null", "undefined"])
 def test_the_expression_decides_as_the_policy(database: Database, nulls: Any) -> None:
     draw = Random(f"sqlalchemy {nulls}")

@@ -66,6 +66,7 @@ def test_what_cannot_be_decoded_is_refused(encoding: str, content: bytes, said: 
         list(decoded([content], encoding))
 
 
+@pytest.mark.long
 def test_a_reader_stops_before_the_memory_is_full() -> None:
     bomb = gzip.compress(bytes(1 << 28))
     tracemalloc.start()

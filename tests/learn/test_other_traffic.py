@@ -182,6 +182,7 @@ class Learned:
         return self._query.value(input) is True
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("form", ["list", "envoy", "access"])
 def test_the_learner_does_not_know_this_service(tmp_path: Path, form: str) -> None:
     rng = random.Random(f"clinic {form}")

@@ -128,6 +128,7 @@ def test_what_is_no_longer_seen_is_kept_and_marked(tmp_path: Path) -> None:
     } == set(unused)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "text",
     [

@@ -188,6 +188,7 @@ def _applied(text: str, patch: str) -> str:
     return "\n".join([*out, *lines[at:]]) + "\n"
 
 
+@pytest.mark.long
 def test_a_learned_rule_that_nobody_used_goes_with_its_tests(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -363,6 +363,7 @@ def changing(folder: Path, change: Callable[[int], None]) -> Iterator[list[int]]
         worker.join()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("write", [write_over, rename_over])
 def test_files_that_go_on_changing_come_into_force_meanwhile(
     watched: Watched, policy: Path, write: Callable[[Path, str], None]

@@ -196,6 +196,7 @@ def test_paths_are_prepared_one_at_a_time_and_waiting_too_long_is_refused(
     assert pdp.decide("a/b/names").error is None
 
 
+@pytest.mark.long
 def test_a_query_shares_the_names_of_its_program() -> None:
     rules = "".join(f"r{n} := {n} if input.x == {n}\n" for n in range(3_000))
     snapshot = build(

@@ -205,6 +205,7 @@ def test_a_value_that_changes_while_it_is_read_is_refused() -> None:
         Engine().prepare("input").value(Growing(a=1))
 
 
+@pytest.mark.long
 def test_a_value_that_holds_itself_is_refused() -> None:
     loop: list[Any] = []
     loop.append(loop)

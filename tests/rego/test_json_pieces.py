@@ -104,6 +104,7 @@ def test_what_is_no_json_is_none_in_pieces_either(text: str) -> None:
         from_pieces(text.encode())
 
 
+@pytest.mark.long
 def test_text_that_is_cut_or_not_utf8_is_refused(window: int) -> None:
     text = TEXTS[-6].encode()
     for end in range(1, len(text), 97):
@@ -113,6 +114,7 @@ def test_text_that_is_cut_or_not_utf8_is_refused(window: int) -> None:
         from_pieces(b'["' + b"\xff" * window + b'"]')
 
 
+@pytest.mark.long
 def test_what_is_wrong_with_much_text_is_said_as_ever() -> None:
     for wrong in (b"[" + b"1," * MUCH + b"]", b'{"a": 1} x' + b" " * MUCH, b"[" * MUCH):
         with pytest.raises(JSONError) as said:

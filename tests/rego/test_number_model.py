@@ -146,6 +146,7 @@ def test_what_is_no_number_of_rego_is_compared_as_with_a_float() -> None:
         sorted(odd)
 
 
+@pytest.mark.long
 @settings(suppress_health_check=list(HealthCheck))
 @given(some_values())
 def test_values_are_sorted_as_the_model_sorts_them(values: list[Any]) -> None:
@@ -168,6 +169,7 @@ def alike(draw: st.DrawFn) -> list[Any]:
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
+@pytest.mark.long
 @settings(suppress_health_check=list(HealthCheck))
 @given(alike())
 def test_objects_with_the_same_keys_are_sorted_as_others(objects: list[Any]) -> None:

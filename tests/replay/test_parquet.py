@@ -63,6 +63,7 @@ TYPED = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("select", [TEXTS, TYPED])
 def test_rows_are_the_events_that_lines_are(select: str, tmp_path: Path) -> None:
     path = tmp_path / "log.parquet"
@@ -83,6 +84,7 @@ def test_a_file_is_read_in_pieces(tmp_path: Path) -> None:
     assert sum(chunk.read().count(b"\n") for chunk in chunks) == len(EVENTS)
 
 
+@pytest.mark.long
 def test_the_documented_command_makes_such_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -210,6 +210,7 @@ CASES: Final = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("target", [*V1, *V0])
 def test_authorization_decision_log_and_masks_see_one_value(target: str) -> None:
     shapes = [(shape, kind) for shape, kind, where in CASES if where == target]
@@ -258,6 +259,7 @@ def test_the_items_of_a_batch_are_those_that_authorization_sees(kind: str) -> No
         sink.close()
 
 
+@pytest.mark.long
 def test_an_evaluation_of_authzen_is_that_which_authorization_sees() -> None:
     target = "/access/v1/evaluation"
     evaluated = 0

@@ -74,6 +74,7 @@ QUERIES = st.sampled_from(
 )
 
 
+@pytest.mark.long
 @settings(suppress_health_check=list(HealthCheck), deadline=None, max_examples=300)
 @given(
     operation=st.sampled_from(OPERATIONS),

@@ -106,6 +106,7 @@ def both(api: Api, method: str, target: str, body: bytes, headers: dict[str, str
     return True
 
 
+@pytest.mark.long
 def test_plain_requests_of_the_recorded_rows_are_answered_alike() -> None:
     plain: set[str] = set()
     for row in (parameter.values[0] for parameter in rows()):

@@ -193,6 +193,7 @@ whole if indexof(json.marshal(claims.exp), ".") == -1
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("old", "new"),
     [
@@ -387,6 +388,7 @@ def test_no_finding_ends_with_0_only_where_that_is_known(
     assert run(["diff", "--query", "data.p.a", "--time", "300ms", *options, *files]) == code
 
 
+@pytest.mark.long
 def test_what_was_never_reached_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

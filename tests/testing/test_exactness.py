@@ -85,6 +85,7 @@ def recorded() -> list[dict[str, Any]]:
     return [row for name in ("heads", "with") for row in sample(language.rows(name), "id", 3)]
 
 
+@pytest.mark.long
 def test_a_document_is_what_a_query_for_it_gives() -> None:
     assert len(recorded()) > 400
     assert (GOLDEN / "with.jsonl.gz").is_file()

@@ -304,6 +304,7 @@ def test_depth_and_number_do_not_matter() -> None:
         deep = deep.pop() if isinstance(deep, list) else None
 
 
+@pytest.mark.long
 def test_many_credentials_take_time_in_proportion() -> None:
     def make(count: int) -> dict[str, Any]:
         many: dict[str, Any] = {f"password{number}": 1 for number in range(count)}

@@ -123,6 +123,7 @@ def as_yaml(documents: Sequence[Located]) -> str:
     return "\n---\n".join(json.dumps(each.plain()) for each in documents)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("value", [[Located(1, 1)], {"a": Located(1, 1)}])
 @pytest.mark.parametrize("name", ["naive", "compose", "envoy", "decisions"])
 def test_values_of_another_kind_are_no_faults(name: str, value: object, tmp_path: Path) -> None:

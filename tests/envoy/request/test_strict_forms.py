@@ -8,6 +8,7 @@ import random
 from collections.abc import AsyncGenerator
 from typing import Any
 
+import pytest
 from django.conf import settings
 from django.http import QueryDict
 from starlette.datastructures import Headers
@@ -50,6 +51,7 @@ def by_starlette(body: bytes) -> dict[str, list[Any]]:
     return asyncio.run(read())
 
 
+@pytest.mark.long
 def test_all_readers_agree_on_what_passes() -> None:
     source = random.Random(1)
     passed = 0

@@ -141,6 +141,7 @@ def test_what_opa_does_not_reach_does_not_fail(policy: str) -> None:
     assert answer(policy, {**BOTH, "d": 1}) == 7
 
 
+@pytest.mark.long
 def test_many_definitions_that_may_fail_are_not_compared_one_by_one() -> None:
     rules = [f"p := 7 if {{ input.x[{n}] == 1; two }}" for n in range(200)]
     assert answer("\n\n".join(rules), {"x": [1], "a": 1}) == 7

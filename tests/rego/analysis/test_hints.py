@@ -90,6 +90,7 @@ def test_hints_change_nothing_that_opa_says() -> None:
     assert f"\nhint: {error.hint}" in CompileError([error]).render()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("before", "repeated"),
     [

@@ -99,6 +99,7 @@ def test_deep_nests_of_several_definitions_agree_on_one_answer() -> None:
         query.value({"xs": [7, 8], "b": 1})
 
 
+@pytest.mark.long
 def test_a_body_that_python_cannot_follow_is_an_error_of_the_policy() -> None:
     lines = "\n".join(f"\tcount(input.x{n}) == {n}" for n in range(3000))
     try:

@@ -114,6 +114,7 @@ def test_any_name_is_only_a_name(name: str) -> None:
     assert answers(name) == json.loads(json.dumps(EXPECTED).replace("plain", name))
 
 
+@pytest.mark.long
 @settings(max_examples=150, deadline=None)
 @given(st.sampled_from(TEXTS) | st.text(max_size=20).filter(lambda t: t.isprintable()))
 def test_texts_are_values(text: str) -> None:

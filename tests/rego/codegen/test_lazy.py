@@ -9,6 +9,8 @@ import threading
 from types import FunctionType
 from typing import Any
 
+import pytest
+
 from doorward.rego import CompileError, Engine
 from doorward.rego.code import MAX_CHAIN
 from doorward.rego.codegen import lazy
@@ -138,6 +140,7 @@ def test_generation_does_not_depend_on_how_deep_the_caller_stands() -> None:
     assert waiting(engine) == set()
 
 
+@pytest.mark.long
 def test_rules_that_are_too_long_are_found_before_they_are_called() -> None:
     body = "\n".join(f"\twalk(input, [x{n}, {n}])" for n in range(450))
     long = f"p if {{\n{body}\n}}\n"

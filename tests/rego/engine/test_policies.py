@@ -76,9 +76,9 @@ def test_options_stay_with_the_policies() -> None:
 
 def test_policies_leave_nothing_else_to_choose() -> None:
     policies = compile(POLICY)
-    with pytest.raises(TypeError, match="cannot be combined with compiled"):
+    with pytest.raises(TypeError, match="not both"):
         Engine({}, {}, policies=policies)
-    with pytest.raises(TypeError, match="cannot be combined with compiled"):
+    with pytest.raises(TypeError, match="not both"):
         Engine(policies=policies, strict=True)
 
 

@@ -41,6 +41,7 @@ def test_a_value_of_any_depth_is_written(wrap: Any, begin: str, end: str) -> Non
     assert text == begin * 3000 + "[]" + end * 3000
 
 
+@pytest.mark.long
 @given(VALUES)
 def test_a_deep_value_is_written_as_another_one(value: Any) -> None:
     around = nested(3000, lambda inner: [inner], value)

@@ -40,6 +40,7 @@ def recorded() -> list[Row]:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("part", range(8))
 def test_residuals_decide_as_the_query_does(part: int) -> None:
     compared = 0

@@ -156,6 +156,7 @@ def test_a_path_that_is_none_is_refused(path: str) -> None:
         Engine().partial("input.x", [path])
 
 
+@pytest.mark.long
 def test_size_and_time_are_bounded() -> None:
     rules = "".join(f"p if input.a{n} == 1\n" for n in range(8))
     body = "; ".join("p" for _ in range(12))
@@ -173,6 +174,7 @@ def test_deep_recursion_is_an_error() -> None:
         engine.partial("data.a.p0")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("first", ["1", "input.x"])
 @pytest.mark.parametrize("pair", ["[x{0}, x{0}]", '{{"a": x{0}, "b": x{0}}}'])
 @pytest.mark.parametrize("query", ["input.a == x60", "not input.a == x60", "input.a"])

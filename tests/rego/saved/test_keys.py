@@ -89,6 +89,7 @@ def test_code_that_is_in_no_file_has_no_key() -> None:
     assert key_of(POLICIES, PLAIN) is not None
 
 
+@pytest.mark.long
 def test_each_module_that_policies_are_compiled_with_counts(root: Path) -> None:
     package = root / "src/doorward"
     imported: set[str] = set()

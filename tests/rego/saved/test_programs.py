@@ -194,6 +194,7 @@ def cases() -> Iterator[Any]:
             yield row
 
 
+@pytest.mark.long
 @needs(SUITE)
 def test_programs_of_the_suite_are_restored_as_they_were(options: Options) -> None:
     compared = 0

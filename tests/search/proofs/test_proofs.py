@@ -270,6 +270,7 @@ def outcome(conditions: str, rule: str = "never_x if {{ {} }}\n") -> str:
     return verdict.outcome
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", PROVED)
 def test_what_no_input_makes_true_is_proved(name: str) -> None:
     assert outcome(PROVED[name]) == "none exists"

@@ -31,6 +31,7 @@ def is_said_to_hold(verdict: Verdict) -> bool:
     return above.startswith("# Holds")
 
 
+@pytest.mark.long
 def test_what_holds_is_proved(verdicts: dict[str, Verdict]) -> None:
     holding = {name for name, each in verdicts.items() if is_said_to_hold(each)}
     proved = {name for name, each in verdicts.items() if each.outcome == "none exists"}

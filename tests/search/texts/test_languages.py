@@ -135,6 +135,7 @@ def test_an_empty_class_of_delimiters_and_large_patterns_are_refused() -> None:
         automata.of_pattern("(a{1000}){1000}")
 
 
+@pytest.mark.long
 def test_too_many_states_are_not_called_empty() -> None:
     parts = [languages.from_pattern(f"^.*{char}.{{12}}$") for char in "ab"]
     assert not languages.is_empty(languages.both(parts))

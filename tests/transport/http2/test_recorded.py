@@ -107,6 +107,7 @@ def test_recorded_connections_are_answered(name: str) -> None:
     assert {each[b"grpc-status"] for each in trailers.values()} == {b"0"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", CALLS)
 def test_recorded_connections_arrive_in_any_pieces(name: str) -> None:
     content = gzip.decompress((FOLDER / f"{name}.bin.gz").read_bytes())

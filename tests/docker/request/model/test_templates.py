@@ -131,6 +131,7 @@ def count_templated(bodies: list[bytes], read: Callable[[bytes], Any]) -> int:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(4))
 def test_bodies_are_read_by_templates_as_they_are_whole(seed: int) -> None:
     draw = Random(seed)
@@ -159,6 +160,7 @@ def input_of(body: bytes) -> Any:
     return to_json(input_doc)
 
 
+@pytest.mark.long
 def test_inputs_are_the_same_with_and_without_a_template() -> None:
     draw = Random(5)
     bodies = [body_of(draw) for _ in range(400)]
