@@ -45,6 +45,20 @@ def test_color_changes_no_character(kind: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("it is true with", click.style("it is true with", bold=True)),
+        ("data.a.allow is true", f"data.a.allow{click.style(' is true', fg='green')}"),
+        ("  `x` does not hold", f"  `x`{click.style(' does not hold', fg='red')}"),
+        ("  `x` holds", f"  `x`{click.style(' holds', fg='green')}"),
+        ("  input.x = 1", "  input.x = 1"),
+    ],
+)
+def test_outcomes_are_colored_and_the_heading_of_changes_is_bold(line: str, expected: str) -> None:
+    assert paint(line, "why") == expected
+
+
+@pytest.mark.parametrize(
     ("environment", "expected"),
     [({}, True), ({"NO_COLOR": "1"}, False), ({"NO_COLOR": ""}, True), ({"TERM": "dumb"}, False)],
 )

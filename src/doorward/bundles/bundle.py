@@ -467,8 +467,9 @@ class _Reader:
         return source, module
 
     def _take_data(self, name: str, content: bytes) -> None:
-        """Parse a data file and merge it into `data` at the path of its folder. Raise ManifestError
-        if it is not valid, not an object, or defines a value again.
+        """Parse a data file and merge its value into `data` at the path of its folder. Raise
+        ManifestError if it is not valid, defines a value again, or is in the root of the bundle and
+        not an object.
         """
         folder, _, base = name.rpartition("/")
         try:

@@ -92,7 +92,11 @@ Examples:
     help="Report the memory that an evaluation uses at its end.",
 )
 @click.option("--metrics/--no-metrics", default=True, help="Report the distribution of times.")
-@click.option("--fail/--no-fail", default=True, help="Exit with 1 if the query is undefined.")
+@click.option(
+    "--fail/--no-fail",
+    default=True,
+    help="Exit with 1 if the query is undefined, which is the default.",
+)
 @click.option("-p", "--partial", "partially", is_flag=True, help="Evaluate partially.")
 @click.option(
     "-u",

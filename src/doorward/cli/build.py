@@ -106,7 +106,7 @@ Examples:
     "-e",
     "--entrypoint",
     multiple=True,
-    help="Document that users of the bundle query, such as authz/allow; repeatable.",
+    help="Path of a document that clients of the bundle ask for, such as authz/allow; repeatable.",
 )
 @click.option(
     "-O",

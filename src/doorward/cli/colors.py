@@ -86,11 +86,12 @@ def _why(line: str) -> str:
     """Return a line of an explanation with the words for its outcome in color, the line `it is true
     with` in bold, and others unchanged.
     """
+    # A heading, not an outcome, though it contains ` is true`.
+    if line == "it is true with":
+        return click.style(line, bold=True)
     for words, color in _ANSWERS.items():
         if words in line:
             return line.replace(words, click.style(words, fg=color), 1)
-    if line == "it is true with":
-        return click.style(line, bold=True)
     return line
 
 

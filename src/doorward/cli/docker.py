@@ -566,7 +566,10 @@ def server(hosts: tuple[str, ...], folder: Path, days: int) -> int:
 @_folder
 @_DAYS
 def user(name: str, folder: Path, days: int) -> int:
-    """Create a certificate for a user: the daemon and the policy know its owner as NAME."""
+    """Create a key and a certificate for a user, signed by the CA in the folder.
+
+    The daemon and the policy know the owner of the certificate as NAME.
+    """
     from doorward.docker.install.certificates import issue_client
 
     return _certify(lambda: issue_client(folder, name, days=days), folder / f"{name}-cert.pem")

@@ -583,8 +583,8 @@ def config_of(top: Block, *, labels: Mapping[str, str] | None = None) -> Config:
 
 
 def identified(config: Config) -> Config:
-    """Return the configuration with the labels `id` (a new UUID) and `version`, unless it has its
-    own.
+    """Return the configuration with the labels `id` (a new UUID) and `version` added; a label that
+    it already has stays.
     """
     labels = {"id": str(uuid.uuid4()), "version": __version__, **config.labels}
     return replace(config, labels=labels)

@@ -349,8 +349,9 @@ def choice(*values: T, message: str = "") -> Kind[T]:
 def nonempty(
     noun: str = "", *, pattern: re.Pattern[str] | None = None, message: str = ""
 ) -> Kind[str]:
-    """Return the kind of texts that are not blank and, with `pattern`, match it as a whole. `noun`
-    describes the text.
+    """Return the kind of texts that are not blank and, with `pattern`, match it as a whole. The
+    error of others is `message`, or "must be " and `noun`; `noun` also describes such values for
+    people.
     """
     expected = message or f"must be {noun}" if noun or message else "must not be empty"
 
@@ -459,8 +460,9 @@ def inline(section_class: type[S]) -> Kind[S]:
 
 
 def named(section_class: type[S], *, skips_null: bool = False) -> Kind[Mapping[str, S]]:
-    """Return the kind of sections by names that users choose. A field `name` that is not a key gets
-    the name. With `skips_null`, names with the value null are left out.
+    """Return the kind of an object whose keys are names that users choose and whose values are
+    sections of `section_class`. A field `name` of the class that is not an option is set to the
+    section's key. Null means a section of defaults; with `skips_null` such a name is left out.
     """
     names = {each.name for each in fields(section_class)}  # type: ignore[arg-type]
     has_name = "name" in names - options_of(section_class).keys()

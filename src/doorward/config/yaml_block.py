@@ -69,7 +69,7 @@ def override_by_file(top: Block, setting: str) -> Block:
     path, equals, file = setting.partition("=")
     keys = _keys(path)
     if not equals or not keys or not file:
-        raise ConfigError(f"--set-file `{path}`: expected KEY.KEY=FILE")
+        raise ConfigError(f"--set-file `{setting}`: expected KEY.KEY=FILE")
     try:
         with open(file, encoding="utf-8") as content:
             text = content.read(_MAX_FILE + 1)

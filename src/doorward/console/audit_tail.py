@@ -53,8 +53,8 @@ class AuditTail:
             return new[len(new) - min(most, len(new)) :], self._number
 
     def get(self, decision_id: str) -> dict[str, Any] | None:
-        """Return the details of a decision among the last `LINES` read; None if it is not among
-        them.
+        """Return the details of a decision among the last `LINES` that `after` has read; None if it
+        is not among them. Does not read the file.
         """
         with self._lock:
             for number, line in reversed(self._lines):

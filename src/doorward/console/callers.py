@@ -36,9 +36,12 @@ class Caller(NamedTuple):
 
 
 def caller_of(input: Any, environment: Environment | None = None, *, claims: Any = None) -> Caller:
-    """Return the caller that an input names. `environment`: that of the engine that decided, whose
-    cache knows verified tokens; None: no token is verified. `claims`: those of a verified token
-    that the input does not contain any more.
+    """Return the caller that an input names: by its own fields, otherwise by the claims of a token,
+    marked with `?` if the token was not verified.
+
+    `environment`: that of the engine that decided, whose cache knows verified tokens; None: all
+    count as unverified. `claims`: those of a verified token that the input does not contain any
+    more.
     """
     if not isinstance(input, dict):
         return Caller()

@@ -75,8 +75,11 @@ def _read_json(text: str) -> Any:
 
 
 def _read_docker(text: str, user: str) -> Any:
-    """Return the input of the Docker plugin for a pasted docker command. PastedError for an unknown
-    option, or a call that the plugin denies without the policy.
+    """Return the input that the Docker plugin would give the policy for a pasted docker command of
+    `user` (`""`: without a certificate).
+
+    PastedError if the command cannot be read, for example because of an unknown option, or if the
+    plugin denies its request before any policy is evaluated.
     """
     # The engine API, which few need.
     from doorward.docker.commands.calls import read_docker

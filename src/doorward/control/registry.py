@@ -73,9 +73,12 @@ def parse_reference(text: str) -> Reference:
 
 
 def pull(client: Client, text: str, etag: str, limit: int) -> Answer:
-    """Download the tarball that a reference leads to; the response has its digest as ETag, and
-    status 304 without content if that is still `etag`. RegistryError if there is none or it is
-    larger than `limit` bytes, ServiceError without a response or for a wrong digest.
+    """Download the tarball that the reference `text` leads to. The answer has its digest as ETag;
+    if that is still `etag`, the answer is status 304 without content.
+
+    Raise RegistryError if the reference or the manifest is invalid, the registry answers with
+    another status than 200, or the manifest says that the tarball is larger than `limit` bytes.
+    Raise ServiceError if there is no response, a body is too large, or a digest is wrong.
     """
     try:
         reference = parse_reference(text)

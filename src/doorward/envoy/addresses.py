@@ -127,8 +127,9 @@ def check_folder(path: Path) -> None:
 def clear_stale_socket(path: Path) -> None:
     """Delete the socket file at `path` if no server listens on it; do nothing if there is no file.
 
-    Raise AddressError if a server still listens, if the file is not a socket, if the folder is
-    missing or if the file cannot be deleted.
+    Raise AddressError if a server still listens or this cannot be found out, if the file is not
+    itself a socket (a link is not followed), if the folder is missing or if the file cannot be
+    deleted.
     """
     check_folder(path)
     try:

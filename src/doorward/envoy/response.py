@@ -122,7 +122,8 @@ def to_refusal(
 def to_denial(
     reason: str, decision_id: str, version: Version = "v3", *, id_header: str = ""
 ) -> bytes:
-    """Return the serialized answer HTTP 403 with an empty body, for a policy that failed.
+    """Return the serialized answer HTTP 403 with an empty body, for a request on which the policy
+    could not decide.
 
     `reason` is in the gRPC status, which only the proxy sees. The decision id is in the metadata
     (v3), and in the client's response header `id_header` unless that is "".

@@ -133,7 +133,7 @@ class BodyReader:
         """Bind variables in `scope` as far as equations define them; return the expressions that
         remain.
 
-        Conditions that a bound column has a value go to `needed`.
+        For each column that is bound, the condition that it is not NULL is appended to `needed`.
         """
         left = list(body)
         while True:

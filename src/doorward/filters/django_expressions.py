@@ -305,7 +305,9 @@ class Matches(Func):  # type: ignore[misc]  # Django has no types
         return (f"(NOT {text})" if self.negated else text), parameters
 
     def _test(self, compiler: Anything, connection: Anything) -> Anything:
-        """Return the SQL of a text search without regard to collations, and not yet negated."""
+        """Return the SQL of the search, before `negated` is applied, and its parameters. It
+        compares by code points, whatever the collations of the columns are.
+        """
         subject, pattern = self.source_expressions
         text, parameters = compiler.compile(subject)
         other, more = compiler.compile(pattern)

@@ -192,7 +192,9 @@ class _Writer:
         return function_of(self._dialect, field.function, field.operand, self._exact(view))
 
     def _json(self, field: Field) -> tuple[str, str]:
-        """Return a document, and the path in it in the dialect's notation."""
+        """Return the SQL of a field's document, and the path in it in the dialect's notation.
+        FilterError if the dialect cannot read documents or a name in the path is not allowed.
+        """
         if field.table in self._documents:
             column, element = self._documents[field.table]
         else:

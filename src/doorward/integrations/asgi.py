@@ -203,7 +203,7 @@ def _may_have_body(scope: Scope) -> bool:
 
 
 async def _read_body(receive: Receive, chunks: list[Message], limit: int) -> tuple[bytes, bool]:
-    """Read at most `limit` bytes of the body; return them, and True if there are more.
+    """Return the first `limit` bytes of the body, and True if it is longer.
 
     Adds the received messages to `chunks`. Raise `_Gone` if the client disconnects.
     """

@@ -311,9 +311,11 @@ def permitted_rows(user: Any, model: type[models.Model], permission: str) -> mod
 
 
 def masks_for(user: Any, permission: str) -> Masks:
-    """Return the columns that the document `MASKS` hides from a user.
+    """Return the columns that the document `MASKS` hides from a user: none if it is undefined or
+    null for this user.
 
-    Raise `FilterError` or `RegoError` if it is missing or not a mask.
+    Raise `FilterError` if no rule or data exists at its path or its value is not a mask, and
+    `RegoError` if its evaluation fails; the caller must then show nothing.
     """
     document: dict[str, Any] = {"permission": permission}
     if (known := user_document(user)) is not None:
@@ -415,7 +417,7 @@ class PolicyAdminMixin:
         return self._allows(request, "delete", self._row_of_model(obj))
 
     def has_module_permission(self, request: Any) -> bool:
-        """Return True if the user may view the model in general, so that it is listed."""
+        """Return True if the user may view or change the model in general, so that it is listed."""
         return self.has_view_permission(request)
 
     def _row_of_model(self, obj: Any) -> Any:

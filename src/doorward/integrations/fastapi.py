@@ -185,15 +185,17 @@ def row_filter(
 
 def column_masks(path: str, *, input: MakeInput) -> Callable[..., Awaitable[Masks]]:
     """Return a dependency whose value is the `Masks`: the columns that the rule at `path` hides
-    from a user.
+    from a user; none if it is undefined or null.
 
     `doorward.filters.sqlalchemy.without_masked` leaves these columns in the database, `Masks.drop`
-    removes them from a response. The dependency raises FilterError or RegoError if the rule's value
-    is not a mask.
+    removes them from a response. The dependency raises FilterError if there is no such rule or its
+    value is not a mask, RegoError if its evaluation fails.
     """
 
     async def masks(connection: HTTPConnection, point: Point) -> Masks:
-        """Return the masks of the rule; FilterError or RegoError if its value is not a mask."""
+        """Return the masks of the rule. FilterError if there is no such rule or its value is not a
+        mask, RegoError if its evaluation fails.
+        """
         known = from_python(await _build_input(connection, input), "input")
         return masks_of_rows(point.snapshot, path, known)
 

@@ -54,8 +54,12 @@ def roles() -> Mapping[str, frozenset[str]]:
 def needed_roles(
     user: str, used: Mapping[str, Cell], calls: Calls, enough: Enough
 ) -> Iterator[Need]:
-    """Yield, as proposals, the smallest roles with the usual actions of a user; then, as questions,
-    the roles that the other actions would need, `admin` for actions that no other role has.
+    """Yield the roles that a user needs. `used`: the user's allowed calls by action. An action is
+    usual if its evidence is `enough` and no call of it was denied to the user (`calls.denied`).
+
+    First, as proposals, the roles that together have all usual actions and the fewest others. Then,
+    as questions, for each used action that no proposed role has: the smallest role with it, `admin`
+    if there is none; one question for each role.
     """
     known = roles()
     usual = {

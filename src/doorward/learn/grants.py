@@ -213,8 +213,9 @@ class _Owned:
                         counts[entry.subject] += entry.cell.count
 
     def events(self, item: Item, subjects: Iterable[Subject]) -> int:
-        """Return how often the subjects made requests that differ from the item only in that one
-        segment is a value of their own; the largest number for any segment.
+        """For each segment of the item, count the requests of `subjects` that have one of the
+        subject's attributes there, such as its own name, and are otherwise equal to the item.
+        Return the largest of these counts.
         """
         chosen = frozenset(subjects)
         most = 0

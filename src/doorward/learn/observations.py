@@ -173,8 +173,9 @@ class Observations:
         self.skipped[reason if known else "other reasons"] += number
 
     def add(self, access: Access) -> None:
-        """Count one access, as allowed or denied. Accesses with another outcome are counted as
-        skipped. Raise LearnError if there are too many combinations.
+        """Count one access, as allowed or denied; one with another outcome as skipped. The cells of
+        a subject with more than `MAX_SHAPES` shapes are dropped, and its accesses then count in
+        `searching`. Raise LearnError if there are more than `MAX_CELLS` cells in all.
         """
         self.events += 1
         subject, seconds = access.subject, access.seconds

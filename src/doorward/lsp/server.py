@@ -475,8 +475,8 @@ class _Editor:
         return [types.Location(span.file, self._range(span)) for span in spans]
 
     def _diagnostic(self, problem: Diagnostic) -> types.Diagnostic:
-        """Return a diagnostic for the editor, its hint below the message: an error or, for a
-        similar name, an information.
+        """Return a problem in the form of the protocol, the hint on a line below the message. Its
+        severity is Error, or Information for a name that is only similar to another.
         """
         message = (
             problem.message if not problem.hint else f"{problem.message}\nhint: {problem.hint}"

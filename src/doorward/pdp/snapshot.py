@@ -228,8 +228,9 @@ class Snapshot:
         *,
         bundles: Mapping[str, str] | None = None,
     ) -> Snapshot:
-        """Return a snapshot of the same policies with other, already parsed data; nothing is
-        compiled, but residuals and prepared partial queries are dropped.
+        """Return a snapshot of the same policies with other, already parsed data. Nothing is
+        compiled. The new snapshot starts without stored residuals and prepared partial queries,
+        which depend on the data; this one keeps its own.
 
         `bundles` are the new revisions of bundles, if they changed. Raise `CompileError` if a rule
         and the data define the same path.

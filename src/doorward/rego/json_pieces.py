@@ -251,7 +251,8 @@ class _Reader:
 
     def _object(self, depth: int) -> Value:
         """Parse an object, the position being at its `{`. Members are parsed one by one, or many at
-        once where the window can be cut. StopIteration or ValueError for invalid JSON.
+        once where the window can be cut. `depth`: the number of open containers, this one included.
+        StopIteration or ValueError for invalid JSON.
         """
         result: dict[Key, Value] = {}
         cuts = _Cuts()

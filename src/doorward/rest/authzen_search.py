@@ -192,8 +192,9 @@ def _copy(value: Any) -> Any:
 
 
 def _page(request: dict[Key, Value]) -> tuple[int, int]:
-    """Return the start and the size limit of the requested page; raise InvalidError if
-    malformed.
+    """Return the index of the first result of the requested page, and the most results on it; (0,
+    `MAX_LIMIT`) if no page is requested. Raise InvalidError for a malformed page or the token of
+    another request.
     """
     page = request.get("page")
     if page is None:

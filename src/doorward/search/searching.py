@@ -484,7 +484,8 @@ def _changed_conditions(versions: Sequence[Version], changed: frozenset[str]) ->
 
 def _constants_of_changes(old: Version, new: Version) -> Focus:
     """Return the constants that only one version has in the definitions of a rule; if there are
-    none, all constants of the changed definitions.
+    none, all constants of the changed definitions. `beside` of the result: all constants of the
+    rules in which one was found.
     """
     known = [_constants_by_rule(version) for version in (old, new)]
     apart: dict[str, Value] = {}

@@ -114,8 +114,9 @@ def read_time(text: str, now: float) -> str:
 
 
 def _read_date(text: str) -> str:
-    """Return a date in seconds since 1970, with nanoseconds; `""` for another form. Raise
-    ValueError for a day or time that does not exist.
+    """Return a date, `2024-05-01` with or without a time and a zone (UTC by default), in seconds
+    since 1970 with nine decimals; `""` for another form. Raise ValueError for a day or time that
+    does not exist.
     """
     match = _DATE.fullmatch(text)
     if match is None:

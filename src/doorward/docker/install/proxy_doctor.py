@@ -75,7 +75,9 @@ def _private(path: str) -> Iterator[Finding]:
 
 
 def _can_be_entered(folder: Path) -> bool:
-    """Return True if others than root get into all of the folders on the way."""
+    """Return True if a user other than root may get into `folder` and all folders above it: for
+    each of them the owner is not root, or its group or others have execute permission.
+    """
     for each in (folder, *folder.parents):
         status = each.stat()
         if not status.st_mode & (stat.S_IXGRP | stat.S_IXOTH) and status.st_uid == 0:

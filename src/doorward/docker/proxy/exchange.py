@@ -319,9 +319,12 @@ class Exchange:
             self._client.write(_CONTINUE)
 
     async def _judge(self, reading: Reading, content: bytes | None) -> Judged:
-        """Identify the caller and judge the request, whose JSON body is `content`; raise
-        RefusedError 403 if the caller is unknown or the request is denied. A request whose archive
-        is inspected later is stored as `_archived`.
+        """Identify the caller and judge the request. `content` is the JSON body; None if there is
+        none or the body is a stream. RefusedError 403 if the caller is unknown or the request is
+        denied.
+
+        If the body is an archive that is inspected while it is passed on, the request is judged
+        with the archive marked as pending, and stored as `_archived` for that inspection.
         """
         try:
             caller = await self._sides.identify(self._client)

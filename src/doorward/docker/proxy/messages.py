@@ -127,8 +127,8 @@ def _why_not_request(line: bytes) -> tuple[int, str]:
 
 
 def _parse_fields(content: bytes) -> Fields:
-    """Return the header fields of a head; HeadError for too many or for a malformed line (RFC
-    9112, 5).
+    """Return the header fields, with names in lower case, of a head without its start line.
+    HeadError 431 for too many, 400 for a malformed line (RFC 9112, 5).
     """
     if not content:
         return []

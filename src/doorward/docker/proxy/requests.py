@@ -152,7 +152,11 @@ def write_request(
 
 
 def _framing(reading: Reading, content: bytes) -> Fields:
-    """Return the header fields that describe the body: its type, and its length or chunks."""
+    """Return the header fields that describe the body. `content`: the JSON, which is described by
+    its length; `b""` if there is no body or it is a stream. A stream is a tar, of the length that
+    the client gave or chunked. Without a body: `Content-Length: 0`, nothing for GET, HEAD and
+    DELETE.
+    """
     if content:
         return [("Content-Type", "application/json"), ("Content-Length", str(len(content)))]
     if reading.kind == "stream" and not reading.is_taken_over and reading.head.length:

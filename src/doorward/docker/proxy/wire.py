@@ -221,7 +221,7 @@ class Body:
         """Return the next piece of the body; `b""` at its end, and then `ended` is True.
 
         Raise CutError if the peer ends before the length or the last chunk is reached, and for a
-        malformed chunk.
+        malformed chunk or trailers.
         """
         if self.ended:
             return b""
@@ -237,9 +237,12 @@ class Body:
         return piece
 
     async def _next_chunk(self) -> bytes:
-        """Return the content of the chunks that have arrived, joined; `b""` at the last one.
+        """Return the joined content of the chunks that have arrived, after waiting for at least one
+        byte or the last chunk. With the last chunk, sets `ended`; the result is then `b""` if no
+        content came before it.
 
-        Raise CutError for a malformed chunk and for trailers.
+        Raise CutError if the peer ends before the last chunk, and for a malformed chunk, too long a
+        line, or trailers.
         """
         wire, pieces = self._wire, []
         while True:

@@ -157,7 +157,9 @@ def _apply(view: Security, key: str, value: str) -> None:
 
 
 def _option(text: str) -> tuple[str, str]:
-    """Split a security option, `key=value` or the older `key:value`; the value may be `""`."""
+    """Split a security option, `key=value` or the older `key:value` (`=` is looked for first); the
+    value is empty if there is none.
+    """
     # The equals sign first: a value may have colons of its own, as labels of SELinux do.
     equals = text.partition("=")
     colon = text.partition(":")

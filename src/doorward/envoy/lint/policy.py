@@ -230,8 +230,9 @@ class _Package:
 
 
 def _last_step(node: Expr | Not) -> Iterator[Node]:
-    """Yield the terms that make a negation true if they are undefined: the operands of an equality
-    that are variables or references, or the negated term if it is one itself or another `not`.
+    """Yield the terms that make this negation true if they are undefined. For an equality: its
+    operands that are variables or references. For a variable, a reference or another `not`: the
+    term itself.
 
     Of other calls none: without `future.keywords.not` the operands of calls are evaluated before
     the negation, and an undefined one fails the expression.

@@ -201,7 +201,9 @@ def _from_http(http: Any) -> Object:
 
 
 def _from_header_map(header_map: Any) -> Object:
-    """Return the object for a header map; raw values are in base64, {} if it has no header."""
+    """Return a header map as `{"headers": [{"key": …, "value": …, "rawValue": …}, …]}`, in which
+    raw values are in base64 and empty fields are left out; {} if it has no header.
+    """
     headers: list[Value] = []
     for header in header_map.headers:
         out: Object = {}

@@ -157,8 +157,9 @@ def build_tree(modules: Sequence[Module]) -> RuleNode:
 
 
 def _gather(node: RuleNode) -> None:
-    """Move the rules below a node whose own rules also reach there (`p[x].y` and `p.a.y`) to the
-    node. Functions and nodes with a default stay.
+    """Move all rules below `node`, whose own rules have variables in their path (`p[x].y` beside
+    `p.a.y`), to the node, and remove the nodes that become empty. Functions and nodes with a
+    default stay.
     """
     for below in list(node.walk()):
         if below is node or below.is_function or below.default:

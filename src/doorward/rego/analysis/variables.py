@@ -135,8 +135,9 @@ def expr_vars(expr: Expr, *, closures: bool = True) -> Iterator[Var]:
 
 
 def body_vars(body: Body, *, closures: bool = True) -> Iterator[Var]:
-    """Yield every variable of a body except `input` and `data`, once for each occurrence; with
-    `closures=False` not those inside closures.
+    """Yield the variables of a body except `input` and `data`, once for each occurrence. Names that
+    `some` only declares are left out; with `closures=False` so are those in the bodies of `not`,
+    `and`, `or`, `every` and comprehensions.
     """
     for expr in body:
         yield from expr_vars(expr, closures=closures)

@@ -327,7 +327,9 @@ def _exists(state: FunctionState, body: Body, node: Expr | Body) -> ast.expr:
 
 
 def _is_test_of(statement: ast.stmt, flag: str) -> bool:
-    """Return True if `statement` is `if …: flag = True` and nothing else."""
+    """Return True if `statement` is an `if` whose body is one assignment to `flag`. The caller
+    knows that it assigns True and that there is no `else`.
+    """
     match statement:
         case ast.If(body=[ast.Assign(targets=[ast.Name(id=name)])]):
             return name == flag

@@ -52,9 +52,10 @@ MAX_UNCOUNTED: Final = 16
 def lookup_path(
     state: FunctionState, base: Operand, operands: Sequence[Term], lookup: str = "lookup"
 ) -> Operand:
-    """Write `base[a][b]…` and return the value. Constant names in sequence are one step; an open
-    operand becomes a loop, in which code written next runs. `lookup`: the runtime function for a
-    step, as `lookup_in` returns it.
+    """Write the code of `base[a][b]…`, with tests that each step is defined, and return the value.
+    Constant names in sequence are one step. For an open operand a loop is written, and code that is
+    written afterwards runs in it. `lookup`: the runtime function for a step, as `lookup_in` returns
+    it.
     """
     n = 0
     while n < len(operands):

@@ -224,7 +224,10 @@ class Recorder:
             step.begin(sample)
 
     def _place(self) -> list[Attempt]:
-        """Return the list of attempts for the expression or head that is being evaluated."""
+        """Return the list to which a new attempt belongs: that of the expression that is being
+        evaluated, that of the definition before its first expression, or `top` outside of all
+        rules.
+        """
         if not self._stack:
             return self.top
         tried = self._stack[-1].current

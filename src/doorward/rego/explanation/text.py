@@ -75,8 +75,9 @@ class _Tree:
         return f"{name} is {value}{', its default' if by_default else ''}"
 
     def _attempt_lines(self, tried: Tried, depth: int) -> Iterator[str]:
-        """Yield the lines for a definition: that it holds, or the condition that failed, or that it
-        has no value; with `full` first those of the conditions that held.
+        """Yield the lines for one definition. The last ones say that it holds, or that it has no
+        value (of a function: does not match the operands), or show the condition that failed. With
+        `full`, the conditions that held come first.
         """
         lead = "  " * depth
         culprit = tried.culprit

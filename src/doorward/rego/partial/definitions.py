@@ -84,9 +84,9 @@ class Definitions:
 
 
 def define(search: SearchContext, path: Ref) -> Definitions | None:
-    """Return the definitions of the document at `path`, rule by rule. Return None if they add
-    nothing to the residual queries: the document is a function, or is true where a rule holds and
-    otherwise false or undefined.
+    """Return the definitions of the document at `path`, rule by rule; of a set, an object or base
+    data, each solution counts as a rule. Return None if they add nothing to the residual queries:
+    the document is a function, or is true where a rule holds and otherwise false or undefined.
     """
     node = search.program.find(path.parts)
     if node is None or not node.is_virtual:

@@ -85,8 +85,8 @@ def lower_modules(
 
 
 def _is_in_order(rule: nodes.Rule, callees: Callees) -> bool:
-    """Return True if the bodies of a rule and its `else` branches certainly need no reordering;
-    False may also mean that this is not known.
+    """Return True if a quick check shows that the bodies of a rule and its `else` branches are safe
+    in the order in which they are written; False may also mean that this is not known.
     """
     branch: nodes.Rule | None = rule
     while branch is not None:

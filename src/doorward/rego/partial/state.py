@@ -515,7 +515,9 @@ class Support:
         self._known: dict[Path, Hashable] = {}
 
     def add_namespace(self, path: Path) -> Path:
-        """Return the path in the support for the rules at `path` of the policies."""
+        """Return the path in the support for the rules at `path` of the policies: `data.a.b`
+        becomes `data.NAMESPACE.a.b`, and stays as it is if there is no namespace.
+        """
         if self._namespace is None:
             return path
         return (path[0], Constant(self._namespace), *path[1:])

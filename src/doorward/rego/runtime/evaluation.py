@@ -795,7 +795,9 @@ class Evaluation(Context):
         return None if node in self.replaced else node, base
 
     def child(self, parent: DataNode, key: Any) -> DataNode:
-        """Return the node one key below `parent`; (None, UNDEFINED) if there is nothing."""
+        """Return the node one key below `parent`. If there is nothing: (None, UNDEFINED), or below
+        base data that a `with` replaced in part (None, a `BaseData` without a value).
+        """
         node, base = parent
         if node is not None and node.part is not None:
             return None, lookup(merge(_value_of_base(base), node.part(self, (key,))), key)
@@ -848,7 +850,11 @@ class Evaluation(Context):
 
 
 def _member(base: Any, key: Any) -> Any:
-    """Return the value under one key of base data or a plain value; UNDEFINED if there is none."""
+    """Return what is under one key. For a plain value: the value there, UNDEFINED if there is none.
+
+    For a `BaseData`: the new value if a `with` replaced exactly this path, otherwise a `BaseData`,
+    which is never UNDEFINED itself, even if nothing is under the key: `_value_of_base` tells.
+    """
     if type(base) is not BaseData:
         return lookup(base, key)
     over = lookup(base.over, key)

@@ -60,8 +60,8 @@ def format_source(
     drop_v0_imports: bool = False,
     removed: Container[str] = (),
 ) -> str:
-    """Return the formatted text of a policy, whether the target can parse it or not. The parameters
-    are those of `format_policy`, and so are the errors: ParseError, CompileError and InternalError.
+    """Return the text of `format_policy`, even one that the target cannot parse. The parameters and
+    the errors (ParseError, CompileError, InternalError) are those of `format_policy`.
     """
     return format_policy(
         source, v0=v0, target=target, drop_v0_imports=drop_v0_imports, removed=removed
@@ -114,8 +114,9 @@ def format_policy(
 
 
 def format_module(module: Module, *, target: Target = "v1", drop_v0_imports: bool = False) -> str:
-    """Return the formatted text of a module that was parsed from a text, with its comments. The
-    target may be unable to parse it if the module uses syntax that it does not have.
+    """Return the formatted text, with its comments, of a module that was parsed from a text.
+    `drop_v0_imports` leaves out the imports that v1 makes superfluous. The text may not parse in
+    `target` if the module uses syntax that the target does not have.
     """
     return _Formatter(target, drop_v0_imports).format(module, None)[0]
 

@@ -589,8 +589,9 @@ class TermWriter:
         self.layout.write(" |")
 
     def inner_body(self, body: Body, row: int, close: int) -> None:
-        """Write the body of a comprehension, `every` or operand: on the same line if it was in
-        `row`, otherwise on indented lines. `close` is the row of the closing bracket.
+        """Write the body of a comprehension or an `every`, or an operand of `not`, `and` or `or`:
+        on one line if all its expressions begin in `row`, otherwise on indented lines. `row` is the
+        row of what comes before the body, `close` that of the closing bracket.
         """
         if body[0].span.row > row or len(_lines(body, row)) > 1:
             self.layout.end_line()

@@ -152,7 +152,9 @@ def _blank(match: re.Match[str]) -> str:
 
 
 def _of_limit(error: Diagnostic) -> _Hint | None:
-    """Return the hint for a text that exceeds a limit; None for other errors."""
+    """Return the hint for a policy with too many operators or `else` branches in sequence
+    (`_LIMITS`); None for other errors.
+    """
     for end, hint in _LIMITS.items():
         if error.message.endswith(end):
             return _Hint(hint)

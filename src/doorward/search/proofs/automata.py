@@ -242,7 +242,10 @@ def _repeat(automaton: Automaton, state: int, least: int, most: Any, items: Any)
 
 
 def _members(items: Sequence[tuple[Any, Any]]) -> tuple[tuple[int, int], ...]:
-    """Return the ranges of characters in a class `[...]`; ValueError if it is not supported."""
+    r"""Return the ranges (first, last) of the code points that a class `[...]` or `[^...]` matches.
+    `items` are its members as Python's `re` parses them: characters, ranges, and `\d`, `\s`, `\w`,
+    which are ASCII as in RE2. ValueError for any other member, such as `\D`.
+    """
     ranges: list[tuple[int, int]] = []
     negated = items[0] == (codes.NEGATE, None)
     for code, value in items[negated:]:

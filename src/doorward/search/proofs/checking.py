@@ -565,9 +565,7 @@ class Checker:
                     return 2, [of_glob(constants[0], stops)]
             case "regex.match", 2 if around[1] is not None and type(constants[0]) is str:
                 return 1, [of_pattern(constants[0])]
-        raise ValueError(
-            "invalid proof step: the expression is not a supported condition on a text"
-        )
+        raise ValueError("invalid proof step: no automaton is known for a call with these operands")
 
     def _cases_of(self, operand: Any, term: str) -> list[str] | None:
         """Return the names of `lower` and `upper` calls around a term, outermost first; None if the
@@ -591,9 +589,11 @@ class Checker:
 
     def _is_in_cases(self, cases: Cases, premises: _Premises) -> bool:
         """Return True if the cases cover all values that the expression at `cases.source` allows
-        for the term, and each case is refuted. False for a path of the input that is known, or that
-        overlaps a path with an assumed value. The whole input cannot have an assumed value together
-        with another term.
+        for the term, and each case is refuted.
+
+        False if the term is a path of the input that is known, or that overlaps a path with an
+        assumed value; also if the term is the whole input and another term has an assumed value, or
+        the other way round.
         """
         source = premises.exprs[cases.source]
         if has_inner(source) or not self._is_steady(source):

@@ -980,9 +980,9 @@ def invert_uuid(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_cidr(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Candidates for operand `i` of `net.cidr_contains` and `net.cidr_intersects`: addresses and
-    networks inside, equal to, and around the other operand; if true is not wanted, ones that are
-    probably elsewhere. ValueError if the other operand is not a network.
+    """Candidates for operand `i` of `net.cidr_contains` and `net.cidr_intersects`. If true is
+    wanted: addresses and networks inside, equal to, and around the other operand; ValueError if
+    that is neither an address nor a network. Otherwise: fixed ones that are probably elsewhere.
     """
     from ipaddress import ip_network  # few ask for it
 

@@ -469,8 +469,8 @@ def items(schemas: Sequence[Schema], more: Schema | bool) -> Rule:
 
 
 def unique_items(match: Match, value: Any, path: Path, result: Result) -> None:
-    """Apply `uniqueItems`: add an error for each item that equals an earlier one. Checks the
-    deadline at each item.
+    """Apply `uniqueItems` to the array `value`: add an error for each item that equals an earlier
+    one, up to the limit of errors in `match`. Checks the deadline at each item.
     """
     seen: dict[str, int] = {}
     for index, item in enumerate(value):

@@ -45,7 +45,8 @@ def _is_membership(term: Term) -> bool:
 def _parse_names(cursor: Cursor, start: int) -> Expr | None:
     """some = "some" var { "," var }
 
-    Parses from the word on. None after recording an error.
+    The cursor is at the word `some`; `start` is the offset of the expression. None after recording
+    an error.
     """
     names: list[Var] = []
     while True:

@@ -42,8 +42,10 @@ class Statements:
     def parse_statement(self) -> bool:
         """statement = package | import | rules | query
 
-        Adds it to the lists of this object and returns True, also if an error is recorded for what
-        an import names. False after recording another error at the cursor.
+        Adds it to the lists of this object; a query that is the first statement is dropped. Returns
+        True, also if `late_errors` says that it is in the wrong place or means no rule, or if an
+        error is recorded for what an import names. Returns False after recording another error at
+        the cursor.
         """
         span = self.cursor.here()
         self.start = span.start
