@@ -162,6 +162,7 @@ def test_a_row_is_listed_where_it_is_allowed(text: str, user: str, nulls: str) -
             "neither a column nor known",
         ),
         (f"allow := [input.doc.ok] if {A}", "neither a column nor known"),
+        ("allow := x if [x] = input.doc", "neither a column nor known"),
     ],
 )
 def test_rules_that_may_contradict_each_other_are_named(text: str, message: str) -> None:

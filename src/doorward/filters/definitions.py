@@ -177,7 +177,7 @@ def _bodies_for(var: Var, body: Body) -> tuple[Body, Body] | None:
     if expr.negated or expr.withs or not isinstance(call, Call):
         return None
     rest = tuple([each for each in body if each is not expr])
-    if call.name == "eq" and len(call.args) == 2:
+    if call.name == "eq" and var in call.args:
         (other,) = [arg for arg in call.args if arg != var] or [var]
         if isinstance(other, Ref) and other.head == Var("data"):
             document = replace(expr, term=other)

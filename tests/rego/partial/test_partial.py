@@ -471,3 +471,91 @@ allow if { f(input.x); input.z }
         allowed = engine.prepare("data.p.allow").value(document) is True
         answers = [bool(engine.prepare(text).results(document)) for text in queries]
         assert any(answers) is allowed
+
+
+def _agrees(policy: str, documents: list[Any], unknowns: tuple[str, ...] = ("input",)) -> None:
+    """In both modes, the residual holds for the documents for which the policy allows."""
+    modules = {"p.rego": f"package p\n\n{policy}\n"}
+    engine = Engine(modules)
+    for only_truth in (True, False):
+        left = engine.partial("data.p.allow", unknowns, only_truth=only_truth)
+        support = {f"s{number}.rego": text for number, text in enumerate(left.support_texts)}
+        both = engine.with_modules({**modules, **support})
+        for document in documents:
+            allowed = engine.prepare("data.p.allow").value(document) is True
+            answers = [
+                not text or bool(both.prepare(text).results(document)) for text in left.query_texts
+            ]
+            assert any(answers) is allowed, (document, left.query_texts, left.support_texts)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "q.a == 1",
+        "not q.a == 1",
+        "not q.l[0] == 2",
+        "q.l[_] == 2",
+        "q.no == false",
+        "not q[input.k]",
+        "q[input.k] == 1",
+        "not q.a == 1 with data.z as 1",
+    ],
+)
+def test_a_part_of_a_default_is_a_value_like_that_of_a_rule(condition: str) -> None:
+    policy = 'default q := {"a": 1, "l": [2], "no": false}\n\nq := {"a": 2} if input.x\n'
+    documents = [{}, {"x": 1}, {"k": "a"}, {"k": "a", "x": 1}]
+    _agrees(f"{policy}\nallow if {{ {condition} }}", documents)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "count([1 | f(input.x)]) > 0 with f as g",
+        "not count([1 | f(input.x)]) > 0 with f as g",
+        "in_body with f as g",
+        "in_else with f as g",
+        "function(input.x) with f as g",
+        "count([1 | members[_]]) > 0 with f as g",
+        "members[2] with f as g",
+        "[f(input.x) | true] == [true] with f as is_number",
+        "f(input.x) with f as input.k",
+        "not f(1) with f as input.k",
+        "in_body with f as input.k",
+        "k := input.k; in_every with f as k",
+        "count([1 | count([input.x]) == 3]) > 0 with count as 3",
+    ],
+)
+def test_a_function_stays_replaced_in_what_the_residual_evaluates(condition: str) -> None:
+    policy = """f(x) if x == 1
+
+g(x) if x == 2
+
+in_body if count([1 | f(input.x)]) > 0
+
+in_else if { f(input.x) } else := false if input.x == 7
+
+in_every if { every y in [input.x] { f(y) } }
+
+function(x) if { f(x) } else := 3 if { f(x + 1) }
+
+members contains x if { x := input.x; f(x) }
+"""
+    documents = [{"x": x, **more} for x in (1, 2, 7) for more in ({}, {"k": False}, {"k": 2})]
+    _agrees(f"{policy}\nallow if {{ {condition} }}", [{}, {"k": True}, *documents])
+
+
+def test_a_replaced_function_may_be_unknown_where_its_replacement_is_not() -> None:
+    policy = "f(null) if input.u\n\nallow if { [f(input.o) | true] == [true] with f as is_null }"
+    engine = Engine({"p.rego": f"package p\n\n{policy}\n"})
+    left = engine.partial("data.p.allow", ["input.u"], {"o": None})
+    assert left.query_texts == ("",)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    ["(input.a == input.a) == false", "not same", "same == false", "other == false", "not other"],
+)
+def test_what_is_compared_with_itself_has_a_value(condition: str) -> None:
+    policy = "same := (input.a == input.a)\n\nother := (input.a != input.a)\n"
+    _agrees(f"{policy}\nallow if {{ {condition} }}", [{}, {"a": 1}, {"a": False}])

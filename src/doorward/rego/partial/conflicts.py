@@ -307,7 +307,9 @@ def _contradicts(body: Body) -> bool:
         return True
     tests: dict[Term, list[_Test]] = {}
     for expr in exprs:
-        if expr.operator == "neq" and not expr.negated and expr.args[0] == expr.args[1]:
+        # With an output, as in `neq(x, x, false)`, it may hold.
+        is_test = expr.operator == "neq" and not expr.negated and len(expr.args) == 2
+        if is_test and expr.args[0] == expr.args[1]:
             return True
         test = _test(expr)
         if test is not None:

@@ -11,7 +11,6 @@ from doorward.rego.partial.conflicts import conflicts_of_branches, find_conflict
 from doorward.rego.partial.context import SearchContext, Site, Solutions
 from doorward.rego.partial.core import (
     DATA,
-    FALSE,
     Comprehension,
     Constant,
     Expr,
@@ -35,7 +34,7 @@ from doorward.rego.runtime.operations import (
     lookup_data,
 )
 from doorward.rego.source import Span
-from doorward.rego.values import UNDEFINED, Value, equal, from_key, iterate, to_key
+from doorward.rego.values import UNDEFINED, Value, equal, from_key, iterate, lookup, to_key
 
 Path = tuple[Term, ...]
 
@@ -374,14 +373,7 @@ class _Virtual:
             return
         if search.settings.truth:
             self._note_conflict()
-        needs_support = False
-        if default is not None:
-            expected = plug(walk.result, walk.b2)
-            # If another value than the default is wanted, the rules alone decide: the default is
-            # not needed.
-            needs_support = type(expected) is not Constant or default.value == expected
-            if search.settings.truth and default.value == FALSE and _is_truth(expected):
-                needs_support = False  # undefined and false are the same to what asks
+        needs_support = default is not None and self._default_matters(default)
         if needs_support or search.settings.shallow or search.disabled.has(self.plugged):
             yield from self._support(self._complete_support)
             return
@@ -391,6 +383,27 @@ class _Virtual:
             assert rule.value is not None
             for _ in search.branch(rule, bindings):
                 yield from self._follow_value(rule.value, bindings, self.pos + 1)
+
+    def _default_matters(self, default: Rule) -> bool:
+        """Return True if the reference may lead to the result inside the default value. If not, the
+        rules alone decide.
+        """
+        walk = self.walk
+        if type(default.value) is not Constant:
+            return True
+        found: Any = default.value.value
+        for part in self.path[self.pos + 1 :]:
+            key = plug(part, walk.b1)
+            if type(key) is not Constant:
+                return True
+            found = lookup(found, key.value)
+            if found is UNDEFINED:
+                return False
+        expected = plug(walk.result, walk.b2)
+        if type(expected) is Constant:
+            return equal(found, expected.value)
+        # Undefined and false are the same to what asks for truth.
+        return not (self.search.settings.truth and found is False and _is_truth(expected))
 
     def _note_conflict(self) -> None:
         """Record in `search.conflicts` two rules that may give this document two values. A document

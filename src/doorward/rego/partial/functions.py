@@ -38,6 +38,8 @@ def call(search: SearchContext, site: Site, operator: Operator, args: Sequence[T
     if mock is not None:
         instead = _function_of(search, mock)
         if instead is not None:
+            # What is unknown is asked of the function that is called, not of the one it replaces.
+            site = replace(site, expr=replace(site.expr, operator=instead))
             return _without_mocks(search, call, site, instead, args)
         return _constant_answer(search, site, operator, args, mock)
     if type(operator) is Ref:

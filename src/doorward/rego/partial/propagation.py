@@ -177,7 +177,8 @@ def _says_nothing(expr: Expr) -> bool:
     if expr.operator is None:
         (term,) = expr.args
         return type(term) is Constant and term != FALSE
-    return expr.operator == "equal" and expr.args[0] == expr.args[1]
+    # With an output, as in `equal(x, x, false)`, it says what the output is.
+    return expr.operator == "equal" and len(expr.args) == 2 and expr.args[0] == expr.args[1]
 
 
 @mutable(eq=False)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from doorward.rego.partial.context import SearchContext, Site, Solutions
@@ -14,11 +15,13 @@ from doorward.rego.partial.core import (
     Expr,
     Operator,
     Ref,
+    Rule,
     Term,
     Var,
     With,
     changed,
     expr_terms,
+    inner_terms,
     parts,
 )
 from doorward.rego.partial.functions import arity_of
@@ -44,21 +47,22 @@ def _is_function(search: SearchContext, target: Ref) -> bool:
 
 def under_with(search: SearchContext, site: Site) -> Solutions:
     """Yield for each solution of an expression while its `with` is in effect. An expression with an
-    unknown replacement value of a document is saved unchanged. The documents that it refers to are
-    not inlined meanwhile, because the residual evaluates them under the same `with`.
+    unknown replacement value is saved unchanged. The documents that it refers to are not inlined
+    meanwhile, because the residual evaluates them under the same `with`.
     """
-    functions: dict[Operator, Term] = {}
+    functions: dict[Operator, With] = {}
     documents: list[tuple[Path, Term]] = []
     disabled: list[Path] = []
     for item in site.expr.withs:
-        if _is_function(search, item.target):
-            disabled += _references(item.value)
-            functions[operator_of(item.target)] = plug(item.value, site.bindings)
-            continue
         # An unknown value cannot be put into the document, so the residual keeps the `with`.
         if search.unknowns.inside(item.value, site.bindings):
             yield from _save_whole(search, site)
             return
+        if _is_function(search, item.target):
+            disabled += _references(item.value)
+            value = item.value if item.names_builtin else plug(item.value, site.bindings)
+            functions[operator_of(item.target)] = replace(item, value=value)
+            continue
         disabled += [*_references(item.target), *_references(item.value)]
         documents.append((item.target.parts, plug(item.value, site.bindings)))
     bare = Expr(site.expr.args, site.expr.operator, every=site.expr.every)
@@ -67,6 +71,45 @@ def under_with(search: SearchContext, site: Site) -> Solutions:
     if type(bare.operator) is Ref:
         disabled.append(bare.operator.parts)
     yield from _evaluate(search, site, functions, documents, tuple(disabled))
+
+
+def functions_for(search: SearchContext, expr: Expr) -> tuple[With, ...]:
+    """Return the `with` of functions in effect that a saved expression needs: it calls one of them
+    in a comprehension, an `every` or a rule that it leads to, none of which was evaluated.
+    """
+    functions = search.replaced.functions
+    if not functions or not _calls(search, expr, functions):
+        return ()
+    own = {item.target for item in expr.withs}
+    return tuple([item for item in functions.values() if item.target not in own])
+
+
+def _calls(search: SearchContext, expr: Expr, functions: Container[Operator]) -> bool:
+    """Return True if an expression, or a rule that it leads to, calls one of `functions`."""
+    exprs, rules, seen = [expr], list[Rule](), set[int]()
+
+    def read(terms: Iterable[Term]) -> None:
+        """Note the bodies inside terms, and the rules that their references lead to."""
+        for term in inner_terms(terms):
+            if type(term) is Comprehension:
+                exprs.extend(term.body)
+            elif type(term) is Ref and term.parts[0] == DATA:
+                rules.extend(search.program.reachable(term.parts))
+
+    while exprs or rules:
+        while exprs:
+            each = exprs.pop()
+            if each.operator in functions:
+                return True
+            read([*expr_terms(each), *([each.operator] if type(each.operator) is Ref else [])])
+            exprs.extend(() if each.every is None else each.every.body)
+        if rules and id(rule := rules.pop()) not in seen:
+            seen.add(id(rule))
+            for branch in rule.branches():
+                heads = (*branch.path[1:], *(branch.args or ()), branch.key, branch.value)
+                read([term for term in heads if term is not None])
+                exprs += branch.body
+    return False
 
 
 def _save_whole(search: SearchContext, site: Site) -> Solutions:
@@ -94,7 +137,7 @@ def _save_whole(search: SearchContext, site: Site) -> Solutions:
 def _evaluate(
     search: SearchContext,
     site: Site,
-    functions: Mapping[Operator, Term],
+    functions: Mapping[Operator, With],
     documents: Sequence[tuple[Path, Term]],
     disabled: tuple[Path, ...],
 ) -> Solutions:

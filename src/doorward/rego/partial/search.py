@@ -290,13 +290,15 @@ class Search:
     def save(
         self, expr: Expr, left: Bindings | None, right: Bindings | None, site: Site
     ) -> Solutions:
-        """Save `expr` in the residual, under the `with` of the site that replaces documents, and
-        yield once. Its terms are read in the bindings `left`, the right side of an equation in
-        `right` unless that is None; with `left` None `expr` is final.
+        """Save `expr` in the residual and yield once; under its own `with` if it has one, else
+        under that of the site that replaces documents, and under that of functions which it still
+        calls. Its terms are read in the bindings `left`, the right side of an equation in `right`
+        unless that is None; with `left` None `expr` is final.
         """
         self._take(1)
-        # Replaced functions are evaluated already; replaced documents the residual needs.
-        withs = replacing.kept(self, site)
+        withs = expr.withs or replacing.kept(self, site)
+        if self.replaced.functions_number:
+            withs += replacing.functions_for(self, expr)
         span, location = site.expr.span, expr.location
         if expr.operator == site.expr.operator:
             location = site.expr.location

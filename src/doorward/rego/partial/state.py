@@ -23,6 +23,7 @@ from doorward.rego.partial.core import (
     Rule,
     Term,
     Var,
+    With,
     changed,
     equation,
     is_path,
@@ -281,7 +282,12 @@ class Saved:
         if left is None:
             return self.expr
         expr = self.expr
-        withs = tuple([replace(w, value=names.plug(w.value, left)) for w in expr.withs])
+        withs = tuple(
+            [
+                w if w.names_builtin else replace(w, value=names.plug(w.value, left))
+                for w in expr.withs
+            ]
+        )
         if expr.every is not None:
             return replace(names.closed_expr(expr, left), withs=withs)
         if expr.is_equation and right is not None:
@@ -430,12 +436,12 @@ class Replaced:
     def __init__(self) -> None:
         self.data: Any = UNDEFINED
         self._targets: list[tuple[Path, ...]] = []
-        self._functions: list[dict[Operator, Term]] = []
+        self._functions: list[dict[Operator, With]] = []
         self._numbers: list[int] = []
         self._count = 0
         self._cache: list[dict[Path, tuple[Any]]] = [{}]
 
-    def push(self, targets: tuple[Path, ...], functions: Mapping[Operator, Term]) -> None:
+    def push(self, targets: tuple[Path, ...], functions: Mapping[Operator, With]) -> None:
         """Put the replacements of a `with` into effect: its targets in data, and functions."""
         self._targets.append(targets)
         self._cache.append({})
@@ -447,7 +453,7 @@ class Replaced:
         self._cache.pop()
         self.pop_functions()
 
-    def push_functions(self, functions: Mapping[Operator, Term], *, hide: bool = False) -> None:
+    def push_functions(self, functions: Mapping[Operator, With], *, hide: bool = False) -> None:
         """Replace functions until `pop_functions`. Those replaced before stay replaced, unless
         `hide` is set: then only `functions` are.
         """
@@ -468,7 +474,13 @@ class Replaced:
 
     def function(self, operator: Operator) -> Term | None:
         """Return the replacement of a function; None if it is not replaced."""
-        return self._functions[-1].get(operator) if self._functions else None
+        item = self._functions[-1].get(operator) if self._functions else None
+        return None if item is None else item.value
+
+    @property
+    def functions(self) -> Mapping[Operator, With]:
+        """The present replacements of functions, without those that are hidden."""
+        return self._functions[-1] if self._functions else {}
 
     def covers(self, path: Sequence[Term]) -> bool:
         """Return True if `with` replaces the document at `path` or one above it: rules and base
