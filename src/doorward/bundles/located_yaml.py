@@ -12,6 +12,7 @@ from typing import Any, Final
 import yaml
 
 from doorward.base.records import record
+from doorward.rego.golang.yaml_nodes import compose_all
 
 __all__ = ["Located", "LocatedError", "read_documents"]
 
@@ -91,16 +92,24 @@ def read_documents(
     """
     try:
         # Nodes, not values: only a node knows its line.
-        nodes = list(yaml.compose_all(text, yaml.SafeLoader))
+        nodes = compose_all(text)
         reader = _Reader(offset, scalar or yaml.SafeLoader("").construct_object)
         return [reader.read(node, 0) for node in nodes]
     except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line if error.problem_mark else 0
-        raise LocatedError(str(error.problem), offset + line + 1) from None
+        # The end of a text without a final line break counts as the line below it.
+        line = min(error.problem_mark.line, text.count("\n")) if error.problem_mark else 0
+        raise LocatedError(_message_of(error), offset + line + 1) from None
     except (yaml.YAMLError, ValueError) as error:
         raise LocatedError(str(error).partition("\n")[0], offset + 1) from None
     except RecursionError:
         raise LocatedError("the YAML is nested too deeply", offset + 1) from None
+
+
+def _message_of(error: yaml.MarkedYAMLError) -> str:
+    """Return PyYAML's message; for a repeated anchor it says only "second occurrence" itself."""
+    if error.problem == "second occurrence":
+        return "an anchor of this name is already defined"
+    return str(error.problem)
 
 
 class _Reader:

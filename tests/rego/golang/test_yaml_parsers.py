@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -76,6 +79,24 @@ def test_both_parsers_agree(lines: list[tuple[int, str, str, str]]) -> None:
         slow = yaml_nodes.compose_slow(text, is_old=True)
         assert slow is not None
         assert shape(fast) == shape(slow)
+
+
+@given(st.lists(LINES, max_size=8))
+def test_all_documents_are_the_same_to_both_parsers(
+    lines: list[tuple[int, str, str, str]],
+) -> None:
+    text = "".join(f"{' ' * n}{mark}{word.replace('_', ' ')}{end}" for n, mark, word, end in lines)
+    try:
+        nodes = yaml_nodes.compose_all(text)
+    except yaml.YAMLError:
+        return
+    slow = yaml.compose_all(text, yaml_nodes._composing(yaml_nodes._loader_class()))
+    assert [serialized(each) for each in nodes] == [serialized(each) for each in slow]
+
+
+def serialized(node: Any) -> object:
+    """The node with its tags, styles and aliases."""
+    return node and yaml.serialize(node)
 
 
 def shape(node: Node) -> object:

@@ -17,7 +17,15 @@ from typing import Any, Final
 
 from doorward.base.records import mutable
 
-__all__ = ["Node", "YamlError", "compose", "compose_fast", "compose_slow", "go_syntax"]
+__all__ = [
+    "Node",
+    "YamlError",
+    "compose",
+    "compose_all",
+    "compose_fast",
+    "compose_slow",
+    "go_syntax",
+]
 
 _BLANKS: Final = " \t\r\n\x85\u2028\u2029"
 _WORDS: Final = {
@@ -97,7 +105,7 @@ def compose_slow(text: str, *, is_old: bool = False) -> Node | None:
 # libyaml reads a text in a tenth of the time. It agrees with the parser above on texts without the
 # characters below, as tests show; errors and empty texts are left to that parser.
 
-_NOT_SHARED: Final = re.compile(r"[^\n -~]|[%`@!]|[|>][-+0-9]*#")
+_NOT_SHARED: Final = re.compile(r"[^\n -~]|!|[|>][-+0-9]*#")
 
 
 _DEEPEST: Final = 100
@@ -126,6 +134,37 @@ def compose_fast(text: str) -> Node | None:
         return None
     finally:
         parser.dispose()
+
+
+def compose_all(text: str) -> list[Any]:
+    """Parse all documents of `text` to PyYAML's nodes, with the tags of YAML 1.1: by libyaml if it
+    reads the text in the same way, otherwise, and for errors, by the corrected parser in Python.
+    PyYAML's YAMLError if it is invalid, RecursionError if it is nested too deeply for Python.
+    """
+    import yaml
+
+    if yaml.__with_libyaml__ and not _NOT_SHARED.search(text):
+        cyaml: Any = yaml.cyaml
+        try:
+            return list(yaml.compose_all(text, _composing(cyaml.CParser)))
+        except yaml.YAMLError:
+            pass
+    return list(yaml.compose_all(text, _composing(_loader_class())))
+
+
+@lru_cache(maxsize=2)
+def _composing(parser: Any) -> Any:
+    """Return a loader class for PyYAML that builds nodes in Python from the events of `parser`."""
+    import yaml.composer
+    import yaml.resolver
+
+    class Loader(yaml.composer.Composer, parser, yaml.resolver.Resolver):  # type: ignore[misc]
+        def __init__(self, text: str) -> None:
+            parser.__init__(self, text)
+            yaml.composer.Composer.__init__(self)
+            yaml.resolver.Resolver.__init__(self)
+
+    return Loader
 
 
 def _message_of(error: Any) -> str:
