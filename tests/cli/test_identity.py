@@ -49,7 +49,7 @@ def test_a_server_verifies_tokens_with_keys_that_rotate(tmp_path: Path, provider
         wait_until(lambda: allows(server, two))
         assert not allows(server, one)
         provider.stop()
-        wait_until(lambda: "Keys could not be fetched" in server.log.read_text())
+        wait_until(lambda: "keys could not be fetched" in server.log.read_text())
         assert allows(server, two)
     finally:
         server.process.send_signal(signal.SIGTERM)

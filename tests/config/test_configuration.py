@@ -124,7 +124,7 @@ def test_what_is_not_followed_is_an_error() -> None:
     ("text", "message"),
     [
         ("a: [", "c.yaml:1: "),
-        ("- 1", "c.yaml:1: must be an object but is a list"),
+        ("- 1", "c.yaml:1: the configuration must be an object but is a list"),
         ("decision_logs: 1", "c.yaml:1: decision_logs must be an object but is an integer"),
         (
             "decision_logs:\n\n  console: 'true'",

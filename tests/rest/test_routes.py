@@ -142,7 +142,7 @@ def test_the_system_policy_sees_the_bodies_of_posts_alone() -> None:
 
 
 def test_two_rows_are_not_one_route() -> None:
-    with pytest.raises(ValueError, match="two rows have the same method"):
+    with pytest.raises(ValueError, match="two rows of the route table have the same method"):
         Routes([*MORE.rows, ROW])
     other = Route(
         path=ROW.path,
@@ -153,7 +153,7 @@ def test_two_rows_are_not_one_route() -> None:
         body=None,
         summary="",
     )
-    with pytest.raises(ValueError, match="two rows have different route names"):
+    with pytest.raises(ValueError, match="two rows of the route table have different route names"):
         Routes([*MORE.rows, other])
 
 

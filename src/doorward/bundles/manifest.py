@@ -67,12 +67,12 @@ class Manifest:
         except JSONError as error:
             raise ManifestError(f"bundle load failed on manifest decode: {error}") from None
         if not isinstance(document, dict):
-            raise _wrong("the manifest", "an object")
+            raise _wrong("the manifest must be an object")
         for name, (kind, expected) in _KINDS.items():
             value = document.get(name)
             # A boolean is an `int` in Python, but not in JSON.
             if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
-                raise _wrong(name, expected)
+                raise _wrong(f"{name} must be {expected}")
         return cls(
             revision=_field_or_default(document, "revision", ""),
             roots=_roots(_field_or_default(document, "roots", [""])),
@@ -113,8 +113,8 @@ class Manifest:
         return f"[{' '.join(self.roots)}]"
 
 
-def _wrong(name: str, expected: str) -> ManifestError:
-    return ManifestError(f"bundle load failed on manifest decode: {name} must be {expected}")
+def _wrong(reason: str) -> ManifestError:
+    return ManifestError(f"bundle load failed on manifest decode: {reason}")
 
 
 def _field_or_default(document: Mapping[Key, Any], name: str, default: Any) -> Any:
@@ -126,7 +126,7 @@ def _field_or_default(document: Mapping[Key, Any], name: str, default: Any) -> A
 def _roots(listed: Sequence[Value]) -> tuple[str, ...]:
     """Return the roots without slashes around them; ManifestError if one is not a string."""
     if not all(isinstance(root, str) for root in listed):
-        raise _wrong("roots", "an array of strings")
+        raise _wrong("roots must be an array of strings")
     return tuple(str(root).strip("/") for root in listed)
 
 
@@ -137,7 +137,7 @@ def _wasm_modules(listed: Sequence[Any]) -> tuple[str, ...]:
     modules = [entry.get("module") for entry in listed if isinstance(entry, dict)]
     texts = tuple(module for module in modules if isinstance(module, str))
     if len(texts) < len(listed):
-        raise _wrong("wasm", "an array of objects with a module")
+        raise _wrong("wasm must be an array of objects with a module")
     return texts
 
 
@@ -146,7 +146,7 @@ def _version(name: str, value: Value) -> int | None:
     if value is None:
         return None
     if type(value) is not int or value not in (0, 1):
-        raise _wrong(name, "0 or 1")
+        raise _wrong(f"{name} must be 0 or 1")
     return value
 
 

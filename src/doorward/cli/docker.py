@@ -463,7 +463,8 @@ def doctor(**options: Any) -> int:
     nargs=-1,
     required=True,
     type=click.Path(path_type=Path, exists=True),
-    help="Audit logs written with --audit-input, AuthZReqs, or recordings of calls.",
+    help="Files with requests: audit logs written with --audit-input, AuthZReqs as JSON, "
+    "or recorded calls.",
 )
 @click.option(
     "-p", "--pdp", default="", metavar="URL", help="Let the policy server at this URL decide."

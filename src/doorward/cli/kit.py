@@ -44,7 +44,7 @@ Examples:
     metavar="FOLDER",
     help="Folder to write to; standard output by default.",
 )
-@click.option("--force", is_flag=True, help="Overwrite existing files.")
+@click.option("--force", is_flag=True, help="Overwrite existing files in the output folder.")
 @click.option("--name", default="application", metavar="NAME", help="Name of the application.")
 @click.option(
     "--secret",
@@ -254,7 +254,7 @@ Examples:
     metavar="FOLDER",
     help="Folder to write to; standard output by default.",
 )
-@click.option("--force", is_flag=True, help="Overwrite existing files.")
+@click.option("--force", is_flag=True, help="Overwrite existing files in the output folder.")
 def forward(
     proxy: str,
     listen: str,

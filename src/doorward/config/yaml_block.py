@@ -135,7 +135,9 @@ class _Reader:
         if value is None:
             return Block(file=self.file)
         if not isinstance(value, Block):
-            raise ConfigError(f"{self.file}:1: must be an object but is {kind_of(value)}")
+            raise ConfigError(
+                f"{self.file}:1: the configuration must be an object but is {kind_of(value)}"
+            )
         return replace(value, warnings=tuple(self.warnings))
 
     def top_value(self, text: str, path: str) -> Any:

@@ -113,7 +113,7 @@ def _read_curl(text: str) -> HttpRequest:
     try:
         words = shlex.split(text.replace("\\\n", " "))[1:]
     except ValueError as error:
-        raise PastedError(f"this command is not complete: {error}") from None
+        raise PastedError(f"the curl command is not complete: {error}") from None
     method, target, lines, bodies = "", "", [], []
     index = 0
     while index < len(words):

@@ -185,7 +185,9 @@ def open_inherited(descriptor: str) -> socket.socket:
     """
     inherited = inherited_socket(descriptor)
     if inherited is None:
-        raise BindError(f"the descriptor `{descriptor}` that was passed is not a socket")
+        raise BindError(
+            f"the file descriptor `{descriptor}` that was passed to the plugin is not a socket"
+        )
     return inherited
 
 

@@ -100,5 +100,5 @@ def _unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """
     unique = dict(pairs)
     if len(unique) != len(pairs):
-        raise ValueError("an object repeats a name")
+        raise ValueError("an object in the JSON document repeats a name")
     return unique

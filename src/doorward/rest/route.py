@@ -163,8 +163,9 @@ def _check(row: Route, others: Sequence[Route]) -> None:
     """Raise ValueError if rows of one path share a method or differ in name."""
     for other in others:
         if set(row.methods) & set(other.methods):
-            raise ValueError(f"{row.path}: two rows have the same method")
+            raise ValueError(f"{row.path}: two rows of the route table have the same method")
         if row.name != other.name:
             raise ValueError(
-                f"{row.path}: two rows have different route names (metrics use one per path)"
+                f"{row.path}: two rows of the route table have different route names "
+                "(metrics use one per path)"
             )

@@ -361,7 +361,7 @@ def test_policies_that_others_may_change_are_found(
 ) -> None:
     install(wanted, nothing)
     policy = Path(wanted.policies[0])
-    assert not [each for each in diagnose(wanted) if "can be changed by others" in each.what]
+    assert not [each for each in diagnose(wanted) if "can be changed by users other" in each.what]
     policy.chmod(0o666)
     levels = {each.what: each.level for each in diagnose(wanted)}
     assert levels[f"{policy} can be changed by users other than root"] == "fail"

@@ -57,7 +57,7 @@ def test_pin_of_a_file_and_of_what_is_not_there(pins: Pins, tmp_path: Path) -> N
 @pytest.mark.parametrize("content", ["[]", "null", "1", "{", "\xff", "[" * 100_000])
 def test_state_that_is_not_an_object_is_an_error(content: str, tmp_path: Path) -> None:
     (tmp_path / "state.json").write_bytes(content.encode("latin-1"))
-    with pytest.raises(PinError, match="remove it to begin without the folders"):
+    with pytest.raises(PinError, match="remove the file to start without the pinned folders"):
         Pins(str(tmp_path / "pins"), str(tmp_path / "state.json"))
 
 
@@ -180,7 +180,7 @@ def test_requests_beside_a_pin_are_bounded(pins: Pins, tmp_path: Path) -> None:
 
 def test_state_that_cannot_be_read_is_said(tmp_path: Path) -> None:
     (tmp_path / "state.json").write_text("{")
-    with pytest.raises(PinError, match="remove it to begin without the folders"):
+    with pytest.raises(PinError, match="remove the file to start without the pinned folders"):
         Pins(str(tmp_path / "pins"), str(tmp_path / "state.json"))
 
 

@@ -58,7 +58,7 @@ def test_pieces_are_written_with_their_times_and_sides(
 def test_recording_is_bounded(recordings: Recordings) -> None:
     recording = recordings.begin("a", {})
     recording.write("client", b"x" * 100)
-    with pytest.raises(RecordingError, match="its largest size"):
+    with pytest.raises(RecordingError, match="its maximum size"):
         recording.write("client", b"x" * 300)
     recording.close()
     recording.close()

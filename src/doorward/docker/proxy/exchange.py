@@ -379,7 +379,7 @@ class Exchange:
         try:
             self._recording = await self._client.loop.run_in_executor(recordings.threads, begin)
         except RecordingError as error:
-            _log.error("A stream cannot be recorded", extra={"why": str(error)})
+            _log.error("A stream of exec or attach cannot be recorded", extra={"why": str(error)})
             raise RefusedError(
                 503,
                 "the session is refused because it cannot be recorded: see Doorward's log, or ask"
@@ -647,7 +647,10 @@ class Exchange:
         try:
             await self._client.loop.run_in_executor(recordings.threads, write)
         except (RecordingError, RuntimeError) as error:  # RuntimeError: the proxy ends
-            _log.error("A stream is ended: it cannot be recorded", extra={"why": str(error)})
+            _log.error(
+                "A stream of exec or attach is ended because it cannot be recorded",
+                extra={"why": str(error)},
+            )
             return False
         return True
 

@@ -115,8 +115,8 @@ class Pins:
             document = None
         if type(document) is not dict:
             raise PinError(
-                f"{self._state} cannot be read: remove it to begin without the folders of "
-                "earlier containers"
+                f"{self._state} cannot be read: remove the file to start without the "
+                "pinned folders of earlier containers"
             )
         paths: dict[str, str] = {}
         for name, stored in document.items():
@@ -165,7 +165,9 @@ class Pins:
                 self._mount(path, point)
             except PinError as error:
                 why = {"path": path, "why": str(error)}
-                _log.error("A pinned folder is not mounted again", extra=why)
+                _log.error(
+                    "A pinned host folder cannot be mounted again after a restart", extra=why
+                )
 
     def _check(self, name: str) -> None:
         """Raise PinError unless at least one of the requests that asked for this pin is still

@@ -171,7 +171,8 @@ class Watchdog:
                 listener = bind_unix(self._listener.getsockname())
             except BindError as error:
                 _log.error(
-                    "The removed socket cannot be created again", extra={"error": str(error)}
+                    "The plugin's socket file was removed and cannot be created again",
+                    extra={"error": str(error)},
                 )
                 return
             self._listener.close()
