@@ -161,8 +161,11 @@ def test_a_request_that_is_not_well_formed_is_refused(body: Any) -> None:
     assert search("subject", body).status == 400
 
 
-def test_searches_that_are_not_configured_are_not_there() -> None:
-    assert search("subject", {"subject": {"type": "user"}, **VIEW}, api("")).status == 404
+@pytest.mark.parametrize(
+    "text", ["", "authzen: {search: {subject: null}}", "authzen: {search: {subject: ''}}"]
+)
+def test_searches_that_are_not_configured_are_not_there(text: str) -> None:
+    assert search("subject", {"subject": {"type": "user"}, **VIEW}, api(text)).status == 404
 
 
 def test_candidates_that_are_not_entities_are_an_error() -> None:

@@ -44,8 +44,8 @@ class ArchiveError(Exception):
 
 def read_archive(path: str, limits: Limits) -> Iterator[Member]:
     """Yield the files of a `.tar.gz` in the order of the archive. Raise `ArchiveError` if it is
-    broken, exceeds a limit or contains anything but files and folders, and OSError if it cannot be
-    opened.
+    broken, exceeds a limit or contains what a bundle must not contain, such as a link, a `..` or a
+    file twice, and OSError if it cannot be opened.
     """
     with open(path, "rb") as raw:
         size = os.fstat(raw.fileno()).st_size
@@ -58,7 +58,8 @@ def read_archive(path: str, limits: Limits) -> Iterator[Member]:
 
 def unpack(raw: BinaryIO, limits: Limits) -> Iterator[Member]:
     """Yield the files of an open archive. Raise `ArchiveError` if it is broken, exceeds a limit or
-    contains anything but files and folders; the size of the archive itself is not checked.
+    contains what a bundle must not contain, such as a link, a `..` or a file twice; the size of the
+    archive itself is not checked.
     """
     with _translate_errors(), gzip.GzipFile(fileobj=raw) as unzipped:
         yield from _members(_Bounded(unzipped, limits.unpacked_bytes), limits)

@@ -323,7 +323,7 @@ def _members(
 ) -> Iterator[Member]:
     """Yield the files of a bundle without ignored ones. `everything` includes files that are
     neither policies nor data but must be signed. Raise ArchiveError if the bundle cannot be read or
-    exceeds a limit.
+    exceeds a limit, OSError if an archive cannot be opened.
     """
     if os.path.isdir(path):
         names = [name for name in folder_names(path, limits) if everything or _is_read(name)]
@@ -375,10 +375,11 @@ class _Reader:
         self.notes: list[str] = []
 
     def bundle(self, *, with_data: bool = True) -> Bundle:
-        """Parse manifest, data and policies. Raise `ManifestError` if something is outside the
-        roots or data conflict, ParseError for a policy that is not valid, and LoadError for one
-        that is not UTF-8. WebAssembly becomes a note. Without `with_data`, data are empty and a
-        patch is ignored.
+        """Parse manifest, data and policies. Raise `ManifestError` if the manifest, a data file or
+        a patch is not valid or not allowed, something is outside the roots, data conflict, or a
+        module of WebAssembly is missing; ParseError for a policy that is not valid, and LoadError
+        for one that is not UTF-8. WebAssembly becomes a note. Without `with_data`, data are empty
+        and a patch is ignored.
         """
         manifest = self._manifest()
         changes = self._changes(manifest) if with_data else None
@@ -417,7 +418,7 @@ class _Reader:
 
     def _manifest(self) -> Manifest:
         """Return the manifest at the root; without one, the default, whose root is all of `data`.
-        Raise ManifestError for a manifest in a folder below.
+        Raise ManifestError if it is not valid, and for a manifest in a folder below.
         """
         manifest = Manifest()
         for name, content in self.members:
@@ -521,7 +522,8 @@ class _NamedReader(_Reader):
 
     def _changes(self, manifest: Manifest) -> tuple[Change, ...] | None:
         """Return the operations of a delta bundle; None for a bundle without `patch.json`. Raise
-        ManifestError if a delta bundle contains other files.
+        ManifestError if the patch is not valid or in a folder, or a delta bundle contains other
+        files.
         """
         patch = dict(self.members).get(_PATCH)
         if patch is None:

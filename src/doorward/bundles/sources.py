@@ -92,7 +92,7 @@ class Sources:
     def files(self) -> tuple[str, ...]:
         """The files that `load` would read, without reading them. Missing ones are left out, and
         folders of bundles that cannot be read; the archive of a bundle is always listed. LoadError
-        if there are too many.
+        if there are too many, or a folder in `paths` is too deep or cannot be read.
         """
         listed = list_files(self.paths, ignore=self.ignore, limits=self.limits)
         if not self.bundles:

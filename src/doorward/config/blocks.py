@@ -80,8 +80,8 @@ class Block:
         return value
 
     def strings(self, key: str) -> tuple[str, ...]:
-        """Return the list of strings at `key`; () if it is absent. Raise ConfigError for any other
-        value.
+        """Return the list of strings at `key`; () if it is absent or null. Raise ConfigError for
+        any other value.
         """
         value = self.get(key, list, [])
         for item in value:
@@ -90,8 +90,8 @@ class Block:
         return tuple(value)
 
     def increasing(self, key: str) -> tuple[float, ...]:
-        """Return the list of numbers at `key`; () if it is absent. Raise ConfigError unless each is
-        larger than the one before.
+        """Return the list of numbers at `key`; () if it is absent or null. Raise ConfigError unless
+        it is a list of numbers, each larger than the one before.
         """
         listed = self.get(key, list, [])
         numbers = [float(each) for each in listed if type(each) in (int, float)]

@@ -279,7 +279,8 @@ def with_sources(
     bundle: BundleOptions, block: Block, services: Collection[str], keys: Mapping[str, Key]
 ) -> BundleOptions:
     """Complete a bundle with its resource (by default `bundles/NAME`), its service ("" for a file)
-    and its verification. Raise ConfigError if the service or the signing key does not exist.
+    and its verification. Raise ConfigError if the service or the signing key does not exist, or if
+    there is `signing` but no key to verify with.
     """
     resource = bundle.resource or f"bundles/{bundle.name}"
     is_file = resource.startswith("file://")

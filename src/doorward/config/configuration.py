@@ -257,8 +257,8 @@ _LISTED: Final = _MEMBERS[:3]
 
 
 def _read_mapping(top: Block, key: str, warnings: list[str]) -> Mapping[str, tuple[str, ...]]:
-    """Return the path in the input of each member of an AuthZEN request. Raise ConfigError if a
-    path is empty, or equal to or below another one.
+    """Return the path in the input of each member of an AuthZEN request, by default its name. Raise
+    ConfigError if a path is empty, or equal to or below another one.
     """
     block = top.block(key)
     warnings += block.unknown(_MEMBERS)
@@ -277,11 +277,11 @@ def _read_mapping(top: Block, key: str, warnings: list[str]) -> Mapping[str, tup
 
 def _read_search(top: Block, key: str, warnings: list[str]) -> Mapping[str, str]:
     """Return, for `subject`, `resource` and `action`, the path of the document that lists the
-    candidates of a search for it; those that are not configured are left out.
+    candidates of a search for it; those that are absent, null or empty are left out.
     """
     block = top.block(key)
     warnings += block.unknown(_LISTED)
-    return {n: block.get(n, str, "").strip("/") for n in _LISTED if n in block.values}
+    return {n: text.strip("/") for n in _LISTED if (text := block.get(n, str, ""))}
 
 
 def _texts_schema(names: Sequence[str]) -> Mapping[str, Any]:
@@ -384,8 +384,8 @@ def _secret_paths(texts: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
 
 
 def _read_plugins(top: Block, key: str, _warnings: list[str]) -> Mapping[str, Block]:
-    """Return the blocks of plugins by their newest names. Raise `ConfigError` for an unknown
-    plugin, and for one that is configured under two names.
+    """Return the blocks of plugins by their newest names; null is an empty block. Raise
+    `ConfigError` for an unknown plugin, and for one that is configured under two names.
     """
     block = top.block(key)
     plugins: dict[str, Block] = {}
@@ -646,7 +646,7 @@ def _bundles(
     read: Config, top: Block, services: Mapping[str, Service], warnings: list[str]
 ) -> dict[str, BundleOptions]:
     """Return the bundles with their services. The older key `bundle` is accepted in place of
-    `bundles`, with a warning.
+    `bundles`, with a warning. Raise ConfigError as `with_sources` does.
     """
     older = read.older_bundle
     if older is not None:

@@ -201,7 +201,9 @@ def refusal(block: Block, key: str, message: str) -> str:
 
 
 def _at(block: Block, path: str) -> tuple[Block, str]:
-    """Return the block and the last key of a dotted path; the block is empty if it is missing."""
+    """Return the block and the last key of a dotted path; the block is empty if it is missing or
+    null. Raise ConfigError if a value on the path is not an object.
+    """
     *parents, key = path.split(".")
     for parent in parents:
         block = block.block(parent)

@@ -673,8 +673,8 @@ def with_keys(
 
 
 def _credentials(methods: _Methods, block: Block, keys: Mapping[str, Key]) -> Credentials | None:
-    """Return the credentials of the configured method; None if there is none. ConfigError if a key
-    is missing.
+    """Return the credentials of the configured method; None if there is none. ConfigError if the
+    options of `oauth2` contradict each other or name a key that is missing.
     """
     if methods.oauth2 is not None:
         return methods.oauth2.complete_keys(block.block("oauth2"), keys)

@@ -64,7 +64,8 @@ def override(top: Block, setting: str, *, environment: Mapping[str, str]) -> Blo
 
 def override_by_file(top: Block, setting: str) -> Block:
     """Return `top` with the text of a file at a key; `setting` is `KEY=PATH`. Raise ConfigError if
-    it has another form, or the file cannot be read, is not UTF-8 or exceeds `_MAX_FILE` characters.
+    it has another form, if the key cannot be set (`_put`), or if the file cannot be read, is not
+    UTF-8 or exceeds `_MAX_FILE` characters.
     """
     path, equals, file = setting.partition("=")
     keys = _keys(path)
@@ -211,7 +212,8 @@ class _Reader:
 
 def _put(container: Any, keys: Sequence[str | int], value: Any, path: str) -> Any:
     """Return a copy of `container` with `value` at `keys`; missing blocks and lists are created.
-    Raise ConfigError for an index beyond the end of a list.
+    Raise ConfigError for an index beyond the end of a list, and for a key below a value that is not
+    an object.
     """
     if not keys:
         return value

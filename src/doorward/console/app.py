@@ -299,7 +299,7 @@ class Console:
 
     def _sources(self) -> Response:
         """Return the first content of the playground: its files with data, or the policies in force
-        without data, which may contain secrets.
+        without data, which may contain secrets; no files if there is no decision point.
         """
         if self._files is not None:
             return json_response({"files": dict(self._files), "data": self._data})
@@ -312,8 +312,8 @@ class Console:
         return json_response({"files": files})
 
     async def _detail(self, decision_id: str) -> Response:
-        """Return the details of a decision from this process, another worker or the log. 404 if
-        none has it, 503 if a worker did not answer.
+        """Return the details of a decision from this process, another worker or the log. If none
+        has it: 503 if a worker did not answer, otherwise 404, also if the log cannot be searched.
         """
         question = {"about": "decision", "id": decision_id}
         detail = await self._workers.run(self._process.answer, question)

@@ -120,8 +120,8 @@ def _summary(number: int, line: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read_failed_rule(line: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the rule that refused, in the form of `reasons.Condition`; [] for an allowed
-    request.
+    """Return the rule that refused, in the form of `reasons.Condition`; [] for an allowed request,
+    and if no rule is named.
     """
     rule = _text(line, "rule")
     if not rule or line.get("decision") == "allow":

@@ -50,8 +50,8 @@ def begin(files: Mapping[str, str], request: Request) -> dict[str, Any]:
 
 
 def _rule(module: Module) -> str:
-    """Return the name of the rule to query: one with a usual name, otherwise the first that is not
-    a function; "" if there is none.
+    """Return the name of the rule to query: the first of `_FIRST` that the module has, otherwise
+    its first rule that is not a function; "" if there is none.
     """
     names = [_name(rule.head) for rule in module.rules if rule.head.args is None]
     return next((each for each in _FIRST if each in names), next(iter(names), ""))

@@ -37,8 +37,9 @@ _PAUSE: Final = 0.0005
 
 
 def compare(old: Version, current: Snapshot, entries: Iterable[Entry]) -> dict[str, Any]:
-    """Return the diff between an earlier version and the policies in force, and those of `entries`
-    that the earlier version decided and that are different now. Blocks for up to `SECONDS` or more.
+    """Return, as JSON, the revisions (`from`, `to`), the diff between them (`lines`), and those of
+    `entries` that the earlier one decided and that are different now: see `_decisions`. Blocks for
+    up to `SECONDS` or more.
     """
     return {
         "from": old.revision,
@@ -64,9 +65,9 @@ def _lines(old: Version, current: Snapshot) -> list[str]:
 
 
 def _decisions(old: Version, current: Snapshot, entries: Iterable[Entry]) -> dict[str, Any]:
-    """Decide the kept requests of an old revision again; count the results that differ, and list
-    the first `SHOWN` of them. Stops after `MOST` requests or `SECONDS`; pauses regularly, so that
-    other requests are served.
+    """Decide the kept requests of an old revision again. Return how many were decided (`compared`),
+    how many results differ (`different`), and the first `SHOWN` of those (`changed`). Stops after
+    `MOST` requests or `SECONDS`; pauses regularly, so that other requests are served.
     """
     queries: dict[str, Query] = {}
     until = time.monotonic() + SECONDS

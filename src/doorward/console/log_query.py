@@ -170,9 +170,9 @@ class Search:
                 self._connection.interrupt()
 
     def newest(self, question: Question) -> dict[str, Any]:
-        """Return summaries of the newest decisions that match (at most `MOST`), `more` if there may
-        be others, and the number of files that were not read. LogQueryError if the log cannot be
-        read.
+        """Return summaries of the newest decisions that match (`decisions`, at most `MOST`), `more`
+        if there may be others, and the number of files that were not read (`unread`). LogQueryError
+        if the log cannot be read.
         """
         fields = [question.path.lower(), question.verdict, question.since, question.until]
         words = question.text.lower().split()[:WORDS]

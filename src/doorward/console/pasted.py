@@ -97,7 +97,9 @@ def _read_docker(text: str, user: str) -> Any:
 
 
 def _read_http(text: str) -> HttpRequest:
-    """Parse a pasted HTTP request: request line, headers, an empty line, body."""
+    """Parse a pasted HTTP request: request line, headers, an empty line, body. PastedError if its
+    URL cannot be read.
+    """
     head, _, body = text.replace("\r\n", "\n").partition("\n\n")
     first, *lines = head.split("\n")
     method, _, rest = first.partition(" ")
@@ -108,7 +110,8 @@ def _read_http(text: str) -> HttpRequest:
 
 def _read_curl(text: str) -> HttpRequest:
     """Parse a pasted `curl` command; options that do not change the request are ignored.
-    PastedError for an incomplete command, one without a URL, or a body in a file.
+    PastedError for an incomplete command, one without a URL or with one that cannot be read, or a
+    body in a file.
     """
     try:
         words = shlex.split(text.replace("\\\n", " "))[1:]

@@ -85,5 +85,5 @@ def offset_of(request: Request) -> int:
 
 
 def value_of(request: Request, name: str) -> Any:
-    """Return a field as a Rego value, UNDEFINED if it is missing."""
+    """Return a field as a Rego value, UNDEFINED if it is missing; null is a value."""
     return from_python(request[name]) if name in request else UNDEFINED

@@ -87,9 +87,9 @@ def answer(name: str, request: Any) -> dict[str, Any]:
 
 
 def _evaluate(files: Mapping[str, str], request: Mapping[str, Any]) -> dict[str, Any]:
-    """Compile the files, evaluate the query with input and data, and return results, bindings,
-    explanation, covered rows and printed lines. `errors` takes their place if compiling or
-    evaluating fails.
+    """Compile the files, evaluate the query with input and data, and return `defined`, `result`,
+    `bindings`, the explanation (`why`), covered rows (`covered`) and printed lines (`printed`). If
+    compiling or evaluating fails, `errors` takes the place of all but `printed`.
     """
     query = text_of(request, "query")
     printed = _Printed()
@@ -172,8 +172,8 @@ def _python(files: Mapping[str, str], request: Mapping[str, Any]) -> dict[str, A
 
 
 def _test(files: Mapping[str, str], request: Mapping[str, Any]) -> dict[str, Any]:
-    """Run the tests in the files, at most `MAX_FILES`; return each outcome with its reason, or
-    `errors` if they do not compile.
+    """Run the first `MAX_FILES` tests in the files; return each outcome with its reason (`tests`),
+    or `errors` if they do not compile.
     """
     data = value_of(request, "data")
     try:
@@ -207,8 +207,8 @@ def _reason(suite: Suite, result: Result) -> str:
 
 def _prove(files: Mapping[str, str], request: Mapping[str, Any]) -> dict[str, Any]:
     """Judge the `never_` rules of one file or, with `others`, of all other files: proved, or with
-    an input that makes one true. `error` says why some are missing, for example after `PROVING`
-    seconds.
+    an input that makes one true (`properties`). `error` says why some are missing, for example
+    after `PROVING` seconds.
     """
     file, are_others, data = (
         file_of(files, request),

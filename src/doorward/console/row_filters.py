@@ -40,8 +40,9 @@ _ACCEPT: Final = "application/vnd.opa.sql.sqlite+json"
 
 
 def filter_rows(files: Mapping[str, str], request: Request) -> dict[str, Any]:
-    """Return the SQL of a filter and the rows of each table that it selects, or `errors` if the
-    policy cannot become a filter. PlaygroundError for an invalid request.
+    """Return the SQL of a filter (`sql`: `WHERE …`, "" for all rows, null for none) and the rows of
+    each table that it selects (`rows`), or `errors` if the policy cannot become a filter.
+    PlaygroundError for an invalid request.
     """
     names = text_of(request, "query").removeprefix("data.").split(".")
     data = value_of(request, "data")
@@ -68,9 +69,9 @@ def _problem(document: Any) -> str:
 
 def rows_of(sql: str | None, tables: Mapping[str, Any]) -> dict[str, list[Any]]:
     """Return the rows of each table for which a condition (`WHERE …`) is true, among its first
-    `ROWS` rows and `COLUMNS` columns; [] for a table on which the condition fails. Values that are
-    no lists of objects are left out. {} for None, a filter that selects nothing. PlaygroundError
-    for a table that SQLite cannot hold.
+    `ROWS` rows and `COLUMNS` columns; [] for a table on which the condition fails. Left out are
+    tables that are not lists or have no objects. {} for None, a filter that selects nothing.
+    PlaygroundError for a table that SQLite cannot hold.
     """
     rows: dict[str, list[Any]] = {}
     for name, table in tables.items():

@@ -248,7 +248,7 @@ class BodyReader:
 
     def _element(self, expr: Expr, call: Call, inner: Scope) -> Condition | None:
         """Return the condition that a known value or a column is an element of a column; None after
-        an error.
+        an error. Raise UnclearError if an operand is neither a column nor known.
         """
         location, element = inner.read(call.args[1]), inner.read(call.args[0])
         value = element.field if isinstance(element, Place) else element
@@ -274,7 +274,8 @@ class BodyReader:
     def _truth(self, expr: Expr, term: Term, scope: Scope) -> Condition | bool | None:
         """Return the condition that a column or row alone is true: it exists and is not false.
 
-        A row of a table is always there, which gives a boolean; None if the term is known.
+        A row of a table is always there, which gives a boolean; None if the term is known. Raise
+        UnclearError if it is neither.
         """
         inner = Scope(scope, only_one=True) if expr.negated else scope
         location = inner.read(term)
@@ -293,7 +294,8 @@ class BodyReader:
         """Return the condition of an `every` over related rows or a known collection.
 
         False if it never holds over the known collection, None after an error. The condition that
-        there is a collection goes to `needed`.
+        there is a collection goes to `needed`. Raise UnclearError if the domain is neither a column
+        nor known.
         """
         location = None
         if not expr.negated and isinstance(every.domain, (Ref, Var, Array, Set, Object)):

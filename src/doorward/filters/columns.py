@@ -236,7 +236,7 @@ every value of the column, False if for none.
 
 def written_test(kind: Kind, operator: str, text: str) -> list[Bound]:
     """Return conditions on a column that together mean `operator text` on the text that a policy
-    sees.
+    sees: each an operator with a stored value, or a boolean for all values or none.
 
     `operator` is eq, lt, lte, startswith, endswith or contains. Raise FilterError for what a
     database cannot compare, such as the order of UUIDs.

@@ -95,8 +95,9 @@ def to_q(
     table of the policy, its lookup path over relations to one row; "" is the model itself. `nulls`
     is what the policy sees for NULL: the value null, or a missing key.
 
-    Raise FilterError for a missing column, one of a type that cannot be compared, or a relation to
-    many rows. What the database cannot decide fails when the query is compiled.
+    Raise FilterError for a missing column or relation, a column or value that cannot be compared,
+    or a lookup path over a relation to many rows. What the database cannot decide fails when the
+    query is compiled.
     """
     places = {name: _Place(_model_at(model, path), path) for name, path in tables.items()}
     schema = _Models(places)
@@ -273,7 +274,7 @@ def _target(field: Anything) -> Anything:
 
 
 def _describe(field: Anything) -> Column:
-    """Return the kind of a field, or the reason why it has none."""
+    """Return the description of a field: its kind, or the reason why it has none."""
     # JSONField and ArrayField first, since they may have `from_db_value`, which refuses all others.
     name = type(field).__name__
     if isinstance(field, models.JSONField):

@@ -55,7 +55,7 @@ class ExactValue(Value):  # type: ignore[misc]  # Django has no types
     def as_sql(
         self, compiler: Anything, connection: Anything, **options: Anything
     ) -> tuple[str, list[Anything]]:
-        """Return the SQL of a boolean or number.
+        """Return the SQL of a boolean or number, and its parameters.
 
         Raise FilterError for a number that the driver rounds (`SQLDialect.to_parameter`).
         """
@@ -75,7 +75,9 @@ class ExactText(Func):  # type: ignore[misc]  # Django has no types
     output_field = models.TextField()
 
     def as_sql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
-        """Return the SQL of the text, in parentheses unless it is a call."""
+        """Return the SQL of the text, in parentheses unless it is a call, and its parameters. Raise
+        NotSupportedError for a database that cannot compare texts exactly.
+        """
         template = _dialect_with_texts(connection).exact.format("%(expressions)s")
         template = template if template.endswith(")") else f"({template})"
         return super().as_sql(compiler, connection, template=template, **options)
@@ -107,7 +109,7 @@ class StoredAs(Func):  # type: ignore[misc]  # Django has no types
 
     def as_sql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
         """Return the SQL of the test that the stored value is, or if `negated` is not, of the
-        declared kind.
+        declared kind, and its parameters.
         """
         column = self.source_expressions[0]
         is_integer = isinstance(column.output_field, models.IntegerField)
@@ -128,7 +130,7 @@ class TextFunction(Func):  # type: ignore[misc]  # Django has no types
         self.operand = operand
 
     def as_sql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
-        """Return the SQL of a function of a text."""
+        """Return the SQL of a function of a text, and its parameters."""
         text, parameters = compiler.compile(self.source_expressions[0])
         template = function_of(dialect_of(connection.vendor), self.call, self.operand, "\0")
         return template.replace("\0", text), parameters
@@ -153,7 +155,7 @@ class JsonValue(Func):  # type: ignore[misc]  # Django has no types
         self.kind = kind
 
     def as_sql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
-        """Return the SQL of a value in a document."""
+        """Return the SQL of a value in a document, and its parameters."""
         text, parameters = _plain_sql(compiler, self.source_expressions[0])
         dialect = dialect_of(connection.vendor)
         document_path = json_place(dialect, text, self.element, self.path)
@@ -185,7 +187,7 @@ class HasJsonType(Func):  # type: ignore[misc]  # Django has no types
 
     def as_sql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
         """Return the SQL of the test for the type of a value in a document, which `negated`
-        reverses.
+        reverses, and its parameters.
         """
         text, parameters = _plain_sql(compiler, self.source_expressions[0])
         dialect = dialect_of(connection.vendor)
@@ -239,7 +241,7 @@ class HasElement(Func):  # type: ignore[misc]  # Django has no types
 
     def as_sql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
         """Return the SQL of the test for an element of an array or document, which `negated`
-        reverses.
+        reverses, and its parameters.
         """
         document, holds = self.source_expressions
         text, parameters = _plain_sql(compiler, document)
@@ -270,7 +272,9 @@ class RelatedRow(Exists):  # type: ignore[misc] # Django has no types
     """A condition (EXISTS): a relation leads to a row that fulfils the conditions."""
 
     def as_sql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
-        """Return the SQL of an EXISTS that selects also the columns which the dialect names."""
+        """Return the SQL of an EXISTS that selects also the columns which the dialect names, and
+        its parameters.
+        """
         text, parameters = super().as_sql(compiler, connection, **options)
         columns, end = dialect_of(connection.vendor).selects
         if not end:

@@ -35,7 +35,9 @@ class Names:
         return (table, self._name(first, column, column)) if column else (table,)
 
     def table(self, name: str) -> tuple[str]:
-        """Return the name of a table in the database, as a tuple of one."""
+        """Return the name of a table in the database, as a tuple of one. Raise ValueError if it is
+        not a text in the mapping.
+        """
         return (self._name(name, "$self", name),)
 
     def _name(self, table: str, key: str, default: str) -> str:

@@ -41,7 +41,8 @@ class Masks:
 
 
 def read_masks(value: Any) -> Masks:
-    """Return the masks in the value of a mask rule; undefined and null mask nothing.
+    """Return the masks in the value of a mask rule, `{TABLE: {COLUMN: {"replace": …}}}`, in which
+    `{}` stands for a column that is not masked; undefined and null mask nothing.
 
     Raise FilterError for a value of another shape.
     """

@@ -216,7 +216,9 @@ def opposite_of(predicate: Predicate) -> Predicate:
 
 
 def all_of(parts: list[Predicate]) -> Predicate:
-    """Return the predicate that all parts hold, simplified."""
+    """Return the predicate that all parts hold, simplified: `ALWAYS` without parts, `NEVER` if a
+    part never holds.
+    """
     flat: list[Predicate] = []
     for part in parts:
         if type(part) is Any and not part.parts:
@@ -227,7 +229,9 @@ def all_of(parts: list[Predicate]) -> Predicate:
 
 
 def any_of(parts: list[Predicate]) -> Predicate:
-    """Return the predicate that one of the parts holds, simplified."""
+    """Return the predicate that one of the parts holds, simplified: `NEVER` without parts, `ALWAYS`
+    if a part always holds.
+    """
     flat: list[Predicate] = []
     for part in parts:
         if type(part) is All and not part.parts:

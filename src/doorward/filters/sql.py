@@ -284,7 +284,9 @@ class _Writer:
         return self._mark
 
     def _parameter(self, value: StoredValue) -> Parameter:
-        """Return a known value as a parameter for the driver."""
+        """Return a known value as a parameter for the driver. FilterError for a text or number that
+        cannot be passed exactly.
+        """
         if isinstance(value, date) and self._dialect.dates_are_texts:
             return value.isoformat()
         if isinstance(value, (bool, UUID, date)):
@@ -399,7 +401,9 @@ class _Writer:
         return (" AND " if negated else " OR ").join(tests)
 
     def _match(self, name: str, operator: str, text: str) -> str:
-        """Return a text search by LIKE, or by functions if LIKE is not exact."""
+        """Return the SQL of a text search by LIKE, or by functions if LIKE is not exact; the
+        searched text becomes a parameter.
+        """
         if self._dialect.has_exact_like:
             return self._like(name, operator, text)
         template = self._dialect.searches[operator]
@@ -409,7 +413,9 @@ class _Writer:
         return template.format(self._exact(name), self._exact(self._mark))
 
     def _like(self, name: str, operator: str, text: str) -> str:
-        """Return a text search by LIKE, special characters escaped."""
+        """Return the SQL of a text search by LIKE; its pattern, with special characters escaped,
+        becomes a parameter.
+        """
         # Not by a backslash, which may be an escape in the literal that names it.
         special = "!" + self._dialect.wildcards
         escaped = "".join([f"!{c}" if c in special else c for c in text])

@@ -215,8 +215,8 @@ class _Mapped:
 
 
 def describe(type_: TypeEngine[Anything]) -> Column:
-    """Return the kind of a column type, or the reason why it has none, such as variants that a
-    policy sees as different values.
+    """Return the description of a column type: its kind, or the reason why it has none, such as
+    variants that a policy sees as different values.
     """
     columns = [_describe(each) for each in (type_, *type_._variant_mapping.values())]
     if any(each != columns[0] for each in columns[1:]):
@@ -225,7 +225,9 @@ def describe(type_: TypeEngine[Anything]) -> Column:
 
 
 def _describe(type_: TypeEngine[Anything]) -> Column:
-    """Return the kind of a column type without its variants, or the reason why it has none."""
+    """Return the description of a column type without its variants: its kind, or the reason why it
+    has none.
+    """
     # Only its own classes: a subclass elsewhere may store its values in another way.
     if type(type_).__module__.partition(".")[0] == "sqlalchemy":
         match type_:

@@ -33,17 +33,17 @@ def _json(dialect: SQLDialect) -> JsonViews:
 def json_place(
     dialect: SQLDialect, column: str, element: str, names: Sequence[str]
 ) -> tuple[str, str]:
-    """Return a document and the path to a value in it, in the dialect's notation, for the other
-    functions here. `element`: the alias, given by `elements_of`, of the element that `names` are
-    in, or "". FilterError if the database does not read documents as programs do, or for a name
-    with a quote or the like.
+    """Return the SQL of a document and the path to a value in it, in the dialect's notation, for
+    the other functions here. `element`: the alias, given by `elements_of`, of the element that
+    `names` are in, or "". FilterError if the database does not read documents as programs do, or
+    for a name with a quote or the like.
     """
     return _json(dialect).location(column, element, names)
 
 
 def json_of(dialect: SQLDialect, column: str, path: str, kind: str) -> str:
-    """Return the SQL of a value in a document as a text, number or boolean; FilterError without
-    JSON.
+    """Return the SQL of a value in a document as a text, number or boolean. FilterError if the
+    database does not read documents as programs do.
     """
     return _json(dialect).value(column, path, kind)
 
@@ -51,14 +51,17 @@ def json_of(dialect: SQLDialect, column: str, path: str, kind: str) -> str:
 def json_type_of(
     dialect: SQLDialect, column: str, path: str, types: Sequence[str], *, negated: bool
 ) -> str:
-    """Return the condition that a value is of one of these types, or, if `negated`, is not.
-    `characters` means a text that is not empty.
+    """Return the SQL test that a value is of one of these types, or, if `negated`, is not.
+    `characters` means a text that is not empty. FilterError if the database does not read documents
+    as programs do.
     """
     return _json(dialect).type_test(column, path, types, negated=negated)
 
 
 def elements_of(dialect: SQLDialect, column: str, path: str, alias: str) -> str:
-    """Return the SQL source of an array's items, or an object's values, at a path."""
+    """Return the SQL source of an array's items, or an object's values, at a path. FilterError if
+    the database does not read documents as programs do.
+    """
     return _json(dialect).elements(column, path, alias)
 
 

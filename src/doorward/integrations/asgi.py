@@ -111,8 +111,8 @@ class Authorization:
         await self._app(scope, _replaying(chunks, receive) if chunks else receive, send)
 
     def _change_headers(self, headers: Iterable[tuple[bytes, bytes]], verdict: Verdict) -> Headers:
-        """Return the request headers for the application: without headers that clients may not
-        send, and with the policy's.
+        """Return the request headers for the application: without headers that clients may not send
+        or that the policy removes, and with those that the policy sets.
         """
         setting = _encode_headers(verdict.headers)
         gone = {name.encode("latin-1") for name in (*self._options.stripped, *verdict.removed)}

@@ -143,7 +143,8 @@ class PolicyMiddleware:
         """Return the verdict on a request; one that strict mode refuses is denied with 400.
 
         Headers that clients may not send are removed from `request.META`; for an allowed request
-        the policy's headers are set in it. A body above `max_body` is not read.
+        the policy's headers are set in it. A body above `max_body` is not read: the policy sees one
+        that is cut.
         """
         options = self._options
         meta = request.META
@@ -196,8 +197,8 @@ def _answer(verdict: Verdict) -> HttpResponse:
 
 
 def document_of(value: Any) -> Any:
-    """Return an object as a policy sees it: the value of its `as_policy_input()`; for a model its
-    label, key and fields; otherwise the object itself.
+    """Return an object as a policy sees it: the value of its `as_policy_input()`; for a model
+    `{"model": LABEL, "pk": KEY, "fields": {…}}`; otherwise the object itself.
     """
     if hasattr(value, "as_policy_input"):
         return value.as_policy_input()
@@ -226,8 +227,8 @@ def _plain(field: Any, instance: Any) -> Any:
 
 
 def user_document(user: Any) -> Any:
-    """Return a user as a policy sees it, with the names of its groups (a query); None for an
-    anonymous one.
+    """Return a user as a policy sees it: `id`, `name`, `active`, `staff`, `superuser`, and
+    `groups`, the names of its groups (a query). None for an anonymous one.
     """
     if not getattr(user, "is_authenticated", False):
         return None
@@ -243,8 +244,8 @@ def user_document(user: Any) -> Any:
 
 
 def decide(user: Any, permission: str, obj: Any = None, **more: Any) -> Decision:
-    """Decide a permission, on `obj` if it is not None; `more` is added to the input. A failure is
-    logged, and its decision is not allowed.
+    """Decide a permission, on `obj` if it is not None. The input has `permission`, `user` unless it
+    is anonymous, `object`, and `more`. A failure is logged, and its decision is not allowed.
     """
     document = {"permission": permission, **more}
     # `null` would be a value, and `input.user` in a rule would hold.
@@ -342,7 +343,7 @@ class PolicyQuerySet(models.QuerySet):
 
     def values_for(self, user: Any, permission: str = "", table: str = "row") -> Any:
         """Return the rows of `for_user` as dictionaries without masked columns, which are not read
-        from the database.
+        from the database. Raise FilterError or RegoError as `for_user` and `masks_for` do.
         """
         meta = self.model._meta
         permission = permission or f"{meta.app_label}.view_{meta.model_name}"
@@ -483,8 +484,8 @@ class PolicyAdminMixin:
         return other.allowed_rows(request, queryset)
 
     def get_list_filter(self, request: Any) -> list[Any]:
-        """Return the list filters; those by a relation offer only objects that the user may
-        view.
+        """Return the list filters; those by a relation offer only objects that the user may view,
+        if the admin of the related model has this mixin.
         """
         filters = super().get_list_filter(request)  # type: ignore[misc]
         return [self._list_filter(each) for each in filters]

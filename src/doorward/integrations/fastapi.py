@@ -116,7 +116,8 @@ def require(
     `options`.
 
     The dependency raises HTTPException for a denial, with the policy's `http_status` (403),
-    `headers`, and `body` as `detail`; with `debug`, a header gives the reason of a failure.
+    `headers`, and `body` as `detail`; 400 for a request that cannot be parsed or that strict mode
+    refuses. With `debug`, a header gives the reason of a failure.
     """
     ask = check(path, input=input, options=options)
 

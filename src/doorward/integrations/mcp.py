@@ -279,8 +279,8 @@ class PolicyMiddleware(Middleware):
         return decision
 
     def _refusal(self, decision: Decision) -> str | None:
-        """Return the message of a refusal; None if the decision allows the use, and then its budget
-        is spent.
+        """Return the message of a refusal: by the policy, or because its budget is used up or
+        cannot be read. None if the use is allowed, and then its budget is spent.
         """
         result: Any = decision.result
         error = result if isinstance(result, dict) else {}
@@ -412,7 +412,9 @@ def _tags_of(each: Any) -> list[str]:
 
 
 def _token_user() -> Any:
-    """Return the user in the connection's verified token; None if there is none, as on stdio."""
+    """Return the user in the connection's verified token: `id`, `client`, `scopes` and `claims`.
+    None if there is no token, as on stdio.
+    """
     token = get_access_token()
     if token is None:
         return None

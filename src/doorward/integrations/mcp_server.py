@@ -155,7 +155,9 @@ class ServerPolicy:
 
 
 def _token_user() -> Any:
-    """Return the user in the connection's verified token; None if there is none, as on stdio."""
+    """Return the user in the connection's verified token: `id`, `client`, `scopes` and `claims`.
+    None if there is no token, as on stdio.
+    """
     token = get_access_token()
     if token is None:
         return None

@@ -148,7 +148,9 @@ class LearnedCalls:
 
 
 def role_of(user: str) -> str:
-    """The name of the role that is one user's own; no shipped role has such a name."""
+    """Return the name of a user's own role: `user NAME`, or `local users` for `LOCAL`; no shipped
+    role has such a name.
+    """
     return f"user {user}" if user != LOCAL else "local users"
 
 
@@ -233,7 +235,9 @@ class _Learner:
 
     def _judge(self, setting: Setting, value: str, cells: Cells) -> Iterator[Value]:
         """Yield a value for the role whose users use it evenly, if there is one, and a value for
-        each user who used it; each is proposed or a question.
+        each user who used it. A user's value is a question if the shipped data keep it closed, or
+        if the evidence is not enough and fewer than `SEVERAL` users have enough; otherwise it is
+        proposed.
         """
         closed = why_closed(setting, value)
         role = "" if closed else self._role_for(setting, cells)
@@ -300,7 +304,7 @@ class _Learner:
     def _is_spread(self, setting: Setting, cells: Cells, members: frozenset[str]) -> bool:
         """Return True if the members of a role use a value alike: about as many of them used it as
         would have by chance, if each call came from a member in proportion to their activity. False
-        if there are too few calls to tell.
+        if there are too few calls to tell, or only one member used the setting.
         """
         weights = [self._totals[user, setting] for user in sorted(members)]
         weights = [each for each in weights if each]
@@ -340,7 +344,8 @@ class _Learner:
         self, setting: Setting, by_value: Mapping[str, Cells]
     ) -> Iterator[tuple[Value, list[str]]]:
         """Yield, for each user, the folders or port range that contain many values which alone were
-        used too rarely, each with these values.
+        used too rarely, each with these values. Nothing for other settings; closed ones, and those
+        with fewer calls than `floor`, are left out.
         """
         if setting not in (_FOLDERS, _PORTS):
             return

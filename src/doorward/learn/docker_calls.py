@@ -55,7 +55,9 @@ Use: TypeAlias = tuple[str, str, str, str]
 
 
 def is_call(document: Any) -> TypeGuard[dict[Any, Any]]:
-    """Return True if a JSON value is a line of the plugin's audit log."""
+    """Return True if a JSON value is a line of the plugin's audit log: an object whose action,
+    phase, decision, URI and user are texts.
+    """
     return isinstance(document, dict) and all(
         type(document.get(name)) is str for name in ("action", "phase", "decision", "uri", "user")
     )
@@ -81,8 +83,8 @@ class Calls:
     unreadable: int = 0
 
     def add(self, line: Mapping[Any, Any]) -> None:
-        """Count a line of the audit log: its action and values if it was allowed, a denial if it
-        was not.
+        """Count a line of the audit log: its action and values if it was allowed, only the action
+        if it has no input (then also in `without_input`), a denial if it was not allowed.
 
         Lines are counted as unreadable if they are not requests, if the user has a client
         certificate without a name, or if the user's or action's name is too long. Raise LearnError
@@ -194,7 +196,7 @@ def _images(input: Mapping[Any, Any], action: Any) -> Iterator[Mapping[Any, Any]
 
 
 def _registries(input: Mapping[Any, Any], action: Any) -> Iterator[Any]:
-    """Yield the registries that the daemon contacts for a request."""
+    """Yield the registries that the daemon contacts for a request, None where none is named."""
     yield input.get("registry")
     if action in _CONTACTING:
         yield _object(input, "image").get("registry")

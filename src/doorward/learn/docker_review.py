@@ -84,9 +84,9 @@ def keep_decisions(learned: LearnedCalls, text: str, name: str) -> None:
     """Copy the decisions and notes of an earlier review.yaml to the values with the same
     identifiers, then apply decisions to related values (`settle`); changes `learned` in place.
 
-    `text` is `""` if there is no earlier file. Values with a decision or note that the log no
-    longer shows are added again. Raise LearnError if the file is not a review or a decision is
-    invalid.
+    `text` is `""` if there is no earlier file; otherwise values that it lacks are marked as new.
+    Values with a decision or note that the log no longer shows are added again. Raise LearnError if
+    the file is not a review or a decision is invalid.
     """
     if text:
         try:

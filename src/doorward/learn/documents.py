@@ -95,7 +95,8 @@ class Claims:
 
     def location_of(self, attribute: Attribute) -> tuple[str, ...]:
         """Return the path of an attribute from the root of the input of a test, in which the claims
-        of a token stand under `claims`.
+        of a token stand under `claims`. For the user's name, which is not a claim, the path at
+        which the input has it.
         """
         return (*self.root, *attribute[1:]) if attribute[0] == "claims" else self.location[1]
 

@@ -45,11 +45,11 @@ class Gather:
     options: Options
 
     def job(self) -> Gather:
-        """Itself: nothing is compiled."""
+        """Return this object: there is nothing to compile."""
         return self
 
     def empty(self) -> Gathered:
-        """The counts of no lines."""
+        """Return the counts of no lines."""
         return Gathered()
 
     def decide(self, content: bytes) -> Gathered:
@@ -76,7 +76,7 @@ def failed_requests(files: Sequence[str]) -> frozenset[int]:
     """Return digests of the ids of requests with status 400 or more, from access logs and response
     events.
 
-    Raise LearnError for more than `MAX_FAILED` of them.
+    Raise LearnError for more than `MAX_FAILED` of them, ReplayError if a file cannot be read.
     """
     failed: set[int] = set()
     for chunk in chunks_of(files):

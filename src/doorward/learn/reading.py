@@ -438,7 +438,9 @@ def _seconds(text: Any) -> int:
 
 
 def _first(document: Mapping[Any, Any], names: Sequence[str]) -> Any:
-    """Return the first value in a document under one of the names; None if there is none."""
+    """Return the first value in a document, other than null, under one of the names; None if there
+    is none.
+    """
     for name in names:
         value = document.get(name)
         if value is not None:

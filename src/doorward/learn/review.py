@@ -221,7 +221,9 @@ def _row(row: Row) -> dict[str, Any]:
 
 
 def read_rows(text: str, name: str) -> list[Row]:
-    """Return the rows of an earlier review.yaml; LearnError if it is invalid."""
+    """Return the rows of an earlier review.yaml, [] if its `rules` are empty or null; LearnError if
+    it is invalid.
+    """
     try:
         rows = read_yaml(text, name)["rules"] or []
         return [_read_row(each, f"{name}: rule {n}") for n, each in enumerate(rows, 1)]
@@ -283,9 +285,8 @@ def _read_row(row: Any, location: str) -> Row:
 
 
 def _read_part(part: Mapping[str, Any], words: Mapping[str, Any]) -> Part:
-    """Return a part of a template from its only member: `{"word": "users"}` is a constant segment.
-
-    Raise ValueError if it is invalid or names an unknown set.
+    """Return a part of a template from its only member: `{"word": "users"}` is a constant segment,
+    `{"word": []}` an empty one. Raise ValueError if it is invalid or names an unknown set.
     """
     ((kind, value),) = part.items()
     if kind == "own":
@@ -302,7 +303,7 @@ def _read_part(part: Mapping[str, Any], words: Mapping[str, Any]) -> Part:
 
 
 def _read_evidence(support: Mapping[str, Any]) -> Evidence:
-    """Return the evidence of a row."""
+    """Return the evidence of a row. KeyError, TypeError or ValueError if it is invalid."""
     return Evidence(
         events=int(support["requests"]),
         users=int(support["users"]),
@@ -329,7 +330,7 @@ def _attribute(value: Any) -> tuple[str, ...]:
 
 
 def _word(value: Any) -> str:
-    """Return a text; ValueError if it is not one or too long."""
+    """Return `value`; raise ValueError unless it is a text of at most `LONGEST` characters."""
     if type(value) is not str or len(value) > LONGEST:
         raise ValueError
     return value

@@ -123,8 +123,8 @@ def type_of(text: str) -> Kind:
 
 
 def is_plain(segments: Sequence[str]) -> bool:
-    """Return True if every reader of the path gets the same segments. Only the last may be empty (a
-    slash at the end, or the root).
+    """Return True if every reader of the path gets the same segments, at most `MOST` with at most
+    `LONGEST` characters each. Only the last may be empty (a slash at the end, or the root).
     """
     number = len(segments)
     if not 0 < number <= MOST:

@@ -35,10 +35,9 @@ shadow:
 
 
 def entry_for(document: str) -> str:
-    """Return a module that answers `document`, such as `envoy/authz/allow`, by the learned policy.
-
-    Raise LearnError if the path is invalid, belongs to the learned policy itself, or has a keyword
-    of Rego.
+    """Return the text of a module that answers `document`, such as `envoy/authz/allow`, by the
+    learned policy. Raise LearnError if the path is invalid, belongs to the learned policy itself,
+    or has a keyword of Rego.
     """
     *package, rule = document.strip("/").split("/")
     text = _ENTRY.format(package=".".join(package), rule=rule)

@@ -48,8 +48,8 @@ def read_view(answers: Any) -> View:
     """Return the view in the `answers` member of a policy's result.
 
     None gives the default: credentials masked and no filter by owner. Raise ViewError unless
-    `answers` is an object in which `env` is a boolean and `owner` a string; both are optional, and
-    other members are ignored.
+    `answers` is an object in which `env`, if present, is a boolean and `owner`, if present, a
+    string; null is neither. Other members are ignored.
     """
     if answers is None:
         return View(False, "")
@@ -160,7 +160,10 @@ def _mask(value: Any, depth: int = 0) -> Any:
 
 
 def _mask_member(name: str, item: Any, depth: int) -> Any:
-    """Return one member of an object, masked if its name says that it may hold credentials."""
+    """Return one member of an object, masked if its name says that it may hold credentials: the
+    values of `Env`, all of `CreatedBy` and `Data`, and the credentials in an address `…Proxy`.
+    Other members are searched.
+    """
     if name == "Env" and type(item) is list:
         # Dropped, not passed: only a text can be masked.
         return mask_env([each for each in item if type(each) is str])
@@ -176,8 +179,8 @@ def _owner_of(labels: Any) -> str:
 
 
 def _of_labels(items: Any, owner: str, *path: str) -> list[Any]:
-    """Return the items that carry the owner's label. The labels of an item are at `path` +
-    `Labels`.
+    """Return the items that carry the owner's label; [] for None. The labels of an item are at
+    `path` + `Labels`.
 
     An item without labels there belongs to no owner and is left out.
     """

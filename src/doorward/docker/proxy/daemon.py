@@ -59,7 +59,8 @@ class Daemon:
         """Open a new connection to the daemon's socket.
 
         Retries for `CONNECTING` seconds while the daemon's backlog is full. Raise DaemonGoneError
-        if it stays full, if nobody listens, or if the socket belongs to an untrusted user.
+        if it stays full, if the socket cannot be connected to, or if it belongs to an untrusted
+        user.
         """
         until = monotonic() + CONNECTING
         while True:

@@ -91,7 +91,7 @@ class Decisions(Protocol):
     """The interface of the decisions on requests."""
 
     async def judge(self, request: AuthzRequest, /) -> Judged:
-        """Return the verdict on a request, and the request as it goes to the daemon."""
+        """Return the verdict on a request with the request as it goes to the daemon (`draft`)."""
 
 
 class Budget:
@@ -284,7 +284,7 @@ class Exchange:
 
     async def _content(self, reading: Reading, body: Body) -> bytes | None:
         """Return the JSON body of a request; None if it is empty, or if it is a stream, which stays
-        unread.
+        unread. For a route without a body, `null` and `{}` are empty as well.
 
         Sends `100 Continue` if the client waits for it. Raise RefusedError 413 for a body of more
         than `MOST_JSON` bytes, 400 for one that cannot be read or that the route does not have, and
@@ -338,8 +338,8 @@ class Exchange:
         return await self._decide(request)
 
     async def _decide(self, request: AuthzRequest) -> Judged:
-        """Return the verdict on a request that the policy allows; raise RefusedError 403 with the
-        policy's reason for any other verdict.
+        """Return the verdict on a request that the policy allows, with the parsed request and its
+        input; raise RefusedError 403 with the policy's reason for any other verdict.
         """
         judged = await self._sides.decisions.judge(request)
         if judged.verdict.allow is not True:

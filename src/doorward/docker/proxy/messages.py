@@ -76,7 +76,9 @@ class RequestHead(NamedTuple):
 
     @property
     def upgrade(self) -> str:
-        """The protocol that the client asks for, in lower case; "" for none."""
+        """The protocol that the client asks for, in lower case; "" for none, or if `Connection`
+        does not name `Upgrade`.
+        """
         tokens = self.single.get("connection", "").lower().split(",")
         if "upgrade" not in [token.strip() for token in tokens]:
             return ""
@@ -170,7 +172,8 @@ def _length(length: str | None, coding: str | None) -> int | None:
 def parse_response_head(content: bytes) -> ResponseHead:
     """Parse a response's head: status line and headers, without the empty line at the end.
 
-    Raise HeadError if the daemon's answer is not HTTP/1.1 or is malformed.
+    Raise HeadError if the daemon's answer is not HTTP/1.1 or is malformed, has too many headers, or
+    gives a length or transfer coding that is not supported.
     """
     line, _, rest = content.partition(b"\r\n")
     match = _STATUS.fullmatch(line)

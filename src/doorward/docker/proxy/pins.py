@@ -312,7 +312,7 @@ class Pins:
         """Return a HostConfig in which the sources of `Binds`, bind mounts and volume devices are
         pins.
 
-        Raise PinError if a pin cannot be made.
+        Raise PinError if a source was not judged or cannot be pinned.
         """
         binds: list[Any] = []
         mounts: list[Any] = []
@@ -338,7 +338,7 @@ class Pins:
         the daemon does not create a missing source of one.
 
         It stays text if its modes or the API version do not permit that, and unchanged if its
-        source is a volume's name. Raise PinError if the pin cannot be made.
+        source is a volume's name. Raise PinError if the source was not judged or cannot be pinned.
         """
         source, *rest = text.split(":")
         if not source.startswith("/"):
@@ -359,7 +359,8 @@ class Pins:
 
     def _volume(self, body: dict[str, Any], name: str, pin: _Pin) -> Any:
         """Return `body` with the `device` in its options `name` replaced by a pin; the same body if
-        the device is not an absolute path. Raise PinError if the pin cannot be made.
+        the device is not an absolute path. Raise PinError if the device was not judged or cannot be
+        pinned.
         """
         options = body.get(name) or {}
         device = options.get("device") or ""

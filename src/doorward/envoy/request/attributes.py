@@ -69,7 +69,8 @@ def to_attributes(attributes: Any) -> Object:
 
 
 def _from_peer(encoded: bytes) -> Object:
-    """Return the object for a serialized `Peer`.
+    """Return the object for a serialized `Peer`: `address`, `service`, `labels`, `principal` and
+    `certificate`, without empty ones. DecodeError if it is malformed.
 
     Small ones are remembered, since all requests of a connection have the same two: the result is
     shared and must not be changed.
@@ -98,7 +99,9 @@ _remembered: Final = lru_cache(maxsize=1024)(_walk)
 
 
 def _from_address(address: Any) -> Object:
-    """Return the object for an `Address` by its kind; {} if it has none."""
+    """Return an `Address` as `{"socketAddress": {…}}`, `{"pipe": {…}}` or `{"envoyInternalAddress":
+    {…}}`; {} if it has no kind.
+    """
     kind = address.WhichOneof("address")
     if kind == "socket_address":
         return {"socketAddress": _from_socket_address(address.socket_address)}
@@ -218,8 +221,8 @@ def _from_header_map(header_map: Any) -> Object:
 
 
 def _from_metadata(metadata: Any) -> Object:
-    """Return the object for a `Metadata`: structs as plain objects, an `Any` as type URL and
-    base64.
+    """Return a `Metadata` as `{"filterMetadata": {FILTER: {…}}, "typedFilterMetadata": {FILTER:
+    {…}}}`, without an empty one: structs are plain objects, an `Any` has type URL and base64.
     """
     out: Object = {}
     if metadata.filter_metadata:
@@ -235,7 +238,9 @@ def _from_metadata(metadata: Any) -> Object:
 
 
 def _from_any(packed: Any) -> Object:
-    """Return the object for a packed `Any`: its type URL and its bytes in base64, if not empty."""
+    """Return a packed `Any` as `{"typeUrl": …, "value": …}`, the bytes in base64; empty fields are
+    left out.
+    """
     out: Object = {}
     if packed.type_url:
         out["typeUrl"] = packed.type_url

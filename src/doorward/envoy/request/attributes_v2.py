@@ -44,7 +44,9 @@ def _plain(message: Any, *names: str) -> Object:
 
 
 def _from_peer(peer: Any) -> Object:
-    """Return a peer of the v2 API as OPA-Envoy shows it: only fields that are set."""
+    """Return a peer of the v2 API as OPA-Envoy shows it: `service`, `principal`, `certificate`,
+    `labels`, and `address` as `{"Address": …}`; only fields that are set.
+    """
     out = _plain(peer, "service", "principal", "certificate")
     if peer.HasField("address"):
         out["address"] = {"Address": _from_address(peer.address)}
@@ -54,7 +56,9 @@ def _from_peer(peer: Any) -> Object:
 
 
 def _from_address(address: Any) -> Value:
-    """Return the object for an `Address` under Go's name of its kind; None if it has none."""
+    """Return an `Address` as `{"SocketAddress": {…}}` or `{"Pipe": {…}}`, Go's names; None if it
+    has no kind.
+    """
     kind = address.WhichOneof("address")
     if kind == "socket_address":
         return {"SocketAddress": _from_socket_address(address.socket_address)}
@@ -64,8 +68,8 @@ def _from_address(address: Any) -> Value:
 
 
 def _from_socket_address(socket: Any) -> Object:
-    """Return the object for a `SocketAddress`; `PortSpecifier` is always there, null without a
-    port.
+    """Return the object for a `SocketAddress`; `PortSpecifier` is always there, as `{"PortValue":
+    …}` or `{"NamedPort": …}`, null without a port.
     """
     out = _plain(socket, "protocol", "address", "resolver_name", "ipv4_compat")
     kind = socket.WhichOneof("port_specifier")
@@ -79,7 +83,9 @@ def _from_socket_address(socket: Any) -> Object:
 
 
 def _from_request(request: Any) -> Object:
-    """Return the object for the request: its time and its HTTP fields, without empty ones."""
+    """Return the request as `{"time": {…}, "http": {…}}`: only those that are set, without empty
+    fields.
+    """
     out: Object = {}
     if request.HasField("time"):
         out["time"] = _plain(request.time, "seconds", "nanos")
@@ -96,7 +102,9 @@ def _from_request(request: Any) -> Object:
 
 
 def _from_metadata(metadata: Any) -> Object:
-    """Return the filter metadata of the v2 API as OPA-Envoy shows it; {} if there is none."""
+    """Return the filter metadata of the v2 API as OPA-Envoy shows it, `{"filter_metadata": {FILTER:
+    {…}}}`; {} if there is none.
+    """
     if not metadata.filter_metadata:
         return {}
     structs = metadata.filter_metadata.items()
