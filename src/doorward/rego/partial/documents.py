@@ -391,19 +391,19 @@ class _Virtual:
         walk = self.walk
         if type(default.value) is not Constant:
             return True
-        found: Any = default.value.value
+        value: Any = default.value.value
         for part in self.path[self.pos + 1 :]:
             key = plug(part, walk.b1)
             if type(key) is not Constant:
                 return True
-            found = lookup(found, key.value)
-            if found is UNDEFINED:
+            value = lookup(value, key.value)
+            if value is UNDEFINED:
                 return False
         expected = plug(walk.result, walk.b2)
         if type(expected) is Constant:
-            return equal(found, expected.value)
+            return equal(value, expected.value)
         # Undefined and false are the same to what asks for truth.
-        return not (self.search.settings.truth and found is False and _is_truth(expected))
+        return not (self.search.settings.truth and value is False and _is_truth(expected))
 
     def _note_conflict(self) -> None:
         """Record in `search.conflicts` two rules that may give this document two values. A document
