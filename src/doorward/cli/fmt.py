@@ -223,8 +223,9 @@ class _Deprecated:
 def _format(name: str, text: str, request: _Request) -> str:
     """Return the formatted policy.
 
-    Raise ParseError if it cannot be parsed, CompileError if it needs more than the capabilities,
-    _RefusedResult if the result cannot be parsed.
+    Raise ParseError if it cannot be parsed, CompileError if it needs more than the capabilities or
+    than v1 has, InternalError if formatting would change its meaning, _RefusedResult if the result
+    cannot be parsed.
     """
     if request.capabilities is not None:
         module = parse_module(Source(name, text), v0=request.v0)

@@ -152,7 +152,7 @@ def docker_command_input(text: str, *, user: str = "", mask_env: bool = False) -
 
 def _docker_input(path: str) -> Any:
     """Return the input of the only Docker request in a file; raise LoadError if there are more or
-    none.
+    none, UsageError without a path.
     """
     if not path:
         raise click.UsageError("--request docker needs --input")

@@ -210,8 +210,8 @@ def _gather(files: list[str], options: dict[str, Any]) -> Gathered:
 def _check(files: list[str], policies: tuple[str, ...], paths: tuple[str, ...]) -> int:
     """Find the parts of a policy that no decision in the logs used; print them, with a patch that
     removes them. Return the exit code `UNUSED` if there are any, else 0. Raise ClickException if
-    the policies or the data cannot be read, and LearnError if the unused parts cannot be
-    determined.
+    the policies or the data cannot be read, LearnError if the unused parts cannot be determined,
+    and ReplayError if a log cannot be read.
     """
     from doorward.learn.data_patch import DataFile
     from doorward.learn.unused import find_unused  # of an option that few use

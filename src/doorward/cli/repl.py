@@ -329,7 +329,8 @@ class Session:
         """Read the input from a JSON or YAML file and return a message; without a path return the
         input.
 
-        Raise LoadError if the file cannot be read or parsed.
+        Raise LoadError if the file cannot be read or parsed, RegoError if the input cannot be
+        shown.
         """
         if not path:
             return self._evaluate("input")

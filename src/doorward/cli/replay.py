@@ -175,7 +175,7 @@ def _decider(
 
 def _with_files(logs: tuple[str, ...], headers: tuple[str, ...], folder: Path) -> Sequence[str]:
     """Return the logs, with those at URLs downloaded into `folder`; UsageError for a malformed
-    --header.
+    --header, ReplayError if a download fails.
     """
     from doorward.replay.fetching import is_url, with_files  # a client that few need
 

@@ -484,7 +484,7 @@ class OAuth2:
 
     def _key(self, block: Block, keys: Mapping[str, Key], *, is_needed: bool) -> Key | None:
         """Return the key that signs assertions; None if none is named and none is needed.
-        ConfigError if it does not exist or has no private key.
+        ConfigError if it is needed and not named, does not exist, or has no private key.
         """
         name = self.signing_key_name
         if not name and not is_needed:

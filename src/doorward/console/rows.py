@@ -137,7 +137,9 @@ def request(input: Any) -> str:
 
 
 def _authzen(input: Any) -> str:
-    """Return a request of AuthZEN and the like as text, `read document 1`; "" for another input."""
+    """Return a request with `action` and `resource`, as AuthZEN has it, as text, `read document 1`;
+    "" for an input without an action.
+    """
     action, resource = _at(input, "action"), _at(input, "resource")
     action = _at(action, "name") if isinstance(action, dict) else action
     if not isinstance(action, str):

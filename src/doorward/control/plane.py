@@ -259,7 +259,8 @@ class ControlPlane:
 
     def _discover(self, document: Value) -> None:
         """Apply a discovered document as configuration; values of the configuration file win.
-        ConfigError if it is invalid or changes a setting of discovery itself.
+        ConfigError if it is invalid or changes a setting of discovery itself; errors of `apply`
+        pass through.
         """
         if not isinstance(document, dict):
             raise ConfigError("the discovered configuration is not an object")

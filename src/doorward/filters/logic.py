@@ -287,8 +287,8 @@ class _Maker(Generic[T]):
 
     def _presence(self, field: Field, column: Column) -> list[Predicate]:
         """Return the predicates that together mean that an operand has a value: [] if it always has
-        one, NEVER among them if it never has. Raise FilterError for a text function of a UUID or
-        the like.
+        one, NEVER among them if it never has. Raise FilterError for a text function of a kind whose
+        values a policy sees as texts, such as a UUID.
         """
         if field.function == NANOSECONDS:
             if column.kind != "moment":

@@ -209,8 +209,8 @@ def _registries(input: Mapping[Any, Any], action: Any) -> Iterator[Any]:
 def _of_subject(
     subject: Mapping[Any, Any], *, has_ports: bool = True
 ) -> Iterator[tuple[Setting, Any]]:
-    """Yield setting and value for each mount, capability and so on of a created or existing
-    container, and with `has_ports` for its published ports.
+    """Yield setting and value for each mount, capability, sysctl, runtime and joined container of a
+    created or existing container, and with `has_ports` for its published ports.
 
     Values may have any type: they come from the log unchecked.
     """

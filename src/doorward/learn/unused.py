@@ -505,7 +505,9 @@ def _patch(loaded: Loaded, parts: Sequence[Part]) -> Iterator[str]:
 
 
 def _diff(file: str, before: str, after: str) -> Iterator[str]:
-    """Yield a unified diff; a last line without a line break is followed by the usual note."""
+    r"""Yield a unified diff; a last line without a line break is followed by `\ No newline at end
+    of file`.
+    """
     name = file.lstrip("/")
     lines = before.splitlines(keepends=True), after.splitlines(keepends=True)
     diff = diff_of_cut(*lines, name)

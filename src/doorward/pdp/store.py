@@ -179,7 +179,7 @@ class Store:
 
         With `only_new`, an existing value is not changed and False is returned. `text` is the JSON
         text of the value, which the new revision depends on. Raise StorageError if a parent is not
-        an object, or the root would not be one.
+        an object, or the root would not be one, and the errors of every change (`Store`).
         """
         with self._hold_lock(self._publishing):
             snapshot, edit = self._begin()
@@ -193,7 +193,9 @@ class Store:
         return True
 
     def patch(self, operations: Sequence[Operation], *, text: bytes = b"") -> None:
-        """Apply all operations or none; raise `StorageError` if one cannot be applied."""
+        """Apply all operations or none; raise `StorageError` if one cannot be applied, and the
+        errors of every change (`Store`).
+        """
         with self._hold_lock(self._publishing):
             snapshot, edit = self._begin()
             for operation in operations:
@@ -204,8 +206,8 @@ class Store:
             self._publish_data(snapshot, edit, "patch", "", text)
 
     def delete(self, path: Path) -> None:
-        """Remove the value at `path`; raise `PathNotFoundError` if there is none, and
-        `InvalidPatchError` for the root.
+        """Remove the value at `path`; raise `PathNotFoundError` if there is none,
+        `InvalidPatchError` for the root, and the errors of every change (`Store`).
         """
         with self._hold_lock(self._publishing):
             snapshot, edit = self._begin()
@@ -238,8 +240,9 @@ class Store:
         """Compile and activate a policy; return False, changing nothing, if it is active already
         with the same text.
 
-        Raise `CompileError` with all its errors, also those that it would cause in other policies.
-        Times of parsing and compilation are added to `timers`.
+        Raise `CompileError` with all its errors, those of parsing and those that it would cause in
+        other policies too, and the errors of every change (`Store`). Times of parsing and
+        compilation are added to `timers`.
         """
         timers = timers or Timers()
         with self._hold_lock(self._compiling):
@@ -257,8 +260,8 @@ class Store:
         return True
 
     def delete_policy(self, name: str, *, timers: Timers | None = None) -> None:
-        """Remove a policy. Raise `PolicyNotFoundError` if there is none, and `CompileError` if
-        other policies need it.
+        """Remove a policy. Raise `PolicyNotFoundError` if there is none, `CompileError` if other
+        policies need it, and the errors of every change (`Store`).
         """
         timers = timers or Timers()
         with self._hold_lock(self._compiling):

@@ -137,7 +137,7 @@ def _as_json(value: Any) -> str | dict[str, int] | None:
 
 
 def _user(input: Any) -> str:
-    """Return the user in an input, from the first usual path that has one; "" if none has."""
+    """Return the user in an input, from the first path in `USERS` that has one; "" if none has."""
     for path in USERS:
         text = _text_at(input, path)
         if text:

@@ -42,7 +42,7 @@ def patiently(work: Callable[[float], _Result], seconds: float) -> _Result:
 def has_result(query: Query, input: Any, seconds: float, *, now_ns: int | None = None) -> bool:
     """Return True if a query holds for an input (Python values) with some values of its variables,
     False if it is false or undefined. Raise EvalError if the evaluation fails or needs more than
-    `seconds` of processor time.
+    `seconds` of processor time, InputError for an input without a form in Rego.
     """
     document, count = from_python(input, "input"), len(query.variables)
 

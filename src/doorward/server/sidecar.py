@@ -392,7 +392,8 @@ class Sidecar:
         """Bind all addresses, and return each with its application: the API, health and metrics
         only, or proxies.
 
-        Raise `StartupError` if one cannot be bound; the decision log is closed then.
+        Raise `StartupError` if one cannot be bound; the decision log is closed then. ConfigError if
+        the options of the endpoints for proxies are not valid.
         """
         options = self._options
         self._requests = self._request_log()

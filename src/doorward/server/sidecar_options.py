@@ -378,7 +378,7 @@ def tls_context(options: TlsOptions) -> TlsContext:
 def tracer_of(options: SidecarOptions) -> Tracer | None:
     """Return the tracer if the configuration or the environment turns traces on; else None. Without
     OpenTelemetry's packages, raise StartupError if the configuration asks for traces, and log a
-    warning if only the environment does.
+    warning if only the environment does. Raise ConfigError for settings that are not valid.
     """
     if options.sender is None:
         return None

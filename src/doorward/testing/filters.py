@@ -39,7 +39,8 @@ def assert_filter_matches(
     """Compare a filter with decisions row by row, for each input, and return how many rows each
     filter lists. `policy` is a decision point or the text of a module; the document at `path` reads
     a row as `input.TABLE`, with NULL as `nulls` says. AssertionError names the input and the rows
-    that differ, and is raised without rows; FilterError if the policy cannot become a filter.
+    that differ, and is raised without rows; FilterError if the policy cannot become a filter,
+    InputError for a value without a form in Rego.
     """
     if isinstance(policy, str):
         with from_modules({"policy.rego": policy}) as point:

@@ -30,9 +30,10 @@ _REQUESTS: Final = (
 
 
 def why_undecided(decider: Decider, options: InputOptions | None = None) -> str:
-    """Return `""` if one of the usual requests is allowed or denied by a policy; otherwise the
-    reason why none is. If the decider fails, its error is the reason, and no further request is
-    tried. `options` are those of the inputs, as for `to_input`.
+    """Return `""` if a policy allows or denies one of the trial requests: to list containers and to
+    create one, with and without a user. Otherwise the reason why it decides none. If the decider
+    fails, its error is the reason, and no further request is tried. `options` are those of the
+    inputs, as for `to_input`.
     """
     reason = ""
     for request in _REQUESTS:

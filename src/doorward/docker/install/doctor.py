@@ -255,8 +255,9 @@ def state_findings(status: PluginStatus) -> Iterator[Finding]:
 
 
 def _decision(installed: Installation, status: PluginStatus | None) -> Iterator[Finding]:
-    """Yield findings about decisions: if usual requests are decided, if others than root may change
-    the policy server or its answers, and if it is asked over a network without TLS.
+    """Yield findings about decisions: if one of the trial requests (`why_undecided`) is decided, if
+    others than root may change the policy server or its answers, and if it is asked over a network
+    without TLS.
 
     The decision point is that of the running plugin, or of `installed` if none runs; nothing
     without either.

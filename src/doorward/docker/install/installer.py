@@ -221,8 +221,8 @@ def _check(installation: Installation) -> dict[str, Any]:
 
 
 def _check_options(installation: Installation) -> None:
-    """Check the options that do not depend on this machine: the name, and that usual requests are
-    decided.
+    """Check the options that do not depend on this machine: the name, and that one of the trial
+    requests (`why_undecided`) is decided.
 
     Raise DaemonError if the name or `--timeout` is invalid, if the URL or the policies cannot be
     used, or, unless `may_be_undecided`, if they decide nothing.
@@ -266,7 +266,7 @@ def _find_shipped(folder: Path) -> Sequence[str]:
 
 
 def _check_decides(installation: Installation, ask: Callable[[], str]) -> None:
-    """Call `ask`, which returns why no usual request is decided or "" if one is, up to `_TRIALS`
+    """Call `ask`, which returns why no trial request is decided or "" if one is, up to `_TRIALS`
     times. Raise DaemonError with the last reason unless one call returns "".
     """
     for _ in range(_TRIALS):
@@ -381,7 +381,7 @@ def _plan(installation: Installation, *, named: bool) -> Iterator[str]:
 
 
 def _take_service(installation: Installation, say: Say) -> None:
-    """Start the service and check that it decides usual requests.
+    """Start the service and check that it decides one of the trial requests (`why_undecided`).
 
     Raise DaemonError if it does not start, or decides none of them; with `may_be_undecided` only
     print a warning for the latter.
@@ -392,7 +392,7 @@ def _take_service(installation: Installation, say: Say) -> None:
         return str(answer["Undecided"]) if answer else "the plugin does not answer"
 
     def check() -> None:
-        """Raise DaemonError if the service does not decide usual requests; only warn if the
+        """Raise DaemonError if the service decides no trial request; only warn if the
         installation may be undecided.
         """
         try:

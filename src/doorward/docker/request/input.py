@@ -164,7 +164,8 @@ def to_input(
     request: AuthzRequest, options: InputOptions | None = None, resolve: Resolve = resolve_path
 ) -> Input:
     """Return the policy's input for a request. Raise RequestError for a request that is refused
-    without asking a policy. `options`: by default `InputOptions()`.
+    without asking a policy; errors of `resolve` pass through. `options`: by default
+    `InputOptions()`.
     """
     return finish_input(begin_input(request, options), resolve)
 

@@ -98,8 +98,8 @@ _PLAIN_ISO: Final = re.compile(
 
 
 def _plain_iso(value: str) -> tuple[int, int] | None:
-    """The seconds since the epoch and the nanoseconds of a text in the usual form of RFC 3339, at
-    most nine digits of fraction; None for others, which `golang.layouts` reads.
+    """The seconds since the epoch and the nanoseconds of a text `YYYY-MM-DDThh:mm:ss` with at most
+    nine digits of fraction, and `Z` or `±hh:mm`; None for others, which `golang.layouts` reads.
     """
     match = _PLAIN_ISO.fullmatch(value)
     if match is None:

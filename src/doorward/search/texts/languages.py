@@ -469,7 +469,8 @@ def is_empty(language: Language) -> bool:
 
 
 def find_text(language: Language, most: int = MAX_STATES) -> str | None:
-    """Return a shortest text of a language, of usual characters where it has a choice.
+    """Return a shortest text of a language; where it has a choice, of characters in `_USUAL`, then
+    of other printable ones.
 
     None if it has no text, or if more than `most` states do not lead to one.
     """

@@ -490,8 +490,8 @@ def invert_upper(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_split(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Texts that split into `want` (operand 0; an item that is null may be any text), or usual
-    delimiters (operand 1).
+    """Texts that split into `want` (operand 0; an item that is null may be any text), or common
+    delimiters such as `/` (operand 1).
     """
     if i != 0:
         return ["/", ",", " ", ".", ":", "-"]
@@ -502,7 +502,7 @@ def invert_split(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 def invert_concat(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
     """Candidates for `concat`: arrays of strings that join to `want`, some of them with as many
-    items as the present array (operand 1), or usual delimiters (operand 0).
+    items as the present array (operand 1), or common delimiters such as `/` (operand 0).
     """
     delimiter, parts = o
     if i == 0:
@@ -1009,7 +1009,7 @@ _FOREVER: Final = 4_102_444_800
 
 def sign_token(header: Any, claims: Any, secret: str, size: str = "256") -> str:
     """A compact JWT with these claims, signed with HMAC-SHA2 of `size` bits. The header's `alg` is
-    replaced; a header that is not an object becomes that of a usual JWT.
+    replaced; a header that is not an object becomes `{"alg": …, "typ": "JWT"}`.
     """
     fields: Any = {**(header if isinstance(header, dict) else _HEADER), "alg": f"HS{size}"}
     parts = [_url_encode(to_json(each)).rstrip("=") for each in (fields, claims)]
