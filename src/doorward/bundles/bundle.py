@@ -160,7 +160,8 @@ def read_bundle(
     With `signed`, signatures are verified with `verification`; if that is None, a bundle without
     signatures passes and one with signatures is refused. Without `signed`, unverified signatures
     are a note. `with_data=False` parses neither data files nor a patch; data files are in `members`
-    all the same. `limits`: by default `Limits()`. Times are added to `timers`, if any.
+    all the same. `v0`: policies are Rego v0 unless the manifest sets their version. `limits`: by
+    default `Limits()`. Times are added to `timers`, if any.
     """
     path = plain_path(path)
     if not os.path.exists(path):
@@ -206,8 +207,9 @@ def read_download(
     is set and its `members` are empty. Raise BundleError if it cannot be used.
 
     Signatures are verified with `verification` before anything is parsed; if that is None, a bundle
-    without signatures passes and one with signatures is refused. `limits`: by default `Limits()`.
-    Times are added to `timers`, if any.
+    without signatures passes and one with signatures is refused. `v0`: policies are Rego v0 unless
+    the manifest sets their version. `limits`: by default `Limits()`. Times are added to `timers`,
+    if any.
     """
     members = unpack(io.BytesIO(content), limits or Limits())
     return _read_here(name, members, v0=v0, verification=verification, timers=timers)
@@ -224,7 +226,10 @@ def read_local_bundle(
 ) -> Bundle:
     """Read the bundle at `path`, a file or a folder, under the name `name`; it may be a delta
     bundle. Its `digest` is set and its `members` are empty. Raise BundleError if it cannot be used.
-    Signatures, `limits` and `timers` are treated as by `read_download`.
+
+    Signatures are verified with `verification`; if that is None, a bundle without signatures passes
+    and one with signatures is refused. `v0`: policies are Rego v0 unless the manifest sets their
+    version. `limits`: by default `Limits()`. Times are added to `timers`, if any.
     """
     members = _members(path, (), limits or Limits(), everything=True)
     return _read_here(name, members, v0=v0, verification=verification, timers=timers)

@@ -182,7 +182,9 @@ class Optimizer:
 def _with_annotations(
     modules: Mapping[str, str], trees: Mapping[str, Module], options: Options
 ) -> dict[str, Module]:
-    """Return the modules; those whose text contains METADATA are parsed again, with annotations."""
+    """Return the modules by file name; those whose text contains METADATA are parsed again, with
+    annotations.
+    """
     return {
         name: parse_module(Source(name, text), v0=options.is_v0(name), annotations=True)
         if "METADATA" in text
@@ -269,8 +271,8 @@ def _cover(module: Module) -> set[Entrypoint]:
 def _without(
     modules: Mapping[str, Module], covered: Collection[Entrypoint]
 ) -> Iterator[tuple[str, Module]]:
-    """Yield the modules without the rules at or below `covered`; modules that lose all rules are
-    left out.
+    """Yield the modules, with their file names, without the rules at or below `covered`; modules
+    that lose all rules are left out.
     """
     for name, module in modules.items():
         remaining_rules = tuple(

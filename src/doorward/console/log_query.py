@@ -305,7 +305,7 @@ def _payload(claims: Any) -> Any:
 
 
 def _document(text: str | None) -> Any:
-    """Parse a JSON column; None if it is empty or invalid."""
+    """Parse a JSON column; None if `text` is None or invalid."""
     try:
         return None if text is None else to_python(from_json(text.encode("utf-8", "replace")))
     except ValueError:
@@ -330,7 +330,7 @@ def _time_ms(text: str) -> int:
 
 def _detail(text: str | None, verdict: str) -> dict[str, Any]:
     """Return all of one event, credentials masked, in the form of `views.detail`; only `error` if
-    it is too long or invalid.
+    `text` is None, since it is too long, or invalid.
     """
     event = _document(text)
     if not isinstance(event, dict):

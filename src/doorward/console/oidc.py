@@ -87,7 +87,9 @@ class OidcLogin:
         clock: Callable[[], float] = time.monotonic,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        """`engine` returns the policies and data in force, with the issuer's keys."""
+        """`engine` returns the policies and data in force, with the issuer's keys. `clock` and
+        `transport` replace the time and the network in tests.
+        """
         self.name = name
         self._issuer = issuer
         self._client = client

@@ -286,7 +286,9 @@ def _policies(files: Mapping[str, str]) -> Policies:
 
 
 def _problem(diagnostic: Diagnostic) -> dict[str, Any]:
-    """Return an error as JSON for the page, with its hint and position."""
+    """Return an error as JSON for the page: `message`, `hint`, `file`, `row`, and the offsets
+    `start` and `end`.
+    """
     span = diagnostic.span
     return {
         "message": diagnostic.text,

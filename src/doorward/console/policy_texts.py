@@ -117,7 +117,9 @@ def _properties(suite: Suite, loaded: Loaded, registry: Registry) -> dict[str, A
 
 
 def _result(suite: Suite, result: Result) -> dict[str, Any]:
-    """Return the outcome of a test as JSON, with the reason if it did not pass."""
+    """Return the outcome of a test as JSON: `name`, `file`, `row`, `outcome`, and `why`, the reason
+    if it did not pass.
+    """
     reason = "" if result.outcome in ("PASS", "SKIPPED") else why(suite, result)
     if result.error is not None:
         reason = str(result.error)

@@ -156,8 +156,9 @@ def policies(own: dict[str, Any], answers: _Answers, count: int) -> dict[str, An
 
 
 def shadows(answers: _Answers, count: int) -> dict[str, Any]:
-    """Return the decisions in which the candidate of any process differs, the newest first, with
-    counts.
+    """Return the `differences` of the candidate in all processes, the newest first, at most
+    `DIFFERENCES`, the counts by kind (`kinds`) and of dropped decisions (`dropped`), and which of
+    the `count` processes did not answer (`silent`).
     """
     known = [each for each in answers.values() if each is not None]
     kinds: Counter[str] = Counter()
@@ -177,5 +178,7 @@ def shadows(answers: _Answers, count: int) -> dict[str, Any]:
 
 
 def states(answers: _Answers, count: int) -> list[dict[str, Any]]:
-    """Return the state of each process; of one that did not answer, only that it is silent."""
+    """Return the state of each of the `count` processes; of one that did not answer, only its
+    number (`worker`) and `is_silent`.
+    """
     return [answers.get(number) or {"worker": number, "is_silent": True} for number in range(count)]

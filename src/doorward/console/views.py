@@ -79,7 +79,9 @@ def _counts(number: int, second: Second | None) -> list[int]:
 
 
 def minute(ring: Ring) -> dict[str, Any]:
-    """Return the counts of the decisions of the last minute, with times in microseconds."""
+    """Return the counts of the decisions of the last minute: `decisions`, `refused`, `errors`, and
+    the times `mean_us` and `longest_us` in microseconds.
+    """
     counts = _seconds(ring.seconds(), int(time.time()))
     number, refused, errors = (sum(each[at] for each in counts) for at in (1, 2, 3))
     total = sum(each[1] * each[4] for each in counts)

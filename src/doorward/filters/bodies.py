@@ -448,8 +448,8 @@ def _has_default(rules: Sequence[Rule]) -> bool:
 
 
 def _require_value(meaning: Meaning, text: Callable[[], str]) -> list[Condition]:
-    """Return the condition that a column has a value, in a list; [] if `meaning` is not a
-    column.
+    """Return the condition that a column has a value, in a list; [] if `meaning` is not a column.
+    `text` returns the expression for errors.
     """
     field = meaning.field if isinstance(meaning, Place) else None
     if field is None or not field.column:

@@ -362,7 +362,9 @@ class _StoredAs(FunctionElement[bool]):
 
 
 def _stored_as(kind: Kind, *, negated: bool) -> type[_StoredAs]:
-    """Return the class of the test that a column holds a value of the kind, or does not."""
+    """Return the class of the test that a column holds a value of the kind or, if `negated`, does
+    not.
+    """
     body = {
         "inherit_cache": True,
         "name": f"{'not_' if negated else ''}stored_{kind}",

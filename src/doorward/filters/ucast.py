@@ -37,7 +37,9 @@ def _compound(operator: str, nodes: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _node(comparison: Comparison, names: Names) -> dict[str, Any]:
-    """Return the UCAST node of a comparison."""
+    """Return the UCAST node of a comparison, `{"field", "operator", "type": "field", "value"}`; one
+    that is negated is inside of a node `not`.
+    """
     value = comparison.value
     node = {
         "field": ".".join(names.of(comparison.field)),

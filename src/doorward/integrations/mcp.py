@@ -321,7 +321,8 @@ class PolicyMiddleware(Middleware):
 
 
 def validated_arguments(tool: Any, arguments: dict[str, Any], *, strict: bool) -> dict[str, Any]:
-    """Return the arguments that the tool gets: validated, with its defaults, as Rego values.
+    """Return the arguments that the tool gets: validated, with its defaults, as Rego values. With
+    `strict`, texts are not converted to numbers and the like.
 
     A tool that is not a function, such as one of another server, gets them unchanged: for the
     policy they are validated against its schema, and the schema's defaults are added. Raise

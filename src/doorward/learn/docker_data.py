@@ -28,7 +28,9 @@ _FLAGS: Final = (
 
 
 def docker_data(learned: LearnedCalls) -> dict[str, Any]:
-    """Return the content of data.json: users, roles and ceilings for all granted values."""
+    """Return the content of data.json, `{"docker": {…}}`: the users, their roles and the ceilings
+    that follow from all granted values; everything else is closed.
+    """
     granted = [each for each in learned.values if each.is_granted]
     roles_by_user: defaultdict[str, set[str]] = defaultdict(set)
     for each in granted:

@@ -44,7 +44,7 @@ class Need(NamedTuple):
 
 @cache
 def roles() -> Mapping[str, frozenset[str]]:
-    """Return the actions of each role in the shipped policies."""
+    """Return the actions of each role in the shipped policies, by the name of the role."""
     sources = {path.name: path.read_text(encoding="utf-8") for path in shipped_policies()}
     engine = Engine(sources, {})
     actions_by_role: Any = engine.prepare("data.policy.docker.roles.actions").value({})

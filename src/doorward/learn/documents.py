@@ -101,7 +101,9 @@ class Claims:
         return (*self.root, *attribute[1:]) if attribute[0] == "claims" else self.location[1]
 
     def document(self) -> dict[str, Any]:
-        """Return the part of the data that describes where the claims are."""
+        """Return the part of the data that describes where the claims are: `from` (`token` or
+        `input`), and the paths `claims`, `user` and `scalars`.
+        """
         scalars = [self.path(each) for each in sorted(self.scalars) if each[0] == "claims"]
         if self.are_of_token:
             return {"from": "token", "claims": [], "user": [], "scalars": scalars}
@@ -161,7 +163,9 @@ def _part(part: Part, claims: Claims) -> dict[str, Any]:
 
 
 def _condition(condition: Condition, grant: Grant, claims: Claims) -> dict[str, Any]:
-    """Return a condition on a claim, as the data have it."""
+    """Return a condition on a claim as the data have it: `{"claim": PATH, "value": …, "is": …}`,
+    where `is` is `text`, `list` or `words`.
+    """
     kind = "text"
     if condition.attribute in grant.lists:
         kind = "words" if condition.attribute[-1] in WORDS else "list"
@@ -174,8 +178,9 @@ def _condition(condition: Condition, grant: Grant, claims: Claims) -> dict[str, 
 def _tests(
     grants: Mapping[str, Grant], learned: Mapping[str, Any], claims: Claims
 ) -> dict[str, Any]:
-    """Return the tests for data.json: for each rule a request that it allows, and, if one is found,
-    a similar one that no rule allows.
+    """Return the tests for data.json: for each rule a request that it allows (`allowed`), and, if
+    one is found, a similar one that no rule allows (`denied`); the `sets` for them, and the names
+    in the input that belong to the subject (`identity`).
     """
     sets = {name: {_MEMBER: True} for name in learned["sets"]}
     # Claims are in the input of a test, also where the policy has them from a token.
@@ -232,7 +237,9 @@ def _example(part: Part, request: Mapping[str, Any], claims: Claims) -> str:
 
 
 def _http(grant: Grant, claims: Claims, path: list[str]) -> dict[str, Any]:
-    """Return the HTTP part of an input for a path, in the form of the log."""
+    """Return the HTTP part of an input for a path, in the form of the log: `attributes` of Envoy
+    with `parsed_path`, or `method` and `path`; in each, `parsed_query` and `parsed_body` are empty.
+    """
     more: dict[str, Any] = {"parsed_query": {}, "parsed_body": {}}
     if claims.form != ENVOY:
         written: Any = path if claims.form == LIST else "/" + "/".join(path)

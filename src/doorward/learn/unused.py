@@ -92,7 +92,8 @@ def find_unused(
     v0: bool = False,
 ) -> Unused:
     """Find the parts of a policy and its data that no allowed request of a log needs; of the
-    policies, only the first `MAX_PARTS` parts are tried.
+    policies, only the first `MAX_PARTS` parts are tried. `paths`: the documents whose events count,
+    all if empty. `v0`: the policies are Rego v0.
 
     Raise LearnError if the policy does not compile, if no event of the log can be decided or none
     is allowed, if there is too much data, or if no narrower policy is found in `ROUNDS` rounds;

@@ -271,8 +271,8 @@ class _Removal:
         self._copy: Any = None
 
     def put(self, location: Location, inner: _Removal | None) -> _Removal | None:
-        """Set what is removed at a location: the member itself (None), or the parts inside it.
-        Return what was set there before.
+        """Set what is removed at a location: with `inner` None the member itself, otherwise the
+        parts inside it. Return what was set there before.
         """
         node = self._node_of(location)
         before = node.inner.get(location[-1])

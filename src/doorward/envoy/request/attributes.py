@@ -79,7 +79,9 @@ def _from_peer(encoded: bytes) -> Object:
 
 
 def _walk(encoded: bytes) -> Object:
-    """Return the object for a serialized `Peer`; raise DecodeError if it is malformed."""
+    """Return the object for a serialized `Peer`, without empty fields; raise DecodeError if it is
+    malformed.
+    """
     peer: Any = _to_peer(encoded)
     out: Object = {}
     if peer.HasField("address"):

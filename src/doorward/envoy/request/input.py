@@ -44,7 +44,8 @@ def to_input(
     services: Services | None = None,
     version: Version = "v3",
 ) -> Input:
-    """Return the policy's `input` for a serialized CheckRequest.
+    """Return the policy's `input` for a serialized CheckRequest. `services` describe gRPC bodies;
+    None: such a body is not parsed.
 
     Raise a RequestError: malformed bytes, a path, query or body that cannot be parsed, or with
     `options.strict` a request that could be read in two ways.
