@@ -6,6 +6,7 @@ secret and a secret no public key, whatever a token's header says; `none` does n
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 from collections.abc import Callable
 from functools import lru_cache
@@ -33,10 +34,12 @@ def _hmac(name: str, digest: str) -> Algorithm:
     """The HMAC algorithm with this digest; its keys are bytes."""
 
     def compute(key: bytes, signed: bytes) -> bytes:
-        """Return the HMAC of `signed` under `key`, from a copy of the cached keyed state."""
-        code = _start_hmac(key, digest).copy()
-        code.update(signed)
-        return code.digest()
+        """Return the HMAC of `signed` under `key`, from copies of the cached keyed states."""
+        start, end = _start_hmac(key, digest)
+        inner, outer = start.copy(), end.copy()
+        inner.update(signed)
+        outer.update(inner.digest())
+        return outer.digest()
 
     def verify(key: Any, signed: bytes, signature: bytes) -> bool:
         """Return True if the signature is right; False also for a key that is not bytes."""
@@ -52,12 +55,24 @@ def _hmac(name: str, digest: str) -> Algorithm:
 
 
 @lru_cache(maxsize=64)
-def _start_hmac(key: bytes, digest: str) -> hmac.HMAC:
-    """Return the HMAC state after the key and before any text.
+def _start_hmac(key: bytes, digest: str) -> tuple[hashlib._Hash, hashlib._Hash]:
+    """Return the inner and the outer hash of an HMAC (RFC 2104), each after the key and before any
+    text.
 
-    Callers copy it: for the short text of a token, setting up the key costs more than the rest.
+    Callers copy them: for the short text of a token, setting up the key costs more than the rest,
+    and the objects of `hmac`, which wrap one hash more, cost half as much again.
     """
-    return hmac.new(key, digestmod=digest)
+    size = hashlib.new(digest).block_size
+    if len(key) > size:
+        key = hashlib.new(digest, key).digest()
+    block = key.ljust(size, b"\0")
+    return hashlib.new(digest, block.translate(_INNER)), hashlib.new(
+        digest, block.translate(_OUTER)
+    )
+
+
+_INNER: Final = bytes(octet ^ 0x36 for octet in range(256))
+_OUTER: Final = bytes(octet ^ 0x5C for octet in range(256))
 
 
 def _rsa(name: str, digest: str, *, pss: bool, any_salt: bool = False) -> Algorithm:
