@@ -162,8 +162,8 @@ def verified_by_any(
             # The key that the token names decides alone: another key must not stand in for it.
             if key.key_id == header.kid:
                 return algorithm.verify(key.material, signed, signature)
-    return any(
-        algorithm.verify(key.material, signed, signature)
-        for key in keys
-        if not key.algorithm or key.algorithm == header.alg
-    )
+    for key in keys:
+        fits = not key.algorithm or key.algorithm == header.alg
+        if fits and algorithm.verify(key.material, signed, signature):
+            return True
+    return False

@@ -9,11 +9,15 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Callable
-from functools import lru_cache
-from typing import Any, Final
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any, Final
 
 from doorward.base.records import record
 from doorward.rego.errors import BuiltinError
+
+if TYPE_CHECKING:
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
 __all__ = ["ALGORITHMS", "LENIENT", "Algorithm"]
 
@@ -80,8 +84,9 @@ def _rsa(name: str, digest: str, *, pss: bool, any_salt: bool = False) -> Algori
     `any_salt` accepts a PSS salt of any length when verifying.
     """
 
+    @cache
     def scheme(*, verifying: bool) -> tuple[Any, Any]:
-        """The padding and hash for verifying or signing."""
+        """The padding and hash for verifying or signing, which have no state."""
         from cryptography.hazmat.primitives import hashes  # loaded by those who use it
         from cryptography.hazmat.primitives.asymmetric import padding
 
@@ -95,15 +100,13 @@ def _rsa(name: str, digest: str, *, pss: bool, any_salt: bool = False) -> Algori
         """Return True if the signature is right; False also for one that is not as long as the
         modulus, or a key that is not a public RSA key.
         """
-        from cryptography.exceptions import InvalidSignature  # loaded by those who use it
-        from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
-
+        invalid_signature, public_key = _rsa_classes()
         # As long as the modulus (RFC 8017, 8.1.2): OpenSSL takes one without leading zeros, too.
-        if not isinstance(key, RSAPublicKey) or len(signature) != (key.key_size + 7) // 8:
+        if not isinstance(key, public_key) or len(signature) != (key.key_size + 7) // 8:
             return False
         try:
             key.verify(signature, signed, *scheme(verifying=True))
-        except (InvalidSignature, ValueError):
+        except (invalid_signature, ValueError):
             return False
         return True
 
@@ -123,13 +126,26 @@ def _rsa(name: str, digest: str, *, pss: bool, any_salt: bool = False) -> Algori
     return Algorithm(name, verify, sign)
 
 
+@cache
+def _rsa_classes() -> tuple[type[InvalidSignature], type[RSAPublicKey]]:
+    """The error of a wrong signature, and the class of public RSA keys.
+
+    Cached: two statements of import take a microsecond for each token.
+    """
+    from cryptography.exceptions import InvalidSignature  # loaded by those who use it
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+
+    return InvalidSignature, RSAPublicKey
+
+
 def _ecdsa(name: str, digest: str, *, any_length: bool = False) -> Algorithm:
     """The ECDSA algorithm with this digest, for keys of any curve. A signature is two numbers of
     the curve's length; `any_length` accepts one of any length, whose halves are the numbers.
     """
 
+    @cache
     def scheme() -> Any:
-        """The signature algorithm with the digest."""
+        """The signature algorithm with the digest, which has no state."""
         from cryptography.hazmat.primitives import hashes  # loaded by those who use it
         from cryptography.hazmat.primitives.asymmetric import ec
 
