@@ -125,7 +125,7 @@ def test_what_was_not_verified_is_not_logged(input: Any) -> None:
 def test_a_token_is_found_by_its_path_through_objects_and_lists() -> None:
     tokens = VerifiedTokens()
     header: Any = {"alg": "HS256"}
-    tokens.put("t", (({"secret": SECRET}, [True, header, {"sub": "ann"}], 0, 1),))
+    tokens.put("t", ({"secret": SECRET}, header, {"sub": "ann"}, 0, 1, None))
     environment = Environment(tokens=tokens)
     for path, is_there in (
         ("/input/a/1", True),
@@ -145,7 +145,7 @@ def test_claims_with_the_name_of_a_credential_are_not_logged(tmp_path: Path) -> 
     tokens = VerifiedTokens()
     header: Any = {"alg": "HS256"}
     payload: Any = {"password": "x"}
-    tokens.put("t", (({"secret": SECRET}, [True, header, payload], 0, 1),))
+    tokens.put("t", ({"secret": SECRET}, header, payload, 0, 1, None))
     environment = Environment(tokens=tokens)
     event = {"erased": ["/input/a"]}
     assert claims_of(event, {"a": "t"}, environment) == {}

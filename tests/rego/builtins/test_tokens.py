@@ -21,6 +21,7 @@ from tests.rego.builtins.calls import invoke
 
 from doorward.rego.builtins import REGISTRY, Context, Environment
 from doorward.rego.builtins.jose.token_cache import VerifiedTokens
+from doorward.rego.builtins.tokens import MAX_ANSWERS
 from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.numbers import Number
 from doorward.rego.values import Value
@@ -117,12 +118,27 @@ def test_the_cache_answers_only_for_the_same_key_and_constraints() -> None:
     tokens = VerifiedTokens()
     token = sign({"iss": "me"})
     first = decode_verify(context(tokens=tokens), token, {"secret": "secret"})
-    assert decode_verify(context(tokens=tokens), token, {"secret": "secret"}) is first
+    assert decode_verify(context(tokens=tokens), token, {"secret": "secret"})[2] is first[2]
     assert decode_verify(context(tokens=tokens), token, {"secret": "other"})[0] is False
     strict = {"secret": "secret", "iss": "you"}
     assert decode_verify(context(tokens=tokens), token, strict)[0] is False
     assert decode_verify(context(tokens=tokens), token + "x", {"secret": "secret"})[0] is False
     assert REGISTRY["io.jwt.verify_hs384"].call(context(tokens=tokens), token, "secret") is False
+
+
+def test_a_token_is_cached_for_a_few_sets_of_constraints() -> None:
+    tokens = VerifiedTokens()
+    names = [f"name{number}" for number in range(3 * MAX_ANSWERS)]
+    token = sign({"aud": names})
+    for name in [*names, *names]:
+        constraints = {"secret": "secret", "aud": name}
+        first = decode_verify(context(tokens=tokens), token, constraints)
+        assert decode_verify(context(tokens=tokens), token, dict(constraints))[2] is first[2]
+        entry, count = tokens.get(token), 0
+        while entry is not None:
+            entry, count = entry[-1], count + 1
+        assert count <= MAX_ANSWERS
+    assert len(tokens) == 1
 
 
 def test_the_cache_answers_only_for_the_same_algorithm() -> None:

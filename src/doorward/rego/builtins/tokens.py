@@ -33,6 +33,7 @@ from doorward.rego.builtins.jose.compact import (
     understand_header,
 )
 from doorward.rego.builtins.jose.constraints import (
+    Constraints,
     constraints_of,
     meets,
     read_claim,
@@ -187,8 +188,11 @@ _FOREVER: Final = 1 << 64
 MAX_ANSWERS: Final = 4
 """The most sets of constraints for which the answers of one verified token are cached."""
 
-_Verified: TypeAlias = tuple[Object, list[Value], int, int]
-"""Constraints, their answer, and the first and last time in nanoseconds at which it holds."""
+_Verified: TypeAlias = tuple[Object, Object, Object, int, int, "_Verified | None"]
+"""An entry of the cache: constraints, header and claims, the first and last time in nanoseconds at
+which the answer holds, and the entry of other constraints for the same token. It is flat, and
+constraints and header are shared by entries: memory that stays for each token costs time.
+"""
 
 
 def _refuse_to_verify(jwt: Value, constraints: Value) -> None:
@@ -217,20 +221,25 @@ def io_jwt_decode_verify(context: Context, jwt: str, constraints: Object) -> lis
     invalid constraint, are errors; LimitError for a token or key that is too large, or more than
     `MAX_NESTING` nested tokens.
     """
-    tokens = context.environment.tokens
-    if tokens is None:
-        return _decode_verify(jwt, constraints, context.now_ns)[0]
-    known: tuple[_Verified, ...] = tokens.get(jwt) or ()
-    now = context.now_ns
-    for options, answer, start, end in known:
+    tokens, now = context.environment.tokens, context.now_ns
+    known: _Verified | None = None if tokens is None else tokens.get(jwt)
+    entry, count = known, 0
+    while entry is not None:
+        options, header, claims, start, end, entry = entry
         if options == constraints and start <= now < end:
-            return answer
-    answer, start, end = _decode_verify(jwt, constraints, now)
-    cacheable = answer[0] is True and len(jwt) <= MAX_CACHED and start <= now < end
-    # Only texts are equal in Python exactly where they are in Rego.
-    if cacheable and all(type(value) is str for value in constraints.values()):
-        tokens.put(jwt, ((constraints, answer, start, end), *known[: MAX_ANSWERS - 1]))
-    return answer
+            return [True, header, claims]
+        count += 1
+    understood, options = constraints_of(constraints)
+    verified = _decode_verify(jwt, understood, now)
+    if verified is None:
+        return [False, {}, {}]
+    header, claims, start, end = verified
+    # Only texts are equal in Python exactly where they are in Rego; `time` alone is none.
+    cacheable = "time" not in options and len(jwt) <= MAX_CACHED and start <= now < end
+    if tokens is not None and cacheable:
+        others = known if count < MAX_ANSWERS else None
+        tokens.put(jwt, (options, header, claims, start, end, others))
+    return [True, header, claims]
 
 
 def verified_token(environment: Environment, jwt: str) -> tuple[Object, Object, Object] | None:
@@ -241,47 +250,46 @@ def verified_token(environment: Environment, jwt: str) -> tuple[Object, Object, 
     known = environment.tokens.get(jwt) if environment.tokens is not None else None
     if not known or not isinstance(known, tuple):
         return None
-    constraints, (_, header, payload), _, _ = known[0]
+    constraints, header, payload, *_ = known
     # Of nested tokens the header is that of the outer one, and the claims are not.
     return None if "cty" in header else (header, payload, constraints)
 
 
-def _decode_verify(jwt: str, options: Object, now: int) -> tuple[list[Value], int, int]:
-    """Return the result of `io.jwt.decode_verify`, and the nanoseconds since the epoch from which
-    on, and before which, it holds; `[false, {}, {}]` and 0, 0 for a token that does not verify.
-    `now` is the decision's time. BuiltinError for a malformed token or claim, or an invalid
-    constraint; LimitError for a token or key that is too large, or above `MAX_NESTING` nested
-    tokens.
+def _decode_verify(
+    jwt: str, constraints: Constraints, now: int
+) -> tuple[Object, Object, int, int] | None:
+    """Return header and claims of a token, and the nanoseconds since the epoch from which on, and
+    before which, they hold; None for a token that does not verify. `now` is the decision's time.
+    BuiltinError for a malformed token or claim; LimitError for a token that is too large, or above
+    `MAX_NESTING` nested tokens.
     """
-    constraints = constraints_of(options)
-    invalid: tuple[list[Value], int, int] = [False, {}, {}], 0, 0
     for _ in range(MAX_NESTING):
         encoded, encoded_payload, encoded_signature = split_token(jwt)
         header = understand_header(encoded)
         if not header.is_usable or (constraints.alg and constraints.alg != header.alg):
-            return invalid
+            return None
         signature = base64.url_decode(encoded_signature)
         # The signature comes before any claim is read: an unverified payload decides nothing.
         if not constraints.verifies(header, signed_text(encoded, encoded_payload), signature):
-            return invalid
+            return None
         payload = decode_payload(encoded_payload)
         if header.is_nested:
             jwt = payload
             continue
         claims = json_object(payload)
         if not meets(constraints, claims):
-            return invalid
+            return None
         # In OPA's order: a claim that is not a number is an error where none before it refuses.
         seconds: Any = (float(now) if constraints.time is None else constraints.time) / 1e9
         expires = read_claim(claims, "exp")
         if expires is not None and _to_compare(seconds, expires) >= expires:
-            return invalid
+            return None
         starts = read_claim(claims, "nbf")
         if starts is not None and _to_compare(seconds, starts) < starts:
-            return invalid
+            return None
         begin = 0 if starts is None else int(starts * 10**9) + _ROUNDING_NS
         end = _FOREVER if expires is None else int(expires * 10**9) - _ROUNDING_NS
-        return [True, decode_header(encoded), claims], begin, end
+        return header.fields, claims, begin, end
     raise LimitError(f"more than {MAX_NESTING} levels of nested JWTs")
 
 

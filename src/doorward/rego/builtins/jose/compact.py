@@ -51,8 +51,8 @@ def decode_header(encoded: str) -> Object:
 
 
 def understand_header(encoded: str) -> Header:
-    """Return the fields of a header, still in base64, that verification reads; those of short
-    headers come from a cache. BuiltinError if the header, or the type of one of these fields, is
+    """Return a header, still in base64, with the fields that verification reads; short ones come
+    from a cache. BuiltinError if the header, or the type of one of these fields, is
     invalid, or if it is that of a JWE; LimitError if its JSON nests too deeply or has a number that
     is too large.
     """
@@ -137,11 +137,13 @@ def _text(header: Object, name: str) -> str:
 
 @record
 class Header:
-    """The fields of a token's header that verification needs. `is_nested`: the payload is a token
-    again. `is_usable` is False without `alg`, or with a `crit` field that is not understood; such a
-    token never verifies.
+    """A token's header, and its fields that verification needs. `fields` are all; the header may
+    come from a cache, so nobody may modify them. `is_nested`: the payload is a token again.
+    `is_usable` is False without `alg`, or with a `crit` field that is not understood; such a token
+    never verifies.
     """
 
+    fields: Object
     alg: str
     kid: str
     is_nested: bool
@@ -161,7 +163,7 @@ def _header(fields: Object) -> Header:
     understood = all(name in _UNDERSTOOD or name not in fields for name in critical)
     cty, kid = _text(fields, "cty"), _text(fields, "kid")
     _text(fields, "typ")
-    return Header(alg, kid, cty.upper() == "JWT", bool(alg) and understood)
+    return Header(fields, alg, kid, cty.upper() == "JWT", bool(alg) and understood)
 
 
 @lru_cache(maxsize=256)

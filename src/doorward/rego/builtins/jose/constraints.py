@@ -83,20 +83,22 @@ def read_constraints(options: Object) -> Constraints:
     return constraints
 
 
-def constraints_of(options: Object) -> Constraints:
-    """Read the constraints object; from a cache if all constraints are strings, since a policy uses
-    the same ones for every token. BuiltinError for an unknown or invalid constraint, or if there is
-    not exactly one of `cert` and `secret`; LimitError for a `cert` that is too large.
+def constraints_of(options: Object) -> tuple[Constraints, Object]:
+    """Read the constraints object, and return it too. If all constraints are strings, both come
+    from a cache, since a policy uses the same ones for every token; nobody may modify the object.
+    BuiltinError for an unknown or invalid constraint, or if there is not exactly one of `cert` and
+    `secret`; LimitError for a `cert` that is too large.
     """
     for value in options.values():
         if type(value) is not str:
-            return read_constraints(options)
+            return read_constraints(options), options
     return _cached_constraints(tuple(options.items()))
 
 
 @lru_cache(maxsize=64)
-def _cached_constraints(options: tuple[tuple[Key, Value], ...]) -> Constraints:
-    return read_constraints(dict(options))
+def _cached_constraints(items: tuple[tuple[Key, Value], ...]) -> tuple[Constraints, Object]:
+    options = dict(items)
+    return read_constraints(options), options
 
 
 def _kind(key: Key) -> str:

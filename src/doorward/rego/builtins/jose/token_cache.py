@@ -48,12 +48,15 @@ class VerifiedTokens:
         """Store an entry, or replace it. If the younger generation is full, it becomes the older
         one, and the entries of that are dropped.
         """
-        with self._lock:
-            if len(self._young) >= self._half and key not in self._young:
-                # New dictionaries instead of removals: a reader without the lock sees one or the
-                # other.
-                self._old, self._young = self._young, {}
-            self._young[key] = value
+        young = self._young
+        if len(young) >= self._half and key not in young:
+            with self._lock:
+                # Unless another thread did so: its entries must not be dropped with the next.
+                if self._young is young:
+                    # New dictionaries instead of removals: a reader without the lock sees one or
+                    # the other.
+                    self._old, self._young = young, {}
+        self._young[key] = value
 
     @property
     def counts(self) -> CacheCounts:
