@@ -34,11 +34,12 @@ def from_json(text: str | bytes, *, unique_keys: bool = False) -> Value:
     value: Value
     # Too short for a number past `MAX_DIGITS`: Python reads its integers, but for `-0`.
     is_short = len(text) <= MAX_DIGITS and not unique_keys
-    if is_short and not ("-0" in text and _SIGNED_ZERO.search(text)):
+    # One character is looked for by `memchr`. Two take longer than the patterns, which begin so.
+    if is_short and not ("-" in text and _SIGNED_ZERO.search(text)):
         try:
             value, end = _scan_short(text, 0)
             if end == len(text) or not text[end:].strip(" \t\n\r"):
-                is_plain = "\\u" not in text or not _SURROGATE_ESCAPE.search(text)
+                is_plain = "\\" not in text or not _SURROGATE_ESCAPE.search(text)
                 return value if is_plain else scrub_value(value)
         except (StopIteration, ValueError, RecursionError):
             pass  # read again in the way that says what is wrong
