@@ -82,7 +82,8 @@ class Call:
         self.compile_ns: int | None = None
         """The nanoseconds that compiling the document took; None if it was compiled already."""
         self.size = 0
-        """The estimated memory of input and result in bytes."""
+        """The estimated memory of input and result in bytes, for the decision log: without one
+        inputs are not counted."""
         self.pdp = pdp
         self.snapshot = pdp.snapshot
         self.path = path
@@ -215,7 +216,8 @@ def get_v1_text(
     call = Call(pdp, path, context)
     input: Value | Undefined = UNDEFINED
     if texts := parameters.values("input"):
-        call.size = sum([estimate_memory(text.encode()) for text in texts])
+        if pdp.logs_decisions:
+            call.size = sum([estimate_memory(text.encode()) for text in texts])
         try:
             input = input_of_parameter(texts)
         except BadRequest as error:
@@ -247,7 +249,8 @@ def post_v1_text(
 ) -> Answer | Response:
     """Return the answer to POST /v1/data/PATH, or a whole response if it is an error."""
     call = Call(pdp, path, context)
-    call.size = body.size
+    if pdp.logs_decisions:
+        call.size = body.size
     try:
         input = body.input()
     except BadRequest as error:
@@ -359,7 +362,8 @@ def post_v0(
     quote or NUL.
     """
     call = Call(pdp, path, context)
-    call.size = body.size
+    if pdp.logs_decisions:
+        call.size = body.size
     try:
         input = body.document()
     except BadRequest as error:

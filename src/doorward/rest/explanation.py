@@ -33,8 +33,11 @@ _NOTE: Final = {
 
 def mode_of(parameters: Parameters) -> Mode | None:
     """Return the first valid value of `?explain=`, as in OPA; None if there is none."""
-    values = parameters.values("explain")
-    return next((mode for each in values for mode in _MODES if each == mode), None)
+    for value in parameters.values("explain"):
+        for mode in _MODES:
+            if value == mode:
+                return mode
+    return None
 
 
 def explained(
