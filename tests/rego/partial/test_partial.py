@@ -559,3 +559,48 @@ def test_a_replaced_function_may_be_unknown_where_its_replacement_is_not() -> No
 def test_what_is_compared_with_itself_has_a_value(condition: str) -> None:
     policy = "same := (input.a == input.a)\n\nother := (input.a != input.a)\n"
     _agrees(f"{policy}\nallow if {{ {condition} }}", [{}, {"a": 1}, {"a": False}])
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "x := input.u; x == 1 with input.u as 1",
+        'x := input.u; x == 1 with input as {"u": 1}',
+        "x := input.u; not x == 1 with input.u as 2",
+        "x := input.u; x with input.u as 2",
+        "x := input.u; not x with input.u as false",
+        "x := input.u; is_one(x) with input.u as 1",
+        "x := input.u; not is_one(x) with input.u as 2",
+        "x := input.u; count([1 | x == 1]) == 1 with input.u as 1",
+        "x := [input.u]; x[_] == 1 with input.u as 1",
+        "x := input.u; input.u == 2; x == 1 with input.u as 1",
+        "replaced(input.u) == 1",
+        "in_list(input.u)",
+        "in_every(input.u)",
+        "x := input.u; x < 2 with input.k as 3",
+        "x := count([input.u]); x == 1 with count as 2",
+    ],
+)
+@pytest.mark.parametrize("unknown", ["input", "input.u"])
+def test_a_value_from_outside_of_a_with_is_not_read_under_it(condition: str, unknown: str) -> None:
+    policy = """is_one(x) if x == 1
+
+replaced(x) := 1 if { x == 1 with input as null }
+
+in_list(x) if { [1 | x == 1] == [1] with input.u as 1 }
+
+in_every(x) if { every y in [x] { y == 1 } with input.u as 1 }
+"""
+    documents = [{}, {"u": 1}, {"u": 2}, {"u": False}]
+    _agrees(f"{policy}\nallow if {{ {condition} }}", documents, (unknown,))
+
+
+@pytest.mark.parametrize("negation", ["", "not "])
+def test_a_name_is_not_replaced_under_a_with_before_the_search(negation: str) -> None:
+    policy = f"allow if {{ x := input.u; y := input.k; {negation}x < y with input.u as 4 }}"
+    engine = Engine({"p.rego": f"package p\n\n{policy}\n"})
+    left = engine.partial("data.p.allow", ["input.u"], {"k": 3})
+    for u in (1, 5):
+        document = {"u": u, "k": 3}
+        allowed = engine.prepare("data.p.allow").value(document) is True
+        assert any(engine.prepare(text).results(document) for text in left.query_texts) is allowed

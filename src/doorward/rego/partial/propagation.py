@@ -6,13 +6,16 @@ asked for: an equation whose variable nobody reads stays, since its reference ma
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 
 from doorward.base.records import mutable
 from doorward.rego.analysis.variables import ROOTS
 from doorward.rego.partial.core import (
+    DATA,
     FALSE,
+    INPUT,
     TRUE,
     Body,
     Call,
@@ -22,6 +25,7 @@ from doorward.rego.partial.core import (
     Ref,
     Term,
     Var,
+    With,
     changed,
     equation,
     expr_terms,
@@ -30,6 +34,7 @@ from doorward.rego.partial.core import (
     is_path,
     map_parts,
     parts,
+    variables,
 )
 from doorward.rego.partial.order import expr_variables, outputs_of, outputs_of_body
 from doorward.rego.partial.program import Program
@@ -71,12 +76,13 @@ class Propagation:
                 else:
                     heads.add(name)
         removed: dict[str, Term] = {}
+        kept: set[str] = set()
         result: list[Expr] = []
         for expr, is_plain in zip(body, plain, strict=True):
             if is_plain:
                 result.append(expr)
                 continue
-            plugged = _Plug(sets, removed, expr.negated).expr(expr)
+            plugged = _Plug(sets, removed, kept, expr.negated).expr(expr)
             if self._stays(plugged, removed, heads):
                 result.append(plugged)
         # Who reads the residual knows only the live names: what was merged into another variable,
@@ -91,12 +97,16 @@ class Propagation:
                 result.append(equation(Var(name), removed[root.name]))
             elif root.name != name:
                 result.append(equation(Var(name), Var(root.name)))
-        return self._with_what_is_asked(body, result, removed)
+        # Under a `with` a variable may stand before what it is removed for.
+        kept.update(*[variables(term) for e in result if e.withs for term in expr_terms(e)])
+        return self._with_what_is_asked(body, result, removed, kept)
 
-    def _with_what_is_asked(self, body: Body, result: list[Expr], removed: dict[str, Term]) -> Body:
-        """Return `result` with those removed equations that are still needed: they bind a variable,
-        or nothing else requires that their value is defined. Return `body` if a variable stays
-        unbound.
+    def _with_what_is_asked(
+        self, body: Body, result: list[Expr], removed: dict[str, Term], kept: Container[str]
+    ) -> Body:
+        """Return `result` with those removed equations that are still needed: they bind a variable
+        or one of `kept`, or nothing else requires that their value is defined. Return `body` if a
+        variable stays unbound.
         """
         safe = {*ROOTS, *self._live}
         unsafe = {name for expr in result for name in expr_variables(expr)} - safe
@@ -117,7 +127,7 @@ class Propagation:
                 and value.parts[0].name != "input"
                 and value.parts[0].name in safe
             )
-            if binds or (not is_safe_root and not _is_in(value, result)):
+            if binds or name in kept or (not is_safe_root and not _is_in(value, result)):
                 result.append(again)
                 safe |= outputs or outputs_of(again, safe, self._program.arity)
         if unsafe:
@@ -255,21 +265,30 @@ def _equal_variables(body: Body, live: frozenset[str]) -> _EqualVariables | None
 class _Plug:
     """Replaces variables by constants and by the terms of removed equations."""
 
-    def __init__(self, sets: _EqualVariables, removed: dict[str, Term], negated: bool) -> None:
+    def __init__(
+        self, sets: _EqualVariables, removed: dict[str, Term], kept: set[str], negated: bool
+    ) -> None:
         self._sets = sets
         self._removed = removed
+        self._kept = kept
+        """Variables that are not replaced everywhere; the plug adds to it."""
         self._negated = negated
         self._open: set[str] = set()
+        self._withs: tuple[With, ...] = ()
+        """What is in effect where a term stands."""
 
     def expr(self, expr: Expr) -> Expr:
         """Return an expression with its variables replaced, also in its `with` and `every`."""
         withs = tuple([replace(item, value=self.term(item.value)) for item in expr.withs])
+        around, self._withs = self._withs, self._withs + expr.withs
         every = expr.every
         if every is not None:
             body = tuple([self.expr(inner) for inner in every.body])
             key, value = self.term(every.key), self.term(every.value)
             every = replace(every, key=key, value=value, domain=self.term(every.domain), body=body)
-        return changed(expr, tuple([self.term(arg) for arg in expr.args]), withs, every)
+        args = tuple([self.term(arg) for arg in expr.args])
+        self._withs = around
+        return changed(expr, args, withs, every)
 
     def term(self, term: Term) -> Term:
         """Return a term with its variables replaced, also inside comprehensions."""
@@ -298,6 +317,10 @@ class _Plug:
         if value is None or var.name in self._open or (self._negated and not is_ground(value)):
             return var
         if type(value) is Ref and var.name in _outputs(value):
+            return var
+        # The variable has its value from outside of the `with`.
+        if self._withs and not _is_apart(value, self._withs):
+            self._kept.add(var.name)
             return var
         # Removed equations may lead in a circle: a variable that is being replaced stays as it is.
         self._open.add(var.name)
@@ -351,7 +374,10 @@ def _is_in(value: Term, body: Iterable[Expr]) -> bool:
     """Return True if `value`, or a reference into it, must have a value for `body` to hold."""
     waiting: list[Term] = []
     for expr in body:
-        waiting += _terms_needed(expr)
+        if expr.withs and not _is_apart(value, expr.withs):
+            waiting += [item.value for item in expr.withs]  # another value is read there
+        else:
+            waiting += _terms_needed(expr)
     while waiting:
         term = waiting.pop()
         if type(term) is Comprehension:
@@ -363,6 +389,30 @@ def _is_in(value: Term, body: Iterable[Expr]) -> bool:
             return True
         waiting += parts(term)
     return False
+
+
+def _is_apart(value: Term, withs: Iterable[With]) -> bool:
+    """Return True if `value` is the same under the `with`: it reads other parts of the input."""
+    targets = [item.target for item in withs]
+    for term in inner_terms((value,)):
+        if type(term) is Comprehension:
+            return False
+        if type(term) is Call and any(each.parts[0] != INPUT for each in targets):
+            return False  # of a function that may be replaced, or may read what is
+        if type(term) is Call and type(term.operator) is not str:
+            return False
+        if type(term) is Ref and term.parts[0] == DATA:
+            return False
+        if type(term) is Ref and any(map(partial(_overlap, term), targets)):
+            return False
+    return True
+
+
+def _overlap(ref: Ref, target: Ref) -> bool:
+    """Return True if one reference may lead into the other; a variable may be any key."""
+    head, *keys = ref.parts
+    pairs = zip(keys, target.parts[1:], strict=False)
+    return head == target.parts[0] and all(type(a) is not Constant or a == b for a, b in pairs)
 
 
 def _terms_needed(expr: Expr) -> Iterator[Term]:

@@ -129,7 +129,7 @@ class Settled:
         for index, expr in enumerate(rule.body):
             used = [arg.name for arg in expr.args if type(arg) is Var and arg.name in named]
             # A name before its equation, or under `with`, is left as it is.
-            if not used or expr.operator is None or expr.is_equation:
+            if not used or expr.operator is None or expr.is_equation or expr.withs:
                 continue
             if any(named[name] >= index for name in used):
                 continue
