@@ -213,8 +213,8 @@ def _restore(self: Any, state: list[Any]) -> None:
 
 
 def _first_init(record_class: Any, *, guarded: bool) -> Callable[..., None]:
-    """Return an `__init__` that replaces itself by a compiled one when the first record is
-    created.
+    """Return an `__init__` that replaces itself by a compiled one when the first record is created.
+    `guarded`: for an immutable class.
     """
 
     def init(self: Any, *args: Any, **named: Any) -> None:

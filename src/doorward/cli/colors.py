@@ -32,7 +32,9 @@ _ANSWERS: Final = {" does not hold": BAD, " holds": GOOD, " is true": GOOD}
 
 
 def echo(text: str, kind: str, *, err: bool = False, nl: bool = True) -> None:
-    """Print a report of a kind (`errors`, `tests`, `why`, `diff`), in color on a terminal."""
+    """Print a report of a kind (`errors`, `tests`, `why`, `diff`), in color on a terminal. `err`:
+    on standard error; `nl`: with a line break at its end.
+    """
     stream = sys.stderr if err else sys.stdout
     painted = paint(text, kind) if is_colored(stream) else text
     click.echo(painted, err=err, nl=nl)

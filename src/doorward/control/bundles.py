@@ -196,7 +196,9 @@ class Bundles:
             self.start()
 
     def _poll_again(self, *, starts: bool) -> None:
-        """Replace the pollers that were stopped, which would never poll again, by new ones."""
+        """Replace the pollers that were stopped, which would never poll again, by new ones.
+        `starts`: they begin to poll now.
+        """
         self._pollers = {
             name: _Poller(self, each.options, each.client, self._v0) if each.is_stopped else each
             for name, each in self._pollers.items()

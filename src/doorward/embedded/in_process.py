@@ -220,7 +220,8 @@ class DecisionPoint:
 
         Most policies take microseconds and are decided on the event loop. While decisions at `path`
         take more than a millisecond on average, they run in a thread. With `MAX_WAITING` decisions
-        in threads, further ones have an error.
+        in threads, further ones have an error. `strict`: errors of built-ins are errors;
+        `is_parsed` promises that the input was read from JSON and needs no conversion.
         """
         history = self._histories.get(path) or self._history(path)
         if not history.is_slow:

@@ -285,7 +285,8 @@ class Snapshot:
 
     def is_prepared(self, path: PathKey, *, strict: bool = False) -> bool:
         """Return True if the document at `path` is in the cache, so that nothing needs to be
-        compiled; always False for a path without rules.
+        compiled; always False for a path without rules. `strict`: the one in which errors of
+        built-ins are errors.
         """
         key = (path, strict) if strict else path
         return key in self._ready or key in self._before
@@ -405,8 +406,8 @@ class _Queries:
 
     def get(self, key: object, text: str, *, strict: bool) -> Document:
         """Return the query `text`, cached under `key`, or compiled; one that does not compile is
-        returned as `_Broken`. Waits while another thread compiles, at most for the deadline;
-        EvalError after that.
+        returned as `_Broken`. `strict`: errors of built-ins are errors. Waits while another thread
+        compiles, at most for the deadline; EvalError after that.
         """
         # One at a time: whatever clients ask for, they cannot take all of the processor for it.
         if not self._lock.acquire(timeout=self._deadline or PREPARE_WITHIN):
@@ -425,7 +426,9 @@ class _Queries:
             self._lock.release()
 
     def _compile(self, text: str, *, strict: bool) -> Document:
-        """Compile a query; return a document that raises the error if it does not compile."""
+        """Compile a query, with errors of built-ins as errors if `strict`; return a document that
+        raises the error if it does not compile.
+        """
         self._compiled += 1
         try:
             return self._engine.prepare(text, strict_builtin_errors=strict, deadline=self._deadline)

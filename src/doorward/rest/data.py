@@ -97,8 +97,9 @@ class Call:
 
     def compile(self, *, strict: bool) -> None:
         """Compile the document if it is not compiled yet, and note the time in `compile_ns`.
+        `strict`: errors of built-ins are errors.
 
-        Errors are left to the decision.
+        Errors of compilation are left to the decision.
         """
         if self.snapshot.is_prepared(self.path, strict=strict):
             return

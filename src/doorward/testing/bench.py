@@ -54,7 +54,7 @@ def measure(
 
 def _measure_test(suite: Suite, test: Test, seconds: float, *, memory: bool) -> Measured:
     """Run a test repeatedly for `seconds`, at least `_ROUNDS` times, and return its rounds and
-    time.
+    time, and with `memory` the memory that it uses.
     """
     query = suite.query
     rounds = 0

@@ -97,7 +97,9 @@ def failures(results: Iterable[Result], why: Why) -> Iterator[str]:
 
 
 def _summary(result: Result, *, verbose: bool) -> Iterator[str]:
-    """Yield the lines for one result: outcome and time, error, cases and output."""
+    """Yield the lines for one result: outcome and time, error, cases (with `verbose` also those
+    that passed) and output.
+    """
     yield result_line(result)
     if result.error is not None:
         yield f"  {result.error}"

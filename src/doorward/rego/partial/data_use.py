@@ -536,7 +536,9 @@ class _Uses:
                 self._value(term, absence_matters=absence_matters)
 
     def _condition(self, term: Term, *, absence_matters: bool) -> None:
-        """Record a term that an expression only tests for truth."""
+        """Record a term that an expression only tests for truth. `absence_matters`: a missing
+        member of the data may make the decision true here.
+        """
         if type(term) in (Var, Ref):
             self._read(term, absence_matters=absence_matters)
         else:

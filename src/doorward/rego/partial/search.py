@@ -611,7 +611,7 @@ class Search:
 
 def _tell(tracer: PartialTracer, solutions: Solutions, span: Span, is_rule: bool) -> Solutions:
     """Yield the solutions and report to the tracer that evaluation began and each time that it
-    held.
+    held. `is_rule`: `span` is that of a rule, otherwise of an expression.
     """
     tracer.note(span, holds=False, is_rule=is_rule)
     try:

@@ -203,7 +203,9 @@ class Lexer:
             self.comments[match.start()] = text[:-1] if text.endswith("\r") else text
 
     def _read_slowly(self, start: int, space: bool, newline: bool) -> Token:
-        """Read a rare token: the end of text, a template string, or an invalid token."""
+        """Read a rare token: the end of text, a template string, or an invalid token. `space` and
+        `newline`: there is blank space, or a line break, before it.
+        """
         text = self.text
         if start >= len(text):
             return Token(EOF, "", start, start, space, newline)
@@ -224,7 +226,8 @@ class Lexer:
 
     def _broken_number(self, start: int, space: bool, newline: bool) -> Token:
         """Read a number that the pattern of tokens refused; return it as a number if nothing is
-        wrong with it, otherwise an illegal token with its errors.
+        wrong with it, otherwise an illegal token with its errors. `space` and `newline`: there is
+        blank space, or a line break, before it.
         """
         match = _NUMBER.match(self.text, start)
         assert match is not None
@@ -241,7 +244,8 @@ class Lexer:
 
     def _broken_string(self, start: int, space: bool, newline: bool) -> Token:
         """Read a string that the pattern of tokens refused; return it as a string if nothing is
-        wrong with it, otherwise an illegal token with its errors.
+        wrong with it, otherwise an illegal token with its errors. `space` and `newline`: there is
+        blank space, or a line break, before it.
         """
         faults: list[str] = []
         at = start + 1

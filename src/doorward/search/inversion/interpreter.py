@@ -318,7 +318,8 @@ class Interpreter:
         self, definition: Definition, env: Env, items: dict[Any, Lens], *, is_set: bool
     ) -> None:
         """Add to `items` the member that a definition contributes with these bindings; nothing if
-        its key is undefined. Members below a longer path are an empty object.
+        its key is undefined. `is_set`: to a set, otherwise to an object. Members below a longer
+        path are an empty object.
         """
         key_term = definition.rule.head.key if is_set else definition.tail[0]
         if key_term is None:

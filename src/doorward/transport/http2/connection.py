@@ -511,7 +511,9 @@ class Connection:
         self._complete.append((stream, b""))
 
     def _refuse_large(self, stream_id: int, ended: bool) -> None:
-        """Answer a request with 431 since its header list is over the limit (RFC 9113, 10.5.1)."""
+        """Answer a request with 431 since its header list is over the limit (RFC 9113, 10.5.1).
+        `ended`: the client has sent all of the request.
+        """
         # As much as a reset: decoding a large list is work for nothing.
         self._charge(self.limits.reset_cost)
         self._sender.refuse(stream_id, _TOO_LARGE, ended=ended)

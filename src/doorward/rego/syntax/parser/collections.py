@@ -123,7 +123,8 @@ class Collections:
         """object = "{" key ":" value … "}" or object-comprehension
 
         Parses from the `:` after the first key on; `start` is the offset of the brace. Leaves the
-        cursor at the `}`. None after recording an error.
+        cursor at the `}`. Without `may_be_comprehension`, a `|` is an operator. None after
+        recording an error.
         """
         cursor = self.cursor
         cursor.scan()

@@ -102,7 +102,8 @@ def _parse_key(cursor: Cursor, terms: TermProductions, head: Head) -> Head:
 def _parse_value(cursor: Cursor, terms: TermProductions, head: Head, *, default: bool) -> Head:
     """value = ( ":=" | "=" ) term-infix
 
-    Returns the head with its value. For a missing term an error is recorded and the value is None.
+    Returns the head with its value. For a missing term an error is recorded, in other words for a
+    `default` rule, and the value is None.
     """
     assign = cursor.kind == ":="
     cursor.scan()
@@ -114,7 +115,9 @@ def _parse_value(cursor: Cursor, terms: TermProductions, head: Head, *, default:
 
 
 def _value_error(name: str, head: Head, *, assign: bool, default: bool) -> str:
-    """Return OPA's message for a head whose value, after `:=` (`assign`) or `=`, is missing."""
+    """Return OPA's message for a head whose value, after `:=` (`assign`) or `=`, is missing;
+    `default`: the head of a default rule.
+    """
     if not assign:
         return f"expected rule value term (e.g., {name}[<nil>] = <VALUE> {{ ... }})"
     if head.args:

@@ -46,7 +46,9 @@ def parse_template(cursor: Cursor, bodies: BodyProductions) -> TemplateString | 
 
 
 def _parse_text(cursor: Cursor, *, raw: bool) -> str | None:
-    """Decode the text part at the cursor. None after recording an error for an invalid escape."""
+    """Decode the text part at the cursor; `raw`: between backquotes, without escapes. None after
+    recording an error for an invalid escape.
+    """
     token = cursor.token
     literal = cursor.source.text[token.start : token.end].removeprefix("$")
     return plain_text(cursor, token.text, "template-string part", literal, raw=raw)

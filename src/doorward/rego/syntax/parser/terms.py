@@ -158,7 +158,7 @@ class Terms:
         """[ "," relation ] "in" relation
 
         None if no `in` follows; the cursor is then where it was, or after an error at the right
-        operand.
+        operand. Without `key_value`, a comma is not read.
         """
         cursor = self.cursor
         if key_value and cursor.kind == ",":
