@@ -1,15 +1,15 @@
-"""Positional arguments with a text in the help of their command, and the option `--format`."""
+"""Positional arguments with a help text, and the options that several commands share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
 from doorward.cli.errors import OneOf
 
-__all__ = ["Argument", "argument", "style_option"]
+__all__ = ["Argument", "argument", "bundle_option", "data_option", "style_option"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -42,3 +42,18 @@ def style_option(*styles: str, default: str, help: str = "Output format.") -> Ca
         show_default=True,
         help=help,
     )
+
+
+data_option: Final = click.option(
+    "-d",
+    "--data",
+    multiple=True,
+    metavar="PATH",
+    help="File or folder with policies and data; repeatable.",
+)
+"""The option `-d, --data` of commands that evaluate or examine a query."""
+
+bundle_option: Final = click.option(
+    "-b", "--bundle", multiple=True, metavar="PATH", help="Bundle; repeatable."
+)
+"""The option `-b, --bundle` beside `data_option`."""

@@ -17,7 +17,7 @@ from doorward.base.records import record, replace
 from doorward.bundles.loader import LoadError
 from doorward.bundles.sources import Sources
 from doorward.cli import extensions, saved_programs, schemas
-from doorward.cli.arguments import argument, style_option
+from doorward.cli.arguments import argument, bundle_option, data_option, style_option
 from doorward.cli.errors import OneOf, documents_text, for_people, warn
 from doorward.cli.input_document import read_input
 from doorward.cli.metrics import percentile
@@ -73,14 +73,8 @@ Examples:
 """,
 )
 @argument("query", nargs=-1, help="Query to measure, such as data.authz.allow.")
-@click.option(
-    "-d",
-    "--data",
-    multiple=True,
-    metavar="PATH",
-    help="File or folder with policies and data; repeatable.",
-)
-@click.option("-b", "--bundle", multiple=True, metavar="PATH", help="Bundle; repeatable.")
+@data_option
+@bundle_option
 @click.option("-i", "--input", "inputs", multiple=True, metavar="PATH", help="Input document.")
 @click.option("-I", "--stdin-input", is_flag=True, help="Read the input from standard input.")
 @click.option("--stdin", is_flag=True, help="Read the query from standard input.")

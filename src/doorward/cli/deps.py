@@ -9,7 +9,7 @@ import click
 from doorward.bundles.loader import LoadError
 from doorward.bundles.sources import Sources
 from doorward.cli import extensions
-from doorward.cli.arguments import argument, style_option
+from doorward.cli.arguments import argument, bundle_option, data_option, style_option
 from doorward.cli.errors import for_people
 from doorward.cli.results import table
 from doorward.rego import RegoError
@@ -29,14 +29,8 @@ Examples:
 """,
 )
 @argument("query", nargs=-1, help="Query to examine, such as data.authz.allow.")
-@click.option(
-    "-d",
-    "--data",
-    multiple=True,
-    metavar="PATH",
-    help="File or folder with policies and data; repeatable.",
-)
-@click.option("-b", "--bundle", multiple=True, metavar="PATH", help="Bundle; repeatable.")
+@data_option
+@bundle_option
 @style_option("pretty", "json", default="pretty")
 @click.option(
     "--ignore",

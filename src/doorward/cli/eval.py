@@ -17,7 +17,7 @@ from doorward.base.records import record
 from doorward.bundles.loader import LoadError
 from doorward.bundles.sources import Sources
 from doorward.cli import capabilities, colors, extensions, saved_programs, schemas
-from doorward.cli.arguments import argument, style_option
+from doorward.cli.arguments import argument, bundle_option, data_option, style_option
 from doorward.cli.durations import seconds
 from doorward.cli.errors import OneOf, documents_text, for_people, warn
 from doorward.cli.input_document import read_input
@@ -107,14 +107,8 @@ Examples:
 """,
 )
 @argument("query", nargs=-1, help="Query to evaluate, such as data.authz.allow.")
-@click.option(
-    "-d",
-    "--data",
-    multiple=True,
-    metavar="PATH",
-    help="File or folder with policies and data; repeatable.",
-)
-@click.option("-b", "--bundle", multiple=True, metavar="PATH", help="Bundle; repeatable.")
+@data_option
+@bundle_option
 @schemas.option
 @click.option("-i", "--input", "inputs", multiple=True, metavar="PATH", help="Input document.")
 @click.option("-I", "--stdin-input", is_flag=True, help="Read the input from standard input.")
