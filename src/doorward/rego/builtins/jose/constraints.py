@@ -6,7 +6,7 @@ from dataclasses import field
 from fractions import Fraction
 from functools import lru_cache
 from math import isfinite
-from typing import Any
+from typing import Any, Final
 
 from doorward.base.records import record
 from doorward.rego.builtins.jose.compact import Header, Object
@@ -89,10 +89,20 @@ def constraints_of(options: Object) -> tuple[Constraints, Object]:
     BuiltinError for an unknown or invalid constraint, or if there is not exactly one of `cert` and
     `secret`; LimitError for a `cert` that is too large.
     """
+    # Most policies have one set: it is compared in C, while a key for the cache is made first.
+    for last in _last:
+        if options == last[1]:
+            return last
     for value in options.values():
         if type(value) is not str:
             return read_constraints(options), options
-    return _cached_constraints(tuple(options.items()))
+    read = _cached_constraints(tuple(options.items()))
+    _last[:] = [read]
+    return read
+
+
+_last: Final[list[tuple[Constraints, Object]]] = []
+"""The constraints that were read last, strings all of them; empty at first."""
 
 
 @lru_cache(maxsize=64)
