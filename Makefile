@@ -171,7 +171,7 @@ fuzz: $(STAMP)
 		--no-deps --require-hashes --only-binary :all: -r requirements/fuzz.txt
 	@for target in lexer parser evaluator http2; do \
 		$(BIN)/python fuzz/engine.py $$target --seconds 20 || exit 1; done
-	@for fuzzer in differential newest builtins multipart request; do \
+	@for fuzzer in differential newest builtins multipart request residuals; do \
 		$(BIN)/python fuzz/$$fuzzer.py --seconds 20 || exit 1; done
 
 docs: $(STAMP)

@@ -30,6 +30,7 @@ REFUSED = [
     ("p := lower(`a`) if input[lower]", "undefined function lower"),
     ("p if { input[eq]; x = 1 }", "undefined function eq"),
     ("p if { f(1) with f as g }\nf(x) := x\ng(x, y) := 1", "data.t.f: arity mismatch"),
+    ("p if { g(1, 2) with f as g }\nf(x) := x\ng(x, y) := f(x)", "data.t.f: arity mismatch"),
     ("f(w) if { x := {[w]}; x == 1 }", "left  : set[array<???>]\n\tright : number"),
     ("f(w, v) if { x := {[w]}; x == {[v]} }", "right : set[array<???>]"),
 ]

@@ -97,6 +97,7 @@ class Inference:
         only those of the last), then in references, then of the call itself, unless that error only
         follows from the earlier ones.
         """
+        around = scope
         if expr.withs:
             values = [(item.target, self.type(item.value, scope)) for item in expr.withs]
             scope = scope.below_replacements(values)
@@ -108,16 +109,17 @@ class Inference:
         yield from closures
         references = list(check_references(expr, scope, self))
         yield from references
-        problem = self._check_expr(expr, scope)
+        problem = self._check_expr(expr, scope, around)
         if problem is not None and not (problem.follows and (closures or references)):
             yield problem
 
-    def _check_expr(self, expr: Expr, scope: Scope) -> Finding | None:
+    def _check_expr(self, expr: Expr, scope: Scope, around: Scope) -> Finding | None:
         """Return the first type error of an expression itself: of its `with` replacements, its
-        equation or its call, without those in its operands; None if there is none.
+        equation or its call, without those in its operands; None if there is none. `around` is
+        the scope outside of its `with`.
         """
         for item in expr.withs:
-            problem = self._replacement(item, scope)
+            problem = self._replacement(item, scope, around)
             if problem is not None:
                 return problem
         if not isinstance(expr.term, Call):
@@ -132,12 +134,17 @@ class Inference:
             return None
         return self._call(expr, expr.term, scope)
 
-    def _replacement(self, item: With, scope: Scope) -> Finding | None:
+    def _replacement(self, item: With, scope: Scope, around: Scope) -> Finding | None:
         """Return the error if a `with` replaces a function by one of a different type; None if it
         does not, or replaces a document.
         """
         target, value = self._function(item.target, scope), self._function(item.value, scope)
-        if target is None or value is None or unifies(target, value):
+        if target is None or value is None:
+            # The function that calls the one it replaces has no type in `scope`, but operands.
+            target, value = self._function(item.target, around), self._function(item.value, around)
+            if target is None or value is None or len(target.args) == len(value.args):
+                return None
+        elif unifies(target, value):
             return None
         name = ref_text(item.target)
         return arguments_error(name, "arity mismatch", value.args, target.args, item.span)
