@@ -267,8 +267,8 @@ def _names_in(folder: str) -> list[str]:
 
 def _real(path: str, name: str, above: tuple[str, ...]) -> str:
     """Return the real location of the entry `name` of a folder, at `path`, with a link resolved.
-    `above` are the real locations of the folders that contain it, from the bundle's root down.
-    Raise ArchiveError for a link out of the bundle.
+    `above` are the real locations of the folders that contain it: the first is the bundle's root,
+    which a link must not leave (ArchiveError), the last the folder itself.
     """
     if not os.path.islink(path):
         return os.path.join(above[-1], name)

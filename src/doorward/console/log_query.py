@@ -191,8 +191,8 @@ class Search:
         }
 
     def one(self, decision_id: str) -> dict[str, Any] | None:
-        """Return all that the log holds of one decision; None if it is not found before `stop`.
-        LogQueryError if the log cannot be read.
+        """Return all that the log holds of one decision; None if it has none, or if `stop()` ended
+        the search before it was found. LogQueryError if the log cannot be read.
         """
         rows, _ = self._rows(_ONE, [decision_id], 0)
         return _detail(*rows[0]) if rows else None

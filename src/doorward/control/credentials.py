@@ -282,8 +282,9 @@ def _form(options: OAuth2, signer: KmsSigner | None) -> dict[str, str]:
 
 
 def _sign_assertion(options: OAuth2, signer: KmsSigner | None) -> str:
-    """Return a JWT as assertion, valid for ten minutes, signed by KMS (`signer`) or with the
-    private key. CredentialsError if it cannot be signed.
+    """Return a JWT that is sent as assertion, of the client or of the grant `jwt_bearer`, signed by
+    KMS (`signer`) or with the private key. It is valid for ten minutes unless the configured claims
+    say otherwise. CredentialsError if it cannot be signed.
     """
     now = int(time.time())
     claims = {"iat": now, "exp": now + 600, **options.claims}

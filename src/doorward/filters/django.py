@@ -402,7 +402,9 @@ class _Writer:
         return Q(exists)
 
     def _field_of(self, field: Field) -> Anything:
-        """Return the model's field for a column."""
+        """Return Django's field object for a column; for a foreign key, that of the key it refers
+        to.
+        """
         meta = self._table(field.table).model._meta
         return _target(meta.get_field(meta.pk.name if field.column == "pk" else field.column))
 

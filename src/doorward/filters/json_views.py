@@ -154,12 +154,13 @@ class SqliteJson:
         return f"json_each({value}, {path}) AS {alias}"
 
 
-def _type_test(stored_type: str, names: Sequence[str], characters: str, *, negated: bool) -> str:
-    """Return the condition that a stored type is one of `names`, or, if `negated`, is not. If the
-    only name is `characters`, the condition of that name is used.
+def _type_test(stored_type: str, names: Sequence[str], nonempty: str, *, negated: bool) -> str:
+    """Return the SQL condition that `stored_type`, an SQL expression, is one of `names`, or with
+    `negated` is not. The name "characters" stands alone: for a text that is not empty, whose SQL
+    condition is `nonempty`.
     """
     if "characters" in names:
         assert len(names) == 1
-        return f"NOT ({characters})" if negated else characters
+        return f"NOT ({nonempty})" if negated else nonempty
     texts = ", ".join([f"'{each}'" for each in names])
     return f"coalesce({stored_type}, '') {'NOT ' if negated else ''}IN ({texts})"

@@ -594,7 +594,7 @@ class PolicyAdminMixin:
 @lru_cache(maxsize=1)
 def _related_list_filter() -> Any:
     """Return the class of the admin's filter by a relation that offers only objects which the user
-    may see; made at the first use, since it needs the admin.
+    may see; made at the first use, since not every project has the admin.
     """
     # The admin is an application that not every project has.
     from django.contrib.admin.filters import RelatedFieldListFilter

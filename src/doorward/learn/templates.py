@@ -259,8 +259,8 @@ class Templates:
         self, entries: list[Entry], position: int, users: Mapping[str, set[str]]
     ) -> list[Entry]:
         """Append a word or a set of exact values to the entries' templates, and return the entries.
-        The values are those that at least two users have, or else the first; entries with other
-        values only are marked rare.
+        The values are those that at least two users have, or else the first of all in sorted
+        order; entries with other values only are marked rare.
         """
         shared = sorted([value for value, names in users.items() if len(names) >= 2])
         values = shared or sorted(users)[:1]

@@ -543,8 +543,8 @@ def _stands_alone(occurrence: Occurrence) -> bool:
 
 
 def _comment(rule: Rule) -> str:
-    """Return the text of the comment lines directly above a rule, without `#`; "" if there are
-    none.
+    """Return the text of the comment lines directly above a rule, which begin in the first column,
+    without `#`; "" if there are none.
     """
     lines = rule.span.source.text.split("\n")[: rule.span.row - 1]
     lines_above: list[str] = []

@@ -20,8 +20,8 @@ _WORD: Final = re.compile(r"[^A-Za-z0-9]+")
 
 def summarize(search: Search) -> str:
     """Summarize a search: requests, differences, built-ins without an inverse, then one line for
-    each expression that was not seen both to hold and to fail. One sentence if the versions are
-    equal.
+    each expression that was not seen both to hold and to fail, or not seen to be reached. One
+    sentence if both versions have the same rules and data.
     """
     if search.is_equal:
         return "The versions have the same rules and data."

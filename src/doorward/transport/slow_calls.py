@@ -62,12 +62,13 @@ class History:
         return perf_counter(), usage
 
     def end(self, begun: Begun) -> float:
-        """Note the end of a call: return its duration in seconds, and add it to the average unless
-        it is misleading.
+        """Note the end of a call, and return its duration in seconds. A call below `FAST` seconds
+        is added to the average as it is.
 
-        A long call may have waited for the processor, which is only measured while there are
-        doubts. A long call without that measurement is not added, but raises doubts for the next
-        `DOUBTS` calls; one of more than `LONG` seconds is added in any case.
+        A longer one may have waited for the processor. While there are doubts that is measured, and
+        its CPU time is added, or its duration if it waited for something else. Without the
+        measurement it is not added, but raises doubts for the next `DOUBTS` calls; one above `LONG`
+        seconds is added in any case.
         """
         began, usage = begun
         elapsed = perf_counter() - began

@@ -114,8 +114,8 @@ def _add_ulimit(build: _Build, value: str) -> None:
 
 
 def _put_dockerfile(build: _Build, value: str) -> None:
-    """Set the path of the Dockerfile. CommandError for `-`: the daemon gets a random name for
-    it.
+    """Set the path of the Dockerfile. CommandError for `-`, for which the docker client sends a
+    random name.
     """
     if value == "-":
         raise CommandError(

@@ -72,8 +72,8 @@ def has_systemd() -> bool:
 
 
 def wait_for(socket: str, instance: str, seconds: float = _START) -> bool:
-    """Wait until the plugin whose process was started as `instance` answers at `socket`; return
-    False if it does not within `seconds`.
+    """Wait until the plugin that was started with the token `instance` gives it back at `socket`
+    and is an authorization plugin; return False if it does not within `seconds`.
     """
     until = time.monotonic() + seconds
     while time.monotonic() < until:

@@ -227,8 +227,8 @@ def _volumes(document: Any, owner: str) -> Any:
 
 
 def _disk(document: Any, owner: str) -> Any:
-    """Return the disk usage of an owner's objects; sizes of shared layers and the build cache
-    are left out.
+    """Return the disk usage of an owner's objects; the sizes of shared layers are 0 and the build
+    cache is empty.
     """
     filters: Mapping[str, Callable[[Any, str], Any]] = {
         "Containers": _containers,

@@ -51,8 +51,9 @@ class Solve(NamedTuple):
 
 
 def solve_views(solve: Solve) -> dict[str, Any]:
-    """Return the views of a BuildKit call: `build`, with the `images` and the `remote` that it
-    names. If it cannot be read completely there is only `build`, with `readable` False.
+    """Return the views of a BuildKit call: `build`, the list `images` and the first `remote` that
+    it names ("" if none). If it cannot be read completely there is only `build`, with `readable`
+    False.
     """
     try:
         return _control(solve.message) if solve.method == _CONTROL else _bridge(solve.message)

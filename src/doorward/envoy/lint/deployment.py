@@ -25,8 +25,8 @@ application itself can be tricked into a request."""
 
 
 def is_pdp(document: Located) -> bool:
-    """Return True if a document configures a decision point with one of the two plugins for
-    Envoy.
+    """Return True if a document configures a decision point with `envoy_ext_authz_grpc` or
+    `envoy_ext_proc_grpc`.
     """
     plugins = document.get("plugins")
     return any(_is_given(plugins.get(name)) for name in (_PLUGIN, _RESPONSES))

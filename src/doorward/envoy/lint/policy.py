@@ -197,8 +197,8 @@ class _Package:
                 self._names[each.alias or path[-1]] = path
 
     def _name_rules(self, module: Module) -> None:
-        """Remember the input path of each rule that is only another name for it, as `http :=
-        input.a.b`.
+        """Remember the input path of each rule without body and parameters that is only another
+        name for it, as `http := input.a.b`.
         """
         for rule in module.rules:
             head = rule.head

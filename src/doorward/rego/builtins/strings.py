@@ -402,7 +402,7 @@ _FEW_TEXTS: Final = 32
 
 def _pace(parts: tuple[str, ...]) -> int:
     """Return how many texts are compared with all of `parts` between two checks of the deadline:
-    one or more, about 20,000 comparisons.
+    as many as make about 20,000 comparisons, at least one.
     """
     return max(1, 20_000 // (len(parts) + 1))
 

@@ -13,43 +13,43 @@ __all__: list[str] = []
 
 @builtin("is_array", any_, returns=boolean, inverse=inverse("kind", "array"))
 def is_array(x: Value) -> bool:
-    """Return true if `x` is an array."""
+    """Return true if `x` is an array, otherwise false."""
     return type(x) is list
 
 
 @builtin("is_boolean", any_, returns=boolean, inverse=inverse("kind", "boolean"))
 def is_boolean(x: Value) -> bool:
-    """Return true if `x` is true or false."""
+    """Return true if `x` is a boolean, otherwise false."""
     return type(x) is bool
 
 
 @builtin("is_null", any_, returns=boolean, inverse=inverse("kind", "null"))
 def is_null(x: Value) -> bool:
-    """Return true if `x` is null."""
+    """Return true if `x` is null, otherwise false."""
     return x is None
 
 
 @builtin("is_number", any_, returns=boolean, inverse=inverse("kind", "number"))
 def is_number(x: Value) -> bool:
-    """Return true if `x` is a number."""
+    """Return true if `x` is a number, otherwise false."""
     return _is_number(x)
 
 
 @builtin("is_object", any_, returns=boolean, inverse=inverse("kind", "object"))
 def is_object(x: Value) -> bool:
-    """Return true if `x` is an object."""
+    """Return true if `x` is an object, otherwise false."""
     return type(x) is dict
 
 
 @builtin("is_set", any_, returns=boolean, inverse=inverse("kind", "set"))
 def is_set(x: Value) -> bool:
-    """Return true if `x` is a set."""
+    """Return true if `x` is a set, otherwise false."""
     return type(x) is frozenset
 
 
 @builtin("is_string", any_, returns=boolean, inverse=inverse("kind", "string"))
 def is_string(x: Value) -> bool:
-    """Return true if `x` is a string."""
+    """Return true if `x` is a string, otherwise false."""
     return type(x) is str
 
 

@@ -226,8 +226,8 @@ def _last_name(builtin: Builtin) -> str:
 
 def _temp_of(state: FunctionState, written: Inline, general: ast.expr, holds: str) -> ast.Name:
     """Write code that assigns the value of a call to a new local variable named after `holds`: the
-    value of `written`, or that of the `general` call if the tests of `written` fail. Return the
-    variable.
+    value of `written`, or that of the `general` call if the tests of `written` fail or it raises
+    for another kind of operand. Return the variable.
     """
     if not written.raises:
         return state.code.bind_temp(written.otherwise(general), holds=holds)

@@ -388,8 +388,8 @@ class _Reader:
             self._one_way(right, left, self.constants)
 
     def _any_item(self, ref: Term, term: Term) -> bool:
-        """Collect the test of `input.xs[_] = 1`: the collection contains the constant. Return False
-        for other equations.
+        """Collect the test of an equation like `input.xs[_] = 1`, whose last operand is not a
+        scalar: the collection contains the constant. Return False for other equations.
         """
         if not isinstance(ref, Ref) or not ref.args or isinstance(ref.args[-1], Scalar):
             return False

@@ -27,7 +27,9 @@ class Habit(NamedTuple):
 def _habit(
     pattern: str, hint: str, fix: str | None = None, *, only_indented: bool = False
 ) -> Habit:
-    """Return a habit with its pattern compiled; see `Habit` for the parameters."""
+    """Return a habit with its pattern compiled. With `only_indented` its fix, but not its hint, is
+    only for indented lines. For the other parameters see `Habit`.
+    """
     return Habit(re.compile(pattern), hint, fix, only_indented)
 
 

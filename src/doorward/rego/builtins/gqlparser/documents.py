@@ -94,8 +94,8 @@ def _fragment(node: Any) -> Object:
 
 
 def _variable(node: Any) -> Object:
-    """The object of a variable definition, with its type and, if there are any, its default value
-    and directives.
+    """The object of a variable definition: `Variable`, `Type`, `Used` (False) and, if there are
+    any, its default value and directives.
     """
     variable: Object = {"Variable": _name(node.variable), "Type": _type(node.type), "Used": False}
     if node.default_value is not None:

@@ -951,8 +951,9 @@ def invert_units(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_semver(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Versions equal to, above and below the other operand's version, of which those above also
-    with the present pre-release part. ValueError if that version is not made of numbers.
+    """Candidates for operand `i` of `semver.compare`: versions equal to, above and below the other
+    operand's. If operand `i` now has a pre-release part, those above also with that part.
+    ValueError if the other version is not made of numbers.
     """
     other = o[1 - i]
     parts = other.lstrip("v").partition("-")[0].partition("+")[0].split(".")

@@ -521,8 +521,9 @@ def other_names(
     """
 
     def rule(match: Match, value: Any, path: Path, result: Result) -> None:
-        """Match the value of each name of the object, in the order of the names. Checks the
-        deadline.
+        """Match the values whose names fit patterns with those schemas, and those of other unknown
+        names with `others`; report such a name if `others` is False. In the order of the names;
+        checks the deadline.
         """
         for name in sorted(value):
             match.check_deadline()
