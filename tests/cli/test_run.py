@@ -340,9 +340,9 @@ def test_authorization_stands_before_both_listeners(
     ("arguments", "message"),
     [
         (["--tls-cert-file=a"], "--tls-cert-file and --tls-private-key-file must be set together"),
-        (["--tls-ca-cert-file=a"], "TLS needs --tls-cert-file"),
-        (["--authentication=tls"], "TLS needs --tls-cert-file"),
-        (["--addr=https://127.0.0.1:0"], "TLS needs --tls-cert-file"),
+        (["--tls-ca-cert-file=a"], "need --tls-cert-file"),
+        (["--authentication=tls"], "need --tls-cert-file"),
+        (["--addr=https://127.0.0.1:0"], "need --tls-cert-file"),
         (
             ["--authentication=tls", "--tls-cert-file=a", "--tls-private-key-file=b"],
             "needs --tls-ca-cert-file",

@@ -80,9 +80,10 @@ def test_signatures_that_nobody_verified_are_told_of(
         (
             ["--verification-key", "b.tar.gz"],
             1,
-            "--verification-key: the file cannot be read, or is not a key in PEM form or a "
+            "--verification-key: b.tar.gz: the file is neither a public key in PEM nor a "
             "secret in UTF-8",
         ),
+        (["--verification-key", "/proc/self/mem"], 1, "/proc/self/mem: input/output error"),
         (["--skip-verify"], 0, "warning: bundle s.tar.gz: its signatures are not verified"),
     ],
 )

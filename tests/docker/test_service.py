@@ -235,6 +235,12 @@ def test_replay_shows_what_changed(docker_captures: Path, tmp_path: Path) -> Non
     assert "requests, 1 changed" in result.output
 
 
+def test_replay_by_two_deciders_is_refused(docker_captures: Path, policy: Path) -> None:
+    file = str(docker_captures / "ps_all.json")
+    result = run("replay", file, "--policy", str(policy), "--data", str(policy.parent))
+    assert "cannot be combined: give one of them" in str(result.exception)
+
+
 def test_replay_of_the_audit_log(policy: Path, tmp_path: Path) -> None:
     log = tmp_path / "audit"
     path = str(tmp_path / "p.sock")

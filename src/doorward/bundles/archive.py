@@ -178,11 +178,10 @@ def _safe_name(name: str, limits: Limits) -> str:
     """
     # Slashes in front are cut as OPA does: `/a.rego` is a file at the root of the bundle.
     parts = PurePosixPath(name.lstrip("/")).parts
-    if len(name) > MAX_NAME or len(parts) > limits.depth:
-        raise ArchiveError(
-            f"`{name[:60]}…`: the name is longer than {MAX_NAME} characters or more than "
-            f"{limits.depth} folders deep"
-        )
+    if len(name) > MAX_NAME:
+        raise ArchiveError(f"`{name[:60]}…`: the name is longer than {MAX_NAME} characters")
+    if len(parts) > limits.depth:
+        raise ArchiveError(f"`{name[:60]}…`: the path has more than {limits.depth} levels")
     if ".." in parts:
         raise ArchiveError(f"`{name}`: a name must not contain `..`, which leads out of the bundle")
     if not name.isprintable():  # control characters, and what is not UTF-8

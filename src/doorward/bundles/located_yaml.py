@@ -127,11 +127,11 @@ class _Reader:
         """
         line = self._offset + node.start_mark.line + 1 if key_line is None else key_line
         self._left -= 1  # aliases are followed, so that a small file can be a large tree
-        if self._left < 0 or depth > MAX_DEPTH:
+        if depth > MAX_DEPTH:
+            raise LocatedError(f"the YAML is nested deeper than {MAX_DEPTH} levels", line)
+        if self._left < 0:
             raise LocatedError(
-                f"the YAML is nested deeper than {MAX_DEPTH} levels, or too large "
-                "with its aliases expanded",
-                line,
+                f"the YAML has more than {MAX_NODES} values with its aliases expanded", line
             )
         match node:
             case yaml.MappingNode():

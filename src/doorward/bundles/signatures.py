@@ -103,7 +103,10 @@ class Verification:
         if not name:
             raise SignatureError("verification key ID is empty")
         if not isinstance(name, str):
-            raise SignatureError("verification key ID must be a string")
+            raise SignatureError(
+                "verification key ID must be a string: `kid` in the JWT's header, or its claim "
+                "`keyid`"
+            )
         if name not in self.keys:
             raise SignatureError(f"verification key corresponding to ID {name} not found")
         return self.keys[name]

@@ -83,13 +83,17 @@ Examples:
 @click.option(
     "--benchmem/--no-benchmem",
     default=True,
-    help="Report the memory that an evaluation uses at its end.",
+    help="Report the memory that is still in use at the end of an evaluation.",
 )
-@click.option("--metrics/--no-metrics", default=True, help="Report the distribution of times.")
+@click.option(
+    "--metrics/--no-metrics",
+    default=True,
+    help="Report percentiles, mean and extremes of the times.",
+)
 @click.option(
     "--fail/--no-fail",
     default=True,
-    help="Exit with 1 if the query is undefined, which is the default.",
+    help="Exit with 1 if the query is undefined; this is the default.",
 )
 @click.option("-p", "--partial", "partially", is_flag=True, help="Evaluate partially.")
 @click.option(
@@ -98,7 +102,8 @@ Examples:
     multiple=True,
     default=("input",),
     metavar="PATH",
-    help="With --partial: document to treat as unknown, such as input.user; repeatable.",
+    help="With --partial: document to treat as unknown, such as input.user; repeatable. "
+    "Default: input.",
 )
 @click.option("--package", default="", help="Package in which the query is evaluated.")
 @click.option("--import", "imports", multiple=True, help="Import for the query; repeatable.")
@@ -111,7 +116,9 @@ Examples:
 @extensions.option
 @saved_programs.option
 @click.option("--e2e", is_flag=True, help="Measure over HTTP, with a server started for it.")
-@click.option("-c", "--config-file", help="With --e2e: configuration file of the server.")
+@click.option(
+    "-c", "--config-file", help="With --e2e: configuration file of the server that is measured."
+)
 @click.option(
     "--shutdown-grace-period",
     type=click.IntRange(min=0),

@@ -136,7 +136,7 @@ Examples:
     type=OneOf("rego", "wasm", "plan", flag="-t, --target"),
     default="rego",
     show_default=True,
-    help="Output format; only rego is supported.",
+    help="Form of the policies in the bundle; only rego is supported.",
 )
 @click.option(
     "--ignore",
@@ -165,7 +165,8 @@ Examples:
     default="default",
     show_default=True,
     metavar="NAME",
-    help="Key name (`kid`) for the new signatures; a claims file overrides it.",
+    help="Key name to write into the new signature, as its claim `keyid`; not used with "
+    "--claims-file.",
 )
 @click.option(
     "--signing-alg",

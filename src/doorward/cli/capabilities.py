@@ -55,11 +55,11 @@ def _document(path: str) -> Any:
     with open(path, "rb") as file:
         content = file.read(MAX_FILE + 1)
     if len(content) > MAX_FILE:
-        raise ValueError(f"the file is larger than {MAX_FILE} bytes")
+        raise ValueError(f"the capabilities file is larger than {MAX_FILE} bytes")
     try:
         return json.loads(content)
     except RecursionError:
-        raise ValueError("the JSON in the file is nested too deeply") from None
+        raise ValueError("the JSON in the capabilities file is nested too deeply") from None
 
 
 option: Final = click.option(

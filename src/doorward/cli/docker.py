@@ -107,10 +107,14 @@ command.add_command(proxy)
     "--host-root",
     default="",
     metavar="PATH",
-    help="Folder at which the host's root is mounted, in which links in host paths are followed.",
+    help="For a plugin in a container: folder at which the host's root is mounted, in which links "
+    "in host paths are followed.",
 )
 @click.option(
-    "--threads", default=256, metavar="N", help="Number of calls handled at the same time."
+    "--threads",
+    default=256,
+    metavar="N",
+    help="Maximum number of the Docker daemon's calls that are answered at the same time.",
 )
 @click.option(
     "--watchdog", is_flag=True, help="Run under a watchdog that restarts the plugin when it hangs."
@@ -351,7 +355,8 @@ def policies(folder: Path) -> int:
     "--audit-log",
     multiple=True,
     type=click.Path(path_type=Path, exists=True),
-    help="Replay this audit log and list requests that are newly denied (needs --audit-input).",
+    help="List the requests in this audit log that were allowed and that the shipped policies "
+    "deny; `doorward docker serve` must have written the log with --audit-input. Repeatable.",
 )
 @click.option(
     "--write",
@@ -490,6 +495,8 @@ def replay_(
     everything: bool,
 ) -> int:
     """Decide captured or logged requests again; the exit code is 1 if a decision changed."""
+    if sum(map(bool, (pdp, policy, data))) > 1:
+        raise click.UsageError("--pdp, --policy and --data cannot be combined: give one of them")
     changed = count = 0
     paths = with_shipped(data) if data else policy or (str(PACK),)
     try:
@@ -533,7 +540,7 @@ _DAYS: Final = click.option(
     show_default=True,
     type=click.IntRange(1, 3650),
     metavar="N",
-    help="Days until the certificate expires.",
+    help="Number of days for which the new certificate is valid.",
 )
 
 

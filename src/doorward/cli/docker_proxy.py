@@ -50,7 +50,7 @@ _CONSUMER: Final = re.compile(r"([a-z0-9][a-z0-9_.-]{0,63})=(/[^,]+)(?:,group=([
     "--daemon",
     required=True,
     metavar="PATH",
-    help="The Docker daemon's own socket, which only root may be able to open.",
+    help="The Docker daemon's own socket; only root must be able to open it.",
 )
 @click.option(
     "--socket",
@@ -173,6 +173,8 @@ def _consumer(text: str) -> Consumer:
     forms and for the name that is reserved, `SHARED`.
     """
     match = _CONSUMER.fullmatch(text)
-    if match is None or match[1] == SHARED:
+    if match is not None and match[1] == SHARED:
+        raise click.UsageError(f"--consumer: the name {SHARED} is reserved: use another one")
+    if match is None:
         raise click.UsageError("--consumer must be of the form NAME=/PATH[,group=GROUP]")
     return Consumer(match[1], match[2], match[3] or "")

@@ -91,7 +91,10 @@ Examples:
     help="Maximum size of a request body that the policy sees.",
 )
 @click.option(
-    "--max-connections", type=int, metavar="N", help="Maximum number of open client connections."
+    "--max-connections",
+    type=int,
+    metavar="N",
+    help="Maximum number of client connections that Envoy keeps open.",
 )
 @click.option(
     "--max-heap", type=int, metavar="BYTES", help="Envoy's heap size at which it refuses requests."

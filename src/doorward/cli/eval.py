@@ -171,7 +171,12 @@ Examples:
     help="Skip files and folders with this name or pattern, such as '.*', in folders; repeatable.",
 )
 @click.option("--pretty-limit", default=0, help="Maximum width of table cells; 0 for no limit.")
-@click.option("--timeout", default="0s", metavar="DURATION", help="Time limit, e.g. 500ms.")
+@click.option(
+    "--timeout",
+    default="0s",
+    metavar="DURATION",
+    help="Time limit for the evaluation, such as 500ms; 0s sets none.",
+)
 @capabilities.option
 @extensions.option
 @saved_programs.option
@@ -203,7 +208,12 @@ Examples:
 )
 @click.option("-O", "--optimize", default=0, hidden=True)  # it would answer the same, later
 @click.option("-e", "--entrypoint", multiple=True, hidden=True)
-@click.option("--count", type=click.IntRange(1), default=1, help="Number of evaluations.")
+@click.option(
+    "--count",
+    type=click.IntRange(1),
+    default=1,
+    help="Number of evaluations, whose times --metrics reports; the result printed is the first.",
+)
 @click.option("--disable-early-exit", is_flag=True, hidden=True)  # ways of OPA's to be slower
 @click.option("--disable-indexing", is_flag=True, hidden=True)
 @click.option("-t", "--target", type=OneOf("rego", flag="-t, --target"), hidden=True)

@@ -101,7 +101,9 @@ class _DockerCommand(CommandOfProgram):
     help="Print only the request with this number, counted from 1.",
 )
 @click.option(
-    "--mask-env", is_flag=True, help="Hide the values of containers' environment variables (`Env`)."
+    "--mask-env",
+    is_flag=True,
+    help="Hide the values of containers' environment variables (`Env`) in the printed input.",
 )
 @click.option(
     "-u",

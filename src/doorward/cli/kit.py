@@ -215,13 +215,13 @@ Examples:
     "--listen",
     default="127.0.0.1:8000",
     metavar="HOST:PORT",
-    help="Address on which the proxy accepts clients.",
+    help="Address on which the reverse proxy accepts clients.",
 )
 @click.option(
     "--upstream",
     default="127.0.0.1:8080",
     metavar="HOST:PORT",
-    help="Address of the application, to which the proxy passes requests.",
+    help="Address of the application, to which the reverse proxy passes requests.",
 )
 @click.option(
     "--pdp",
@@ -233,7 +233,8 @@ Examples:
     "--secret-file",
     type=Path,
     metavar="FILE",
-    help="File with the secret that the proxy sends: `secret` in the options of forward_auth.",
+    help="File with the secret that the reverse proxy sends: `secret` in the options of "
+    "forward_auth.",
 )
 @click.option(
     "--header",

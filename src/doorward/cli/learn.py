@@ -72,7 +72,7 @@ Examples:
     "ignored",
     multiple=True,
     metavar="/PATH",
-    help="Leave out requests to this path; repeatable.",
+    help="Leave out requests whose path begins with this text; repeatable.",
 )
 @click.option(
     "--status",
@@ -93,7 +93,8 @@ Examples:
     type=click.IntRange(3),
     default=_LIMITS.words,
     show_default=True,
-    help="Minimum number of words from which a path segment is learned as a closed set of words.",
+    help="Minimum number of different words for a path segment to be learned as a closed set "
+    "of words.",
 )
 @click.option(
     "--events",
@@ -133,8 +134,8 @@ Examples:
 @click.option(
     "--shadow",
     metavar="a/b",
-    help="Print a configuration that runs the learned policy, without effect, beside this "
-    "document.",
+    help="Also print a configuration that evaluates the learned policy beside this document, "
+    "without effect on decisions.",
 )
 @click.option(
     "--check",

@@ -42,7 +42,7 @@ Examples:
 @click.option(
     "--places/--no-places",
     default=None,
-    help="Print Doorward's own tree, with or without positions.",
+    help="Print Doorward's own tree instead of OPA's, with positions or without.",
 )
 @click.option("--v0-compatible", is_flag=True, help="Read the policy as Rego v0.")
 @click.option("--v1-compatible", is_flag=True, hidden=True)

@@ -89,7 +89,10 @@ Examples:
 )
 @style_option(*_FORMATS, default="text")
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path), help="File to write the report to."
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="File to write the report to; by default standard output.",
 )
 @click.option(
     "--fail-on",

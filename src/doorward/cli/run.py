@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from doorward.base.collector import gc_frozen, gc_paused
+from doorward.base.os_errors import describe_os_error
 from doorward.bundles.loader import LoadError
 from doorward.bundles.signatures import ALGORITHMS, Verification
 from doorward.bundles.sources import Sources
@@ -199,8 +200,8 @@ Examples:
     "--tls-cert-refresh-period",
     default="0s",
     metavar="DURATION",
-    help="Interval at which to reload certificates, such as 60s; 0s means never, or 5s "
-    "with --watch.",
+    help="Interval at which changed certificate files are loaded again, such as 60s; 0s, the "
+    "default, means 5s, or never with --no-watch.",
 )
 @click.option(
     "--min-tls-version",
@@ -219,7 +220,8 @@ Examples:
     "--skip-known-schema-check",
     is_flag=True,
     expose_value=False,
-    help="Accepted for compatibility with OPA: inputs of system policies have no types.",
+    help="Accepted for compatibility with OPA: Doorward never checks the types of the input of "
+    "system policies.",
 )
 @click.option(
     "--disable-telemetry",
@@ -232,7 +234,8 @@ Examples:
     "--optimize-store-for-read-speed",
     is_flag=True,
     expose_value=False,
-    help="Accepted for compatibility with OPA: data is always stored in that form.",
+    help="Accepted for compatibility with OPA: Doorward always stores data in the form that is "
+    "fast to read.",
 )
 @click.option(
     "--ready-timeout",
@@ -370,7 +373,9 @@ def _options(files: Sequence[str], log_format: str, options: dict[str, Any]) -> 
         raise click.UsageError("--console needs --diagnostic-addr")
     if config.identity:
         if options["workers"] > 1:
-            raise ConfigError("`identity` works in a single process only: use --workers 1")
+            raise ConfigError(
+                "configuration: `identity` works in a single process only: use --workers 1"
+            )
         workers = 1
     return SidecarOptions(
         sources=_sources(files, options),
@@ -421,7 +426,10 @@ def _tls_options(options: dict[str, Any]) -> TlsOptions | None:
         addresses = [*options["addr"], *options["diagnostic_addr"]]
         is_required = verifies or any(each.startswith("https://") for each in addresses)
         if is_required or options["tls_ca_cert_file"] is not None:
-            raise click.UsageError("TLS needs --tls-cert-file and --tls-private-key-file")
+            raise click.UsageError(
+                "an https:// address, --authentication=tls and --tls-ca-cert-file need "
+                "--tls-cert-file and --tls-private-key-file"
+            )
         return None
     if verifies and options["tls_ca_cert_file"] is None:
         raise click.UsageError("--authentication=tls needs --tls-ca-cert-file")
@@ -470,12 +478,16 @@ def _verification(options: dict[str, Any]) -> Verification | None:
     if os.path.isfile(key):
         try:
             with open(key, encoding="utf-8") as file:
-                key = file.read(_MAX_KEY)
-        except (OSError, UnicodeDecodeError):
+                text = file.read(_MAX_KEY)
+        except OSError as error:
+            reason = describe_os_error(error)
+            raise click.UsageError(f"--verification-key: {key}: {reason}") from None
+        except UnicodeDecodeError:
             raise click.UsageError(
-                "--verification-key: the file cannot be read, or is not a key in PEM form or a "
+                f"--verification-key: {key}: the file is neither a public key in PEM nor a "
                 "secret in UTF-8"
             ) from None
+        key = text
     return Verification(
         key, options["signing_alg"], options["scope"], options["exclude_files_verify"]
     )

@@ -128,7 +128,8 @@ Examples:
 @click.option(
     "--mutate",
     is_flag=True,
-    help="Mutation testing: report conditions that no test checks, as pretty, json or markdown.",
+    help="Mutation testing: report conditions that no test checks, with --format pretty, json or "
+    "markdown.",
 )
 @click.option(
     "--mutate-time", default="1m", show_default=True, help="Time limit for mutation testing."
@@ -137,7 +138,7 @@ Examples:
 @click.option(
     "--benchmem",
     is_flag=True,
-    help="With --bench: report the memory that a test uses at its end.",
+    help="With --bench: report the memory that is still in use at the end of a test.",
 )
 @click.option(
     "--var-values",

@@ -149,7 +149,7 @@ def unmasked() -> Iterator[None]:
     ("arguments", "message"),
     [
         (["--daemon", "/d", "--consumer", "x"], "must be of the form NAME=/PATH"),
-        (["--daemon", "/d", "--consumer", "shared=/x"], "must be of the form NAME=/PATH"),
+        (["--daemon", "/d", "--consumer", "shared=/x"], "the name shared is reserved"),
         (["--daemon", "/d", "--listen", "127.0.0.1:1"], "--listen needs --tls-cert-file, "),
         (
             ["--daemon", "/d", "-p", "http://x/y", "--policy", "/p"],
