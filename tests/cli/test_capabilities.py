@@ -152,4 +152,5 @@ def test_a_file_that_is_too_large_is_not_read_in_part(
 ) -> None:
     monkeypatch.setattr(capabilities, "MAX_FILE", 100)
     assert run(["capabilities", "--file", narrow]) == 1
-    assert capsys.readouterr().err == f"Error: {narrow}: the file is larger than 100 bytes\n"
+    said = f"Error: {narrow}: the capabilities file is larger than 100 bytes\n"
+    assert capsys.readouterr().err == said
