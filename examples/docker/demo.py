@@ -29,7 +29,7 @@ from doorward.docker.decider.embedded import PACK
 
 EXAMPLE: Final = Path(__file__).resolve().parent
 NAME: Final = "doorward-demo"
-DENIED_BY_PROXY: Final = "authorization denied by doorward: "
+DENIED_BY_PROXY: Final = "authorization denied by Doorward's proxy: "
 DOORWARD: Final = [sys.executable, "-c", "from doorward.cli.main import main; main()"]
 
 

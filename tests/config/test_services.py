@@ -124,7 +124,10 @@ def with_kms(**options: Any) -> dict[str, Any]:
             'aws service "ecr" must be used with service type "oci"',
         ),
         ({"s3_signing": {"metadata_credentials": {}}}, "aws_region must be specified"),
-        ({"gcp_metadata": {"audience": "a", "scopes": ["s"]}}, "either audience or scopes"),
+        (
+            {"gcp_metadata": {"audience": "a", "scopes": ["s"]}},
+            "exactly one of audience and scopes",
+        ),
         ({"unheard_of": {}}, "unknown credentials; use one of bearer, client_tls, "),
     ],
 )

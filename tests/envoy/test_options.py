@@ -78,22 +78,22 @@ def test_unknown_keys_are_named() -> None:
         (
             "grpc-request-duration-seconds-buckets",
             [],
-            "must be a list of finite numbers, each larger than the one before",
+            "must be a list of at least one finite number, each larger than the one before",
         ),
         (
             "grpc-request-duration-seconds-buckets",
             [1, "2"],
-            "must be a list of finite numbers, each larger than the one before",
+            "must be a list of at least one finite number, each larger than the one before",
         ),
         (
             "grpc-request-duration-seconds-buckets",
             [float("nan")],
-            "must be a list of finite numbers, each larger than the one before",
+            "must be a list of at least one finite number, each larger than the one before",
         ),
         (
             "grpc-request-duration-seconds-buckets",
             [2, 1],
-            "must be a list of finite numbers, each larger than the one before",
+            "must be a list of at least one finite number, each larger than the one before",
         ),
         ("on-error", "allow", "must be `deny` or `fail-call` but is `allow`"),
         ("on-error", True, "must be a string but is true or false"),

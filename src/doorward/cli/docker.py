@@ -511,7 +511,9 @@ def replay_(
                     f"{input_doc.get('action', '-')} {input_doc.get('target', '')}  "
                     f"{each.verdict.reason}  ({each.past.location})"
                 )
-    except (ReplayError, LoadError, RegoError, UrlError) as error:
+    except UrlError as error:
+        raise click.UsageError(f"--pdp: {error}") from None
+    except (ReplayError, LoadError, RegoError) as error:
         raise click.ClickException(str(error)) from None
     click.echo(f"{counted(count, 'request')}, {changed:,} changed")
     return 1 if changed else 0

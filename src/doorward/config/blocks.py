@@ -89,19 +89,6 @@ class Block:
                 raise ConfigError(f"{self.location(key)} must be a list of strings")
         return tuple(value)
 
-    def increasing(self, key: str) -> tuple[float, ...]:
-        """Return the list of numbers at `key`; () if it is absent or null. Raise ConfigError unless
-        it is a list of numbers, each larger than the one before.
-        """
-        listed = self.get(key, list, [])
-        numbers = [float(each) for each in listed if type(each) in (int, float)]
-        if len(numbers) < len(listed) or numbers != sorted(set(numbers)):
-            raise ConfigError(
-                f"{self.location(key)} must be a list of finite numbers, each larger than "
-                "the one before"
-            )
-        return tuple(numbers)
-
     def unknown(self, known: Sequence[str]) -> tuple[str, ...]:
         """Return a warning for each key that is not in `known`, with its location and the most
         similar known key.

@@ -175,7 +175,7 @@ def _document_paths(texts: tuple[str, ...]) -> tuple[str, ...] | None:
     """Return document paths without slashes around them; raise ValueError if one is the root."""
     paths = tuple(path.strip("/") for path in texts)
     if not all(paths):
-        raise ValueError("must be paths of documents, such as a/b: the empty path is not allowed")
+        raise ValueError("must be paths of documents below the root, such as a/b")
     return paths
 
 
@@ -270,7 +270,8 @@ def _read_mapping(top: Block, key: str, warnings: list[str]) -> Mapping[str, tup
         if not all(path) or any(other[: len(path)] == path for other in others):
             raise ConfigError(
                 f"{block.location(name)} must be a path in the input, such as a.b, "
-                "that is not equal to, above or below the path of another member"
+                "that is not equal to, above or below the path of another of "
+                f"{', '.join(_MEMBERS)}"
             )
     return mapping
 
@@ -379,7 +380,7 @@ def _secret_paths(texts: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
     """
     paths = tuple(tuple(path.strip("/").split("/")) for path in texts)
     if not all(map(all, paths)):
-        raise ValueError("must be paths of documents, such as a/b, without empty segments")
+        raise ValueError("must be paths of documents below the root, such as a/b, without `//`")
     return paths
 
 
@@ -537,11 +538,13 @@ def read_config(
         except OSError as error:
             raise ConfigError(f"open {path}: {describe_os_error(error)}") from None
         if len(content) > MAX_BYTES:
-            raise ConfigError(f"{path}: the file is larger than {MAX_BYTES} bytes")
+            raise ConfigError(f"{path}: the configuration file is larger than {MAX_BYTES} bytes")
         try:
             text = content.decode("utf-8")
         except UnicodeDecodeError as error:
-            raise ConfigError(f"{path}: the file is not UTF-8 at byte {error.start}") from None
+            raise ConfigError(
+                f"{path}: the configuration file is not UTF-8 at byte {error.start}"
+            ) from None
     return parse_config(
         text, file=path or "", overrides=overrides, files=files, environment=environment
     )

@@ -376,7 +376,9 @@ def _increasing(values: list[Any]) -> tuple[float, ...]:
     numbers = [float(each) for each in values if type(each) in (int, float)]
     is_finite = bool(numbers) and all(map(math.isfinite, numbers))
     if len(numbers) < len(values) or numbers != sorted(set(numbers)) or not is_finite:
-        raise ValueError("must be a list of finite numbers, each larger than the one before")
+        raise ValueError(
+            "must be a list of at least one finite number, each larger than the one before"
+        )
     return tuple(numbers)
 
 

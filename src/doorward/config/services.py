@@ -528,7 +528,7 @@ class GcpMetadata:
         """Raise ConfigError unless exactly one of audience and scopes is set."""
         if bool(block.get("audience", str, "")) == bool(block.strings("scopes")):
             raise ConfigError(
-                f"{block.location('audience')}: set either audience or scopes, not both"
+                f"{block.location('audience')}: set exactly one of audience and scopes"
             )
 
 

@@ -141,7 +141,7 @@ def _refuse_blocking(value: bool) -> bool:
     """Return False; raise ValueError for True, since a decision must never wait for a collector."""
     if value:
         raise ValueError(
-            "is not supported: no decision waits for a collector, and spans beyond the queue are "
+            "must be false: no decision waits for a collector, and spans beyond the queue are "
             "dropped"
         )
     return value

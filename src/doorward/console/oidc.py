@@ -242,7 +242,7 @@ class OidcLogin:
         url = self._document.get(name)
         parts = split_url(url if isinstance(url, str) and len(url) < 2_000 else "")
         if not isinstance(url, str) or not parts.netloc or parts.fragment:
-            raise OidcError(f"the issuer's discovery document has no {name}")
+            raise OidcError(f"the issuer's discovery document has no valid URL `{name}`")
         if not self._issuer.is_as_safe(url):
             raise OidcError(f"{name} in the issuer's discovery document must be an https URL")
         return url

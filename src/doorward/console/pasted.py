@@ -56,7 +56,7 @@ def read_pasted(text: str, user: str = "") -> Any:
             return to_input(_read_http(text))
     except RequestError as error:
         raise PastedError(
-            f"this request is refused before any policy is evaluated: {error}"
+            f"the pasted HTTP request is refused before any policy is evaluated: {error}"
         ) from None
     raise PastedError("paste a command of curl or docker, an HTTP request, or an input as JSON")
 
@@ -177,7 +177,7 @@ def _request(method: str, target: str, headers: dict[str, str], body: str) -> Ht
     try:
         parts = urlsplit(with_scheme)
     except ValueError as error:
-        raise PastedError(f"the request's URL is invalid: {error}") from None
+        raise PastedError(f"the URL of the pasted request is invalid: {error}") from None
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     host = headers.pop("host", "") or parts.netloc
     return HttpRequest(

@@ -56,7 +56,7 @@ def flag(request: Request, name: str) -> bool:
     """Return a boolean field, False if it is missing; PlaygroundError for another value."""
     value = request.get(name, False)
     if not isinstance(value, bool):
-        raise PlaygroundError(f"`{name}` must be true or false")
+        raise PlaygroundError(f"the field `{name}` must be true or false")
     return value
 
 
@@ -64,7 +64,9 @@ def text_of(request: Request, name: str) -> str:
     """Return a string field of at most `MAX_TEXT` characters; PlaygroundError for another value."""
     value = request.get(name)
     if not isinstance(value, str) or len(value) > MAX_TEXT:
-        raise PlaygroundError(f"`{name}` must be a string of at most {MAX_TEXT} characters")
+        raise PlaygroundError(
+            f"the field `{name}` must be a string of at most {MAX_TEXT} characters"
+        )
     return value
 
 
@@ -72,7 +74,7 @@ def file_of(files: Mapping[str, str], request: Request) -> str:
     """Return the field `file`, the name of one of the files; PlaygroundError for another value."""
     name = text_of(request, "file")
     if name not in files:
-        raise PlaygroundError("`file` must be the name of a file in `files`")
+        raise PlaygroundError("the field `file` must be the name of a file in `files`")
     return name
 
 
@@ -80,7 +82,9 @@ def offset_of(request: Request) -> int:
     """Return the field `offset`, a number of characters; PlaygroundError for another value."""
     offset = request.get("offset")
     if type(offset) is not int or offset < 0:
-        raise PlaygroundError("`offset` must be a position in the file's text, in characters")
+        raise PlaygroundError(
+            "the field `offset` must be a position in the file's text, in characters"
+        )
     return offset
 
 

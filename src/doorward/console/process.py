@@ -140,8 +140,8 @@ class Process:
             )
         if not self.ring.has_path(path):
             raise PastedError(
-                "no recent decision is about this document: choose the path of one that "
-                "clients have asked for"
+                "no recent decision is about this document: only documents that clients have asked "
+                "for can be tried"
             )
         return views.try_input(self.pdp, path, read_pasted(text, user), changes=changes)
 

@@ -93,7 +93,10 @@ class AuditLog:
             # Opened before the old one closes: where that fails, lines still have a place.
             fd, torn = self._open()
         except AuditLogError as error:
-            _log.error("Audit log cannot be reopened", extra={"error": str(error)})
+            _log.error(
+                "Audit log cannot be reopened: lines still go to the old file",
+                extra={"error": str(error)},
+            )
             return
         with self._lock:
             os.close(self._fd)

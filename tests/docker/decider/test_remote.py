@@ -319,6 +319,11 @@ def test_what_is_no_url(url: str) -> None:
         check_url(url)
 
 
+def test_socket_whose_path_is_too_long_is_named_as_such() -> None:
+    with pytest.raises(UrlError, match="a path of more than 107 bytes"):
+        check_url("http+unix://%2Frun%2F" + "x" * 108 + "/v1")
+
+
 @pytest.mark.parametrize(
     "host", ["h", "127.0.0.1", "[::1]", "a.example.", f"{'a' * 63}.example", "a_b", "xn--bcher-kva"]
 )

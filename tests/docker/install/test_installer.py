@@ -138,7 +138,7 @@ def test_broken_configuration_is_refused(daemon: PrivateDaemon, wanted: Installa
         daemon.config.write_text('{"authorization-plugins": "one"}')
         refused(wanted, daemon, "must be a list of names")
         daemon.config.write_text('{"debug": true, "debug": false}')
-        refused(wanted, daemon, "a key is repeated")
+        refused(wanted, daemon, "the key `debug` is repeated")
     finally:
         daemon.config.write_text("{}\n")
 

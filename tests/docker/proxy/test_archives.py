@@ -96,7 +96,7 @@ def test_build_from_another_image_is_refused(behind: Proxied, form: str, order: 
     answer = build(behind, content, headers)
     assert answer.status == 403
     assert answer.message.startswith(
-        "authorization denied by doorward: image evil:1 is not allowed"
+        "authorization denied by Doorward's proxy: image evil:1 is not allowed"
     )
 
 

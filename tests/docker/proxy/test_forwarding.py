@@ -18,9 +18,9 @@ from tests.docker.proxy.fake_daemon import OK, FakeDaemon, fake_daemon, talk
 from tests.ports import free_port
 from tests.waiting import PATIENCE
 
-from doorward.docker.proxy.exchange import Budget, RefusedError
+from doorward.docker.proxy.exchange import MOST_JSON, Budget, RefusedError
 from doorward.docker.proxy.service import Consumer, ProxyOptions, ProxyService
-from doorward.docker.proxy.wire import MOST_HEAD
+from doorward.docker.proxy.wire import MOST_HEAD, chunk
 from doorward.docker.unix_http import UnixConnection
 
 HEAD = b"GET /v1.41/containers/json HTTP/1.1\r\nHost: h\r\n"
@@ -321,6 +321,23 @@ def test_an_upload_in_chunks_comes_whole(behind: Behind, path: str) -> None:
         assert client.getresponse().read() == b"{}"
     _, _, body = behind.daemon.content.partition(b"\r\n\r\n")
     assert unchunk(body) == content
+
+
+@pytest.mark.parametrize(
+    ("chunks", "status", "message"),
+    [
+        (chunk(b" " * (MOST_JSON + 1)), 413, b"request body is larger than"),
+        (b"x\r\n", 400, b"request body is malformed"),
+    ],
+)
+def test_a_body_in_chunks_is_refused_if_too_large_or_malformed(
+    behind: Behind, chunks: bytes, status: int, message: bytes
+) -> None:
+    head = f"POST /v1.41/containers/create HTTP/1.1\r\n{CLOSE}Transfer-Encoding: chunked\r\n\r\n"
+    answer = talk(behind.path, head.encode() + chunks)
+    assert answer.startswith(b"HTTP/1.1 %d " % status)
+    assert message in answer
+    assert behind.daemon.content == b""
 
 
 def unchunk(body: bytes) -> bytes:

@@ -202,7 +202,7 @@ def _about(
         names = read_options(words, values, switches, state, command)
         if len(names) != 1:
             raise CommandError(
-                f"`{command}` must have exactly one name: it would send a request for each"
+                f"`{command}` must have exactly one name: docker sends a request for each"
             )
         name = quote(names[0], safe="/:@")
         return Call(method, path.replace("NAME", name), state.query)
@@ -253,7 +253,7 @@ def _pull(words: Sequence[str], command: str) -> Call:
     names = read_options(words, _PULL, _PULL_SWITCHES, state, command)
     if len(names) != 1:
         raise CommandError(
-            f"`{command}` must have exactly one name: it would send a request for each"
+            f"`{command}` must have exactly one name: docker sends a request for each"
         )
     image = parse_image(names[0])
     tag = image["digest"] or image["tag"]

@@ -370,7 +370,9 @@ def _put_port(container: Container, value: str) -> None:
     and for other forms.
     """
     if "=" in value:
-        raise CommandError("`-p` must be of the form HOST:CONTAINER")
+        raise CommandError(
+            "`-p` is only supported in the form HOST:CONTAINER, without names and `=`"
+        )
     numbers, _, protocol = value.partition("/")
     left, _, inner = numbers.rpartition(":")
     address, _, outer = left.rpartition(":")

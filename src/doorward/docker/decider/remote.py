@@ -79,17 +79,23 @@ def check_url(text: str) -> _Url:
             "the URL must not contain a password, which everyone who lists the processes would see"
         )
     if not _HOST.fullmatch(parts.hostname):
-        raise UrlError("the host of a URL has a label that is empty or over 63 characters")
+        raise UrlError(
+            "the URL's host has an empty part between dots, or one of over 63 characters"
+        )
     secure = parts.scheme == "https"
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     return _Url(secure, parts.hostname, port or (443 if secure else 80), target)
 
 
 def _check_unix(text: str) -> _Url:
-    """Return the parts of an `http+unix://` URL; UrlError for another form."""
+    """Return the parts of an `http+unix://` URL; UrlError for another form, and for a socket whose
+    path is too long.
+    """
     host, slash, target = text.removeprefix(_UNIX).partition("/")
     path = unquote(host)
-    if not path.startswith("/") or len(path.encode()) > _LONGEST_SOCKET or "\0" in path:
+    if len(path.encode()) > _LONGEST_SOCKET:
+        raise UrlError(f"the URL's socket has a path of more than {_LONGEST_SOCKET} bytes")
+    if not path.startswith("/") or "\0" in path:
         raise UrlError("must be a URL of the form http+unix://%2FPATH%2FOF%2FSOCKET/v1/data/PATH")
     return _Url(False, "localhost", 80, slash + target or "/", path)
 

@@ -125,8 +125,8 @@ def _read_authority(folder: Path) -> tuple[x509.Certificate, ec.EllipticCurvePri
         key = serialization.load_pem_private_key((folder / "ca-key.pem").read_bytes(), None)
     except OSError as error:
         raise CertificateError(
-            f"the CA in {folder} cannot be read: {describe_os_error(error)}; if there is none, "
-            "create it with `doorward docker cert ca`"
+            f"the authority in {folder} cannot be read: {describe_os_error(error)}; if "
+            "there is none, create it with `doorward docker cert ca`"
         ) from None
     except (ValueError, TypeError, UnsupportedAlgorithm):  # TypeError for an encrypted key
         raise CertificateError(

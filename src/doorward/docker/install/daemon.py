@@ -70,7 +70,7 @@ class ConfigFile:
         except FileNotFoundError:
             return {}
         except OSError as error:
-            raise DaemonError(f"read {self.path}: {describe_os_error(error)}") from None
+            raise DaemonError(f"cannot read {self.path}: {describe_os_error(error)}") from None
         if len(content) > _MAX_CONFIG:
             raise DaemonError(f"{self.path} is larger than {_MAX_CONFIG} bytes")
         try:
@@ -102,7 +102,7 @@ class ConfigFile:
                 shutil.copy2(self.path, self.backup)
             self._replace(text.encode())
         except OSError as error:
-            raise DaemonError(f"write {self.path}: {describe_os_error(error)}") from None
+            raise DaemonError(f"cannot write {self.path}: {describe_os_error(error)}") from None
 
     def _replace(self, content: bytes) -> None:
         """Replace the file's content in one step; a symbolic link stays and its target is replaced.
@@ -146,7 +146,7 @@ class ConfigFile:
             elif self.content() != content:
                 self._replace(content)
         except OSError as error:
-            raise DaemonError(f"restore {self.path}: {describe_os_error(error)}") from None
+            raise DaemonError(f"cannot restore {self.path}: {describe_os_error(error)}") from None
 
     def content(self) -> bytes | None:
         """Return the current bytes of the file; None if there is none. OSError if it cannot be
@@ -164,7 +164,9 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """
     document = dict(pairs)
     if len(document) != len(pairs):
-        raise ValueError("a key is repeated")
+        names = [name for name, _ in pairs]
+        repeated = next(name for name in document if names.count(name) > 1)
+        raise ValueError(f"the key `{repeated}` is repeated")
     return document
 
 
@@ -242,7 +244,9 @@ class Daemon:
         try:
             os.kill(pid, signal.SIGHUP)
         except OSError as error:
-            raise DaemonError(f"dockerd, process {pid}: {describe_os_error(error)}") from None
+            raise DaemonError(
+                f"cannot send SIGHUP to dockerd, process {pid}: {describe_os_error(error)}"
+            ) from None
 
     def probe(self, nonce: str) -> int | None:
         """Send a ping with `nonce` to the daemon. The plugin remembers the nonce if it is asked,

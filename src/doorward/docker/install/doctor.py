@@ -371,7 +371,8 @@ def _surroundings(installed: Installation) -> Iterator[Finding]:
         yield Finding(
             "warn",
             "systemd does not start the plugin at boot",
-            "let the plugin start before dockerd at boot: dockerd does not start without it",
+            "start the plugin at boot by other means, before dockerd, which does not start without "
+            "it",
         )
     group = _docker_group()
     if group:

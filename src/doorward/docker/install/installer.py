@@ -162,8 +162,8 @@ def _install(installation: Installation, document: dict[str, Any], say: Say) -> 
         installation.daemon.reload()
         if not installation.daemon.wait_until(installation.listens, in_force=True):
             raise DaemonError(
-                "dockerd was told to reload its configuration, but no request has "
-                "reached the plugin since: dockerd's log (`journalctl -u docker`) "
+                "the plugin cannot be installed: dockerd was told to reload its configuration, but "
+                "no request has reached the plugin since: dockerd's log (`journalctl -u docker`) "
                 "says why"
             )
     except DaemonError as error:
@@ -172,10 +172,9 @@ def _install(installation: Installation, document: dict[str, Any], say: Say) -> 
         except DaemonError as other:
             raise DaemonError(f"{error}; and not every change could be undone: {other}") from None
         if running and installation.daemon.pid() is None:
-            file = "as it was" if named else "restored"
+            state = "has not been changed" if named else "has its earlier content again"
             raise DaemonError(
-                f"{error}; dockerd has ended, so start it again; the content of "
-                f"{config.path} is {file}"
+                f"{error}; dockerd has ended, so start it again; {config.path} {state}"
             ) from None
         state = "everything is as it was"
         if named:

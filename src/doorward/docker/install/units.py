@@ -524,7 +524,7 @@ class Process:
         except ProcessLookupError:
             return
         except OSError as error:
-            raise DaemonError(f"the plugin, process {pid}: {_reason(error)}") from None
+            raise DaemonError(f"cannot end the plugin, process {pid}: {_reason(error)}") from None
         until = time.monotonic() + _END
         # A process that has ended has no command, and waits for the one that started it.
         while command_line(pid):

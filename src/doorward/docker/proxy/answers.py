@@ -85,7 +85,9 @@ def narrow(action: str, target: Target, view: View) -> Target:
         filters = json.loads(text)
         labels = _as_set(filters.get("label") or {})
     except (ValueError, TypeError, AttributeError, RecursionError):
-        raise ViewError("the query parameter `filters` cannot be read") from None
+        raise ViewError(
+            "the request's query parameter `filters` is not a JSON object of Docker's filters"
+        ) from None
     # Added to those of the client: the daemon requires all labels of a filter.
     filters["label"] = {**labels, f"{LABEL}={view.owner}": True}
     query = {**target.query, "filters": [json.dumps(filters)]}

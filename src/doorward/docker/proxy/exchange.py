@@ -44,7 +44,7 @@ from doorward.docker.proxy.requests import (
     write_request,
 )
 from doorward.docker.proxy.uploads import Upload, inspect_upload
-from doorward.docker.proxy.wire import LAST_CHUNK, Body, CutError, Wire, chunk
+from doorward.docker.proxy.wire import LAST_CHUNK, Body, CutError, TooLargeError, Wire, chunk
 from doorward.docker.reply import ADMIN
 from doorward.docker.request.archives import PENDING, Archive, has_archive
 from doorward.docker.request.call import AuthzRequest, Caller, parse_target
@@ -260,7 +260,7 @@ class Exchange:
             view = read_view(judged.verdict.answers)
             upstream = write_request(reading, judged.draft, content, view)
         except ViewError as error:
-            raise RefusedError(403, f"authorization denied by doorward: {error}") from None
+            raise RefusedError(403, f"authorization denied by Doorward's proxy: {error}") from None
         # After the decision and before the first byte: what cannot be recorded must not begin.
         await self._begin_recording(reading, judged)
         self.is_streaming = True
@@ -300,13 +300,13 @@ class Exchange:
         try:
             with self._sides.budget.reservation() as reserve:
                 content = await body.all(MOST_JSON, reserve)
+        except TooLargeError:
+            raise RefusedError(413, f"request body is larger than {MOST_JSON} bytes") from None
         except CutError:
             # Cut by the client itself: there is nobody to answer.
             if self._client.at_end:
                 raise
-            raise RefusedError(
-                400, f"request body cannot be read, or is larger than {MOST_JSON} bytes"
-            ) from None
+            raise RefusedError(400, "request body is malformed") from None
         if reading.kind in ("json", "optional", "withheld"):
             return content or None
         # The daemon acts on none, and gets none.
@@ -329,7 +329,7 @@ class Exchange:
         try:
             caller = await self._sides.identify(self._client)
         except PeerError as error:
-            raise RefusedError(403, f"authorization denied by doorward: {error}") from None
+            raise RefusedError(403, f"authorization denied by Doorward's proxy: {error}") from None
         request = to_authz(reading, caller, content)
         body = self._request
         if reading.kind == "stream" and body is not None and not body.ended:
@@ -344,7 +344,7 @@ class Exchange:
         judged = await self._sides.decisions.judge(request)
         if judged.verdict.allow is not True:
             reason = judged.verdict.reason or "denied by policy"
-            raise RefusedError(403, f"authorization denied by doorward: {reason}")
+            raise RefusedError(403, f"authorization denied by Doorward's proxy: {reason}")
         return judged
 
     def _inspect(self, reading: Reading, judged: Judged) -> Upload | None:
@@ -540,11 +540,12 @@ class Exchange:
             raise RefusedError(
                 502, "the Docker daemon's answer has a form that cannot be filtered"
             ) from None
-        except CutError:
+        except CutError as error:
             self._check_client()
-            raise RefusedError(
-                502, "the Docker daemon's answer ended early, or is too large to be filtered"
-            ) from None
+            why = "ended early or is malformed"
+            if isinstance(error, TooLargeError):
+                why = f"is too large to be filtered: more than {MOST_ANSWER} bytes"
+            raise RefusedError(502, f"the Docker daemon's answer {why}") from None
         fields.append(("Content-Length", str(len(content))))
         self._client.write(write_head(response.status, fields) + content)
         await self._client.drained()

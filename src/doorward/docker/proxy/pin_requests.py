@@ -107,7 +107,9 @@ class PinJudge:
         container, groups = document["container"], tuple(document["groups"])
         texts = (name, method, container, document["path"], *groups)
         if type(uid) is not int or any([type(each) is not str for each in texts]):
-            raise ValueError("a field of the stored request has an unexpected type")
+            raise ValueError(
+                "a field of the request that is stored with a pin has an unexpected type"
+            )
         if method != _PEER:
             return Caller(name, method, groups, uid, container)
         caller = self._names.look_up(uid)

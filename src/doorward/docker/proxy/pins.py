@@ -204,7 +204,7 @@ class Pins:
                     )
                 name = secrets.token_hex(8)
                 point = f"{self.folder}/{name}"
-                _mount_on(descriptor, point)
+                _mount_on(descriptor, path, point)
             finally:
                 os.close(descriptor)
             self._paths[name] = path
@@ -266,7 +266,7 @@ class Pins:
         """
         descriptor = _open(path)
         try:
-            _mount_on(descriptor, point)
+            _mount_on(descriptor, path, point)
         finally:
             os.close(descriptor)
 
@@ -415,14 +415,14 @@ def _open(path: str) -> int:
         raise PinError(f"host path {path} does not exist: create it first")
     if number == errno.ELOOP:
         raise PinError(f"host path {path} now leads through a symbolic link")
-    raise PinError(f"host path {path} cannot be opened: {os.strerror(number).lower()}")
+    raise PinError(f"host path {path} cannot be opened to pin it: {os.strerror(number).lower()}")
 
 
-def _mount_on(descriptor: int, point: str) -> None:
+def _mount_on(descriptor: int, path: str, point: str) -> None:
     """Create `point` and bind-mount the file or folder that is open at `descriptor` there.
 
-    Raise PinError if `point` exists or the mount fails; in the second case `point` is removed
-    again.
+    Raise PinError, which names the host path `path`, if `point` exists or the mount fails; in the
+    second case `point` is removed again.
     """
     is_folder = stat.S_ISDIR(os.fstat(descriptor).st_mode)
     try:
@@ -431,13 +431,13 @@ def _mount_on(descriptor: int, point: str) -> None:
         else:
             os.close(os.open(point, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
     except OSError as error:
-        raise PinError(f"a folder cannot be pinned: {describe_os_error(error)}") from None
+        raise PinError(f"host path {path} cannot be pinned: {describe_os_error(error)}") from None
     # By the descriptor: mount(2) with the path would follow it, and its links, once more.
     source = f"/proc/self/fd/{descriptor}".encode()
     if _libc.mount(source, point.encode(), None, ctypes.c_ulong(_BIND), None):
         number = ctypes.get_errno()
         _remove(point)
-        raise PinError(f"a folder cannot be pinned: {os.strerror(number).lower()}")
+        raise PinError(f"host path {path} cannot be pinned: {os.strerror(number).lower()}")
 
 
 def _remove(point: str) -> None:

@@ -79,7 +79,7 @@ class Recording:
             self._left -= written
             # A short write is a full disk: the rest of the line would be missing from the record.
             if written != len(line):
-                raise RecordingError("the disk is full")
+                raise RecordingError("the disk of the recordings (--record) is full")
 
     def close(self) -> None:
         """End the file."""

@@ -306,7 +306,7 @@ class _Caller:
 
         work = partial(self._server.look_up, uid)
         if not self._pool.submit(work, resolve, Cancellation(), History()):
-            raise PeerError("too many requests are waiting: try again")
+            raise PeerError("too many requests wait for their user to be looked up: try again")
         caller = await result
         if isinstance(caller, PeerError):
             raise caller

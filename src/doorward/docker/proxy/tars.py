@@ -161,7 +161,7 @@ class TarReader:
             if block != _ZEROS * 2:
                 raise TarError("archive has data after an empty block, which should end it")
             if self._is_first:
-                raise TarError("archive is empty")
+                raise TarError("archive has no entries")
             self._check_end()
             self._head = b""
             self.ended = True

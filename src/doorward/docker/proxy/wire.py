@@ -36,6 +36,10 @@ class CutError(Exception):
     """The peer ended in the middle of a message, or sent bytes that are malformed."""
 
 
+class TooLargeError(CutError):
+    """A body has more bytes than its reader accepts."""
+
+
 def chunk(piece: bytes) -> bytes:
     """Return `piece` as one chunk of a chunked body (RFC 9112, 7.1)."""
     return b"%x\r\n%b\r\n" % (len(piece), piece)
@@ -270,15 +274,17 @@ class Body:
         """Return the complete body. `reserve` is called with each piece's size before the next is
         read; its errors pass through.
 
-        Raise CutError if the body has more than `most` bytes, is cut, or comes in too many tiny
-        chunks.
+        Raise TooLargeError if the body has more than `most` bytes, and CutError if it is cut or
+        malformed, or comes in too many tiny chunks.
         """
         pieces, size = [], 0
         while piece := await self.next():
             size += len(piece)
             # A chunk of one byte costs six, and a step of the reader: a few of them are usual.
-            if size > most or self._chunks * FEWEST > size + FEWEST * FREE_CHUNKS:
+            if self._chunks * FEWEST > size + FEWEST * FREE_CHUNKS:
                 raise CutError
+            if size > most:
+                raise TooLargeError
             reserve(len(piece))
             pieces.append(piece)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)

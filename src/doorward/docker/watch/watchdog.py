@@ -94,6 +94,7 @@ class Watchdog:
             self._given_up = [each for each in self._given_up if not each.has_ended]
             self._bind_again()
             if not self._has_served:
+                _log.error("The plugin has never served: the watchdog ends too")
                 self._remove_name()
                 return code or 1
             pause = FIRST_PAUSE if plugin.rounds > LONG else min(pause * 2, LONGEST_PAUSE)
@@ -150,7 +151,7 @@ class Watchdog:
                 return True
             reason = plugin.problem or self._why_unreachable()
             if reason:
-                _log.error("The watchdog replaces the plugin", extra={"reason": reason})
+                _log.error("The plugin fails: the watchdog ends it", extra={"reason": reason})
                 return False
 
     def _why_unreachable(self) -> str:
