@@ -49,7 +49,7 @@ def test_query(query: str, values: dict[str, list[str]]) -> None:
         ("a=%zz1", 'invalid URL escape "%zz"'),
         ("a=%é", 'invalid URL escape "%é"'),
         ("a=1;b=2", "invalid semicolon separator in query"),
-        ("a&" * (MAX_FIELDS + 1), "more than 10000 parameters"),
+        ("a&" * (MAX_FIELDS + 1), "query or form has more than 10000 parameters"),
     ],
 )
 def test_what_is_no_query_is_refused_in_gos_words(text: str, message: str) -> None:

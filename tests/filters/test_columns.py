@@ -248,7 +248,7 @@ def compile_clause(conditions: Conditions, dialect: Any) -> None:
         ('input.events.meta.k == "x"', "jsonb"),
         ('lower(input.docs.tenant) == "x"', "columns of texts"),
         ('lower(input.docs.name) < "x"', "cannot be compared by order"),
-        ("count(input.docs.folder.docs) > 1", "count of rows can only be compared so that"),
+        ("count(input.docs.folder.docs) > 1", "count can only ask whether there are rows"),
         ('regex.match("a.b", input.docs.name)', "invalid builtin `regex.match`"),
         ('glob.match("*b", [], input.docs.name)', "invalid builtin `glob.match`"),
         ('some d in input.docs.tenant; d == "x"', "is not a declared relation"),

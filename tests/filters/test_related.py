@@ -240,7 +240,7 @@ def test_numbers_of_single_precision_are_those_that_programs_read(database: Data
         ("input.docs.comments[0].n == 1", "", "invalid ref operand"),
         ('"x" in input.docs.comments', "", "rows cannot be compared whole"),
         ("input.docs.comments == []", "", "non-scalar"),
-        ("count(input.docs.comments) > 1", "", "count of rows can only be compared so that"),
+        ("count(input.docs.comments) > 1", "", "count can only ask whether there are rows"),
         ("input.docs.folder.nothing == 1", "", "folder.nothing is not declared"),
         ("input.docs.zz.name == 1", "", "docs.zz is not a declared relation: eq("),
         ("some f in input.docs.folder\nf.level == 1", "", "docs.folder is a relation to one row"),

@@ -56,9 +56,9 @@ def test_no_body_has_no_encoding(encoding: str) -> None:
         (
             "gzip, gzip",
             gzip.compress(gzip.compress(TEXT)),
-            "`gzip, gzip` of the response is not supported",
+            "`gzip, gzip`, which is neither gzip nor deflate",
         ),
-        ("br", TEXT, "`br` of the response is not supported"),
+        ("br", TEXT, "`br`, which is neither gzip nor deflate"),
     ],
 )
 def test_what_cannot_be_decoded_is_refused(encoding: str, content: bytes, said: str) -> None:

@@ -45,7 +45,7 @@ def parse_query(text: str) -> dict[str, list[str]]:
         raise RequestParseError("invalid semicolon separator in query")
     pairs = text.split("&")
     if len(pairs) > MAX_FIELDS:
-        raise RequestParseError(f"more than {MAX_FIELDS} parameters")
+        raise RequestParseError(f"query or form has more than {MAX_FIELDS} parameters")
     values: dict[str, list[str]] = {}
     for pair in pairs:
         if not pair:

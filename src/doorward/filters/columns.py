@@ -174,13 +174,13 @@ def _uuid_text(text: str, name: str) -> str:
     try:
         return str(UUID(text))
     except ValueError:
-        raise InputError(f"{name} is not a UUID") from None
+        raise InputError(f"the value of {name} is not a UUID") from None
 
 
 def _aware(value: datetime.datetime, name: str) -> datetime.datetime:
     """Return a time in UTC; raise InputError if it has no zone."""
     if value.utcoffset() is None:
-        raise InputError(f"{name} is a time without a time zone: add one")
+        raise InputError(f"the value of {name} is a time without a time zone: add one")
     return value.astimezone(datetime.UTC)
 
 

@@ -373,7 +373,7 @@ class _Maker(Generic[T]):
         existing = [each for each in known if rank_of(each) == 2 and decides(each, "gte", 1)]
         if len(rest) > 1 or (existing and operator in ("eq", "ne", "in")):
             raise fault(
-                "count of rows can only be compared so that it tells no rows from some: "
+                "count can only ask whether there are rows, such as `count(x) > 0` or `== 0`: "
                 f"{comparison.text()}",
                 COUNTS,
             )

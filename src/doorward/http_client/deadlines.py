@@ -54,7 +54,7 @@ def _seconds_left(timeout: float | None, error: type[Exception]) -> float | None
         return timeout
     left = until - time.monotonic()
     if left <= 0:
-        raise error("the HTTP request and its response took too long")
+        raise error("the HTTP request was not answered in full before its deadline")
     return left if timeout is None else min(timeout, left)
 
 

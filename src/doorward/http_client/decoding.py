@@ -54,7 +54,10 @@ def decoded(pieces: Iterable[bytes], encoding: str) -> Iterator[bytes]:
         yield from pieces
         return
     if name not in _WINDOWS:
-        raise DecodingError(f"the content encoding `{name[:40]}` of the response is not supported")
+        raise DecodingError(
+            f"the response has the content encoding `{name[:40]}`, which is neither gzip nor "
+            "deflate"
+        )
     unzip = zlib.decompressobj(_WINDOWS[name])
     is_empty = True
     for piece in pieces:
@@ -82,7 +85,9 @@ def _steps(unzip: zlib._Decompress, piece: bytes, name: str) -> Iterator[bytes]:
         try:
             content = unzip.decompress(piece, STEP)
         except zlib.error:
-            raise DecodingError(f"the response is not valid {name} data") from None
+            raise DecodingError(
+                f"the response body cannot be decompressed: it is not valid {name} data"
+            ) from None
         if content:
             yield content
         piece = unzip.unconsumed_tail

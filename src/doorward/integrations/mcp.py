@@ -378,7 +378,7 @@ def _by_schema(schema: dict[str, Any], arguments: dict[str, Any]) -> dict[str, A
     validator = Draft202012Validator(schema)
     faults = [f"{each.json_path}: {each.validator}" for each in validator.iter_errors(arguments)]
     if faults:
-        raise ToolError(f"invalid arguments: {'; '.join(faults)}")
+        raise ToolError(f"the tool's arguments do not match its schema: {'; '.join(faults)}")
     properties = schema.get("properties", {})
     defaults = {name: each["default"] for name, each in properties.items() if "default" in each}
     return {**defaults, **arguments}

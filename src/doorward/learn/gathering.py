@@ -86,6 +86,7 @@ def failed_requests(files: Sequence[str]) -> frozenset[int]:
                 failed.add(known[0])
                 if len(failed) > MAX_FAILED:
                     raise LearnError(
-                        f"more than {MAX_FAILED:,} requests failed: learn from a shorter log"
+                        f"the log has more than {MAX_FAILED:,} requests that were answered with a "
+                        "status of 400 or above: learn from a shorter log"
                     )
     return frozenset(failed)

@@ -247,7 +247,9 @@ def read_decision(value: Any, location: str) -> str:
     as false.
     """
     if value is not None and value not in ("", ALLOW, DENY):
-        raise LearnError(f"{location}: decision is `{value!s:.20}`: write allow, deny, or nothing")
+        raise LearnError(
+            f"{location}: a row has the decision `{value!s:.20}`: write allow, deny, or nothing"
+        )
     return str(value or "")
 
 

@@ -207,7 +207,7 @@ class Policies:
             raise RenameError("the symbol at this position cannot be renamed")
         if not _NAME.match(name) or name in _WORDS or name in ("data", "input", "_"):
             raise RenameError(
-                f"`{name}` is not a valid name: use letters, digits and `_`, and no keyword of Rego"
+                f"`{name}` is not a valid name in Rego: use letters, digits and `_`, and no keyword"
             )
         symbol = at[0]
         # A use in a broken statement would keep the old name.

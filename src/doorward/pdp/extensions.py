@@ -68,7 +68,7 @@ class Extensions:
         try:
             return Registry(REGISTRY, *registries)
         except ValueError as error:
-            raise ExtensionError(f"{', '.join(self.names)}: {error}") from None
+            raise ExtensionError(f"built-ins of {', '.join(self.names)}: {error}") from None
 
     def _registry(self, name: str) -> Registry:
         """Import the registry named `MODULE:NAME` or `FILE.py:NAME`; NAME may have dots.

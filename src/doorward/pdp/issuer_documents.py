@@ -73,12 +73,12 @@ def fetch_document(
                 body += part
                 if len(body) > MAX_BYTES:
                     raise DocumentError(
-                        f"the answer is larger than {MAX_BYTES} bytes", is_too_long=True
+                        f"the issuer's answer is larger than {MAX_BYTES} bytes", is_too_long=True
                     )
                 # The client's timeout counts for each read: a byte at a time would last for ever.
                 if time.monotonic() > until:
                     raise DocumentError(
-                        f"the answer took longer than {WITHIN:g} seconds", is_too_long=True
+                        f"the issuer's answer took longer than {WITHIN:g} seconds", is_too_long=True
                     )
             status = answer.status_code
         document = json.loads(body, object_pairs_hook=_unique_names)
@@ -87,10 +87,10 @@ def fetch_document(
         raise DocumentError(type(error).__name__) from None
     except (ValueError, RecursionError):
         raise DocumentError(
-            "the answer is not JSON, or an object in it repeats a name", status=status
+            "the issuer's answer is not JSON, or an object in it repeats a name", status=status
         ) from None
     if not isinstance(document, dict):
-        raise DocumentError("the answer is not a JSON object", status=status)
+        raise DocumentError("the issuer's answer is not a JSON object", status=status)
     return document
 
 

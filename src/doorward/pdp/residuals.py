@@ -48,13 +48,13 @@ def parse_client_query(text: str, *, v0: bool) -> Body:
     characters or `MAX_EXPRESSIONS` expressions, or is not valid Rego.
     """
     if len(text) > MAX_TEXT:
-        raise _refusal(f"query has more than {MAX_TEXT} characters")
+        raise _refusal(f"the Rego query has more than {MAX_TEXT} characters")
     try:
         body = parse_query(Source("", text), v0=v0)
     except ParseError as error:
         raise CompileError(error.diagnostics) from None
     if sum([isinstance(node, Expr) for node in _nodes(body)]) > MAX_EXPRESSIONS:
-        raise _refusal(f"query has more than {MAX_EXPRESSIONS} expressions")
+        raise _refusal(f"the Rego query has more than {MAX_EXPRESSIONS} expressions")
     return body
 
 

@@ -48,7 +48,7 @@ def test_nothing_has_to_be_said() -> None:
         ({"lists": {"a": {"path": "$", "rule": "a"}}}, "lists.a.path must be a list"),
         ({"lists": {"a": {"path": [-1], "rule": "a"}}}, "must be a string or an index from 0"),
         ({"lists": {"a": {"path": []}}}, "lists.a.rule is needed"),
-        ({"lists": {"a": {"path": [], "rule": "/"}}}, "must be the path of a document"),
+        ({"lists": {"a": {"path": [], "rule": "/"}}}, "must name a document below the root"),
         (
             {"lists": {"a": {"path": [], "rule": "a", "name": "response"}}},
             "must not be the name of a field that the input already has",

@@ -114,7 +114,8 @@ def _unzip(body: bytes, max_size: int) -> bytes:
             # Within the loop: a small body may unpack to a thousand times its size.
             if size > max_size:
                 raise BodyError(
-                    "response_too_large", f"response body is larger than {max_size} bytes"
+                    "response_too_large",
+                    f"decompressed response body is larger than {max_size} bytes",
                 )
     except DecodingError as error:
         raise BodyError("response_malformed", str(error)) from None

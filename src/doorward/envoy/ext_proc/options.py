@@ -47,7 +47,7 @@ def _rule(value: str) -> str:
     left.
     """
     if not value.strip("/ "):
-        raise ValueError("must be the path of a document, such as documents/include")
+        raise ValueError("must name a document below the root, such as documents/include")
     return "/".join([each for each in value.split("/") if each])
 
 

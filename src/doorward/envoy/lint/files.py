@@ -124,7 +124,7 @@ def _read(path: Path) -> str:
     """Return the text of a file; raise LintError if it is too large, unreadable or not UTF-8."""
     try:
         if path.stat().st_size > _LARGEST:
-            raise LintError(f"{path}: larger than {_LARGEST >> 20} MiB")
+            raise LintError(f"{path}: the file is larger than {_LARGEST >> 20} MiB")
         return path.read_text(encoding="utf-8")
     except OSError as error:
         raise LintError(f"{path}: {describe_os_error(error)}") from None

@@ -89,9 +89,13 @@ def check_nginx(file: str, text: str) -> Iterator[Finding]:
     for each in every:
         match each.words:
             case ["auth_request", "off"]:
-                yield Finding(file, each.line, "forward-open", "nginx: auth_request is off")
+                yield Finding(
+                    file, each.line, "forward-open", "nginx: `auth_request off` asks nobody"
+                )
             case ["satisfy", "any"]:
-                yield Finding(file, each.line, "forward-open", "satisfy any")
+                yield Finding(
+                    file, each.line, "forward-open", "nginx: `satisfy any` lets another check allow"
+                )
             case ["underscores_in_headers", "on"]:
                 message = "underscores_in_headers is on"
                 yield Finding(file, each.line, "forward-underscores", message)

@@ -160,7 +160,8 @@ def _headers(request: Object) -> dict[str, str]:
             texts = [item for item in items if isinstance(item, str)]
             if len(texts) != len(items):
                 raise BuiltinError(
-                    f"the value of header `{key}` must be a string or an array of strings"
+                    f"the value of the request header `{key}` must be a string or an array of "
+                    "strings"
                 )
             headers[key] = ",".join(texts)
     return headers

@@ -255,7 +255,7 @@ def urlquery_encode_object(context: Context, object: dict[Key, Value]) -> str:
             pairs.append(f"{go_url.query_escape(name)}={go_url.query_escape(value)}")
             size += len(pairs[-1])
             if size > MAX_QUERY:
-                raise LimitError(f"query is longer than {MAX_QUERY} characters")
+                raise LimitError(f"the encoded query is longer than {MAX_QUERY} characters")
     return "&".join(pairs)
 
 

@@ -132,7 +132,7 @@ class _Paths:
         if self.size // LOOK != before:
             self.context.check_deadline()
         if self.size > MAX_STEPS:
-            raise LimitError(f"paths hold more than {MAX_STEPS} nodes")
+            raise LimitError(f"the reachable paths hold more than {MAX_STEPS} nodes in all")
 
     def add(self, path: tuple[Key, ...]) -> None:
         self.count(path)

@@ -104,7 +104,7 @@ def http_send(context: Context, request: dict[Key, Value]) -> Value:
     try:
         key = ("http.send", to_key(request))
     except RecursionError:
-        raise LimitError("request is nested too deeply") from None
+        raise LimitError("the request object is nested too deeply") from None
     if key in context.drawn:
         return context.drawn[key]
     raises = request.get("raise_error") is not False
@@ -351,7 +351,7 @@ def _headers(operand: Value) -> tuple[tuple[str, str], ...]:
         if type(key) is not str or not _TOKEN.match(key):
             raise SendError(f"net/http: invalid header field name {to_rego(from_key(key))}")
         if not isinstance(value, str):
-            raise BuiltinError(f"the value of header `{key}` must be a string")
+            raise BuiltinError(f"the value of the request header `{key}` must be a string")
         if "\r" in value or "\n" in value or "\0" in value:
             raise SendError(f"net/http: invalid header field value for {to_rego(key)}")
         headers.append((key.lower(), value.strip(" \t")))  # as Go writes them
@@ -412,7 +412,7 @@ def _certificates(options: Options, host: str) -> Certificates:
     certificate = _sources(options, "tls_client_cert")
     key = _sources(options, "tls_client_key")
     if bool(certificate) != bool(key):
-        raise BuiltinError("a TLS client certificate needs its key, and the key its certificate")
+        raise BuiltinError("the options `tls_client_…` must give both a certificate and its key")
     return Certificates(
         authorities=authorities,
         system_authorities=options.get("tls_use_system_certs", not authorities) is True,

@@ -405,8 +405,8 @@ def _load_chain(context: ssl.SSLContext, certificate: Source, key: Source) -> No
             context.load_cert_chain(path, password="")
         except ssl.SSLError:
             raise SendError(
-                "the TLS client certificate and key cannot be used: both must be PEM, belong "
-                "together, and not be encrypted"
+                "the certificate and key of the options `tls_client_…` cannot be used: both must "
+                "be PEM, belong together, and not be encrypted"
             ) from None
 
 
@@ -419,7 +419,9 @@ def _text(source: Source) -> str:
     if source.kind == "variable":
         text = os.environ.get(source.value)
         if text is None:
-            raise SendError(f"environment variable `{source.value}` is not set")
+            raise SendError(
+                f"environment variable `{source.value}`, named by a TLS option, is not set"
+            )
         return text
     return Path(source.value).read_text()
 

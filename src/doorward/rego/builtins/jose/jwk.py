@@ -158,7 +158,7 @@ def _key_set(text: str, context: str) -> tuple[VerificationKey, ...]:
         if not isinstance(keys, list):
             raise BuiltinError('"keys" must be an array')
         if len(keys) > MAX_KEYS:
-            raise LimitError(f"key set has more than {MAX_KEYS} keys")
+            raise LimitError(f"JWK set has more than {MAX_KEYS} keys")
         return tuple([_parse_key(key) for key in keys])
     except BuiltinError as error:
         raise BuiltinError(f"{context}: {error}") from None

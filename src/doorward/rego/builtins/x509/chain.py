@@ -140,7 +140,9 @@ class _Search:
             raise Unverified("invalid signature: parent certificate cannot sign this certificate")
         self.signatures += 1
         if self.signatures > MAX_SIGNATURES:
-            raise Unverified("signature check attempts limit reached")
+            raise Unverified(
+                "signature check attempts limit reached while verifying certificate chain"
+            )
         certificate = self.load(child)
         try:
             hash_ = certificate.signature_hash_algorithm
