@@ -51,7 +51,7 @@ def test_a_denial_and_an_allowed_request_use_their_own_fields() -> None:
         (1, "illegal value for policy evaluation result: json.Number"),
         ({}, 'missing "allowed" key'),
         ({"allowed": 1}, "expected allowed to be of type 'boolean'"),
-        ({"allowed": False, "http_status": 100}, "Invalid HTTP status code 100"),
+        ({"allowed": False, "http_status": 100}, "HTTP status code 100 ends no request"),
         ({"allowed": False, "http_status": 299}, "Invalid HTTP status code 299"),
         ({"allowed": False, "body": 1}, "expected body to be of type 'string'"),
         ({"allowed": False, "http_status": 199}, "Invalid HTTP status code 199"),
@@ -69,11 +69,11 @@ def test_a_denial_and_an_allowed_request_use_their_own_fields() -> None:
         ({"allowed": True, "query_parameters_to_set": ["a"]}, "to be a map but got"),
         (
             {"allowed": True, "query_parameters_to_set": {"a": "1"}},
-            "are not supported by this adapter",
+            "are only supported for Envoy",
         ),
         (
             {"allowed": True, "query_parameters_to_remove": ["a"]},
-            "are not supported by this adapter",
+            "are only supported for Envoy",
         ),
     ],
 )

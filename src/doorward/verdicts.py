@@ -129,7 +129,8 @@ def read_verdict(result: Value | Undefined, decision_id: str = "") -> Verdict:
         body, status = read_body(document), read_http_status(document)
         # An interim status ends no request: the client would wait for another one.
         if status < 200:
-            raise failed("response http status", f"Invalid HTTP status code {status}")
+            text = f"HTTP status code {status} ends no request: use one from 200 on"
+            raise failed("response http status", text)
         return Verdict(False, status, headers, body, decision_id=decision_id, result=result)
     removed = read_names(document, "request_headers_to_remove", "request headers to remove")
     subject = "response headers to send to client"
@@ -139,8 +140,8 @@ def read_verdict(result: Value | Undefined, decision_id: str = "") -> Verdict:
         read_parameters(document)
     ):
         raise ResultError(
-            "`query_parameters_to_set` and `query_parameters_to_remove` are not supported by this "
-            "adapter"
+            "`query_parameters_to_set` and `query_parameters_to_remove` are only supported for "
+            "Envoy"
         )
     return Verdict(
         True,

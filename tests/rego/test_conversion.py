@@ -201,7 +201,9 @@ class Growing(UserDict[str, Any]):
 
 
 def test_a_value_that_changes_while_it_is_read_is_refused() -> None:
-    with pytest.raises(InputError, match="input changed while it was read: dictionary changed"):
+    with pytest.raises(
+        InputError, match="object of input changed while it was read: dictionary changed"
+    ):
         Engine().prepare("input").value(Growing(a=1))
 
 

@@ -327,8 +327,11 @@ def test_times_are_exact(text: Any, time_ns: int | None) -> None:
 @pytest.mark.parametrize(
     ("rule", "missing"),
     [
-        ("allow if time.now_ns() > 0", "the time of the decision"),
-        ('allow if io.jwt.decode_verify("a.b.c", {"secret": "s"})', "the time of the decision"),
+        ("allow if time.now_ns() > 0", "the time of the decision, which time.now_ns needs"),
+        (
+            'allow if io.jwt.decode_verify("a.b.c", {"secret": "s"})',
+            "the time of the decision, which io.jwt.decode_verify needs",
+        ),
         ('allow if time.parse_rfc3339_ns("2026-11-23T00:00:00Z") > 0', ""),
     ],
 )

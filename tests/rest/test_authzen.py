@@ -98,7 +98,7 @@ def test_the_policy_may_explain_itself() -> None:
 def test_a_policy_that_does_not_decide_is_an_error_and_no_permit(action: str) -> None:
     sink = Sink()
     answer = post(api(sink=sink), ONE, asking(action))
-    assert (answer.status, json.loads(answer.body)) == (500, "the evaluation failed")
+    assert (answer.status, json.loads(answer.body)) == (500, "the evaluation of the policy failed")
     assert sink.events[0][0].error is not None
 
 
@@ -129,7 +129,7 @@ def without(name: str, field: str = "") -> dict[str, Any]:
         ),
         (b"", "body contains malformed input document"),
         (b"{", "body contains malformed input document: unexpected EOF"),
-        (b"[]", "the body must be an object"),
+        (b"[]", "the body must be a JSON object"),
     ],
 )
 @pytest.mark.parametrize("target", [ONE, MANY])

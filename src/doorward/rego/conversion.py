@@ -62,7 +62,9 @@ def from_python(value: object, name: str = "value", *, copy: bool = False) -> Va
     except RecursionError:
         raise InputError(f"{name} is nested too deeply, or contains itself") from None
     except RuntimeError as error:
-        raise InputError(f"{name} changed while it was read: {error}") from error
+        raise InputError(
+            f"the Python object of {name} changed while it was read: {error}"
+        ) from error
 
 
 def is_value(value: object) -> bool:

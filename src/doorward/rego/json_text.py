@@ -136,7 +136,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(result) != len(pairs):
         seen: set[str] = set()
         twice = next(k for k, _ in pairs if k in seen or seen.add(k))  # type: ignore[func-returns-value]
-        raise ValueError(f"duplicate key {json.dumps(twice)}")
+        raise ValueError(f"duplicate key {json.dumps(twice)} in a JSON object")
     return result
 
 

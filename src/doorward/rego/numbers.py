@@ -263,7 +263,7 @@ def parse_literal(text: str) -> int | Number:
         mantissa, exponent = number.binary
         size = mantissa.bit_length() + exponent - 1
         if abs(size) > _LITERAL_BITS:
-            raise ValueError("number is out of range")
+            raise ValueError("number literal is out of range")
     return number
 
 
@@ -312,7 +312,7 @@ def binary(number: AnyNumber) -> Binary:
         known = number._known
         return (known[0], known[1]) if type(known) is tuple else number.binary
     if not math.isfinite(number):
-        raise ValueError("number is not finite")
+        raise ValueError("NaN and infinite floats are not numbers of Rego")
     return _read(_repr(number))
 
 

@@ -79,7 +79,9 @@ def log_files(paths: Sequence[str]) -> list[str]:
         else:
             raise ReplayError(f"{path}: no such file or folder")
     if not files:
-        raise ReplayError(f"{', '.join(paths)}: there are no files in these folders")
+        raise ReplayError(
+            f"{', '.join(paths)}: no decision logs: there are no files in these folders"
+        )
     return files
 
 

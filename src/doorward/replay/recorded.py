@@ -27,6 +27,8 @@ _OF_TIME: Final = TIME_ALONE | {"time.now_ns"}
 """Built-ins whose answer depends only on the time, which is taken from the log."""
 
 
+_TIME: Final = "the time of the decision, which {} needs"
+"""What the log lacks, with the name of a built-in."""
 _VERIFY: Final = "io.jwt.verify_"
 _DECODE_VERIFY: Final = "io.jwt.decode_verify"
 _SECRET: Final = os.urandom(32).hex()
@@ -117,7 +119,7 @@ class Recorded:
         def answer(context: Any, *operands: Value) -> Any:
             """Call the original built-in, if the time is known."""
             if not self._has_time:
-                raise self._lacking("the time of the decision")
+                raise self._lacking(_TIME.format(original.name))
             return original.call(context, *operands)
 
         return answer
@@ -134,14 +136,15 @@ class Recorded:
             """
             claims = self._claims.get(jwt) if isinstance(jwt, str) else None
             if not self._has_time and not (isinstance(constraints, dict) and "time" in constraints):
-                raise self._lacking("the time of the decision")
+                raise self._lacking(_TIME.format(_DECODE_VERIFY))
             if claims is None or not isinstance(constraints, dict):
                 return original.call(context, jwt, constraints)
             # The claims are as good as the recorded verification, which says nothing of another
             # key.
             if key_name(constraints) != claims.key:
                 raise self._lacking(
-                    "the signed token, which the policy now verifies with another key"
+                    "the signed token, which the policy now verifies with another key (only its "
+                    "claims)"
                 )
             if constraints.get("alg", claims.header.get("alg")) != claims.header.get("alg"):
                 return [False, {}, {}]
@@ -159,7 +162,7 @@ class Recorded:
         def verify(context: Any, jwt: Value, key: Value) -> Any:
             """Call the original built-in for tokens that the log has."""
             if isinstance(jwt, str) and jwt in self._claims:
-                raise self._lacking("the signed token, only its claims")
+                raise self._lacking("the signed token, which a built-in verifies (only its claims)")
             return original.call(context, jwt, key)
 
         return verify

@@ -166,7 +166,7 @@ class Shadow:
             "more": more,
         }
         self._keep(event, kind, cause.rule, cause.text)
-        _log.info("The candidate policies decide differently.", extra=fields)
+        _log.info("The candidate policies decide a request differently.", extra=fields)
 
     def _keep(self, event: Event, kind: str, rule: str = "", cause: str = "") -> None:
         """Add a difference to the recent ones; the oldest of more than `MAX_PENDING` is dropped."""

@@ -210,7 +210,8 @@ def replay(
             on_progress(total)
     except BrokenProcessPool:
         raise ReplayError(
-            "a worker process was killed, perhaps for lack of memory: use fewer processes"
+            "a process that reads the logs was killed, perhaps for lack of memory: use fewer "
+            "processes (--parallel)"
         ) from None
     finally:
         _jobs.pop()

@@ -246,7 +246,9 @@ class Api:
             # Before the method is looked at: who may not ask learns no methods either.
             if not row.access.allows(exchange):
                 answer = (
-                    forbidden() if refuse is None else refuse(403, "the decision is not served")
+                    forbidden()
+                    if refuse is None
+                    else refuse(403, "this server does not serve the decision of AuthZEN")
                 )
             elif route is None:
                 answer = _not_allowed(exchange, match, request.method)

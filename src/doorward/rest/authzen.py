@@ -28,6 +28,7 @@ __all__ = [
     "DEADLINES",
     "EVALUATION",
     "EVALUATIONS",
+    "FAILED",
     "PERMITTED",
     "SEARCH",
     "InvalidError",
@@ -45,6 +46,8 @@ EVALUATIONS: Final = "/access/v1/evaluations"
 SEARCH: Final = "/access/v1/search/"
 DEADLINES: Final = 12
 """The time limit of a batch, in deadlines of one decision."""
+FAILED: Final = "the evaluation of the policy failed"
+"""The answer to a client whose decision, or whose search, failed."""
 
 _ENTITIES: Final[Mapping[str, tuple[str, ...]]] = {
     "subject": ("type", "id"),
@@ -122,7 +125,7 @@ def request_of(body: Body) -> dict[Key, Value]:
     except BadRequest as refusal:
         raise InvalidError(str(refusal)) from None
     if not isinstance(request, dict):
-        raise InvalidError("the body must be an object")
+        raise InvalidError("the body must be a JSON object")
     return request
 
 
@@ -147,7 +150,7 @@ class _Asker:
         """
         decision, text = self._decide(input_of(request, self._options.mapping))
         if decision.error is not None:
-            return error(500, "the evaluation failed")
+            return error(500, FAILED)
         return json_answer(text)
 
     def answer_all(
@@ -188,7 +191,7 @@ class _Asker:
             return False, _refuse(400, str(refusal))
         decision, text = self._decide(input)
         if decision.error is not None:
-            return False, _refuse(500, "the evaluation failed")
+            return False, _refuse(500, FAILED)
         return text.startswith(PERMITTED), text
 
     def _decide(self, input: Value) -> tuple[Decision, str]:

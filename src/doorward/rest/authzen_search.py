@@ -25,6 +25,7 @@ from doorward.rego.shared import Key
 from doorward.rest.answers import json_answer
 from doorward.rest.authzen import (
     DEADLINES,
+    FAILED,
     PERMITTED,
     InvalidError,
     error,
@@ -55,7 +56,7 @@ def post_search(
     """
     source = options.search.get(kind)
     if source is None:
-        return error(404, f"searches for {kind}s are not configured")
+        return error(404, f"searches for {kind}s are not configured: set `authzen.search.{kind}`")
     try:
         request = request_of(body)
         input = input_of(request, options.mapping, lacking=kind)
@@ -63,16 +64,14 @@ def post_search(
     except InvalidError as refusal:
         return error(400, str(refusal))
     search = _Search(pdp, options, kind, request, input)
-    candidates = search.candidates(source)
-    if candidates is None:
-        return error(
-            500,
-            "the document with the candidates of the search failed, or is not a list of entities",
-        )
+    try:
+        candidates = search.candidates(source)
+    except _CandidatesError as failure:
+        return error(500, str(failure))
     # INVARIANT: every result was decided: candidates of the document alone are never shown.
     results, position = search.page(candidates, start, limit)
     if position is None:
-        return error(500, "the evaluation failed")
+        return error(500, FAILED)
     token = _token(request, position) if position < len(candidates) else ""
     search.record(results, context, body.size)
     page = object_text({"next_token": marshal(token), "count": str(len(results))})
@@ -80,6 +79,10 @@ def post_search(
     has_page = token or "page" in request
     fields = {"page": page, "results": texts} if has_page else {"results": texts}
     return json_answer(object_text(fields))
+
+
+class _CandidatesError(Exception):
+    """The document that lists the candidates cannot be used; the message is for the client."""
 
 
 class _Search:
@@ -96,23 +99,28 @@ class _Search:
         entity: Any = request.get(kind)
         self._type = entity["type"] if kind != "action" else None
 
-    def candidates(self, source: str) -> list[Value] | None:
+    def candidates(self, source: str) -> list[Value]:
         """Return the entities of the requested type in the document `source`; [] if it is
         undefined.
 
-        None if it fails or is not a list of entities.
+        Raise _CandidatesError if it fails or is not a list of entities.
         """
         path = tuple(source.split("/"))
         decision = self._pdp.decide(path, self._input, is_parsed=True, snapshot=self._snapshot)
         document = decision.result
-        if decision.error is not None or isinstance(document, Undefined):
-            return [] if decision.error is None else None
+        if decision.error is not None:
+            raise _CandidatesError(
+                "the evaluation of the document that lists the candidates failed"
+            )
+        if isinstance(document, Undefined):
+            return []
         listed: Any = to_python(document)
-        if not isinstance(listed, list):
-            return None
-        entities = [self._entity(each) for each in listed]
+        entities = [self._entity(each) for each in listed] if isinstance(listed, list) else [None]
         if any(each is None for each in entities):
-            return None
+            fields = "`name`" if self._kind == "action" else "`type` and `id`"
+            raise _CandidatesError(
+                f"the document that lists the candidates is not a list of entities with {fields}"
+            )
         return [e for e in entities if self._kind == "action" or e["type"] == self._type]  # type: ignore[index]
 
     def _entity(self, item: Any) -> dict[Key, Value] | None:

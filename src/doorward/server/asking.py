@@ -54,7 +54,9 @@ class RemoteClient:
 
     def request(self, method: str, path: str, **_more: Any) -> NoReturn:
         """Raise AssertionError: the other process sends requests."""
-        raise AssertionError(f"{method} {path} is for another process to ask")
+        raise AssertionError(
+            f"{method} {path}: the parent process does not send requests to services"
+        )
 
     def close(self) -> None:
         """Do nothing: the process closes its clients itself."""

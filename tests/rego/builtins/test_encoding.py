@@ -73,7 +73,7 @@ def test_a_query_object_holds_strings_only() -> None:
 
 
 def test_a_query_of_too_many_pairs_is_refused() -> None:
-    with pytest.raises(BuiltinError, match="more than 10000 pairs"):
+    with pytest.raises(BuiltinError, match="more than 10000 parameters"):
         call("urlquery.decode_object", "a&" * 10_001)
 
 

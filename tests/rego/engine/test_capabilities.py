@@ -173,9 +173,9 @@ def deep() -> dict[str, Any]:
         ({"args": ["string"]}, "a type must be an object"),
         ({"result": {"type": "text"}}, "a type must be an object"),
         ({"result": {"type": "any", "of": {}}}, "`of` must be a list"),
-        ({"result": {"type": "object", "static": [1]}}, "`static` of an object must be"),
-        ({"result": {"type": "object", "dynamic": 1}}, "`dynamic` of an object must be"),
-        ({"result": {"type": "any"}, "variadic": {"type": "any"}}, "cannot have a `result`"),
+        ({"result": {"type": "object", "static": [1]}}, "`static` of an object type must be"),
+        ({"result": {"type": "object", "dynamic": 1}}, "`dynamic` of an object type must be"),
+        ({"result": {"type": "any"}, "variadic": {"type": "any"}}, "it cannot have a `result`"),
         ({"result": deep()}, "levels deep"),
     ],
 )

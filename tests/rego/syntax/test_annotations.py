@@ -194,8 +194,8 @@ def test_refusals(yaml: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("yaml", "hint"),
     [
-        ("schemas: [{}]", "the key of a schema is `input`"),
-        ("schemas: [{input: a}]", "a schema is named by `schema`"),
+        ("schemas: [{}]", "a key in `schemas` is `input`"),
+        ("schemas: [{input: a}]", "a value in `schemas` is `schema`"),
         ("compile: {mask_rule: '[]'}", "a variable, a reference or a string"),
     ],
 )

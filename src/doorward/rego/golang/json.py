@@ -264,7 +264,7 @@ def indent(compact: str, prefix: str, step: str, most: int | None = None) -> str
             if most is not None:
                 space += width
                 if space > most:
-                    raise LimitError(f"result is longer than {most} characters")
+                    raise LimitError(f"white space is longer than {most} characters")
         if token[-1] == ",":
             out.append(line)
     return "".join(out)

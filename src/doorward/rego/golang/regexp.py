@@ -263,7 +263,7 @@ def only_small(match: Any) -> Any:
     `SMALL` instructions, so that it refuses long texts.
     """
     if type(match) is _Large:
-        raise LimitError("the pattern is too large for texts of any length")
+        raise LimitError("the pattern is too large: use a shorter one")
     return match
 
 

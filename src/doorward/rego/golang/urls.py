@@ -75,7 +75,7 @@ def parse_query(query: str) -> dict[str, list[str]]:
     fault: BuiltinError | None = None
     pairs = query.split("&", MAX_PAIRS)
     if len(pairs) > MAX_PAIRS:
-        raise BuiltinError(f"query has more than {MAX_PAIRS} pairs")
+        raise BuiltinError(f"the URL query has more than {MAX_PAIRS} parameters")
     for pair in pairs:
         if ";" in pair:
             # Go goes on after a semicolon and reports it in the end: an invalid escape comes

@@ -387,7 +387,7 @@ _UNPRINTABLE: Final = re.compile("[^\t\n\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uf
 def _check_size(value: Value) -> None:
     """Raise LimitError if the value's JSON is longer than `MAX_TEXT` characters."""
     if len(json_text(value)) > MAX_TEXT:
-        raise LimitError(f"yaml: text is longer than {MAX_TEXT} characters")
+        raise LimitError(f"yaml: the value is longer than {MAX_TEXT} characters as JSON")
 
 
 def _events(yaml: Any, value: Value) -> Iterator[Any]:

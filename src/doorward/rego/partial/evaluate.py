@@ -431,9 +431,11 @@ def settings(unknowns: Iterable[str], options: PartialOptions) -> Settings:
     a name for a package.
     """
     namespace = options.namespace
-    for name in (namespace, options.helpers):
+    for option, name in (("namespace", namespace), ("helpers", options.helpers)):
         if name is not None and not _NAMESPACE.fullmatch(name):
-            raise ValueError(f"`{name}` is not a name for a package: use letters, digits and `_`")
+            raise ValueError(
+                f"{option}: `{name}` is not a name for a package: use letters, digits and `_`"
+            )
     return Settings(
         tuple(map(parse_path, unknowns)),
         tuple(map(parse_path, options.disable_inlining)),

@@ -616,7 +616,8 @@ class Evaluation(Context):
                 # Exact code decides: it follows paths, and does not look at one value.
                 raise EvalError(
                     CONFLICT_ERROR,
-                    "`with` replaces a part of a document in data that a rule reads as a whole",
+                    "`with` replaces a part of a document in data that a rule reads as a whole: "
+                    "only exact code can do that",
                     span,
                 )
             new.data = _put(new.data, path, value, span)

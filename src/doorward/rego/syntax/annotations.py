@@ -346,7 +346,7 @@ def _schema(pair: dict[str, Any], parse_term: ParseTerm) -> dict[str, object]:
     if path is None:
         raise _AnnotationError(
             "invalid document reference",
-            "the key of a schema is `input`, `data` or a path below, such as `input.user`",
+            "a key in `schemas` is `input`, `data` or a path below, such as `input.user`",
         )
     match value:
         case str():
@@ -357,7 +357,7 @@ def _schema(pair: dict[str, Any], parse_term: ParseTerm) -> dict[str, object]:
             if not schema or schema[0] != "schema":
                 raise _AnnotationError(
                     "invalid schema reference",
-                    "a schema is named by `schema` or a path below it, such as `schema.user`",
+                    "a value in `schemas` is `schema` or a path below it, such as `schema.user`",
                 )
             return {"path": path, "schema": schema}
         # In Go a mapping with other keys is of another type, which OPA's switch does not name.
@@ -412,7 +412,7 @@ def _compile(raw: dict[str, Any] | None, parse_term: ParseTerm) -> dict[str, obj
             case _:
                 raise _AnnotationError(
                     f'invalid mask_rule annotation type "{mask}": string',
-                    "the mask rule must be a variable, a reference or a string",
+                    "`mask_rule` must be a variable, a reference or a string",
                 )
     return result
 

@@ -30,6 +30,7 @@ __all__ = [
 codes: Final[Any] = importlib.import_module("re._constants")
 parser: Final[Any] = importlib.import_module("re._parser")
 
+_UNSUPPORTED: Final = "invalid proof step: the regular expression has a form that is not supported"
 TOP: Final = 0x10FFFF
 MAX_SETS: Final = 20_000
 """The maximum number of combinations of states that `have_no_text` visits."""
@@ -60,7 +61,7 @@ class Automaton:
     def add(self) -> int:
         """Add a state and return its number; ValueError above `MAX_NODES`."""
         if len(self.moves) >= MAX_NODES:
-            raise ValueError("the pattern has too many states")
+            raise ValueError("invalid proof step: the automaton of a text has too many states")
         self.moves.append([])
         self.free.append([])
         return len(self.moves) - 1
@@ -155,7 +156,10 @@ def of_glob(glob: str, delimiters: Sequence[str] | None) -> Automaton:
     if delimiters == []:
         delimiters = ["."]
     if not set(glob).isdisjoint("?[]{}\\!") or any(len(each) != 1 for each in delimiters or ()):
-        raise ValueError("the glob has a form that is not supported")
+        raise ValueError(
+            "invalid proof step: only globs of plain characters, `*` and `**`, with delimiters of "
+            "one character, are supported"
+        )
     automaton = Automaton()
     state = automaton.add()
     for part in re.findall(r"\*\*|\*|[^*]+", glob, re.DOTALL):
@@ -174,13 +178,13 @@ def of_pattern(pattern: str) -> Automaton:
     form is not supported, and above `MAX_NODES` states.
     """
     if _UNSAFE.search(pattern):
-        raise ValueError("the pattern has a form that is not supported")
+        raise ValueError(_UNSUPPORTED)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             items = list(parser.parse(pattern))
     except (re.error, FutureWarning, OverflowError, RecursionError):
-        raise ValueError("the pattern has a form that is not supported") from None
+        raise ValueError(_UNSUPPORTED) from None
     automaton = Automaton()
     state = automaton.add()
     if items and items[0] == (codes.AT, codes.AT_BEGINNING):
@@ -217,7 +221,7 @@ def _build(automaton: Automaton, state: int, items: Iterable[tuple[Any, Any]]) -
         elif code is codes.MAX_REPEAT:
             state = _repeat(automaton, state, *value)
         else:
-            raise ValueError("the pattern has a form that is not supported")
+            raise ValueError(_UNSUPPORTED)
     return state
 
 
@@ -256,7 +260,10 @@ def _members(items: Sequence[tuple[Any, Any]]) -> tuple[tuple[int, int], ...]:
         elif code is codes.CATEGORY and value in _NAMED:
             ranges += [(ord(char), ord(char)) for char in _NAMED[value]]
         else:
-            raise ValueError("the character class has a form that is not supported")
+            raise ValueError(
+                "invalid proof step: a character class of the regular expression has a form that "
+                "is not supported"
+            )
     return _invert(ranges) if negated else tuple(ranges)
 
 

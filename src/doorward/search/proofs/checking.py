@@ -121,6 +121,10 @@ _SECONDS: Final = 1.0
 _SLICE: Final = 0x1000
 """The number of characters whose case is tested in one evaluation."""
 _YES: Final = Expr(Scalar(True))
+_NO_OPPOSITE: Final = (
+    "invalid proof step: the expression is not a negated comparison, or a negated membership in a "
+    "constant"
+)
 _SAMPLE: Final = "sample"
 """The field of the input that has the sample values of a term."""
 _NO_TEXTS: Final[Sequence[Any]] = (
@@ -431,7 +435,7 @@ class Checker:
         """
         call = expr.term
         if not expr.negated or has_inner(expr) or not self._is_steady(expr):
-            raise ValueError("invalid proof step: the expression is not a negated comparison")
+            raise ValueError(_NO_OPPOSITE)
         if isinstance(call, Call) and len(call.args) == 2:
             left, right = (text_of(arg) for arg in call.args)
             if call.name in _TURNED_BY_NOT:
@@ -439,7 +443,7 @@ class Checker:
             if call.name == "internal.member_2" and is_constant(call.args[1]):
                 members: Any = self._plain.prepare(f"sort([each | some each in {right}])").value()
                 return [self._read(f"{left} != {to_rego(each)}") for each in members]
-        raise ValueError("invalid proof step: the expression is not a negated comparison")
+        raise ValueError(_NO_OPPOSITE)
 
     @staticmethod
     def _read(text: str) -> Expr:
@@ -832,7 +836,8 @@ class Checker:
             fact = exprs[position]
             if each.withs or (has_inner(each) and variables_of(each)):
                 raise ValueError(
-                    "invalid proof step: an expression of the body has variables of its own"
+                    "invalid proof step: an expression of the body has `with`, or variables of its "
+                    "own"
                 )
             if text_of(put_terms(each, terms)) != text_of(fact) or not self._is_steady(fact):
                 raise ValueError(
@@ -858,8 +863,15 @@ class Checker:
         """
         (rule,) = [each for each in self._rules(path) if not each.default]
         part = self._value_of_rule(rule)
-        if part is None or expr.negated or expr.withs or has_inner(expr):
-            raise ValueError("invalid proof step: the fact is not about a part of the input")
+        if part is None:
+            raise ValueError(
+                "invalid proof step: the rule does not have the value of an input path"
+            )
+        if expr.negated or expr.withs or has_inner(expr):
+            raise ValueError(
+                "invalid proof step: no input path is replaced in an expression that is negated, "
+                "or has `with` or a body"
+            )
         size = len(part.args)
 
         def change(node: Any) -> Any:
@@ -913,7 +925,10 @@ def _case_table(name: str) -> dict[int, int]:
         chars = [c for c in range(first, first + _SLICE) if not 0xD800 <= c <= 0xDFFF]
         changed: Any = query.answer("".join(map(chr, chars)))
         if len(changed) != len(chars):
-            raise ValueError("a character changes to more than one when its case changes")
+            raise ValueError(
+                f"invalid proof step: `{name}` changes a character to several, so that its texts "
+                "cannot be compared"
+            )
         pairs = zip(chars, map(ord, changed), strict=True)
         table |= {char: new for char, new in pairs if char != new}
     return table

@@ -225,7 +225,8 @@ class _Turns:
         most = self._exchanges.limits.max_send
         if len(answer) > most:
             raise GrpcError(
-                Status.RESOURCE_EXHAUSTED, f"response message is larger than {most} bytes"
+                Status.RESOURCE_EXHAUSTED,
+                f"the server's response message is larger than its limit of {most} bytes",
             )
         self._call.send(answer)
 

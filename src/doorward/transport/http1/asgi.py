@@ -264,14 +264,14 @@ class AsgiCall:
         elif self._left:
             # Bytes too many would be read as the next response on this connection.
             if len(body) > self._left:
-                raise RuntimeError("the response is longer than its content-length")
+                raise RuntimeError("the application sent a longer body than its content-length")
             self._left -= len(body)
             out += body
         if out:
             self._connection.write(out)
         if not more:
             if self._left:
-                raise RuntimeError("the response is shorter than its content-length")
+                raise RuntimeError("the application sent a shorter body than its content-length")
             self._is_complete = True
             # An application that waits in `_receive` gets its disconnect.
             self._arrived.set()

@@ -647,16 +647,18 @@ class Connection:
         for a stream that was never open, or ended long ago, an Http2Error.
         """
         if stream is not None:
-            raise Http2Error(ErrorCode.STREAM_CLOSED, "stream was ended by the client")
+            raise Http2Error(ErrorCode.STREAM_CLOSED, "frame on a stream that the client has ended")
         if not stream_id or stream_id > self._highest or not stream_id & 1:
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "frame on an idle stream")
         ignored = self._sender.closed.ignores(stream_id)
         self._charge(1)
         if ignored is None:
             # Nobody remembers it, so it ended long ago or by the client's own END_STREAM.
-            raise Http2Error(ErrorCode.STREAM_CLOSED, "stream is closed")
+            raise Http2Error(ErrorCode.STREAM_CLOSED, "frame on a stream that is closed")
         if not ignored:
-            raise StreamError(ErrorCode.STREAM_CLOSED, "stream was reset")
+            raise StreamError(
+                ErrorCode.STREAM_CLOSED, "frame on a stream that the client has reset"
+            )
 
     def _reset_for(self, stream_id: int, error: StreamError) -> None:
         """Write RST_STREAM for an error and abort the stream's route, if it is open."""

@@ -28,7 +28,10 @@ class PartialBlock:
         """Append a part of the block; raise Http2Error if the block is too large."""
         self._content += payload
         if len(self._content) > self._most:
-            raise Http2Error(ErrorCode.ENHANCE_YOUR_CALM, "header block is too large")
+            raise Http2Error(
+                ErrorCode.ENHANCE_YOUR_CALM,
+                f"header block is larger than {self._most} bytes",
+            )
 
     def __bytes__(self) -> bytes:
         return bytes(self._content)

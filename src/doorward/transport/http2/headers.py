@@ -106,7 +106,7 @@ def _only(fields: tuple[Header, ...], header_name: bytes) -> bytes | None:
     values = {value for name, value in fields if name == header_name}
     # RFC 9110, 8.6: the same length twice is valid, two lengths are request smuggling.
     if len(values) > 1:
-        raise MalformedError("a header field has two different values")
+        raise MalformedError(f"header {header_name.decode()} has two different values")
     return values.pop() if values else None
 
 
@@ -124,15 +124,17 @@ def _check_field(name: bytes, value: bytes) -> None:
         raise MalformedError("a character is not allowed in a header field name")
     _check_value(value)
     if name in _CONNECTION:
-        raise MalformedError("a header field is not allowed in HTTP/2")
+        raise MalformedError(f"header {name.decode()} is not allowed in HTTP/2")
     # RFC 9113, 8.2.2.
     if name == b"te" and value != b"trailers":
         raise MalformedError("header te must be trailers")
 
 
 def _check_value(value: bytes) -> None:
-    """Raise MalformedError for NUL, CR or LF in a value, or a space around it (RFC 9113, 8.2.1)."""
+    """Raise MalformedError for NUL, CR or LF in a value, or a space or tab around it (RFC 9113,
+    8.2.1).
+    """
     if len(value.translate(None, _FORBIDDEN_IN_VALUES)) != len(value):
         raise MalformedError("a character is not allowed in a header field value")
     if value and (value[0] in _SPACE or value[-1] in _SPACE):
-        raise MalformedError("a header field value begins or ends with a space")
+        raise MalformedError("a header field value begins or ends with a space or tab")

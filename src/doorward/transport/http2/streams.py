@@ -312,7 +312,10 @@ class Sender:
             # It may become negative, and the client must widen it beyond 0 first (RFC 9113, 6.9.2).
             stream.send_window += difference
             if stream.send_window > MAX_WINDOW:
-                raise Http2Error(ErrorCode.FLOW_CONTROL_ERROR, "flow-control window is too large")
+                raise Http2Error(
+                    ErrorCode.FLOW_CONTROL_ERROR,
+                    "SETTINGS_INITIAL_WINDOW_SIZE makes the window of an open stream too large",
+                )
         if difference > 0:
             self._flush_blocked()
 
@@ -321,10 +324,15 @@ class Sender:
         much.
         """
         if not increment:
-            raise Http2Error(ErrorCode.PROTOCOL_ERROR, "increment is 0")
+            raise Http2Error(
+                ErrorCode.PROTOCOL_ERROR, "WINDOW_UPDATE of the connection with an increment of 0"
+            )
         self._window += increment
         if self._window > MAX_WINDOW:
-            raise Http2Error(ErrorCode.FLOW_CONTROL_ERROR, "flow-control window is too large")
+            raise Http2Error(
+                ErrorCode.FLOW_CONTROL_ERROR,
+                "WINDOW_UPDATE makes the connection's flow-control window too large",
+            )
         self._flush_blocked()
 
     def widen_stream(self, stream: Stream, increment: int) -> None:
@@ -332,10 +340,15 @@ class Sender:
         if not increment:
             # An error of the stream only; on the connection it is one of the connection
             # (RFC 9113, 6.9).
-            raise StreamError(ErrorCode.PROTOCOL_ERROR, "increment is 0")
+            raise StreamError(
+                ErrorCode.PROTOCOL_ERROR, "WINDOW_UPDATE of a stream with an increment of 0"
+            )
         stream.send_window += increment
         if stream.send_window > MAX_WINDOW:
-            raise StreamError(ErrorCode.FLOW_CONTROL_ERROR, "flow-control window is too large")
+            raise StreamError(
+                ErrorCode.FLOW_CONTROL_ERROR,
+                "WINDOW_UPDATE makes the stream's flow-control window too large",
+            )
         if stream.id in self._blocked:
             self._flush(stream)
 

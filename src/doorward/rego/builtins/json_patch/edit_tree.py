@@ -78,7 +78,7 @@ class EditTree:
         """
         depth = self._sizes.of(value)[1] if isinstance(value, _CONTAINERS) else 0
         if len(path) + depth > MAX_DEPTH:
-            raise LimitError(f"result is nested more than {MAX_DEPTH} deep")
+            raise LimitError(f"the patched document is nested more than {MAX_DEPTH} deep")
         if path:
             self._open(path[:-1], "insert").insert(path[-1], value)
         else:
@@ -94,7 +94,7 @@ class EditTree:
         items, _ = self._sizes.of(value)
         self._copied += items
         if self._copied > MAX_COPIED:
-            raise LimitError(f"copies hold more than {MAX_COPIED} items")
+            raise LimitError(f"the `copy` operations copy more than {MAX_COPIED} items")
         # The copy shares its parts with the source: the engine would count it as one item.
         self._context.charge(items)
         self.insert(path, value)

@@ -114,7 +114,7 @@ def _signature(declaration: Any) -> Function:
     args = _list(declaration, "args")
     result, variadic = (declaration.get(name) for name in ("result", "variadic"))
     if result is not None and variadic is not None:
-        raise ValueError("a function with `variadic` cannot have a `result`")
+        raise ValueError("`decl` has `variadic`: it cannot have a `result`")
     return Function(
         tuple([_read(each) for each in args]),
         None if result is None else _read(result),
@@ -149,13 +149,15 @@ def _read_object(document: dict[str, Any], depth: int) -> ObjectType:
     fields = []
     for each in _list(document, "static"):
         if not isinstance(each, dict) or "key" not in each:
-            raise ValueError("`static` of an object must be a list of keys and values")
+            raise ValueError(
+                "`static` of an object type must be a list of objects with `key` and `value`"
+            )
         fields.append((to_key(from_python(each["key"])), _read(each.get("value"), depth)))
     dynamic = document.get("dynamic")
     if dynamic is None:
         return ObjectType(tuple(fields))
     if not isinstance(dynamic, dict):
-        raise ValueError("`dynamic` of an object must be a key and a value")
+        raise ValueError("`dynamic` of an object type must be an object with `key` and `value`")
     return ObjectType(
         tuple(fields), (_read(dynamic.get("key"), depth), _read(dynamic.get("value"), depth))
     )

@@ -132,4 +132,4 @@ def check_size(mantissa: int, exponent: int) -> None:
     """
     size = mantissa.bit_length() + exponent - 1
     if abs(size) > MAX_BITS and mantissa:
-        raise LimitError(f"number is too {'large' if size > 0 else 'small'}")
+        raise LimitError(f"number is too {'large' if size > 0 else 'close to 0'}")

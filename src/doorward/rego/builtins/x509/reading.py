@@ -50,7 +50,9 @@ def certificate_of(octets: bytes, *, uri_strings: bool) -> Object:
 def bounded(text: str) -> str:
     """Return the text unchanged; LimitError if it is longer than `MAX_TEXT`."""
     if len(text) > MAX_TEXT:
-        raise LimitError(f"text is longer than {MAX_TEXT} characters")
+        raise LimitError(
+            f"the text of the certificates or keys is longer than {MAX_TEXT} characters"
+        )
     return text
 
 
