@@ -49,10 +49,12 @@ def test_what_is_none_says_why(answer: Any, reason: str, status: int | None) -> 
 
 
 def test_a_document_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(DocumentError, match="more than 1048576 bytes") as raised:
+    with pytest.raises(
+        DocumentError, match="issuer's answer is larger than 1048576 bytes"
+    ) as raised:
         fetch(httpx.Response(200, text=" " * (2 << 20)))
     assert raised.value.is_too_long
     monkeypatch.setattr(issuer_documents, "WITHIN", -1.0)
-    with pytest.raises(DocumentError, match="took longer") as raised:
+    with pytest.raises(DocumentError, match="issuer's answer took longer") as raised:
         fetch(httpx.Response(200, json={"keys": []}))
     assert raised.value.is_too_long
