@@ -293,5 +293,5 @@ def parse_term(text: str) -> Any:
     """
     value = Engine().prepare(text).value()
     if value is UNDEFINED:
-        raise ValueError("the term is undefined, so it has no value")
+        raise ValueError(f"the term is undefined: `{text[:80]}`")
     return value

@@ -513,7 +513,7 @@ class Checker:
         """
         query = self._plain.prepare(text_of(read_fields(expr, {term: _SAMPLE})))
         if set(query.documents.base) != {("input", _SAMPLE)}:
-            raise ValueError("invalid proof step: the expression reads more than the term")
+            raise ValueError("invalid proof step: the expression does not read the term alone")
 
         def holds(document: Any) -> bool:
             return has_result(query, document, _SECONDS)
@@ -755,8 +755,10 @@ class Checker:
         domain = Ref(term.head, term.args[:-1])
         is_read = position != member and not reader.negated and not reader.withs
         is_read &= not has_inner(reader) and reads(reader, item)
-        if not is_read or text_of(Expr(domain)) != text_of(Expr(every.term.domain)):
-            raise ValueError("invalid proof step: the term is not an item of the domain")
+        if not is_read:
+            raise ValueError("invalid proof step: the expression does not read the item")
+        if text_of(Expr(domain)) != text_of(Expr(every.term.domain)):
+            raise ValueError("invalid proof step: the item is not one of the domain of the `every`")
         plain = [expr for n, expr in enumerate(exprs) if n != position and not has_inner(expr)]
         outer = {name for expr in plain for name in variables_of(expr)}
         bound: dict[str, Any] = {every.term.value.name: term}
@@ -830,8 +832,12 @@ class Checker:
         tree = self._support[rule[0]]
         definition, path = tree.rules[rule[1]], path_of(tree, tree.rules[rule[1]])
         terms = {name: parse_query(Source("", v), v0=False)[0].term for name, v in values.items()}
-        if path is None or len(definition.body) != len(body):
-            raise ValueError("invalid proof step: the rule does not have such a body")
+        if path is None:
+            raise ValueError("invalid proof step: the path of the rule is not constant")
+        if len(definition.body) != len(body):
+            raise ValueError(
+                "invalid proof step: the rule's body has another number of expressions"
+            )
         for each, position in zip(definition.body, body, strict=True):
             fact = exprs[position]
             if each.withs or (has_inner(each) and variables_of(each)):
@@ -849,7 +855,9 @@ class Checker:
         key: Any = definition.head.key
         is_value = key is not None and not any(isinstance(node, Call) for node in walk(key))
         if not adds_member(definition) or not is_value or not variables_of(key) <= set(terms):
-            raise ValueError("invalid proof step: the rule does not give a fact")
+            raise ValueError(
+                "invalid proof step: the rule is neither true nor adds a known member to a set"
+            )
         member: Any = put_terms(Expr(key), terms).term
         (fact,) = parse_query(Source("", f"{text_of(member)} in {text_of(document)}"), v0=False)
         return fact
