@@ -296,8 +296,8 @@ def _selected(clause: Any, rows: list[Any]) -> set[int]:
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.execute("create table u (n integer, a numeric, b text, c boolean)")
         connection.executemany("insert into u values (?, ?, ?, ?)", rows)
-        found = connection.execute(f"select n from u where {clause.text}", clause.parameters)
-        return {number for (number,) in found.fetchall()}
+        cursor = connection.execute(f"select n from u where {clause.text}", clause.parameters)
+        return {number for (number,) in cursor.fetchall()}
 
 
 # OPA
@@ -308,8 +308,8 @@ def _peer(
 ) -> Difference | None:
     pairs = list(zip(cases, answers, strict=True))[:3]
     for number, ((base, given), (kind, value)) in enumerate(pairs):
-        asked = {"modules": question.modules, "data": base, "query": QUERY, "input": given}
-        answer = opa.ask(asked)
+        case = {"modules": question.modules, "data": base, "query": QUERY, "input": given}
+        answer = opa.ask(case)
         if answer is None or kind == "error" or "error" in answer:
             counts["opa: an error"] += 1
             continue

@@ -37,9 +37,9 @@ def test_residuals_and_filters_decide_as_the_policy_does(start: int) -> None:
         compared += 1
         assert difference is None, f"{SEED}-{number}: {difference}\n{text_of(question)}"
     assert compared > SIZE // 2
-    made = counts - before
-    assert made["filter python"] > 0
-    assert made["decisions that differ"] > SIZE // 4
+    new = counts - before
+    assert new["filter python"] > 0
+    assert new["decisions that differ"] > SIZE // 4
 
 
 ROW: Final = {"u": {"a": 1, "b": "a", "c": True}}

@@ -20,6 +20,7 @@ from doorward.rego import (
     query_text,
 )
 from doorward.rego.partial import evaluate
+from doorward.rego.partial.search import Search
 from doorward.search.patience import has_result
 
 ROLES = """package authz
@@ -604,3 +605,22 @@ def test_a_name_is_not_replaced_under_a_with_before_the_search(negation: str) ->
         document = {"u": u, "k": 3}
         allowed = engine.prepare("data.p.allow").value(document) is True
         assert any(engine.prepare(text).results(document) for text in left.query_texts) is allowed
+
+
+@pytest.mark.parametrize("condition", ["o.x == 1", "not o.x", "not o.a", "o.a == false"])
+@pytest.mark.parametrize("shallow", [True, False])
+def test_a_known_part_of_an_unknown_document_is_evaluated(condition: str, shallow: bool) -> None:
+    policy = 'o[x] := y if { some x, y in input.o }\n\no["k"] := input.a\n'
+    engine = Engine({"p.rego": f"package p\n\n{policy}\nallow if {{ {condition} }}\n"})
+    known = {"o": {"a": False}}
+    left = engine.partial("data.p.allow", ["input.a"], known, shallow=shallow)
+    allowed = engine.prepare("data.p.allow").value({**known, "a": 1}) is True
+    assert bool(left.query_texts) is allowed
+    assert not left.support_texts
+
+
+def test_nothing_is_left_of_what_counts_as_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = Engine({"p.rego": "package p\n\nq := input.u.a\n\nallow if q == 1\n"})
+    monkeypatch.setattr(Search, "is_unknown", lambda *_: False)
+    with pytest.raises(EvalError, match="something known depends on something unknown"):
+        engine.partial("data.p.allow", ["input.u"])

@@ -476,7 +476,11 @@ class _Virtual:
         otherwise its rules are tried one by one.
         """
         search, walk = self.search, self.walk
-        unknown = search.is_unknown(Ref(self.path[: self.pos + 1]), walk.b1)
+        # A known part of an unknown document is evaluated: the rules of its other parts do not
+        # count.
+        unknown = search.is_unknown(Ref(self.path[: self.pos + 1]), walk.b1) and search.is_unknown(
+            Ref(self.path), walk.b1
+        )
         if search.settings.truth and unknown:
             self._note_key_conflict()
         if len(self.path) == self.pos + 1:

@@ -12,7 +12,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
-from doorward.rego.errors import CANCEL_ERROR, CONFLICT_ERROR, LIMIT_ERROR, EvalError
+from doorward.rego.errors import (
+    CANCEL_ERROR,
+    CONFLICT_ERROR,
+    INTERNAL_ERROR,
+    LIMIT_ERROR,
+    EvalError,
+)
 from doorward.rego.partial import documents, functions, negation, replacing
 from doorward.rego.partial.context import Conflict, PartialTracer, Site, Solutions
 from doorward.rego.partial.core import (
@@ -320,8 +326,11 @@ class Search:
 
     def _take(self, count: int) -> None:
         """Count `count` more saved expressions. EvalError if there are more than
-        `settings.max_size`.
+        `settings.max_size`, or if something known is evaluated, which would count as true.
         """
+        if self.disabled.is_suspended:
+            text = "something known depends on something unknown"
+            raise EvalError(INTERNAL_ERROR, text, NOWHERE)
         self._size += count
         if self._size > self.settings.max_size:
             most = self.settings.max_size

@@ -392,6 +392,8 @@ class Disabled:
     def __init__(self, always: Sequence[Path]) -> None:
         self.always = tuple(always)
         self._passing: list[tuple[Path, ...]] = []
+        self.is_suspended = False
+        """True while something known is evaluated."""
 
     def push(self, more: tuple[Path, ...]) -> None:
         self._passing.append(more)
@@ -405,10 +407,11 @@ class Disabled:
         that the evaluation leaves nothing in the residual and its result alone says what holds.
         """
         passing, self._passing = self._passing, []
+        before, self.is_suspended = self.is_suspended, True
         try:
             yield
         finally:
-            self._passing = passing
+            self._passing, self.is_suspended = passing, before
 
     def from_caller(self, path: Path) -> bool:
         """Return True if the caller disabled the inlining of a document at, above or below
