@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
-from itertools import permutations
+from itertools import permutations, product
 from random import Random
 from typing import Any
 
@@ -35,7 +35,7 @@ from tests.filters import related  # noqa: E402  # the settings come first
 from tests.filters.generated import document, policy, rows  # noqa: E402  # the settings come first
 
 from doorward.filters import Conditions, FilterError, to_conditions  # noqa: E402  # the settings come first
-from doorward.filters.django import to_q  # noqa: E402  # the settings come first
+from doorward.filters.django import document_of, to_q  # noqa: E402  # the settings come first
 from doorward.rego import CompileError, Engine, from_python  # noqa: E402  # the settings come first
 
 
@@ -98,6 +98,17 @@ class Mark(models.Model):  # type: ignore[misc]
 
     class Meta:
         app_label = "filters"
+
+
+class Legacy(models.Model):  # type: ignore[misc]
+    """A table that Django did not create: its numbers have single precision, its texts spaces."""
+
+    f = models.FloatField(null=True)
+    c = models.CharField(max_length=4, null=True)
+
+    class Meta:
+        app_label = "filters"
+        managed = False
 
 
 def conditions(body: str, more: str = "") -> Conditions:
@@ -172,6 +183,35 @@ def check_many_to_many() -> None:
     assert [owner.name for owner in Owner.objects.filter(clause)] == ["Ann"]
 
 
+def check_legacy() -> None:
+    number = {"mysql": "float", "postgresql": "real"}.get(connection.vendor, "double")
+    with connection.cursor() as cursor:
+        cursor.execute(f"create table {Legacy._meta.db_table} (id int, f {number}, c char(4))")
+    numbers, texts = [0.1, 0.5, 1 / 3, 16777217.0, 1e-7, None], ["ab", "abcd", "", "a", None, "b "]
+    Legacy.objects.bulk_create(
+        [Legacy(id=n, f=f, c=c) for n, (f, c) in enumerate(product(numbers, texts), 1)]
+    )
+    documents = {row.id: {"docs": document_of(row)} for row in Legacy.objects.all()}
+    known = [["f", each] for each in (0.1, 0.5, 0.333333, 0.33333334, 16777216, 1e-7)]
+    known += [["c", each] for each in ("ab", "ab  ", "abcd", "", "    ", "a", "a   ")]
+    bodies = [
+        f"input.docs.{name} {operator} {json.dumps(each)}"
+        for name, each in known
+        for operator in ("==", "!=", "<", "<=", ">", ">=")
+    ]
+    bodies += [f'{name}(input.docs.c, "b")' for name in ("startswith", "endswith", "contains")]
+    bodies += [
+        'endswith(input.docs.c, " ")',
+        'lower(input.docs.c) == "ab"',
+        "input.docs.f in [0.1]",
+    ]
+    for body in bodies:
+        clause = to_q(conditions(body), Legacy, {"docs": ""})
+        query = Engine({"f.rego": f"package f\n\ninclude if {body}\n"}).prepare("data.f.include")
+        expected = {n for n, each in documents.items() if query.value(from_python(each)) is True}
+        assert set(Legacy.objects.filter(clause).values_list("id", flat=True)) == expected, body
+
+
 def check_refusals() -> None:
     for body, relation, wanted in (
         ('input.docs.when < "x"', "", "whose texts are not in order"),
@@ -232,6 +272,7 @@ def main() -> None:
         count += compare(File, documents, lambda _: related.ALIKE, nulls, 1)
     check_relations()
     check_many_to_many()
+    check_legacy()
     check_refusals()
     sys.stdout.write(f"{count}\n")
 

@@ -15,7 +15,7 @@ from typing import Final
 from doorward.base.records import record, replace
 from doorward.filters.columns import Kind
 from doorward.filters.conditions import fault
-from doorward.filters.json_views import JsonViews, PostgresJson, SqliteJson
+from doorward.filters.json_views import SHORTEST_DOUBLES, JsonViews, PostgresJson, SqliteJson
 from doorward.rego import Number
 from doorward.rego.shared import number_text
 
@@ -93,8 +93,6 @@ class SQLDialect:
     """A template like `exact` for a CHAR that keeps the spaces which the database adds; "" if
     `exact` keeps them.
     """
-    exact_literal: str = "{}"
-    """A template that makes a text literal compare by its code points."""
     decimal: str = ""
     """A template for a number of any type with the value that programs read; "" if the database
     compares exactly without one.
@@ -123,9 +121,13 @@ class SQLDialect:
     searches_bytes: bool = False
     """True if `searches` ignore collations, even of a text that is not `exact`."""
     text_of_digits: str = ""
-    """A template for a text from its hexadecimal digits, as a search by Django needs it; "" if the
-    text itself can be passed.
+    """A template for a known text, compared by its code points, from its hexadecimal digits in
+    UTF-8; "" if the text itself can be passed.
     """
+    ordered: str = "{}"
+    """A template for the left operand of an order of two `exact` texts."""
+    ordered_right: str = ""
+    """A template for the right operand; "" if it is `ordered`."""
     selects: tuple[str, str] = ("1", "")
     """The columns that a subquery of EXISTS selects, and the text at its end."""
     stored_types: Mapping[Kind, str] = field(default_factory=dict)
@@ -154,6 +156,21 @@ class SQLDialect:
         SQLAlchemy and Django filters refuse to compare texts.
         """
         return bool(self.exact and self.searches) and not self.ignores_last_spaces
+
+    def exact_value(self, mark: str) -> str:
+        """Return the SQL of a known text that compares by its code points; `mark` stands for what
+        `to_text` returns.
+        """
+        return (self.text_of_digits or self.exact).format(mark)
+
+    def to_text(self, text: str) -> str:
+        """Return the parameter for a known text in `exact_value`."""
+        return text.encode().hex() if self.text_of_digits else text
+
+    def in_order(self, left: str, sign: str, right: str) -> str:
+        """Return the SQL test for the order of two `exact` texts."""
+        other = (self.ordered_right or self.ordered).format(right)
+        return f"{self.ordered.format(left)} {sign} {other}"
 
     def to_parameter(self, number: Decimal) -> Decimal | float:
         """Return a number in the form that a driver passes exactly: a double if it rounds decimals.
@@ -200,7 +217,6 @@ _MYSQL: Final = SQLDialect(
     kinds=("boolean", "number", "text", "date"),
     lax_kinds=("boolean", "date"),
     exact=_MYSQL_EXACT,
-    exact_literal=_MYSQL_EXACT,
     decimal="CAST(CAST({} AS CHAR) AS DECIMAL(65,30))",
     single="CAST(CAST({} AS CHAR) AS DOUBLE)",
     float_is_single=True,
@@ -213,9 +229,11 @@ _MYSQL: Final = SQLDialect(
         "contains": "LOCATE({1}, {0}) > 0",
     },
     has_exact_like=False,
-    # Django compares a search with TRUE, after which MariaDB takes it for that of another text that
-    # its collation finds equal: no two texts are equal in hexadecimal digits.
-    text_of_digits="UNHEX({})",
+    # A literal is converted to the connection's character set, in which it may become `?`. Digits
+    # are the same in each, but UNHEX reads no UTF-16. And Django compares a search with TRUE, after
+    # which MariaDB takes it for that of another text that its collation finds equal: no two texts
+    # are equal in digits.
+    text_of_digits="UNHEX(CONVERT({} USING latin1))",
     # MariaDB (10.11) caches the answers of a subquery with one column by the outer row's values as
     # their collation compares them, so that `a` got the answer of `A`; and it rewrites one without
     # aggregates to IN, which has one column again.
@@ -237,12 +255,14 @@ _POSTGRESQL: Final = SQLDialect(
     has_backslashes=True,
     digits=1000,
     kinds=("boolean", "number", "text", "uuid", "date", "moment", "json", "array"),
-    lax_kinds=("number", "date", "moment"),
+    lax_kinds=("number", "date", "moment", "json", "array"),
     # A collation may make texts equal that differ, or order them in its own way; "C" compares
     # bytes.
     exact='CAST({} AS text) COLLATE "C"',
     # A cast drops the spaces.
     padded='CASE WHEN {0} IS NULL THEN NULL ELSE concat({0}) END COLLATE "C"',
+    # The bytes that "C" compares are those of the database's encoding.
+    ordered="convert_to({}, 'UTF8')",
     decimal="CAST(CAST({} AS text) AS numeric)",
     single="CAST(CAST({} AS TEXT) AS DOUBLE PRECISION)",
     searches={
@@ -250,7 +270,11 @@ _POSTGRESQL: Final = SQLDialect(
         "endswith": "right({0}, length({1})) = {1}",
         "contains": "strpos({0}, {1}) > 0",
     },
-    finite="coalesce(CAST({0} AS text), '') NOT IN ('NaN', 'Infinity', '-Infinity')",
+    finite=(
+        "coalesce(CAST({0} AS text), '') NOT IN ('NaN', 'Infinity', '-Infinity')"
+        f" AND ({SHORTEST_DOUBLES} OR CAST(pg_typeof({{0}}) AS text)"
+        " NOT IN ('double precision', 'real'))"
+    ),
     readable={
         # Years that programs cannot read, and infinity.
         "date": "coalesce({0} BETWEEN '0001-01-01' AND '9999-12-31', TRUE)",
@@ -259,6 +283,8 @@ _POSTGRESQL: Final = SQLDialect(
             " TRUE)"
         ),
         "array": "coalesce(array_ndims({0}), 1) = 1",
+        # A number with a point is compared as the text of its double.
+        "json": (f"coalesce({SHORTEST_DOUBLES} OR CAST({{0}} AS text) !~ '[0-9][.][0-9]', TRUE)"),
     },
     json=PostgresJson(),
     document_type="jsonb",  # a `json` column keeps documents that `jsonb` refuses
@@ -277,6 +303,8 @@ _SQLITE: Final = SQLDialect(
     kinds=("boolean", "number", "text", "date", "json"),
     lax_kinds=("boolean", "number", "text", "date", "json"),
     exact="{} COLLATE BINARY",
+    # The bytes are those of UTF-16 if the file has that encoding.
+    ordered_right="CASE WHEN CAST('a' AS BLOB) = X'61' THEN {} END COLLATE BINARY",
     dates_are_texts=True,
     searches={
         "startswith": "instr({0}, {1}) = 1",

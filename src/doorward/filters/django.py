@@ -43,8 +43,10 @@ from doorward.filters.django_expressions import (
     ExactValue,
     HasElement,
     HasJsonType,
+    InOrder,
     JsonValue,
     Matches,
+    ReadNumber,
     RelatedRow,
     StoredAs,
     TextFunction,
@@ -330,7 +332,7 @@ class _Writer:
                 self._check(field, value)
                 return self._compare(self._view(field, kind), operator, value, kind)
             case CompareFields(left, operator, right, kind):
-                return self._fields(self._column(left), operator, self._column(right), kind)
+                return self._fields(self._view(left, kind), operator, self._view(right, kind), kind)
             case In(field, values, kind, negated):
                 operator = "ne" if negated else "eq"
                 condition = Q()
@@ -372,6 +374,8 @@ class _Writer:
             view: Anything = JsonValue(*self._document(field), field.path, kind)
         else:
             view = self._column(field)
+            if kind == "number" and self._is_double(field):
+                view = ReadNumber(view)
         return TextFunction(view, field.function, field.operand) if field.function else view
 
     def _document(self, field: Field) -> tuple[Anything, str]:
@@ -443,10 +447,14 @@ class _Writer:
         """
         if not isinstance(value, (int, Number)) or isinstance(value, bool):
             return
-        if field.path or field.table in self._elements:
-            return
-        if isinstance(self._field_of(field), models.FloatField):
+        if not field.path and field.table not in self._elements and self._is_double(field):
             check_double(value)
+
+    def _is_double(self, field: Field) -> bool:
+        """Return True if a column, or an element of one, is a double or of single precision."""
+        if field.table in self._elements:
+            return isinstance(self._elements[field.table][0].output_field, models.FloatField)
+        return isinstance(self._field_of(field), models.FloatField)
 
     def _compare(self, column: Anything, operator: str, value: StoredValue, kind: Kind) -> Q:
         """Return the comparison of a column with a known value, exact in every database.
@@ -460,7 +468,9 @@ class _Writer:
             # Beside the exact test the plain one, which can use an index and holds wherever the
             # other does.
             exact = self._fields(column, operator, bound, kind)
-            return Q(Exact(column, bound)) & exact if operator == "eq" else exact
+            if operator != "eq" or isinstance(column, TextFunction):
+                return exact
+            return Q(Exact(column, bound)) & exact
         operand = ExactValue(_to_parameter(value))
         if kind == "number" and not is_double(value):  # type: ignore[arg-type]  # a number
             check_decimal(value)  # type: ignore[arg-type]  # for any database
@@ -470,6 +480,8 @@ class _Writer:
     def _fields(self, left: Anything, operator: str, right: Anything, kind: Kind) -> Q:
         """Return the comparison of two operands of the same kind."""
         if kind == "text":
+            if operator not in ("eq", "ne"):
+                return Q(InOrder(left, right, _SIGNS[operator]))
             left, right = ExactText(left), ExactText(right)
         if kind == "number":
             return self._compare_exactly(left, operator, right)
@@ -496,6 +508,7 @@ class _Writer:
         return Q(_LOOKUPS[operator](left, right))
 
 
+_SIGNS: Final = {"lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
 _FIELDS: Final = {
     "uuid": models.UUIDField,
     "date": models.DateField,

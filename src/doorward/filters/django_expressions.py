@@ -31,8 +31,10 @@ __all__ = [
     "ExactValue",
     "HasElement",
     "HasJsonType",
+    "InOrder",
     "JsonValue",
     "Matches",
+    "ReadNumber",
     "RelatedRow",
     "StoredAs",
     "TextFunction",
@@ -78,8 +80,47 @@ class ExactText(Func):  # type: ignore[misc]  # Django has no types
         """Return the SQL of the text, in parentheses unless it is a call, and its parameters. Raise
         NotSupportedError for a database that cannot compare texts exactly.
         """
-        template = _dialect_with_texts(connection).exact.format("%(expressions)s")
+        dialect = _dialect_with_texts(connection)
+        (source,) = self.source_expressions
+        if isinstance(source, Value):
+            text, parameters = compiler.compile(source)
+            return f"({dialect.exact_value(text)})", [dialect.to_text(each) for each in parameters]
+        # A field may be one of a `char(n)`, whose spaces programs read.
+        is_view = isinstance(source, (JsonValue, TextFunction))
+        exact = dialect.exact if is_view else dialect.padded or dialect.exact
+        if exact.count("{0}") > 1:
+            text, parameters = _plain_sql(compiler, source)
+            return f"({exact.format(text)})", parameters
+        template = exact.format("%(expressions)s")
         template = template if template.endswith(")") else f"({template})"
+        return super().as_sql(compiler, connection, template=template, **options)
+
+
+class InOrder(Func):  # type: ignore[misc]  # Django has no types
+    """A condition: two texts are in an order: `<`, `<=`, `>` or `>=`."""
+
+    output_field = models.BooleanField()
+
+    def __init__(self, left: Anything, right: Anything, sign: str = "<", **options: Anything):
+        super().__init__(ExactText(left), ExactText(right), **options)
+        self.sign = sign
+
+    def as_sql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
+        """Return the SQL of the test for the order, and its parameters."""
+        (left, parameters), (right, more) = map(compiler.compile, self.source_expressions)
+        dialect = _dialect_with_texts(connection)
+        return f"({dialect.in_order(left, self.sign, right)})", [*parameters, *more]
+
+
+class ReadNumber(Func):  # type: ignore[misc]  # Django has no types
+    """An expression for a number with the value that programs read, which is not the stored one if
+    it has single precision.
+    """
+
+    output_field = models.FloatField()
+
+    def as_sql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
+        template = (dialect_of(connection.vendor).single or "{}").format("%(expressions)s")
         return super().as_sql(compiler, connection, template=template, **options)
 
 
@@ -316,9 +357,6 @@ class Matches(Func):  # type: ignore[misc]  # Django has no types
         text, parameters = compiler.compile(subject)
         other, more = compiler.compile(pattern)
         dialect = dialect_of(connection.vendor)
-        if dialect.text_of_digits:
-            more = [str(each).encode().hex() for each in more]
-            other = dialect.text_of_digits.format("%s")
         template = dialect.searches[self.operator]
         operands = {"0": parameters, "1": more}
         # In the order of the template: the pattern stands first in MySQL's LOCATE.

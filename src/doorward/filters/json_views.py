@@ -14,12 +14,16 @@ from typing import Final, Protocol
 from doorward.filters.conditions import fault
 from doorward.filters.hints import JSON
 
-__all__ = ["JsonViews", "PostgresJson", "SqliteJson", "plain_literal"]
+__all__ = ["SHORTEST_DOUBLES", "JsonViews", "PostgresJson", "SqliteJson", "plain_literal"]
 
 _PLAIN: Final = re.compile(r"[\w\s$@./:+*#!&()=-]*")
 """Matches texts that are written as the same literal for every database and driver."""
 
 
+SHORTEST_DOUBLES: Final = "current_setting('extra_float_digits') IN ('1', '2', '3')"
+"""An SQL test that PostgreSQL's text of a double is that double; otherwise it is cut to some of its
+digits, for programs as well.
+"""
 # CASE and not AND, whose operands PostgreSQL may evaluate in any order: a cast of a text, or of a
 # number that no double holds, ends the query with an error.
 _NUMBER: Final = (

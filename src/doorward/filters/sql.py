@@ -155,6 +155,8 @@ class _Writer:
         """Return a predicate as SQL."""
         match predicate:
             case Compare(field, operator, value, kind):
+                if field.function and operator == "eq":  # which no index has
+                    return self._equal(self._view(field, kind), value)
                 return self._compare(self._view(field, kind), operator, value, kind)
             case All(parts):
                 return self._join("AND", parts) or "1 = 1"
@@ -307,6 +309,12 @@ class _Writer:
             return int(decimal)
         return self._dialect.to_parameter(decimal)
 
+    def _known_text(self, value: StoredValue) -> str:
+        """Append a text to `parameters`; return its SQL, which compares by code points."""
+        assert isinstance(value, str)
+        self.parameters.append(self._dialect.to_text(checked_text(value)))
+        return self._dialect.exact_value(self._mark)
+
     def _exact(self, text: str) -> str:
         return self._dialect.exact.format(text)
 
@@ -330,7 +338,7 @@ class _Writer:
         if operator == "ne":
             return f"NOT ({self._equal(name, value)})"
         self._check_order()
-        return f"{self._exact(name)} {sign} {self._exact(self._bind(value))}"
+        return self._dialect.in_order(self._exact(name), sign, self._known_text(value))
 
     def _compare_exactly(
         self,
@@ -354,7 +362,7 @@ class _Writer:
 
     def _equal(self, name: str, value: StoredValue) -> str:
         """Return the SQL test that a text equals a value exactly, trailing spaces included."""
-        same = f"{self._exact(name)} = {self._exact(self._bind(value))}"
+        same = f"{self._exact(name)} = {self._known_text(value)}"
         if self._dialect.ignores_last_spaces:
             # With the letter both are NVARCHAR: the same text has half the bytes as VARCHAR.
             same += f" AND DATALENGTH({name} + N'.') = DATALENGTH({self._bind(value)} + N'.')"
@@ -378,6 +386,7 @@ class _Writer:
             return f"{left} {sign} {right}"
         if operator not in ("eq", "ne"):
             self._check_order()
+            return self._dialect.in_order(self._exact(left), sign, self._exact(right))
         holds = f"{self._exact(left)} {sign} {self._exact(right)}"
         if self._dialect.ignores_last_spaces:
             lengths = f"DATALENGTH({left} + N'.') {sign} DATALENGTH({right} + N'.')"
@@ -407,10 +416,11 @@ class _Writer:
         if self._dialect.has_exact_like:
             return self._like(name, operator, text)
         template = self._dialect.searches[operator]
-        self.parameters += [self._parameter(text)] * template.count("{1}")
+        known = self._dialect.to_text(checked_text(text))
+        self.parameters += [known] * template.count("{1}")
         if self._dialect.searches_bytes:
             return template.format(name, self._mark)
-        return template.format(self._exact(name), self._exact(self._mark))
+        return template.format(self._exact(name), self._dialect.exact_value(self._mark))
 
     def _like(self, name: str, operator: str, text: str) -> str:
         """Return the SQL of a text search by LIKE; its pattern, with special characters escaped,

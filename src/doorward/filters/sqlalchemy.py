@@ -76,8 +76,10 @@ from doorward.filters.sqlalchemy_elements import (
     TextFunction,
     ZonedTime,
     exact_text_of,
+    exact_value_of,
     has_element,
     has_json_type,
+    in_order,
     is_float,
     is_stored_as,
     json_value_of,
@@ -326,8 +328,8 @@ class _Writer:
             case CompareFields(left, operator, right, kind):
                 one, other = self._column(left), self._column(right)
                 if kind == "text":
-                    one, other = exact_text_of(one), exact_text_of(other)
-                elif kind == "moment":
+                    return self._texts(exact_text_of(one), operator, exact_text_of(other))
+                if kind == "moment":
                     one, other = ZonedTime(one), ZonedTime(other)
                 elif kind == "number":
                     one, other = number_of(one), number_of(other)
@@ -343,7 +345,8 @@ class _Writer:
                 return and_(*tests) if negated else or_(*tests)
             case Match(field, operator, text, negated):
                 searched = exact_text_of(self._view(field, "text"))
-                return matches(searched, operator, exact_text_of(_literal(text)), negated=negated)
+                known = exact_value_of(checked_text(text))
+                return matches(searched, operator, known, negated=negated)
             case Stored(field, kind, negated):
                 return is_stored_as(self._column(field), kind, negated=negated)
             case Related():
@@ -436,16 +439,20 @@ class _Writer:
             bound_time = literal(value, DateTime(timezone=True))
             return self._operation(ZonedTime(column), operator, bound_time)
         if kind == "choice":
-            exact_label = exact_text_of(EnumLabel(column)) == exact_text_of(_literal(str(value)))
+            exact_label = exact_text_of(EnumLabel(column)) == exact_value_of(
+                checked_text(str(value))
+            )
             of_enum: Anything = column.type
             member = of_enum._object_lookup[value] if of_enum.enum_class else value
             return and_(column == literal(member, column.type), exact_label)
         if kind == "text":
             # For `eq` the plain test beside the exact one, since it can use an index; it holds
             # wherever that does.
-            bound = _literal(str(value))
-            exact = self._operation(exact_text_of(column), operator, exact_text_of(bound))
-            return and_(column == bound, exact) if operator == "eq" else exact
+            text = checked_text(str(value))
+            exact = self._texts(exact_text_of(column), operator, exact_value_of(text))
+            if operator != "eq" or isinstance(column, TextFunction):
+                return exact
+            return and_(column == literal(text, String()), exact)
         if kind == "number":
             column = number_of(column)
             if is_float(column.type):
@@ -475,6 +482,14 @@ class _Writer:
         strictly = self._operation(left, operator[:2], right)
         return or_(strictly, and_(left == right, exact))
 
+    def _texts(
+        self, left: ColumnElement[str], operator: str, right: ColumnElement[str]
+    ) -> ColumnElement[bool]:
+        """Return the comparison of two exact texts."""
+        if operator in ("eq", "ne"):
+            return self._operation(left, operator, right)
+        return in_order(left, operator, right)
+
     def _operation(
         self, left: ColumnElement[Anything], operator: str, right: ColumnElement[Anything]
     ) -> ColumnElement[bool]:
@@ -491,7 +506,3 @@ def _bound(value: bool | int | Number | str) -> ColumnElement[Anything]:
     if decimal == decimal.to_integral_value() and abs(decimal) < 1 << 63:
         return literal(int(decimal))
     return literal(decimal, ExactNumber())
-
-
-def _literal(text: str) -> ColumnElement[str]:
-    return literal(checked_text(text), String())

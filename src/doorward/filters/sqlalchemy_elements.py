@@ -25,6 +25,7 @@ from sqlalchemy import (
     Integer,
     Numeric,
     String,
+    literal,
     literal_column,
 )
 from sqlalchemy.exc import CompileError
@@ -55,8 +56,10 @@ __all__ = [
     "TextFunction",
     "ZonedTime",
     "exact_text_of",
+    "exact_value_of",
     "has_element",
     "has_json_type",
+    "in_order",
     "is_float",
     "is_stored_as",
     "json_value_of",
@@ -123,6 +126,97 @@ def _compile_padded(element: _PaddedText, compiler: Anything, **options: Anythin
     dialect = _dialect_with_texts(compiler)
     (inner,) = [compiler.process(clause, **options) for clause in element.clauses]
     return _capitalize_types(dialect.padded or dialect.exact).format(inner)
+
+
+class _KnownText(TypeDecorator[str]):
+    """The type of a text that is passed as the dialect compares it exactly."""
+
+    impl = String
+    cache_ok = True
+
+    def process_bind_param(self, value: Anything, dialect: Anything) -> Anything:
+        return None if value is None else dialect_of(dialect.name).to_text(value)
+
+
+def exact_value_of(text: str) -> ColumnElement[str]:
+    """Return a known text that compares by its code points, whatever the collation of the
+    connection.
+
+    Compiling it raises CompileError for a database that cannot compare texts exactly.
+    """
+    return _ExactValue(literal(text, _KnownText()))
+
+
+class _ExactValue(FunctionElement[str]):
+    """An expression for a known text that compares by its code points."""
+
+    inherit_cache = True
+    name = "exact_value"
+    type = String()
+
+
+@compiles(_ExactValue)
+def _compile_exact_value(element: _ExactValue, compiler: Anything, **options: Anything) -> str:
+    (inner,) = [compiler.process(clause, **options) for clause in element.clauses]
+    return _capitalize_types(_dialect_with_texts(compiler).exact_value(inner))
+
+
+def in_order(
+    left: ColumnElement[str], operator: str, right: ColumnElement[str]
+) -> ColumnElement[bool]:
+    """Return the condition that two exact texts are in the order of an operator: lt, lte, gt or
+    gte.
+    """
+    return _ORDERS[operator](left, right)
+
+
+class _Order(FunctionElement[bool]):
+    """A condition: two exact texts are in an order."""
+
+    inherit_cache = True
+    type = Boolean()
+    sign = ""
+
+
+class _Less(_Order):
+    """A condition: a text comes before another."""
+
+    inherit_cache = True
+    name = "text_less"
+    sign = "<"
+
+
+class _LessOrEqual(_Order):
+    """A condition: a text is another or comes before it."""
+
+    inherit_cache = True
+    name = "text_less_or_equal"
+    sign = "<="
+
+
+class _Greater(_Order):
+    """A condition: a text comes after another."""
+
+    inherit_cache = True
+    name = "text_greater"
+    sign = ">"
+
+
+class _GreaterOrEqual(_Order):
+    """A condition: a text is another or comes after it."""
+
+    inherit_cache = True
+    name = "text_greater_or_equal"
+    sign = ">="
+
+
+_ORDERS: Final = {"lt": _Less, "lte": _LessOrEqual, "gt": _Greater, "gte": _GreaterOrEqual}
+
+
+@compiles(_Order)
+def _compile_order(element: _Order, compiler: Anything, **options: Anything) -> str:
+    left, right = [compiler.process(clause, **options) for clause in element.clauses]
+    return f"({_dialect_with_texts(compiler).in_order(left, element.sign, right)})"
 
 
 class EnumLabel(FunctionElement[str]):
@@ -308,6 +402,8 @@ def _compile_single(element: _Single, compiler: Anything, **options: Anything) -
     stored: Anything = column.type
     inner: str = compiler.process(column, **options)
     dialect = _dialect_of(compiler)
+    if getattr(compiler.dialect, "driver", "") == "asyncpg":
+        return inner  # it reads the number itself, and not its text
     is_single = isinstance(stored, REAL) or stored.precision or dialect.float_is_single
     return dialect.single.format(inner) if is_single and dialect.single else inner
 

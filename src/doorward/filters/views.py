@@ -85,9 +85,16 @@ def function_of(dialect: SQLDialect, function: str, operand: str, text: str) -> 
     """
     if function == REPLACE:
         for pair in pairs_of(operand):
-            one, other = [dialect.exact_literal.format(plain_literal(each)) for each in pair]
+            one, other = [_letter(dialect, each) for each in pair]
             text = f"replace({text}, {one}, {other})"
         return text
     if not dialect.trims:
         raise fault(f"a filter cannot trim texts exactly on {dialect.name}", MEMBERS)
     return f"{dialect.trims[function]}({text}, {plain_literal(operand)})"
+
+
+def _letter(dialect: SQLDialect, letter: str) -> str:
+    """Return a letter as an SQL literal that compares by its code point."""
+    if not dialect.text_of_digits:
+        return plain_literal(letter)
+    return dialect.exact_value(f"'{dialect.to_text(letter)}'")
