@@ -12,7 +12,7 @@ from typing import Any, Final
 import yaml
 
 from doorward.base.records import record
-from doorward.rego.golang.yaml_nodes import compose_all
+from doorward.rego.golang import compose_yaml
 
 __all__ = ["Located", "LocatedError", "read_documents"]
 
@@ -92,7 +92,7 @@ def read_documents(
     """
     try:
         # Nodes, not values: only a node knows its line.
-        nodes = compose_all(text)
+        nodes = compose_yaml(text)
         reader = _Reader(offset, scalar or yaml.SafeLoader("").construct_object)
         return [reader.read(node, 0) for node in nodes]
     except yaml.MarkedYAMLError as error:

@@ -87,7 +87,7 @@ def test_all_documents_are_the_same_to_both_parsers(
 ) -> None:
     text = "".join(f"{' ' * n}{mark}{word.replace('_', ' ')}{end}" for n, mark, word, end in lines)
     try:
-        nodes = yaml_nodes.compose_all(text)
+        nodes = yaml_nodes.compose_yaml(text)
     except yaml.YAMLError:
         return
     slow = yaml.compose_all(text, yaml_nodes._composing(yaml_nodes._loader_class()))

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from doorward.rego.golang.octets import to_text
     from doorward.rego.golang.strings import lower, quote, upper
     from doorward.rego.golang.yaml import unmarshal
+    from doorward.rego.golang.yaml_nodes import compose_yaml
 else:
     __getattr__ = _exporter(
         __name__,
@@ -39,6 +40,7 @@ else:
             "golang.octets": "to_text",
             "golang.strings": "lower quote upper",
             "golang.yaml": "unmarshal",
+            "golang.yaml_nodes": "compose_yaml",
         },
         below="doorward.rego",
     )
@@ -46,6 +48,7 @@ else:
 __all__ = [
     "MAX_EXPLAINED",
     "JSONError",
+    "compose_yaml",
     "from_float",
     "indent",
     "json_float",

@@ -21,9 +21,9 @@ __all__ = [
     "Node",
     "YamlError",
     "compose",
-    "compose_all",
     "compose_fast",
     "compose_slow",
+    "compose_yaml",
     "go_syntax",
 ]
 
@@ -136,7 +136,7 @@ def compose_fast(text: str) -> Node | None:
         parser.dispose()
 
 
-def compose_all(text: str) -> list[Any]:
+def compose_yaml(text: str) -> list[Any]:
     """Parse all documents of `text` to PyYAML's nodes, with the tags of YAML 1.1: by libyaml if it
     reads the text in the same way, otherwise, and for errors, by the corrected parser in Python.
     PyYAML's YAMLError if it is invalid, RecursionError if it is nested too deeply for Python.
