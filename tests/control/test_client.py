@@ -235,8 +235,18 @@ def test_certificates_that_cannot_be_used_are_an_error(tmp_path: Path) -> None:
         with pytest.raises(ServiceError, match="service `s`: a CA certificate, or"):
             ServiceClient(service).request("GET", "p")
     missing = Service("s", "https://s", ca_certificate=str(tmp_path / "none.pem"))
-    with pytest.raises(ServiceError, match="no such file or directory"):
+    with pytest.raises(
+        ServiceError, match=r"service `s`: open \S+/none.pem: no such file or directory"
+    ):
         ServiceClient(missing).request("GET", "p")
+
+
+def test_the_file_that_is_missing_is_named(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    credentials = ClientTls(str(tmp_path / "client.pem"), str(tmp_path / "client.key"))
+    service = Service("s", "https://s", ca_certificate=str(authority.file), credentials=credentials)
+    with pytest.raises(ServiceError, match=r"service `s`: open \S+/client.pem: no such file"):
+        ServiceClient(service).request("GET", "p")
 
 
 class Greeting(BaseHTTPRequestHandler):

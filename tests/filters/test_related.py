@@ -243,8 +243,12 @@ def test_numbers_of_single_precision_are_those_that_programs_read(database: Data
         ("count(input.docs.comments) > 1", "", "count can only ask whether there are rows"),
         ("input.docs.folder.nothing == 1", "", "folder.nothing is not declared"),
         ("input.docs.zz.name == 1", "", "docs.zz is not a declared relation: eq("),
-        ("some f in input.docs.folder\nf.level == 1", "", "docs.folder is a relation to one row"),
-        ("input.docs.comments.n == 1", "", "docs.comments is a relation to many rows"),
+        (
+            "some f in input.docs.folder\nf.level == 1",
+            "",
+            "docs.folder is declared as a relation to one row",
+        ),
+        ("input.docs.comments.n == 1", "", "docs.comments is declared as a relation to many rows"),
         (
             "some c in input.docs.comments\nsome d in input.docs.comments\nc == d",
             "",

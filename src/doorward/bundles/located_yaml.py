@@ -106,7 +106,9 @@ def read_documents(
 
 
 def _message_of(error: yaml.MarkedYAMLError) -> str:
-    """Return PyYAML's message; for a repeated anchor it says only "second occurrence" itself."""
+    """Return PyYAML's message; for a repeated anchor, of which PyYAML says only "second
+    occurrence", a clearer one.
+    """
     if error.problem == "second occurrence":
         return "an anchor of this name is already defined"
     return str(error.problem)

@@ -346,14 +346,29 @@ def _tls(service: Service) -> ssl.SSLContext:
             # Without a passphrase OpenSSL would ask at the terminal.
             context.load_cert_chain(tls.certificate, tls.private_key, tls.passphrase or "")
     except OSError as error:
-        if isinstance(error, ssl.SSLError):
-            raise ServiceError(
-                f"service `{service.name}`: a CA certificate, or the client certificate and its "
-                "key, is not valid PEM, or they do not belong together"
-            ) from None
-        path = error.filename or authority or "a certificate"
-        raise ServiceError(f"open {path}: {describe_os_error(error)}") from None
+        raise ServiceError(f"service `{service.name}`: {_fault_of_files(service, error)}") from None
     if service.allow_insecure_tls:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     return context
+
+
+def _fault_of_files(service: Service, error: OSError) -> str:
+    """Return what is wrong with the TLS files of a service. OpenSSL's errors do not name the file,
+    so each is opened again.
+    """
+    files = [service.ca_certificate]
+    if isinstance(tls := service.credentials, ClientTls):
+        files += [tls.certificate, tls.private_key]
+    for path in filter(None, files):
+        try:
+            with open(path, "rb"):
+                pass
+        except OSError as fault:
+            return f"open {path}: {describe_os_error(fault)}"
+    if isinstance(error, ssl.SSLError):
+        return (
+            "a CA certificate, or the client certificate and its key, is not valid PEM, or they "
+            "do not belong together"
+        )
+    return describe_os_error(error)

@@ -156,9 +156,10 @@ _QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.)*+(")?', re.DOTALL)
 
 
 def _check_header_names(headers: Mapping[str, str]) -> None:
-    """Raise AmbiguousRequestError for header names that servers read in different ways.
+    """Raise AmbiguousRequestError for header names that servers read in different ways, and for
+    those of headers that override the method or the path.
 
-    Accepted names are remembered up to a limit and not checked again.
+    Accepted names are remembered up to a limit, so that the caller need not check them again.
     """
     names = "\n".join(headers)
     if names != names.lower():

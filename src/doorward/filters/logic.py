@@ -175,8 +175,11 @@ class _Maker(Generic[T]):
             raise fault(f"{name} is not a declared relation: {_text(some)}", ROWS)
         row_table, many = target
         if many != some.many:
+            use = "read like one row" if many else "iterated over"
             count = "many rows" if many else "one row"
-            raise fault(f"{name} is a relation to {count}: {_text(some)}", ROWS)
+            raise fault(
+                f"{name} is declared as a relation to {count}, but {use}: {_text(some)}", ROWS
+            )
         self._refuses ^= some.negated
         self._compared[some.row] = {}
         holds = self._require_declared(

@@ -223,7 +223,11 @@ class Scope:
             meaning = Index(next(self._numbers))
             self.bind(name, meaning)
         if not isinstance(meaning, Index):
-            raise UnclearError(f"{name} is not the index of a related row", INDEX)
+            raise UnclearError(
+                f"`[{name}]` after a relation must be a variable of its own, for any related row, "
+                f"but {name} has another meaning, or no row can be chosen here",
+                INDEX,
+            )
         return meaning
 
     def _row(self, location: Place, index: Index | None) -> str:

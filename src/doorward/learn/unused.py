@@ -160,7 +160,10 @@ def _narrow_policies(
         if not wrong:
             return removed, narrower
         examples += wrong
-    raise LearnError(f"no narrower policy was found in {ROUNDS} rounds: use a shorter log")
+    raise LearnError(
+        f"each narrower policy of {ROUNDS} rounds still decided an event of the log differently: "
+        "use a shorter log"
+    )
 
 
 class _Log:

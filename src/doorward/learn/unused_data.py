@@ -115,8 +115,8 @@ class _Narrowing:
             order = inner  # with all of it, the event was allowed
 
     def shrink(self) -> None:
-        """Remove restored members again if members that were restored later made them
-        unnecessary.
+        """Remove restored members of the data again if those restored later made them unnecessary:
+        if all logged events that needed restored members stay allowed without them.
         """
         empty = {each: self._needers[each] for each in self._needers if self._is_empty(each)}
         if not self._retry(list(empty)):

@@ -68,7 +68,9 @@ class Extensions:
         try:
             return Registry(REGISTRY, *registries)
         except ValueError as error:
-            raise ExtensionError(f"built-ins of {', '.join(self.names)}: {error}") from None
+            raise ExtensionError(
+                f"built-ins of {', '.join(self.names)} cannot be used together: {error}"
+            ) from None
 
     def _registry(self, name: str) -> Registry:
         """Import the registry named `MODULE:NAME` or `FILE.py:NAME`; NAME may have dots.

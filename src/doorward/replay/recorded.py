@@ -117,7 +117,9 @@ class Recorded:
         """
 
         def answer(context: Any, *operands: Value) -> Any:
-            """Call the original built-in, if the time is known."""
+            """Call the original built-in; if the time is not known, set `missing` and abort the
+            evaluation.
+            """
             if not self._has_time:
                 raise self._lacking(_TIME.format(original.name))
             return original.call(context, *operands)

@@ -69,3 +69,11 @@ def test_container_with_the_real_socket_is_found(behind: Proxied, daemon: Privat
 def test_proxy_that_does_not_answer_is_found(behind: Proxied, daemon: PrivateDaemon) -> None:
     findings = diagnose_proxy("/nowhere", daemon.socket, daemon_json=daemon.config, arguments=[])
     assert next(findings).what == "nothing answers at /nowhere"
+
+
+def test_daemon_socket_that_is_a_plain_file_is_found(behind: Proxied, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for name, problem in (("file", "is not a socket"), ("none", "cannot be found: no such file")):
+        path = str(tmp_path / name)
+        findings = diagnose_proxy(behind.socket, path, daemon_json=tmp_path, arguments=[])
+        assert any(f"{path} {problem}" in finding.what for finding in findings)

@@ -222,4 +222,4 @@ def test_socket_of_somebody_else_is_not_the_daemon(tmp_path: Path) -> None:
             answer = talk(served.path, LIST)
             other.kill()
         assert status(answer) == 502
-        assert b"belongs to a user that the proxy does not trust" in answer
+        assert b"runs as neither root nor the proxy" in answer

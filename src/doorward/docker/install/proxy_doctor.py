@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from doorward.base.os_errors import describe_os_error
 from doorward.docker.install.doctor import Finding
 from doorward.docker.request.host import listener_options, open_listeners
 from doorward.docker.unix_http import UnixConnection
@@ -51,10 +52,12 @@ def _private(path: str) -> Iterator[Finding]:
     """
     try:
         status = os.stat(path)
-    except OSError:
-        yield Finding(
-            "fail", f"there is no socket at {path}", "name the daemon's socket with --docker-socket"
-        )
+    except OSError as error:
+        problem = f"{path} cannot be found: {describe_os_error(error)}"
+    else:
+        problem = "" if stat.S_ISSOCK(status.st_mode) else f"{path} is not a socket"
+    if problem:
+        yield Finding("fail", problem, "name the daemon's socket with --docker-socket")
         return
     if os.path.realpath(path) in {os.path.realpath(each) for each in _USUAL}:
         yield Finding(

@@ -81,8 +81,8 @@ class Daemon:
             if not _is_trusted(end):
                 end.close()
                 raise DaemonGoneError(
-                    "the socket of the Docker daemon belongs to a user that the proxy does not "
-                    "trust"
+                    "the process that listens on the Docker daemon's socket runs as neither root "
+                    "nor the proxy's own user"
                 )
             with contextlib.suppress(OSError):  # only root may have more than others
                 end.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, SEND_BUFFER)

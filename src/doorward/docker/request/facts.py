@@ -247,7 +247,8 @@ def _with_networks(network: dict[str, Any], questions: _Questions) -> dict[str, 
     """Return the network view with network identifiers replaced by the names that the daemon knows.
 
     Identifiers that the daemon does not know, or that may mean the host's network, stay in
-    `identifiers`, and `unresolved` is True.
+    `identifiers`, and `unresolved` is True; so it is if the container joins another one. The mode
+    is `host` if one of the names is.
     """
     names, unknown = set(network["names"]), []
     for name in network["identifiers"][:_MAX_QUESTIONS]:

@@ -79,7 +79,9 @@ def create_network(
 def _without_endpoints(
     mode: str, container: str, host: Mapping[str, Any], config: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the view of a container whose request names a network mode but no endpoints."""
+    """Return the view of a container whose request names a network mode but no endpoints: its only
+    network is the mode, or none if that is `default` or `none` or if it joins another `container`.
+    """
     return {
         **NO_NETWORK,
         "mode": mode,

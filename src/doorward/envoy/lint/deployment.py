@@ -34,7 +34,8 @@ def is_pdp(document: Located) -> bool:
 
 def check_pdp(file: str, document: Located) -> Iterator[Finding]:
     """Yield findings for settings of a decision point's configuration (OPA's or Doorward's) that
-    weaken it.
+    weaken it, such as an address open to others, a dry run, an API that serves all data, or no
+    decision log.
     """
     for rule, message, at in _check_pdp(document):
         yield Finding(file, at.line, rule, message)
@@ -330,7 +331,7 @@ def check_unit(file: str, text: str) -> Iterator[Finding]:
                 file,
                 number,
                 "unreadable",
-                f"the command of the systemd unit cannot be read: {error}",
+                f"the command in `ExecStart=` cannot be read and is not checked: {error}",
             )
             continue
         names = {word.rpartition("/")[2] for word in words[:1]}

@@ -67,8 +67,9 @@ def url_decode(x: str) -> bytes:
 
 
 def _decode(octets: bytes, alphabet: re.Pattern[bytes]) -> bytes:
-    """Decode base64 in an alphabet, `_STANDARD` or `_URL`. The fast decoder is tried first; texts
-    that it refuses go to `_decode_lines`, which raises BuiltinError for invalid ones.
+    """Decode base64 in an alphabet, `_STANDARD` or `_URL`. The fast decoder is tried first,
+    whatever the characters. Texts that it refuses, or whose length or padding it would misjudge, go
+    to `_decode_lines`, which skips line ends and raises BuiltinError for invalid texts.
     """
     plain = octets.translate(_ONLY_URL) if alphabet is _URL else octets
     # Strict mode lets padding pass that pads nothing.

@@ -83,8 +83,9 @@ _SCALAR: Final = 3
 
 
 def _value_rank(level: Term, value: Term, scalars: dict[tuple[Term, Term], int]) -> tuple[int, int]:
-    """Return the kind of a tested value and its number: variables come first, then arrays, then
-    scalars. New scalars get the next number in `scalars`, by level and value.
+    """Return the sort key of a tested value: its kind (variables before arrays before scalars) and,
+    for a scalar, its number, otherwise 0. A new scalar gets the next number in `scalars`, by level
+    and value.
     """
     if type(value) is Var:
         return (_VARIABLE, 0)

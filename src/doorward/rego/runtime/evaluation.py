@@ -785,7 +785,8 @@ class Evaluation(Context):
 
     def node_at(self, path: Sequence[Key]) -> DataNode:
         """Return the node of rules and the base data at a path below `data`. The node is None if
-        there are no rules or a `with` replaced them; the data is UNDEFINED if there is none.
+        there are no rules or a `with` replaced them. If there is no data, the data is UNDEFINED, or
+        in exact code a `BaseData` without a value.
         """
         node = self.root.find(path)
         names = [from_key(key) for key in path]

@@ -150,7 +150,7 @@ def _case_of(term: Term) -> str | None:
 @cache
 def _changes(name: str) -> Mapping[int, int]:
     """Return the code points that `lower` or `upper` changes, with their replacements. Cached,
-    since the engine converts all characters.
+    since the built-in is called for every character that there is.
     """
     points = [each for each in range(LAST + 1) if each not in _SURROGATES]
     text = "".join(map(chr, points))

@@ -15,6 +15,7 @@ import base64
 import hmac
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import count, islice
 from typing import Any, Final
 
 from doorward.base.digits import parse_digits
@@ -224,20 +225,23 @@ def invert_count(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def _resize(value: Any, size: int) -> Iterator[Any]:
-    """Yield a collection of the kind of `value` with `size` items: its first items, then new ones,
-    different from each other; for an array also one with copies of the last item. For another kind
-    an array of new items. Last, a text of `size` characters.
+    """Yield a collection or text of the kind of `value` with `size` items: its first ones, then new
+    ones (`a` in a text, in a collection different from all others); for an array also one with
+    copies of the last item. For another kind an array of new items. Last, a text of `size`
+    characters.
     """
     missing = range(size - len(value) if kind_name(value) in (*_HOLDING, "string") else size)
+    present = set(value) if kind_name(value) in ("object", "set") else set()
+    names = (name for n in count() if (name := f"k{n}") not in present)
     match kind_name(value):
         case "string":
             yield value[:size] + "a" * len(missing)
         case "object":
             fields = dict(list(value.items())[:size])
-            yield fields | {f"k{n}": n for n in missing}
+            yield fields | dict(zip(names, missing, strict=False))
         case "set":
             members = sorted_values(value)[:size]
-            yield frozenset([to_key(each) for each in members] + [f"k{n}" for n in missing])
+            yield frozenset([*map(to_key, members), *islice(names, len(missing))])
         case "array":
             yield [*value[:size], *[f"k{n}" for n in missing]]
             yield [*value[:size], *(value[-1:] or [{}]) * len(missing)]

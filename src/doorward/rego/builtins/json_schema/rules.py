@@ -371,7 +371,9 @@ def alternatives_all(schemas: Sequence[Schema]) -> Rule:
     """Return the rule of `allOf`: every schema must match."""
 
     def rule(match: Match, value: Any, path: Path, result: Result) -> None:
-        """Add the errors of every schema that does not match, then one error for the keyword."""
+        """`allOf`: add the errors of every schema that does not match, and if there was one, an
+        error for the keyword.
+        """
         wrong = False
         for schema in schemas:
             one = match.result(schema, value, path)
