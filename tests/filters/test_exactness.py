@@ -318,6 +318,37 @@ def test_the_values_that_sqlite_keeps_in_any_column_are_not_let_through() -> Non
     connection.close()
 
 
+def test_the_smallest_numbers_of_documents_are_as_programs_read_them(postgresql: str) -> None:
+    import psycopg
+
+    texts = ["0", "0.0", "1e-400", "-1e-400", "5e-324", "-5e-324", "1e-310", "1e-200", "1e-29"]
+    texts += ["0.5", "1e300", "2.5e307", "1234567.5e299", "-1e305", f"{'9' * 305}.5"]
+    columns: Any = {"docs": {"m": "json"}}
+    with psycopg.connect(postgresql) as connection:
+        connection.execute("create temporary table docs (id int, m jsonb)")
+        with connection.cursor() as cursor:
+            stored = [(n, f'{{"k": {each}, "l": [{each}]}}') for n, each in enumerate(texts)]
+            cursor.executemany("insert into docs values (%s, %s)", stored)
+        read = dict(connection.execute("select id, m from docs").fetchall())
+        for known in ("0", "1e-29", "-1e-29", "0.5", "1e300", "2.5e307"):
+            bodies = [f"input.docs.m.k {operator} {known}" for operator in OPERATORS]
+            bodies += [f"not {each}" for each in bodies]
+            bodies += [f"every x in input.docs.m.l {{ x {sign} {known} }}" for sign in OPERATORS]
+            bodies += [f"{known} in input.docs.m.l", f"not {known} in input.docs.m.l"]
+            for body in bodies:
+                text = f"package f\n\ninclude if {{\n{body}\n}}\n"
+                query = Engine({"f.rego": text}).prepare("data.f.include")
+                wanted = {
+                    n
+                    for n, each in read.items()
+                    if query.value(from_python({"docs": {"m": each}}, copy=True)) is True
+                }
+                clause = to_sql(conditions(text), columns, "postgresql")
+                statement: Any = f"select id from docs where {clause.text}"
+                selected = {n for (n,) in connection.execute(statement, clause.parameters)}
+                assert selected == wanted, body
+
+
 @pytest.mark.parametrize(
     "number", ["9223372036854775808", "9223372036854776000", "-1.8446744073709552e19"]
 )

@@ -303,8 +303,12 @@ _SQLITE: Final = SQLDialect(
     kinds=("boolean", "number", "text", "date", "json"),
     lax_kinds=("boolean", "number", "text", "date", "json"),
     exact="{} COLLATE BINARY",
-    # The bytes are those of UTF-16 if the file has that encoding.
-    ordered_right="CASE WHEN CAST('a' AS BLOB) = X'61' THEN {} END COLLATE BINARY",
+    # The bytes are those of UTF-16 if the file has that encoding: the query fails with an overflow.
+    # NULL would not do, since `NOT EXISTS` selects what no other row answers.
+    ordered_right=(
+        "CASE WHEN CAST('a' AS BLOB) = X'61' THEN {} ELSE abs(-9223372036854775807 - 1) END"
+        " COLLATE BINARY"
+    ),
     dates_are_texts=True,
     searches={
         "startswith": "instr({0}, {1}) = 1",

@@ -29,12 +29,15 @@ digits, for programs as well.
 _NUMBER: Final = (
     "CASE WHEN jsonb_typeof({0}) = 'number' THEN"
     " CASE WHEN ({0} #>> '{{}}') ~ '^-?[0-9]+$' THEN CAST({0} AS numeric)"
-    " WHEN abs(CAST({0} AS numeric)) BETWEEN 1e-300 AND 1e300"
+    " WHEN abs(CAST({0} AS numeric)) BETWEEN 1e-300 AND 1.797693134862315807e308"
     " THEN CAST(CAST(CAST({0} AS double precision) AS text) AS numeric)"
-    " WHEN CAST({0} AS numeric) = 0 THEN 0 END END"
+    " WHEN abs(CAST({0} AS numeric)) > 1 THEN CAST({0} AS numeric)"
+    " WHEN abs(CAST({0} AS numeric)) > 2.4703282292062327208e-324"
+    " THEN sign(CAST({0} AS numeric)) * 1e-300 ELSE 0 END END"
 )
 """An SQL template for a number as programs read it: with a point or an exponent it is a double to
-them.
+them. A number has no NULL, which `NOT EXISTS` would select; one that is nearer to 0 than any known
+number has its sign, or is 0 where its double is.
 """
 
 
