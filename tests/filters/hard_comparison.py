@@ -354,8 +354,9 @@ class Comparison:
                 tally.by_way[f"{way} {dialect}"] += 1
                 query = policy.prepare("data.f.include")
                 used = [name for name in few if f"docs.{name}" in text]
-                allowed = {n for n, row in read.items() if _decide(query, row, used, nulls)}
-                wider, missing = filtered - allowed, allowed - filtered
+                decided = {n: _decide(query, row, used, nulls) for n, row in read.items()}
+                wider = {n for n in filtered if decided[n] is False}
+                missing = {n for n, allowed in decided.items() if allowed} - filtered
                 if missing and any(each in " ".join(session) for each in FEWER):
                     missing = set()
                 if wider or missing:
@@ -382,7 +383,7 @@ class Comparison:
             if name in columns:
                 columns[name] = Column("array", item=Column(item))  # type: ignore[arg-type]  # a kind
         clause = to_sql(conditions, {"docs": columns}, dialect, nulls=nulls)
-        described = {name: describe(Hard.__table__.c[name].type) for name in names}
+        views = {name: describe(Hard.__table__.c[name].type) for name in names}
         with engine.connect() as connection:
             cursor = connection.connection.cursor()
             try:
@@ -399,14 +400,14 @@ class Comparison:
             finally:
                 cursor.close()
                 connection.invalidate()
-        return selected, {n: _documents(row, described) for n, row in read.items()}
+        return selected, {n: _documents(row, views) for n, row in read.items()}
 
     def _mapped(
         self, engine: Any, dialect: str, session: list[str], conditions: Conditions, nulls: Any,
         names: str,
     ) -> tuple[set[int], dict[int, dict[str, Any]]]:  # fmt: skip
         clause = where(conditions, {"docs": Hard}, nulls=nulls)
-        described = {name: describe(Hard.__table__.c[name].type) for name in names}
+        views = {name: describe(Hard.__table__.c[name].type) for name in names}
         with engine.connect() as connection, Session(connection) as orm:
             try:
                 for statement in session:
@@ -423,7 +424,7 @@ class Comparison:
                 raise
             finally:
                 connection.invalidate()
-        return selected, {n: _documents(row, described) for n, row in read.items()}
+        return selected, {n: _documents(row, views) for n, row in read.items()}
 
     def _django(
         self, _engine: Any, dialect: str, session: list[str], conditions: Conditions, nulls: Any,
@@ -436,18 +437,18 @@ class Comparison:
 
         model = model_of(dialect)
         clause = to_q(conditions, model, {"docs": ""}, nulls=nulls)
-        described = {name: columns_of(model)[name] for name in names}
+        views = {name: columns_of(model)[name] for name in names}
         connection = connections[dialect]
         try:
             with connection.cursor() as cursor:
                 for statement in session:
                     cursor.execute(statement)
-            found = model.objects.using(dialect)
-            read = {row.pop("id"): row for row in found.values("id", *names)}
-            selected = set(found.filter(clause).values_list("id", flat=True))
+            objects = model.objects.using(dialect)
+            read = {row.pop("id"): row for row in objects.values("id", *names)}
+            selected = set(objects.filter(clause).values_list("id", flat=True))
         finally:
             connection.close()
-        return selected, {n: _documents(row, described) for n, row in read.items()}
+        return selected, {n: _documents(row, views) for n, row in read.items()}
 
     _WAYS: Final[dict[str, Callable[..., Any]]] = {
         "to_sql": _to_sql,
@@ -467,11 +468,13 @@ def _documents(row: dict[str, Any], columns: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
-def _decide(query: Any, row: dict[str, Any], used: list[str], nulls: str) -> bool:
-    """Whether the policy allows a row, by the columns that it names."""
+def _decide(query: Any, row: dict[str, Any], used: list[str], nulls: str) -> bool | None:
+    """Whether the policy allows a row, by the columns that it names; None if one of several has no
+    value in Rego, which counts only where it is compared.
+    """
     fields = {name: row[name] for name in used}
     if any(isinstance(each, InputError) for each in fields.values()):
-        return False
+        return None if len(used) > 1 else False
     if nulls == "undefined":
         fields = {name: each for name, each in fields.items() if each is not None}
     value = query.value(from_python({"docs": fields}, copy=True))

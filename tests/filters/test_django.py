@@ -18,10 +18,10 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 POLICIES = rounds(25)
 
 
-@pytest.mark.parametrize("vendor", ["sqlite", "postgresql", "mysql"])
+@pytest.mark.parametrize("vendor", ["sqlite", "postgresql", "bound", "mysql"])
 def test_the_filter_decides_as_the_policy(vendor: str, request: pytest.FixtureRequest) -> None:
     database: dict[str, Any] = {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}
-    if vendor == "postgresql":
+    if vendor in ("postgresql", "bound"):
         url = urlsplit(request.getfixturevalue("postgresql"))
         database = {
             "ENGINE": "django.db.backends.postgresql",
@@ -29,6 +29,7 @@ def test_the_filter_decides_as_the_policy(vendor: str, request: pytest.FixtureRe
             "USER": url.username,
             "HOST": url.hostname,
             "PORT": url.port,
+            "OPTIONS": {"server_side_binding": vendor == "bound"},
         }
     if vendor == "mysql":
         database = {

@@ -54,6 +54,13 @@ def _dialect_with_texts(connection: Anything) -> SQLDialect:
 class ExactValue(Value):  # type: ignore[misc]  # Django has no types
     """An expression for a number or boolean that the driver passes without rounding."""
 
+    def __init__(self, value: Anything, output_field: Anything = None) -> None:
+        if output_field is None and type(value) is int:
+            # Django takes any integer for one of 32 bits; where the server binds parameters, the
+            # driver passes its last 32.
+            output_field = models.BigIntegerField()
+        super().__init__(value, output_field=output_field)
+
     def as_sql(
         self, compiler: Anything, connection: Anything, **options: Anything
     ) -> tuple[str, list[Anything]]:
