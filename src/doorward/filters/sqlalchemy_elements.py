@@ -161,64 +161,6 @@ def _compile_exact_value(element: _ExactValue, compiler: Anything, **options: An
     return _capitalize_types(_dialect_with_texts(compiler).exact_value(inner))
 
 
-def in_order(
-    left: ColumnElement[str], operator: str, right: ColumnElement[str]
-) -> ColumnElement[bool]:
-    """Return the condition that two exact texts are in the order of an operator: lt, lte, gt or
-    gte.
-    """
-    return _ORDERS[operator](left, right)
-
-
-class _Order(FunctionElement[bool]):
-    """A condition: two exact texts are in an order."""
-
-    inherit_cache = True
-    type = Boolean()
-    sign = ""
-
-
-class _Less(_Order):
-    """A condition: a text comes before another."""
-
-    inherit_cache = True
-    name = "text_less"
-    sign = "<"
-
-
-class _LessOrEqual(_Order):
-    """A condition: a text is another or comes before it."""
-
-    inherit_cache = True
-    name = "text_less_or_equal"
-    sign = "<="
-
-
-class _Greater(_Order):
-    """A condition: a text comes after another."""
-
-    inherit_cache = True
-    name = "text_greater"
-    sign = ">"
-
-
-class _GreaterOrEqual(_Order):
-    """A condition: a text is another or comes after it."""
-
-    inherit_cache = True
-    name = "text_greater_or_equal"
-    sign = ">="
-
-
-_ORDERS: Final = {"lt": _Less, "lte": _LessOrEqual, "gt": _Greater, "gte": _GreaterOrEqual}
-
-
-@compiles(_Order)
-def _compile_order(element: _Order, compiler: Anything, **options: Anything) -> str:
-    left, right = [compiler.process(clause, **options) for clause in element.clauses]
-    return f"({_dialect_with_texts(compiler).in_order(left, element.sign, right)})"
-
-
 class EnumLabel(FunctionElement[str]):
     """An expression for the stored form of a member of an enumeration."""
 
@@ -323,6 +265,63 @@ class _NoMatch(_Match):
 def _compile_no_match(element: _NoMatch, compiler: Anything, **options: Anything) -> str:
     (match,) = element.clauses
     return f"(NOT {compiler.process(match, **options)})"
+
+
+def in_order(
+    left: ColumnElement[str], operator: str, right: ColumnElement[str]
+) -> ColumnElement[bool]:
+    """Return the condition that two exact texts are in the order of an operator: lt, lte, gt or
+    gte.
+    """
+    return _ORDERS[operator](left, right)
+
+
+class _Order(_Match):
+    """A condition: two exact texts are in an order."""
+
+    inherit_cache = True
+    sign = ""
+
+
+class _Less(_Order):
+    """A condition: a text comes before another."""
+
+    inherit_cache = True
+    name = "text_less"
+    sign = "<"
+
+
+class _LessOrEqual(_Order):
+    """A condition: a text is another or comes before it."""
+
+    inherit_cache = True
+    name = "text_less_or_equal"
+    sign = "<="
+
+
+class _Greater(_Order):
+    """A condition: a text comes after another."""
+
+    inherit_cache = True
+    name = "text_greater"
+    sign = ">"
+
+
+class _GreaterOrEqual(_Order):
+    """A condition: a text is another or comes after it."""
+
+    inherit_cache = True
+    name = "text_greater_or_equal"
+    sign = ">="
+
+
+_ORDERS: Final = {"lt": _Less, "lte": _LessOrEqual, "gt": _Greater, "gte": _GreaterOrEqual}
+
+
+@compiles(_Order)
+def _compile_order(element: _Order, compiler: Anything, **options: Anything) -> str:
+    left, right = [compiler.process(clause, **options) for clause in element.clauses]
+    return f"({_dialect_with_texts(compiler).in_order(left, element.sign, right)})"
 
 
 class ExactNumber(TypeDecorator[Decimal]):
