@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterator
 from random import Random
 from typing import Any
@@ -10,6 +11,8 @@ import pytest
 from sqlalchemy import (
     JSON,
     Boolean,
+    Date,
+    DateTime,
     Float,
     Integer,
     Numeric,
@@ -20,7 +23,7 @@ from sqlalchemy import (
 from sqlalchemy import (
     Engine as Database,
 )
-from sqlalchemy.dialects import mysql, oracle
+from sqlalchemy.dialects import mysql, oracle, postgresql
 from sqlalchemy.exc import CompileError
 from sqlalchemy.orm import DeclarativeBase, Mapped, aliased, mapped_column
 from sqlalchemy.types import String
@@ -32,6 +35,7 @@ from doorward.rego import CompileError as PolicyError
 from doorward.rego import Engine, from_python
 
 POLICIES = 25
+POSTGRESQL: Any = postgresql.dialect
 TABLE = rows(Random(7), 300)
 
 
@@ -123,3 +127,47 @@ def test_other_databases_are_an_error() -> None:
     assert "AS BINARY" in str(clause.compile(dialect=mysql.dialect()))
     with pytest.raises(CompileError, match="cannot be compared exactly on oracle"):
         clause.compile(dialect=oracle.dialect())  # type: ignore[no-untyped-call]
+
+
+class Ended(Base):
+    """A row whose dates may be the first and the last."""
+
+    __tablename__ = "ended"
+    id: Mapped[int] = mapped_column(Integer, primary_key=True)
+    day: Mapped[datetime.date | None] = mapped_column(Date)
+    at: Mapped[datetime.datetime | None] = mapped_column(DateTime(timezone=True))
+
+
+@pytest.mark.parametrize("operator", ["==", "!=", "<", "<=", ">", ">="])
+def test_the_first_and_the_last_date_are_no_parameters(database: Database, operator: str) -> None:
+    """Some drivers pass them as infinite."""
+    first, last = datetime.date.min, datetime.date.max
+    day = datetime.timedelta(days=1)
+    days = [first, first + day, datetime.date(2026, 11, 29), last - day, last, None]
+    with database.begin() as connection:
+        table: Any = Ended.__table__
+        connection.execute(table.delete())
+        connection.execute(table.insert(), [{"id": n, "day": each} for n, each in enumerate(days)])
+        for known in days[:-1]:
+            body = f'input.docs.day {operator} "{known}"'
+            clause = where(conditions(body), {"docs": Ended})
+            passed = clause.compile(dialect=POSTGRESQL()).params.values()
+            assert not {first, last} & set(passed)
+            query = Engine({"f.rego": f"package f\n\ninclude if {body}\n"}).prepare(
+                "data.f.include"
+            )
+            seen = [str(each) if each else None for each in days]
+            wanted = {
+                n
+                for n, each in enumerate(seen)
+                if query.value(from_python({"docs": {"day": each}})) is True
+            }
+            assert set(connection.scalars(select(Ended.id).where(clause))) == wanted, body
+
+
+@pytest.mark.parametrize("known", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z"])
+def test_the_first_and_the_last_time_are_no_parameters(known: str) -> None:
+    for operator in ("==", "!="):
+        clause = where(conditions(f'input.docs.at {operator} "{known}"'), {"docs": Ended})
+        (passed,) = clause.compile(dialect=POSTGRESQL()).params.values()
+        assert passed.replace(tzinfo=None) not in (datetime.datetime.min, datetime.datetime.max)

@@ -8,6 +8,7 @@ are an error.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any as Anything
 from typing import Final
@@ -434,8 +435,10 @@ class _Writer:
             bound_uuid = literal(value if of_uuid.as_uuid else str(value), column.type)
             return self._operation(column, operator, bound_uuid)
         if kind == "date":
+            operator, value = _without_ends(operator, value, _ENDS["date"])
             return self._operation(column, operator, literal(value, Date()))
         if kind == "moment":
+            operator, value = _without_ends(operator, value, _ENDS["moment"])
             bound_time = literal(value, DateTime(timezone=True))
             return self._operation(ZonedTime(column), operator, bound_time)
         if kind == "choice":
@@ -496,6 +499,31 @@ class _Writer:
         """Return the comparison of two operands by the operator's name."""
         result: ColumnElement[bool] = getattr(left, _OPERATORS[operator])(right)
         return result
+
+
+_UTC_MIN: Final = datetime.min.replace(tzinfo=UTC)
+_UTC_MAX: Final = datetime.max.replace(tzinfo=UTC)
+_ENDS: Final[dict[str, tuple[Anything, Anything, timedelta]]] = {
+    "date": (date.min, date.max, timedelta(days=1)),
+    "moment": (_UTC_MIN, _UTC_MAX, timedelta(microseconds=1)),
+}
+"""The first and the last value of a kind, with the least difference of two."""
+_OF_FIRST: Final = {"eq": "lt", "lte": "lt", "ne": "gte", "gt": "gte"}
+_OF_LAST: Final = {"eq": "gt", "gte": "gt", "ne": "lte", "lt": "lte"}
+
+
+def _without_ends(
+    operator: str, value: Anything, ends: tuple[Anything, Anything, timedelta]
+) -> tuple[str, Anything]:
+    """Return the comparison with the first or last date or time as one with its neighbour, since
+    asyncpg passes those two as infinite; any other unchanged.
+    """
+    first, last, least = ends
+    if value == first and operator in _OF_FIRST:
+        return _OF_FIRST[operator], value + least
+    if value == last and operator in _OF_LAST:
+        return _OF_LAST[operator], value - least
+    return operator, value
 
 
 def _bound(value: bool | int | Number | str) -> ColumnElement[Anything]:
