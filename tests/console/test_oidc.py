@@ -420,11 +420,17 @@ def test_a_login_ends_with_its_time_and_its_first_answer(monkeypatch: pytest.Mon
     ("changes", "reason"),
     [
         ({"issuer": "https://evil.example"}, "is not the configured"),
-        ({"authorization_endpoint": None}, "has no authorization_endpoint"),
-        ({"authorization_endpoint": "javascript:alert(1)"}, "has no authorization_endpoint"),
-        ({"authorization_endpoint": "https://["}, "has no authorization_endpoint"),
+        ({"authorization_endpoint": None}, "has no valid URL `authorization_endpoint`"),
+        (
+            {"authorization_endpoint": "javascript:alert(1)"},
+            "has no valid URL `authorization_endpoint`",
+        ),
+        ({"authorization_endpoint": "https://["}, "has no valid URL `authorization_endpoint`"),
         ({"authorization_endpoint": "http://issuer.example/auth"}, "must be an https URL"),
-        ({"authorization_endpoint": f"{ISSUER}/auth#x"}, "has no authorization_endpoint"),
+        (
+            {"authorization_endpoint": f"{ISSUER}/auth#x"},
+            "has no valid URL `authorization_endpoint`",
+        ),
     ],
 )
 def test_a_document_that_is_not_the_issuers_is_refused(

@@ -63,7 +63,7 @@ def test_json_is_the_input(text: str) -> None:
         ("curl -X DELETE", "has no URL"),
         ("curl -X DELETEGEThttp://localhost/people -H 'a: b'", "has no URL"),
         ("curl http://x -d @/etc/passwd", "replace the file of the curl option"),
-        ("curl http://[x", "URL is invalid"),
+        ("curl http://[x", "URL of the pasted request is invalid"),
         ("{" * 300_000, "longer than"),
     ],
 )

@@ -69,9 +69,9 @@ LIES = {
     "a bomb": (answer(BOMB, "content-encoding: gzip"), "larger than"),
     "bombs in bombs": (
         answer(gzip.compress(gzip.compress(BOMB)), "content-encoding: gzip, gzip, gzip"),
-        "is not supported",
+        "neither gzip nor deflate",
     ),
-    "nobody asked for this": (answer(b"x", "content-encoding: br"), "is not supported"),
+    "nobody asked for this": (answer(b"x", "content-encoding: br"), "neither gzip nor deflate"),
     "half of what is packed": (answer(BOMB[:50], "content-encoding: gzip"), "unexpected EOF"),
     "less than is announced": (answer(b"x", length=1_000), "unexpected EOF"),
     "nothing": (b"", "EOF"),

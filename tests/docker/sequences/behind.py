@@ -58,7 +58,7 @@ class ProxiedMachine(Machine):
         contacts = self.world.server.contacts
         behind = self._proxy.at(self.user.removeprefix("socket:"))
         answer = behind.raw(method, target, body, fields)
-        is_refused = answer.status in (400, 403) and b"doorward" in answer.body
+        is_refused = answer.status in (400, 403) and b"Doorward's proxy" in answer.body
         if is_refused:
             return None
         self.allowed[self.kind] += 1
