@@ -329,7 +329,7 @@ def test_the_smallest_numbers_of_documents_are_as_programs_read_them(postgresql:
         with connection.cursor() as cursor:
             stored = [(n, f'{{"k": {each}, "l": [{each}]}}') for n, each in enumerate(texts)]
             cursor.executemany("insert into docs values (%s, %s)", stored)
-        read = dict(connection.execute("select id, m from docs").fetchall())
+        read: dict[int, Any] = dict(connection.execute("select id, m from docs").fetchall())
         for known in ("0", "1e-29", "-1e-29", "0.5", "1e300", "2.5e307"):
             bodies = [f"input.docs.m.k {operator} {known}" for operator in OPERATORS]
             bodies += [f"not {each}" for each in bodies]
