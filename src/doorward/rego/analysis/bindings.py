@@ -12,28 +12,20 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import field
 from functools import cmp_to_key
-from typing import TypeAlias, get_args
+from typing import TypeAlias
 
 from doorward.base.records import mutable
-from doorward.rego.analysis.negation import operand_calls
-from doorward.rego.analysis.variables import ROOTS, body_vars, expr_vars, part_vars, term_vars
+from doorward.rego.analysis.variables import ROOTS, part_vars, term_vars
 from doorward.rego.syntax.nodes import (
-    And,
     Array,
     ArrayComprehension,
     Call,
-    Every,
-    Expr,
-    Not,
     Object,
     ObjectComprehension,
-    Or,
     Ref,
     Scalar,
     Set,
     SetComprehension,
-    SomeDecl,
-    SomeIn,
     TemplateString,
     Term,
     Var,
@@ -45,7 +37,6 @@ from doorward.rego.values import compare
 __all__ = [
     "Arity",
     "Binding",
-    "analyse",
     "as_call",
     "equations",
     "in_key_order",
@@ -294,76 +285,6 @@ def _shapes_differ(a: Term, b: Term) -> bool:
         # Keys that are computed may be those of the other side.
         return all(isinstance(key, Scalar) for key, _ in (*a.items, *b.items))
     return isinstance(a, literals) and isinstance(b, literals)
-
-
-def analyse(expr: Expr, bound: AbstractSet[str], outer: AbstractSet[str], arity: Arity) -> Binding:
-    """Return the variables that `expr` needs and binds if those in `bound` are bound before it.
-    `outer` are the variables of the body that occur outside closures. A negated expression binds
-    nothing.
-    """
-    binding = Binding(bound, outer, arity)
-    # A `with` is evaluated before its expression: what the expression binds comes too late for it.
-    for item in expr.withs:
-        if not names_function(item, arity):
-            binding.value(item.value)
-    binding.settle()
-    if expr.negated:
-        positive = Expr(expr.term, span=expr.span)
-        assert isinstance(expr.term, get_args(Term))  # nothing else can be negated
-        # A call in an operand stands before the negation, so it may walk: `not f(g(input.xs[_]))`.
-        for call in operand_calls(expr.term):
-            binding.value(call)
-        binding.need(expr_vars(positive, closures=False))
-        binding.closure(expr_vars(positive))
-        return binding
-    term = expr.term
-    match term:
-        case SomeDecl():
-            pass
-        case SomeIn(key, value, domain):
-            binding.value(domain)
-            names = {var.name for var in term_vars(domain)}
-            for part in (key, value):
-                if part is None:
-                    continue
-                # `some x in [x]` does not bind `x`: it asks whether a known `x` is in the
-                # collection.
-                binding.need(var for var in term_vars(part) if var.name in names)
-                binding.settle()
-                binding.pattern(part)
-        case Every(_, _, domain, body):
-            binding.value(domain)
-            binding.closure(body_vars(body))
-        case Not():
-            binding.closure(body_vars(term.body))
-        case And() | Or():
-            binding.closure(body_vars(term.left))
-            binding.closure(body_vars(term.right))
-        case Call(_, (left, right)) if term.name == "assign":
-            binding.value(right)
-            binding.settle()
-            binding.pattern(left)
-        case Call(_, (left, right)) if term.name == "eq":
-            binding.equation(left, right)
-        case Call():
-            _call(binding, term)
-        case _:
-            binding.value(term)
-    return binding
-
-
-def _call(binding: Binding, call: Call) -> None:
-    """Add a call; an operand beyond the declared ones is its output, a pattern."""
-    count = binding.arity(call)
-    inputs = call.args
-    if count is not None and len(call.args) == count + 1:
-        inputs = call.args[:-1]
-        for arg in inputs:
-            binding.value(arg)
-        binding.settle()
-        binding.pattern(call.args[-1])
-    else:
-        binding.value(call)
 
 
 def names_function(item: With, arity: Arity) -> bool:

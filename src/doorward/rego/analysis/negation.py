@@ -12,13 +12,12 @@ itself: `not input.a == 1` holds where there is no `input.a`. In queries `==` is
 other.
 
 The equations go into `Expr.before`, calls first and then references, as OPA asks for them. They are
-made when a body is put in order. A call in an operand may walk (`not f(g(input.xs[_]))`);
-`operand_calls` tells what orders the bodies which ones those are. A reference may not.
+made when a body is put in order. A call in an operand may walk (`not f(g(input.xs[_]))`). A
+reference may not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final, get_args
 
 from doorward.base.records import replace
@@ -37,7 +36,7 @@ from doorward.rego.syntax.nodes import (
     is_ground,
 )
 
-__all__ = ["GENERATED", "QUERY_LOCAL", "Negations", "is_generated", "operand_calls"]
+__all__ = ["GENERATED", "QUERY_LOCAL", "Negations", "is_generated"]
 
 QUERY_LOCAL: Final = "__localq"
 """The prefix of OPA's names for generated variables of queries."""
@@ -51,34 +50,6 @@ def is_generated(name: str) -> bool:
     a step of exact code.
     """
     return name.endswith(GENERATED)
-
-
-def operand_calls(term: Term) -> Iterator[Call]:
-    """Yield the outermost calls in the operands of a negated term, which are evaluated before it;
-    none for `print`. A term that is not a call counts as an operand itself.
-    """
-    if not isinstance(term, Call):
-        yield from _calls_in(term)
-    elif not is_print(term):
-        for arg in term.args:
-            yield from _calls_in(arg)
-
-
-def _calls_in(term: Term) -> Iterator[Call]:
-    """Yield the outermost calls in a term."""
-    match term:
-        case Call():
-            yield term
-        case Ref(head, args):
-            for part in (head, *args):
-                yield from _calls_in(part)
-        case Array(items) | Set(items):
-            for item in items:
-                yield from _calls_in(item)
-        case Object(items):
-            for pair in items:
-                for item in pair:
-                    yield from _calls_in(item)
 
 
 class Negations:
