@@ -63,24 +63,12 @@ class Binding:
     arity: Arity
     needs: dict[str, Var] = field(default_factory=dict)
     binds: set[str] = field(default_factory=set)
-    before: set[str] = field(default_factory=set)
-    """Variables that must be bound before the expression, even if it binds them itself."""
 
     def missing(self) -> list[Var]:
-        """Return the needed variables that neither `bound` nor the expression itself binds in time,
-        in the order of the text; [] if the expression is safe here.
+        """Return the needed variables that neither `bound` nor what was added itself binds, in the
+        order of the text; [] if there are none.
         """
-        return [
-            v
-            for name, v in self.needs.items()
-            if name not in self.bound and (name in self.before or name not in self.binds)
-        ]
-
-    def settle(self) -> None:
-        """Record that the variables missing now must be bound before the expression: what it binds
-        from here on comes too late for them.
-        """
-        self.before.update([var.name for var in self.missing()])
+        return [v for name, v in self.needs.items() if not self._is_bound(name)]
 
     def _is_bound(self, name: str) -> bool:
         return name in self.bound or name in self.binds
@@ -168,59 +156,6 @@ class Binding:
             case _:
                 self.value(term)
 
-    def equation(self, left: Term, right: Term) -> None:
-        """Add `left = right`. Its parts are matched in any order: a side that is known binds the
-        variables of the other side. Sides that stay unknown, and literals that can never match, are
-        needed as values.
-        """
-        pairs = list(equations(left, right))
-        for a, b in pairs:
-            _prebind(self, a)
-            _prebind(self, b)
-        progress = True
-        # Parts may bind each other in any order: `[x, y] = [y, 1]` binds `y`, then `x`.
-        while pairs and progress:
-            progress = False
-            for pair in tuple(pairs):
-                a, b = pair
-                known_a, known_b = self._is_known(a), self._is_known(b)
-                if not (known_a or known_b):
-                    continue
-                pairs.remove(pair)
-                progress = True
-                if known_a and known_b:
-                    continue
-                if _shapes_differ(a, b):
-                    self.value(a)
-                    self.value(b)
-                else:
-                    self.pattern(b if known_a else a)
-        for a, b in pairs:
-            self.value(a)
-            self.value(b)
-
-    def _is_known(self, term: Term) -> bool:
-        """Return True if a term can be computed from the variables that are bound so far."""
-        probe = Binding(self.bound | self.binds, self.outer, self.arity)
-        probe.value(term)
-        return not probe.missing()
-
-
-def _prebind(binding: Binding, term: Term) -> None:
-    """Add the references and calls inside `term`, a side of an equation, as values, so that the
-    variables their operands iterate over are bound before the sides are matched. Those in sets and
-    object keys are left out.
-    """
-    match term:
-        case Ref() | Call():
-            binding.value(term)
-        case Array(items):
-            for item in items:
-                _prebind(binding, item)
-        case Object(items):
-            for _, item in items:
-                _prebind(binding, item)
-
 
 def equations(left: Term, right: Term) -> Iterator[tuple[Term, Term]]:
     """Yield the equations that `left = right` consists of: arrays of equal length, and objects with
@@ -272,19 +207,6 @@ def _same_keys(a: Pairs, b: Pairs) -> bool:
     keys_a, keys_b = {k for k, _ in a}, {k for k, _ in b}
     plain = all(isinstance(k, (Scalar, Var)) for k in keys_a)
     return plain and keys_a == keys_b and len(keys_a) == len(a) == len(b)
-
-
-def _shapes_differ(a: Term, b: Term) -> bool:
-    """Return True if `a` and `b`, a pair from `equations`, are both literals, such as an array and
-    a number or two sets: OPA matches no parts of these, and reports their variables as unsafe.
-    False if one is a variable, reference, call or comprehension, and for objects of one size
-    unless all keys are scalars.
-    """
-    literals = (Array, Object, Set, Scalar)
-    if isinstance(a, Object) and isinstance(b, Object) and len(a.items) == len(b.items):
-        # Keys that are computed may be those of the other side.
-        return all(isinstance(key, Scalar) for key, _ in (*a.items, *b.items))
-    return isinstance(a, literals) and isinstance(b, literals)
 
 
 def names_function(item: With, arity: Arity) -> bool:
