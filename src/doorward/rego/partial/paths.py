@@ -13,9 +13,9 @@ __all__ = ["parse_path", "path_names"]
 
 
 def parse_path(text: str) -> tuple[Term, ...]:
-    """Parse a path such as `input.user["a b"]` or `data.rows` to terms: a `Var` and constants.
-    ValueError for text that is not valid Rego, or not a path below `input` or `data` with scalar
-    operands.
+    """Parse `input`, `data` or a path such as `input.user["a b"]` to terms: a `Var` and constants.
+    ValueError for text that is not valid Rego or is another term, or a path with an operand that
+    is not a scalar.
     """
     try:
         body = parse_query(Source("", text))
@@ -40,14 +40,14 @@ def parse_path(text: str) -> tuple[Term, ...]:
 
 
 def path_names(text: str) -> tuple[str, tuple[str | int, ...]]:
-    """Parse a path to its root, "input" or "data", and the keys below it: `input.a[0]` is
-    `("input", ("a", 0))`. ValueError for other text, also for keys that are neither strings nor
-    integers.
+    """Parse a path to its root, "input" or "data", and the keys below it, () for the root alone:
+    `input.a[0]` is `("input", ("a", 0))`. ValueError for other text, also for keys that are neither
+    strings nor integers.
     """
     head, *operands = parse_path(text)
     assert isinstance(head, Var)
     names = [part.value for part in operands if isinstance(part, Constant)]
-    if not all(isinstance(name, (str, int)) for name in names):
+    if not all(type(name) is str or type(name) is int for name in names):
         raise _not_a_path(text)
     return head.name, tuple(names)  # type: ignore[arg-type]  # they are names
 
