@@ -35,7 +35,7 @@ def read_annotations(engine: Engine, path: Sequence[object]) -> FilterMetadata:
     and its packages.
 
     Empty if there is no such rule. Parses all policies again; raise Unreadable if a METADATA block
-    of any of them is invalid, or an unknown is not below `input` or `data`.
+    of any of them is invalid, or an unknown does not begin with `input` or `data`.
     """
     modules = _with_annotations(engine)
     first = next((m for m in modules if any(_path(r, m) == list(path) for r in m.rules)), None)
@@ -90,7 +90,9 @@ def _with_annotations(engine: Engine) -> list[Module]:
 
 
 def _path(rule: Rule, module: Module) -> list[object]:
-    """Return a rule's full path, without the parts that are not constant."""
+    """Return a rule's path, the package's path included but not `data`, without the parts that are
+    not constant.
+    """
     ref = rule.head.ref
     head = [ref.head.name] if isinstance(ref.head, Var) else []
     return [*module.package.path, *head, *(a.value for a in ref.args if isinstance(a, Scalar))]

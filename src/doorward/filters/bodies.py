@@ -293,9 +293,9 @@ class BodyReader:
     ) -> Condition | bool | None:
         """Return the condition of an `every` over related rows or a known collection.
 
-        False if it never holds over the known collection, None after an error. The condition that
-        there is a collection goes to `needed`. Raise UnclearError if the domain is neither a column
-        nor known.
+        False if it never holds over the known collection; None after an error, such as for a
+        negated `every` or one over a call. The condition that there is a collection goes to
+        `needed`. Raise UnclearError for a path or variable that is neither a column nor known.
         """
         location = None
         if not expr.negated and isinstance(every.domain, (Ref, Var, Array, Set, Object)):
@@ -502,7 +502,7 @@ def _as_equation(call: Call) -> Call:
 
 
 def _asks_rules(call: Call) -> bool:
-    """Return True if the call or one of its operands refers to a rule."""
+    """Return True if the operator or an operand of a call is a path below `data`, so a rule."""
     for term in (call.operator, *call.args):
         if type(term) is Ref and type(term.head) is Var and term.head.name == "data":
             return True
@@ -529,7 +529,8 @@ def _equation(key: Term) -> Call:
 def _is_plain(rule: Rule, args: Sequence[Meaning] | None, meaning: Meaning | None) -> bool:
     """Return True if a rule is of the form that this module can translate: it can only be true or
     undefined or, with a `meaning` for an element, is a set. With `args` it must be a function with
-    as many operands, all different variables; with None it must not be a function.
+    as many operands, all different variables; with None it must not be a function. Only with
+    neither may it also be a default of false.
     """
     head: Head = rule.head
     if rule.else_rule is not None or (head.key is None) != (meaning is None):

@@ -170,7 +170,9 @@ def relations_below(relations: Iterable[str] | None, known: Iterable[str]) -> di
 
 
 def _uuid_text(text: str, name: str) -> str:
-    """Return a UUID with its digits in lower case; raise InputError if the text is not a UUID."""
+    """Return a UUID in its usual form, in lower case and with hyphens, from any form that Python
+    reads; raise InputError if the text is not a UUID.
+    """
     try:
         return str(UUID(text))
     except ValueError:
@@ -305,7 +307,7 @@ def moment_bound(operator: str, nanoseconds: int | Number) -> Bound:
 
 
 def _moment(micros: int) -> datetime.datetime | None:
-    """Return the time at microseconds since the epoch; None if it is out of range."""
+    """Return the time, in UTC, at microseconds since the epoch; None if it is out of range."""
     try:
         return _EPOCH + micros * _MICROSECOND
     except OverflowError:

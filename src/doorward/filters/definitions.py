@@ -121,7 +121,8 @@ def _values(
     outcome: Outcome, branch: Branch, comparer: Comparer
 ) -> Iterator[tuple[_Value, bool, Body]]:
     """Yield each value that a rule may give: the value as a key, True if it allows, and the body
-    under which the rule gives it.
+    under which the rule gives it. A value that depends on a condition is yielded as if that is
+    true, then as `_REFUSED` for all other cases.
 
     Nothing after an error: the value is neither a column nor known.
     """

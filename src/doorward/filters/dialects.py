@@ -27,9 +27,8 @@ _MOST: Final = Decimal("1e35")
 
 
 def check_decimal(value: int | Number) -> None:
-    """Raise FilterError for a number that MySQL cannot compare exactly with a double.
-
-    Its decimals have 30 digits after the point and 35 before it.
+    """Raise FilterError for a number that MySQL cannot compare exactly with a double: below 1e-10
+    or from 1e35 on, its sign aside, or with more than 26 digits after the point.
     """
     decimal = Decimal(number_text(value))
     exponent = decimal.as_tuple().exponent
@@ -173,8 +172,7 @@ class SQLDialect:
         return f"{self.ordered.format(left)} {sign} {other}"
 
     def to_parameter(self, number: Decimal) -> Decimal | float:
-        """Return a number in the form that a driver passes exactly: a double if it rounds decimals.
-
+        """Return a number in the form that drivers pass exactly: a double if they round decimals.
         Raise FilterError if the shortest text of the double is another number.
         """
         if self.has_decimals:

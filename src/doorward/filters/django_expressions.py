@@ -308,7 +308,7 @@ class HasElement(Func):  # type: ignore[misc]  # Django has no types
 
 
 def _plain_sql(compiler: Anything, document: Anything) -> tuple[str, list[Anything]]:
-    """Return the SQL of a column and [], its parameters. It must have none, so that it can be
+    """Return the SQL of a column and [], its parameters. AssertionError if it has any: the SQL is
     repeated in a template.
     """
     text, parameters = compiler.compile(document)

@@ -51,8 +51,8 @@ def folding_of(function: str, operand: str, text: str) -> tuple[str, str] | None
     """Return the function of predicates, and its operand, that replace a built-in in a comparison
     of its result with `text`.
 
-    `("lower", "", "ab")` -> `("replace", "AaBb")`. None if the built-in never returns `text`. Raise
-    FilterError if too many letters have two cases.
+    `("lower", "", "ab")` -> `("replace", "AaBb")`, each letter before the one that replaces it.
+    None if `lower` or `upper` never returns `text`; FilterError if too many letters have two cases.
     """
     if function == "trim_space":
         return "trim", _SPACES

@@ -153,11 +153,11 @@ class _Maker(Generic[T]):
                 return self._some(condition, rows)
 
     def _some(self, some: Some, rows: Mapping[str, _Row[T]]) -> Predicate:
-        """Return the predicate that a relation leads to a row for which the conditions hold or, if
-        `some` is negated, to none.
+        """Return the predicate that a relation leads to a row, or that a JSON or array column has
+        an element, for which the conditions hold or, if `some` is negated, to none.
 
-        Raise FilterError if the relation is not declared, or leads to one row instead of many or
-        the reverse.
+        Raise FilterError if neither is declared, or if the relation leads to one row instead of
+        many or the reverse.
         """
         table = self._table(some.table, rows)
         name = Field(some.table, some.relation).name

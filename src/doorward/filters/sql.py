@@ -114,7 +114,8 @@ class _Declared:
     def column(self, table: str, name: str) -> Column | None:
         """Return the declared column; None if it is not declared.
 
-        One of a kind that the dialect's clients store in different ways is refused with a reason.
+        One of a kind that the dialect's clients store in different ways is returned as a refused
+        column, with the reason.
         """
         column = column_of(self._columns.get(table, {}).get(name))
         if column is not None and column.kind not in (None, *self._dialect.kinds):
@@ -369,7 +370,9 @@ class _Writer:
         return same
 
     def _check_order(self) -> None:
-        """Raise FilterError for SQL Server, which ignores spaces at the end of texts."""
+        """Raise FilterError on a database that cannot order texts exactly: SQL Server, which
+        ignores spaces at their end.
+        """
         if self._dialect.ignores_last_spaces:
             raise fault(
                 "SQL Server ignores spaces at the end of texts, so it cannot order them: compare "

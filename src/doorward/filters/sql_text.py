@@ -130,7 +130,8 @@ class _Writer:
     def _number(self, number: int | Number) -> str:
         """Return a number without an exponent, which would make it a double in some dialects.
 
-        Raise ValueError if it has more digits than the dialect's literals.
+        Raise ValueError if it has more digits than the dialect's literals, unless it is an integer
+        of 64 bits that the dialect reads exactly.
         """
         decimal = Decimal(number_text(number))
         _, digits, exponent = decimal.as_tuple()
@@ -143,7 +144,9 @@ class _Writer:
         return format(decimal, "f") if decimal else "0"
 
     def _pattern(self, before: str, after: str, text: str) -> str:
-        """Return a LIKE pattern for `text` with `before` and `after` around it, escaped."""
+        """Return the SQL of a LIKE pattern for `text`, escaped, with `before` and `after` around
+        it.
+        """
         special = "\\" + self._dialect.wildcards
         escaped = "".join([f"\\{each}" if each in special else each for each in text])
         literal = self._text(f"{before}{escaped}{after}")

@@ -49,8 +49,8 @@ def to_conditions(
 
     `now_ns` is the time for policies that compare columns with it; `shorts` are names below `input`
     that are columns. Related rows, `every` and rules behind `not` need the target PYTHON. Raise
-    FilterError naming each expression that cannot be a condition, and rules that may contradict
-    each other.
+    FilterError for a residual without `only_truth`, otherwise naming each expression that cannot be
+    a condition, and rules that may contradict each other.
     """
     if not residual.only_truth:
         raise fault(

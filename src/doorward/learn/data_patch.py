@@ -89,7 +89,7 @@ def cut_members(file: DataFile, locations: Sequence[Location]) -> str | None:
 
 def _cuts_of(file: DataFile, tree: Tree) -> Iterator[tuple[int, int]]:
     """Yield the spans of the text, as (start, end), whose removal deletes the members in the tree;
-    the text is read as JSON or else as YAML.
+    the text is read as JSON or, in a file without the ending `.json`, else as YAML.
 
     Stores the row of each member in `file.rows`. Raise ValueError or YAMLError if the file has a
     format or style that cannot be cut.

@@ -200,7 +200,9 @@ class _Learner:
                 self._totals[user, (section, name)] += cell.count
 
     def roles(self, calls: Calls) -> Iterator[Value]:
-        """Yield the roles that each user needs, and remember their members."""
+        """Yield the roles that each user needs, and remember the members of those that are proposed
+        to be allowed.
+        """
         roles_by_user: defaultdict[str, set[str]] = defaultdict(set)
         for user, used in self._actions.items():
             for need in needed_roles(user, used, calls, self._enough):

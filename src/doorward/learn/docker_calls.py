@@ -155,7 +155,10 @@ class Calls:
 
 
 def _values(input: Mapping[Any, Any]) -> Iterator[tuple[Setting, Any]]:
-    """Yield the settings that the shipped data have for a request, with the values it needs."""
+    """Yield the settings that the shipped data have for a request, each with a value that the
+    request needs. The values are as they stand in the input: None or of any type if it is not a
+    usual one.
+    """
     action = input.get("action")
     for image in _images(input, action):
         if image.get("name") and image.get("unresolved") is not True:

@@ -143,8 +143,8 @@ def engine_of(document: Mapping[str, Any]) -> Engine:
 
 
 def _rule(identifier: str, grant: Grant, claims: Claims) -> dict[str, Any]:
-    """Return one rule of the data: its path, the conditions on a subject (`who`), the permitted
-    query parameters, and the fields that must have a value of the subject (`owned`).
+    """Return one rule of the data: its identifier, path, the conditions on a subject (`who`), the
+    permitted query parameters, and the fields that must have a value of the subject (`owned`).
     """
     return {
         "id": identifier,

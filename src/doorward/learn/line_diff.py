@@ -29,8 +29,8 @@ def diff_of_cut(before: Sequence[str], after: Sequence[str], name: str) -> Itera
 
 
 def _edits(before: Sequence[str], after: Sequence[str]) -> list[Edit] | None:
-    """Return the ranges of lines that were removed or changed; None if there are other
-    differences.
+    """Return the ranges of lines that were removed, or that lost a comma at their end; None if
+    there are other differences.
     """
     edits: list[Edit] = []
     position = 0

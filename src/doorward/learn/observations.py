@@ -122,7 +122,7 @@ class Cell:
             counts.update(owners.get(value, ()))
 
     def merge(self, other: Cell) -> None:
-        """Add the counts of another cell."""
+        """Add the counts, days, times, example, values and parameters of another cell."""
         self.count += other.count
         self.days |= other.days
         self.first = min([each for each in (self.first, other.first) if each], default=0)
@@ -251,7 +251,7 @@ class Observations:
     def _merge_cells(
         self, mine: Cells, shape: Shape, cells: Iterable[tuple[Subject, Cell]]
     ) -> None:
-        """Merge the cells of one shape."""
+        """Merge the cells of one shape into `mine`; those of subjects that search only count."""
         known = mine.setdefault(shape, {})
         for subject, cell in cells:
             if subject in self.searching:

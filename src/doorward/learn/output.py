@@ -98,7 +98,9 @@ def _reasons(gathered: Gathered) -> str:
 
 
 def _read(path: Path) -> str:
-    """Return the text of an earlier file, "" if there is none; LearnError if it cannot be read."""
+    """Return the text of an earlier file, cut after `MAX_FILE` + 1 characters, "" if there is none;
+    LearnError if it cannot be read.
+    """
     try:
         with path.open(encoding="utf-8") as file:
             text = file.read(MAX_FILE + 1)

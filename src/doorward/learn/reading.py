@@ -341,8 +341,9 @@ def _add(
     value: Any,
 ) -> None:
     """Add the values of an attribute of the subject to `attributes`, and the attribute to the first
-    of `kinds` if it is a list, to the second if it is a scalar but not a string. Values and lists
-    that are too long are dropped.
+    of `kinds` for a list or a string of words (`scope`), to the second for a number or a boolean.
+    Dropped: other values, empty or long texts, items that are not texts, and lists without a text
+    or with more than `MAX_VALUES`.
     """
     if type(value) is list or (type(value) is str and attribute[-1] in _OF_WORDS):
         items = value.split() if type(value) is str else value
@@ -377,9 +378,9 @@ def _parameters(input: Mapping[Any, Any]) -> Mapping[tuple[str, str], str] | Non
 
 
 def _of_fields(part: str, fields: Mapping[Any, Any]) -> Mapping[tuple[str, str], str] | None:
-    """Return the scalar values of `fields` by (`part`, name), at most `MAX_PARAMETERS`. Lists of
-    several values and other values are "" in a query and left out in a body. None for a query with
-    too many parameters or with a name that is too long.
+    """Return the scalar values of `fields` by (`part`, name), at most `MAX_PARAMETERS`, each cut to
+    `LONGEST` characters. Lists of several values and other values are "" in a query and left out in
+    a body. None for a query with too many parameters or with a name that is too long.
     """
     if part == "query" and len(fields) > MAX_PARAMETERS:
         return None
@@ -421,7 +422,9 @@ def status_of(document: Any) -> tuple[int, int] | None:
 
 
 def _status(value: Any) -> int | None:
-    """Return an HTTP status; None if the value is not one."""
+    """Return an HTTP status, 100 to 599, from an integer or a text of three digits; None for other
+    values.
+    """
     if type(value) is str and value.isascii() and value.isdecimal() and len(value) == 3:
         value = int(value)
     return value if type(value) is int and 100 <= value < 600 else None

@@ -117,8 +117,8 @@ def _rule(row: Row) -> Iterator[str]:
 
 
 def _generalisations(row: Row) -> Iterator[str]:
-    """Yield a line for each part of a rule that allows more than the requests in the log, with the
-    reason.
+    """Yield a line, with the reason, for each part of a rule that is not copied from the requests
+    in the log: segments of the path, the group, query parameters, and owned fields.
     """
     grant = row.grant
     for part in grant.parts:

@@ -287,8 +287,9 @@ def _read_row(row: Any, location: str) -> Row:
 
 
 def _read_part(part: Mapping[str, Any], words: Mapping[str, Any]) -> Part:
-    """Return a part of a template from its only member: `{"word": "users"}` is a constant segment,
-    `{"word": []}` an empty one. Raise ValueError if it is invalid or names an unknown set.
+    """Return a part of a template from its only member, whose name is its kind: `{"word": "users"}`
+    is a constant segment, `{"word": []}` an empty one. Raise ValueError, TypeError or
+    AttributeError if it is invalid or names a set that is not in `words`.
     """
     ((kind, value),) = part.items()
     if kind == "own":

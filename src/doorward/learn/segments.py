@@ -134,7 +134,9 @@ def is_plain(segments: Sequence[str]) -> bool:
 
 
 def owners_in(subject: Subject) -> dict[str, tuple[Attribute, ...]]:
-    """Return, by value, the attributes of a subject that have this value and no other."""
+    """Return, by value, the attributes of a subject with this value. Lists, even of one value, and
+    empty values are left out.
+    """
     owners: dict[str, list[Attribute]] = {}
     for attribute, values in subject.values:
         if attribute not in subject.lists and values and values[0]:

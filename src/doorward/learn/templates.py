@@ -162,8 +162,8 @@ class Templates:
             self._descend(by_host[host], 0)
 
     def _descend(self, entries: list[Entry], position: int) -> None:
-        """Append a part to the entries' templates for each segment from `position` on. Entries
-        whose part differs are treated apart from there on.
+        """Append a part to the entries' templates for each segment from `position` on, and finish
+        each entry after its last one. Entries whose part differs are treated apart from there on.
         """
         # One after the other, and not a call for each level of each branch.
         pending = [(entries, position)]

@@ -146,8 +146,9 @@ def _narrow_policies(
     *,
     v0: bool,
 ) -> tuple[list[Part], Version]:
-    """Return the parts of the policies that can be removed together, and the policies without them.
-    LearnError if none are found in `ROUNDS` rounds.
+    """Return the parts of the policies that can be removed together, [] if there are none, and the
+    policies without them. Adds to `examples` the events that a narrower policy decided differently;
+    LearnError if there are such events after each of `ROUNDS` rounds.
     """
     for _ in range(ROUNDS):
         removed = _reduce(loaded, candidates, examples, v0=v0)
@@ -327,7 +328,9 @@ def _narrowing(modules: Iterable[Module]) -> dict[tuple[str, ...], list[Rule]]:
 
 
 def _is_plain(rule: Rule) -> bool:
-    """Return True if a rule can only be true or undefined, or is a default of false."""
+    """Return True if a rule without parameters and with a constant path can only be true or
+    undefined, or is a default of false.
+    """
     value = rule.head.value
     if rule.default:
         return value == Scalar(False)

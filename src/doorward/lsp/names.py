@@ -161,9 +161,9 @@ class _Names:
                 yield from self._node(part)
 
     def _reference(self, ref: Ref) -> Iterator[Occurrence]:
-        """Yield the names in a reference, which begins with a local, an import, a rule of the
-        package, a root or a built-in; the first that applies counts, in this order. A name with
-        another meaning is left out.
+        """Yield the names in a reference. Its first name is, in this order, a local, an import, a
+        rule of the package, a root or a built-in, though a built-in precedes a local that is not
+        declared. A first name with another meaning is left out.
         """
         head = ref.head
         if not isinstance(head, Var):

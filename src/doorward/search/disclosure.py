@@ -100,8 +100,8 @@ class Disclosure:
 
     def _is_open(self, word: str) -> bool:
         """Return True if a word, in lower case, may be displayed: it has at most `SHORT`
-        characters, is one repeated character, or occurs in the policies or, by `_look_up`, in data
-        or an input that is not secret.
+        characters, is one repeated character or `bearer`, or occurs in the policies or, by
+        `_look_up`, in data or an input that is not secret.
         """
         if len(word) <= SHORT or len(set(word)) == 1 or word == _SCHEME:
             return True
@@ -173,9 +173,9 @@ def _words_of(value: Any) -> Iterator[str]:
 
 
 def _leaves(value: Any, *, with_names: bool = True) -> Iterator[tuple[Any, bool]]:
-    """Yield each text and number of a document, with True if it is secret: a name above it is one
-    of a secret, such as `password`. Names of objects are yielded too, unless `with_names` is False;
-    they are secret below names such as `tokens`.
+    """Yield each text and each number but 0 and 1 of a document, with True if it is secret: a name
+    above it is one of a secret, such as `password`. Names of objects are yielded too, unless
+    `with_names` is False; they are secret below such a name and names such as `tokens`.
     """
     left = [(value, False, False)]
     while left:

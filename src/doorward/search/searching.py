@@ -557,8 +557,8 @@ def _smaller(pair: _Pair, input: Any, kind: str) -> Any:
 
 
 def _simpler(value: Any) -> Iterator[Any]:
-    """Yield variants of a value with one part removed or replaced by a simpler one ("a", 0, 1), the
-    largest steps first. Nothing for a value that is as simple as possible.
+    """Yield variants of a value: an empty collection, then one with a part removed, then one with
+    a part replaced by a simpler one ("a", 0, 1). Nothing for a value that is as simple as possible.
     """
     if isinstance(value, dict):
         if value:

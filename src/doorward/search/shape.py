@@ -557,7 +557,7 @@ class _Reader:
 
 def _descend(values: Sequence[Any], args: Sequence[Term]) -> list[Any]:
     """Return the values at a path below each of `values`, at most `VALUES`; a key that is not
-    constant stands for every item. Values without the key are dropped.
+    constant stands for every item. Values without the key, or with null under it, are dropped.
     """
     for arg in args:
         if isinstance(arg, Scalar):

@@ -233,8 +233,9 @@ def input_text(path: Path) -> str:
 
 
 def put(document: Any, path: Path, value: Any) -> Any:
-    """Return a copy of a document with another value at a path. UNDEFINED removes the value;
-    otherwise anything on the path that is not an object is replaced by one.
+    """Return a copy of a document with another value at a path. UNDEFINED removes the value, and
+    gives {} for the empty path; otherwise anything on the path that is not an object is replaced by
+    one.
     """
     if not path:
         return {} if value is UNDEFINED else value
@@ -286,7 +287,8 @@ def _undecided(engine: Engine, body: Body, unknowns: Unknowns, now_ns: int) -> l
 
 def _decide(engine: Engine, expr: Expr, unknowns: Unknowns, now_ns: int) -> bool | None:
     """Return True if an expression holds for the known input and False if it does not. None if that
-    depends on the unknown, or if it cannot be evaluated alone.
+    depends on the unknown, if it holds for some values of its variables, or if it cannot be
+    evaluated alone.
     """
     if expr.withs or (expr.negated and _has_variables(expr)):
         return None

@@ -225,7 +225,7 @@ def _ranges(rows: list[int]) -> str:
 
 
 def _runs(rows: list[int]) -> Iterator[tuple[int, int]]:
-    """Yield the first and last row of each run of consecutive rows."""
+    """Yield the first and last row of each run of consecutive rows; `rows` must not be empty."""
     first = last = rows[0]
     for row in rows[1:]:
         if row != last + 1:

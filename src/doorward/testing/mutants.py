@@ -58,7 +58,9 @@ def mutants_of(trees: Mapping[str, Module]) -> Iterator[Mutant]:
 
 
 def _of_rule(file: str, rule: Rule, name: str) -> Iterator[Mutant]:
-    """Yield the mutants of a rule: the rule left out, and each change in it once."""
+    """Yield the mutants of a rule: the rule left out, unless it is a default, and each change in it
+    once.
+    """
     if rule.span.text and not rule.default:
         yield _mutant(file, rule.span, name, "", "left out")
     seen: set[tuple[int, int, str]] = set()

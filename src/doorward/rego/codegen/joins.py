@@ -124,7 +124,9 @@ def _is_stored(state: FunctionState, head: Term, args: Sequence[Term]) -> bool:
 
 
 def _sides(expr: Expr) -> list[tuple[Term, Term]]:
-    """Return an equation's two sides in both orders; [] for other expressions."""
+    """Return the two sides of `a == b` or `a = b` in both orders; [] for other expressions, and if
+    it is negated or has `with`.
+    """
     call = expr.term
     if expr.negated or expr.withs or expr.before or not isinstance(call, Call):
         return []

@@ -55,7 +55,7 @@ def constant_value(term: Term) -> Any:
 
 
 def _value(term: Term) -> Any:
-    """Return the value of a ground term."""
+    """Return the value of a ground term: a scalar, or a collection of ground terms."""
     match term:
         case Scalar(value):
             return value

@@ -221,7 +221,7 @@ def _apart(outcomes: Sequence[_Outcome]) -> list[list[_Outcome]]:
 
 
 def _equations(body: Body) -> Iterator[tuple[Term, Value]]:
-    """Yield each reference that the body equates to a constant, with the constant."""
+    """Yield each variable and path that the body equates to a constant, with the constant."""
     for expr in body:
         test = _test(expr)
         if test is not None and test[1] == EQUALITY and test[3]:

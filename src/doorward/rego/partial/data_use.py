@@ -333,7 +333,9 @@ class _Flow:
                 raise _TooMany
 
     def _bind(self, expr: Expr) -> None:
-        """Add the locations that an expression gives to the variables it binds."""
+        """Add the locations that an expression gives to its variables, and to the parameters of the
+        function that it calls.
+        """
         if expr.every is not None:
             self._add(expr.every.value, self.descend(self.locations(expr.every.domain), ANY))
         elif expr.is_equation:

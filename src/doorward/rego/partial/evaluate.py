@@ -427,8 +427,8 @@ def _terms_of(body: Body) -> list[Term]:
 
 def settings(unknowns: Iterable[str], options: PartialOptions) -> Settings:
     """Return the settings of a partial evaluation. ValueError if an unknown or a path of
-    `disable_inlining` is not a path below `input` or `data`, or if `namespace` or `helpers` is not
-    a name for a package.
+    `disable_inlining` is not `input`, `data` or a path below one of them, or if `namespace` or
+    `helpers` is not a name for a package.
     """
     namespace = options.namespace
     for option, name in (("namespace", namespace), ("helpers", options.helpers)):

@@ -108,8 +108,8 @@ def _tests(rule: Rule, is_virtual: Callable[[Ref], bool], frequency: Counter[Ter
 
 
 def _test(rule: Rule, expr: Expr, is_virtual: Callable[[Ref], bool]) -> tuple[Term, Term] | None:
-    """Return the subject and the value of a test that OPA indexes: `input.a` alone, or `input.a =
-    1` in either order; None for other expressions.
+    """Return the subject and the value of a test that OPA indexes: `input.a = 1` in either order,
+    or `input.a` alone with `_NAMED` as the value; None for other expressions.
     """
     if expr.operator is None:
         subject = _subject(rule, expr.args[0], is_virtual)

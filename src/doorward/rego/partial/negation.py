@@ -179,9 +179,9 @@ def _all_variables(expr: Expr) -> Iterator[str]:
 
 def _can_stand_in_place(safe: set[str], residuals: Sequence[Body]) -> bool:
     """Return True if each expression can be negated in the residual itself: exactly one of the
-    expression and its `not` holds, all its variables are in `safe`, and at most `MAX_INLINED`
-    conjunctions result. An expression under `with` cannot: if the value is undefined, neither
-    holds.
+    expression and its `not` holds, the variables of one without `not` are in `safe`, and at most
+    `MAX_INLINED` conjunctions result. An expression under `with` cannot: if the value is undefined,
+    neither holds.
     """
     size = 1
     for body in residuals:

@@ -146,7 +146,7 @@ class Program:
 
     def _is_virtual(self, ref: Ref) -> bool:
         """Return True if the reference leads to a rule, to a part of one, or to a package or prefix
-        of rules; False for base data.
+        of rules; False for base data, and if an operand before the rule is not constant.
         """
         if ref.parts[0] != DATA:
             return False

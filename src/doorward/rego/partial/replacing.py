@@ -74,8 +74,9 @@ def under_with(search: SearchContext, site: Site) -> Solutions:
 
 
 def functions_for(search: SearchContext, expr: Expr) -> tuple[With, ...]:
-    """Return the `with` of functions in effect that a saved expression needs: it calls one of them
-    in a comprehension, an `every` or a rule that it leads to, none of which was evaluated.
+    """Return the `with` of all functions in effect, except those that a saved expression has
+    itself, if it calls one of the functions in a comprehension, an `every` or a rule that it leads
+    to, none of which was evaluated; () otherwise.
     """
     functions = search.replaced.functions
     if not functions or not _calls(search, expr, functions):

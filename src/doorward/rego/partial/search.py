@@ -211,8 +211,8 @@ class Search:
             del saved[-count:]
 
     def _note_failure(self, expr: Step) -> None:
-        """Record the last reference below `input` among the operands of an expression without a
-        solution, in `failures`. Nothing after `MAX_FAILURES` of them.
+        """Record the last reference below `input` among the first two operands of an expression
+        without a solution, in `failures`. Nothing after `MAX_FAILURES` of them.
         """
         if type(expr) is not Expr or expr.operator is None or len(self.failures) >= MAX_FAILURES:
             return
@@ -487,7 +487,9 @@ class Search:
             yield from _bind(b, a, b2, b1)
 
     def _is_saved(self, term: Term, bindings: Bindings) -> bool:
-        """Return True if a term is unknown, so that an equation with it must be saved."""
+        """Return True if a term is unknown, or a set with something unknown in it, so that an
+        equation with it must be saved.
+        """
         if type(term) is Set:
             return self.unknowns.inside(term, bindings)
         return self.unknowns.has(term, bindings)

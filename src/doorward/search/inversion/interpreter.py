@@ -614,7 +614,9 @@ class Interpreter:
     # Patterns
 
     def _is_open(self, term: Term, env: Env) -> bool:
-        """Return True if the term contains a variable that has no value in `env`."""
+        """Return True if the term is a pattern: a variable that has no value in `env`, or an array
+        or an object's values with such a variable.
+        """
         match term:
             case Var(name):
                 return name not in env and name not in ("input", "data")

@@ -70,8 +70,8 @@ def is_collection(value: Any) -> bool:
 
 
 def fit_size(values: list[Any], size: int) -> Iterator[list[Any]]:
-    """Yield an array that is cut to a size, or filled with the text "a" and, if it contains only
-    numbers, also one filled with numbers.
+    """Yield an array that is cut to a size, or filled with the text "a" and, if it is empty or
+    contains only numbers, also one filled with numbers.
     """
     missing = size - len(values)
     yield [*values[:size], *["a"] * missing]
@@ -221,8 +221,8 @@ def _key(owner: Lens, key: Any, item: Any) -> Lens:
 
 
 def _absent_keys(paths: Paths, value: Any) -> Iterator[tuple[Lens, Lens, bool]]:
-    """Yield the items that could be added, as key, item and False: one appended to an array, and a
-    field of a new name in an object.
+    """Yield the items that could be added, as key, item and False: one appended, unless the value
+    is an object with fields, and a field of a new name, if it is an object or undefined.
     """
     if not isinstance(value, dict) or not value:
         yield constant(UNDEFINED), paths[APPEND], False

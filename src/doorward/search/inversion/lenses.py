@@ -173,7 +173,7 @@ def put_at(document: Any, path: Sequence[Any], value: Any) -> Any:
 def _put_item(items: list[Any], key: Any, rest: Sequence[Any], value: Any) -> list[Any]:
     """Return a copy of an array with the value at `rest` of the item at index `key`, or of a new
     item for `APPEND` and indices beyond the end; at most 256 gaps are filled with null. UNDEFINED
-    removes the item.
+    removes what is there, the item if `rest` is empty.
     """
     if key is APPEND or key >= len(items):
         if value is UNDEFINED:
@@ -295,8 +295,8 @@ def _targets(sample: Any, items: Mapping[Any, Lens]) -> list[tuple[Lens, Any]] |
 
 
 def _put_all(targets: Sequence[tuple[Lens, Any]], input: Any) -> Iterator[Any]:
-    """Yield inputs in which each lens gets its value, changed one after another. An item None
-    accepts any value; a lens with the right value stays.
+    """Yield inputs in which each lens gets its value, changed one after another. A lens that has
+    its value already, or whose value in `targets` is None, stays.
     """
     if not targets:
         yield input

@@ -592,8 +592,8 @@ class Checker:
     # Steps that change
 
     def _is_in_cases(self, cases: Cases, premises: _Premises) -> bool:
-        """Return True if the cases cover all values that the expression at `cases.source` allows
-        for the term, and each case is refuted.
+        """Return True if the cases are the values that the expression at `cases.source` allows for
+        the term, one case for each, and each case is refuted.
 
         False if the term is a path of the input that is known, or that overlaps a path with an
         assumed value; also if the term is the whole input and another term has an assumed value, or
@@ -745,7 +745,8 @@ class Checker:
 
     def _instance(self, exprs: Sequence[Expr], position: int, member: int, item: str) -> list[Expr]:
         """Return the body of the `every` at `position` for an item of its domain, which the
-        expression at `member` reads. ValueError if it is not such an item.
+        expression at `member` reads. ValueError if there is no such `every`, if it is negated or
+        has `with`, or if `item` is not such an item.
         """
         every, reader = exprs[position], exprs[member]
         if every.negated or every.withs or not isinstance(every.term, Every):
@@ -785,7 +786,7 @@ class Checker:
     def _bodies(self, exprs: Sequence[Expr], position: int) -> list[list[Expr]]:
         """Return the bodies of the support rule to which the expression at `position` refers, or of
         the support set in which it states a member; one of them holds if the expression does. Their
-        variables get new names. ValueError for any other expression.
+        variables get new names. ValueError for other expressions, and for rules of another form.
         """
         expr = exprs[position]
         term: Any = expr.term
@@ -866,8 +867,8 @@ class Checker:
         """Return `expr` with an input path replaced by the support rule at `path` that has its
         value.
 
-        A support rule: one that partial evaluation added. Raise ValueError if the rule has another
-        form.
+        A support rule: one that partial evaluation added. Raise ValueError if the rule does not
+        have the value of an input path, or if `expr` is negated or has `with` or a body.
         """
         (rule,) = [each for each in self._rules(path) if not each.default]
         part = self._value_of_rule(rule)

@@ -160,8 +160,9 @@ def equal_terms(left: Term, right: Term) -> Call:
 
 
 def substitute(expr: Expr, values: Mapping[str, Term], registry: Registry) -> Expr:
-    """Return an expression with equal terms put in for variables. It becomes `true` if it binds
-    names, or if equal numbers in another notation might change it.
+    """Return an expression with equal terms put in for variables, in an `every` only in the domain.
+    It becomes `true` if it has `with`, if names that it binds are in the way, or if equal numbers
+    in another notation might change it.
     """
     if free_names(expr).isdisjoint(values):
         return expr
@@ -243,7 +244,9 @@ def free_names(expr: Node | Expr) -> set[str]:
 
 
 def operands(expr: Expr) -> tuple[Term, str, Term] | None:
-    """Return the two sides and the sign of a positive comparison; None for other expressions."""
+    """Return the two sides and the sign of a comparison; None for other expressions, and if it is
+    negated or has `with`.
+    """
     call = expr.term
     if expr.negated or expr.withs or not isinstance(call, Call) or len(call.args) != 2:
         return None
@@ -252,7 +255,9 @@ def operands(expr: Expr) -> tuple[Term, str, Term] | None:
 
 
 def equation(expr: Expr) -> Iterator[tuple[Term, Term]]:
-    """Yield an equation's two sides in both orders; nothing for other expressions."""
+    """Yield an equation's two sides in both orders; nothing for other expressions, and if it is
+    negated or has `with`.
+    """
     sides = operands(expr)
     if sides is not None and sides[1] == "=":
         yield sides[0], sides[2]

@@ -271,7 +271,7 @@ def _empty_set(expr: Expr) -> Ref | None:
 
 def _readings(left: Term, sign: str, right: Term) -> Iterator[tuple[Term, Term, str]]:
     """Yield a comparison twice, as left side, right side and sign: as it is written, and with the
-    sides exchanged.
+    sides exchanged and the sign turned, `>` for `<`.
     """
     turned = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
     yield left, right, sign
@@ -288,7 +288,9 @@ def _names(ref: Ref) -> Path | None:
 
 
 def _path_of(module: Module, rule: Rule) -> Path | None:
-    """Return the full path of a rule; None if a part of it is not a constant text."""
+    """Return the path of a rule, the package's path included but not `data`; None if a part of it
+    is not a constant text.
+    """
     ref = rule.head.ref
     rest = [arg.value for arg in ref.args if isinstance(arg, Scalar)]
     texts = [each for each in rest if isinstance(each, str)]

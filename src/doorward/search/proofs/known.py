@@ -90,7 +90,8 @@ class KnownProofs:
 
 def _entries(document: Any) -> Iterator[tuple[str, tuple[str, int]]]:
     """Yield the name, digest and number of conjunctions of each proof in the document; nothing if
-    it is of another format or release. ValueError, KeyError or TypeError if it is invalid.
+    it is of another format or release. ValueError, KeyError, TypeError or AttributeError if it is
+    invalid.
     """
     if document["format"] != _FORMAT or document["doorward"] != version("doorward"):
         return

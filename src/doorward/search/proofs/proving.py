@@ -175,8 +175,9 @@ def proofs(engine: Engine) -> Iterator[Verdict]:
 
 def _refute(engine: Engine, node: RuleNode, proved: Property) -> Verdict:
     """Try to prove a property by partial evaluation. The verdict is NONE_EXISTS if the checker
-    accepts a refutation of every conjunction; otherwise UNKNOWN with the reason, also if the
-    policies fail to compile or evaluate, or make more than `MOST` conjunctions.
+    accepts a refutation of every conjunction; otherwise UNKNOWN with the first conjunction that is
+    left, or with the reason: the property's form, missing data, policies that fail to compile or
+    evaluate, or more than `MOST` conjunctions.
     """
     if not _is_plain(node):
         reason = "the property has a `default`, an `else` or a value other than true"

@@ -96,7 +96,9 @@ class _Bounds:
         return best
 
     def _result(self, call: Call, side: int, depth: int) -> Value | None:
-        """Return the bound of an arithmetic result, from its operands' bounds; None if unknown."""
+        """Return the upper (`side` 1) or lower (-1) bound of an arithmetic result, from its
+        operands' bounds; None if unknown.
+        """
         args = call.args
         match call.name, len(args):
             case "plus", 2:
@@ -138,8 +140,8 @@ class _Bounds:
 
 
 def _small(term: Term) -> Value | None:
-    """Return the number that a constant term evaluates to; None for other terms and for large
-    numbers.
+    """Return the number that a constant term evaluates to; None for other terms, and for numbers
+    of `LARGEST` or more, or of `-LARGEST` or less.
     """
     value = _value(term_text(term))
     if not isinstance(value, (int, float)) or isinstance(value, bool):

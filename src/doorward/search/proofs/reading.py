@@ -114,7 +114,9 @@ def is_constant(term: Any) -> bool:
 
 
 def names_of(term: Any, root: str) -> tuple[str, ...] | None:
-    """Return the names of a path below `root` (`input` or `data`); None for other terms."""
+    """Return the names of a path below `root` (`input` or `data`), () for `root` alone; None for
+    other terms, such as a path with a key that is not a constant text.
+    """
     if term == Var(root):
         return ()
     if not isinstance(term, Ref) or term.head != Var(root):
@@ -124,7 +126,9 @@ def names_of(term: Any, root: str) -> tuple[str, ...] | None:
 
 
 def sides_of(expr: Expr) -> Comparison | None:
-    """Return a positive expression as a comparison; None for other expressions."""
+    """Return an expression as a comparison; None for other expressions, and if it is negated or has
+    `with`.
+    """
     call = expr.term
     if expr.negated or expr.withs or not isinstance(call, Call) or len(call.args) != 2:
         return None
@@ -169,7 +173,9 @@ def _integer(term: Any) -> int | None:
 
 
 def equations_of(expr: Expr) -> Iterator[tuple[Any, Any]]:
-    """Yield an equation's two sides in both orders; nothing for other expressions."""
+    """Yield an equation's two sides in both orders; nothing for other expressions, and if it is
+    negated or has `with`.
+    """
     sides = sides_of(expr)
     if sides is not None and sides[1] == "==":
         yield sides[0], sides[2]
@@ -231,8 +237,9 @@ def set_at(document: Any, leaf: Sequence[str], value: Any) -> None:
 
 
 def denies_items(expr: Expr, member: Expr) -> bool:
-    """Return True if `expr` limits the size of a collection so that `member` cannot hold, since it
-    reads an item beyond the limit or states that something is in an empty collection.
+    """Return True if `expr` limits the size of a collection so that `member` cannot hold: `member`
+    reads an item of an empty collection or, in the input, one at an index beyond the limit, or
+    states that something is in an empty collection.
     """
     if member.negated or member.withs or has_inner(member):
         return False
@@ -299,8 +306,8 @@ def adds_member(rule: Rule) -> bool:
 
 
 def path_of(tree: Module, rule: Rule) -> tuple[str, ...] | None:
-    """Return the full path of a rule in a module; None if a variable or a constant that is not a
-    text is in it: `p[1]` is not `p["1"]`.
+    """Return the path of a rule, the package's path included but not `data`; None if a variable or
+    a constant that is not a text is in it: `p[1]` is not `p["1"]`.
     """
     names = start_of(tree, rule)
     is_whole = len(names) == len(tree.package.path) + 1 + len(rule.head.ref.args)
@@ -308,7 +315,9 @@ def path_of(tree: Module, rule: Rule) -> tuple[str, ...] | None:
 
 
 def start_of(tree: Module, rule: Rule) -> tuple[str, ...]:
-    """Return the path of a rule in a module up to its first part that is not a text."""
+    """Return the path of a rule, the package's path included but not `data`, up to its first key
+    that is not a constant text.
+    """
     head, args = rule.head.ref.head, rule.head.ref.args
     if not isinstance(head, Var):
         return tree.package.path

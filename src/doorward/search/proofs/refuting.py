@@ -291,8 +291,8 @@ class Refuter:
 
     def _is_false(self, expr: Expr, state: _State) -> bool:
         """Return True if an expression reads only known input and terms with assumed values, and
-        its evaluation shows that it does not hold. False if it holds, reads anything else, or its
-        evaluation fails.
+        its evaluation shows that it does not hold. False if it holds, reads anything else, its
+        evaluation fails, or the number of evaluations is used up.
         """
         if self._work <= 0 or not self._reads_values_as_they_are(expr, state):
             return False
@@ -523,7 +523,7 @@ class Refuter:
     def _bodies(self, expr: Expr, suffix: str) -> list[list[Expr]] | None:
         """Return the bodies of the support rule to which an expression refers, or of the support
         set in which it states a member; one of them holds if the expression does. Their variables
-        get new names with `suffix`. None for any other expression.
+        get new names with `suffix`. None for other expressions, and for rules of another form.
         """
         if expr.negated or expr.withs:
             return None
@@ -752,7 +752,9 @@ def _order(constants: Mapping[str, Value]) -> Iterator[_Link]:
 
 
 def _way(start: str, end: str, links: Sequence[_Link]) -> list[_Link] | None:
-    """Return the shortest chain of comparisons from one term to another; None if there is none."""
+    """Return the shortest chain of comparisons from one term to another, [] if they are the same;
+    None if there is none.
+    """
     after: dict[str, list[tuple[str, _Link]]] = {}
     for link in links:
         after.setdefault(link.low, []).append((link.high, link))
@@ -779,7 +781,9 @@ def _way(start: str, end: str, links: Sequence[_Link]) -> list[_Link] | None:
 
 
 def _patterns(expr: Expr) -> Iterator[tuple[Term, Term]]:
-    """Yield the side of an equation that has variables, with the call on its other side."""
+    """Yield the side of an equation that is a variable or an array, with the call on its other
+    side; nothing for other expressions.
+    """
     for pattern, other in equation(expr):
         if isinstance(pattern, (Var, Array)) and isinstance(other, Call):
             yield pattern, other
@@ -920,7 +924,9 @@ def _name(ref: Ref) -> tuple[str, ...]:
 
 
 def _path(term: Term, root: str) -> tuple[str, ...] | None:
-    """Return the names of a path below `input` or `data`; None for other terms."""
+    """Return the names of a path below `root` (`input` or `data`), () for `root` alone; None for
+    other terms, such as a path with a key that is not a constant text.
+    """
     if term == Var(root):
         return ()
     if not isinstance(term, Ref) or term.head != Var(root):
